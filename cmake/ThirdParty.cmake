@@ -1,0 +1,33 @@
+# Third-party code. Libraries come from the system (or from .deps/, see scripts/setup); tree-sitter's C sources are
+# fetched and pinned by scripts/setup into .deps/src and compiled here.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(SQLite3 3.34 REQUIRED)
+find_path(VALIJSON_INCLUDE valijson/validator.hpp REQUIRED)
+add_library(mpn_valijson INTERFACE)
+target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")
+
+set(MPNANNY_DEPS "${CMAKE_SOURCE_DIR}/.deps/src" CACHE PATH "Fetched third-party sources (scripts/setup)")
+file(GLOB _ts "${MPNANNY_DEPS}/tree-sitter-0.*/tree_sitter/core/lib")
+file(GLOB _tspy "${MPNANNY_DEPS}/tree_sitter_python-0.*/src")
+if(NOT _ts OR NOT _tspy)
+  message(FATAL_ERROR "tree-sitter's sources are not in ${MPNANNY_DEPS}. Run ./scripts/setup first.")
+endif()
+
+# One include folder with the grammar ABI's headers, which the Python package of the grammar leaves out.
+set(_abi "${CMAKE_BINARY_DIR}/third_party/tree_sitter")
+foreach(h parser.h array.h alloc.h ts_assert.h)
+  configure_file("${_ts}/src/${h}" "${_abi}/${h}" COPYONLY)
+endforeach()
+
+add_library(mpn_tree_sitter STATIC "${_ts}/src/lib.c" "${_tspy}/parser.c" "${_tspy}/scanner.c")
+target_include_directories(mpn_tree_sitter SYSTEM PUBLIC "${_ts}/include"
+                           PRIVATE "${_ts}/src" "${CMAKE_BINARY_DIR}/third_party")
+target_compile_options(mpn_tree_sitter PRIVATE -w -O2)
+# The grammar is generated for ABI 14; the 0.25 headers renamed one member and one type and kept the layout. The library
+# reads ABI 14's shorter lexer modes by itself (it looks at the ABI number).
+set_source_files_properties("${_tspy}/parser.c" PROPERTIES
+  COMPILE_DEFINITIONS "version=abi_version;TSFieldMapSlice=TSMapSlice")

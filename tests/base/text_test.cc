@@ -1,0 +1,45 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace mpnanny {
+namespace {
+
+TEST(EscapeControl, KeepsPlainTextAndEscapesWhatIsNotSeen) {
+  EXPECT_EQ(EscapeControl("softmax 溢出"), "softmax 溢出");
+  EXPECT_EQ(EscapeControl("a\x1b[31mb\nc"), "a\\u{1b}[31mb\\nc");
+  EXPECT_EQ(EscapeControl("x\xE2\x80\xAEy"), "x\\u{202e}y");   // right-to-left override
+  EXPECT_EQ(EscapeControl("\xff\xc0\x80"), "\\xff\\xc0\\x80");  // not UTF-8, and an overlong form
+  EXPECT_EQ(EscapeControl("a\nb", 100, true), "a\nb");
+}
+
+TEST(EscapeControl, CutsAtACharactersBorder) {
+  EXPECT_EQ(EscapeControl("溢出溢出", 7), "溢出…");
+}
+
+TEST(IsUtf8, RefusesSurrogatesOverlongFormsAndTruncation) {
+  EXPECT_TRUE(IsUtf8("é溢😀"));
+  EXPECT_FALSE(IsUtf8("\xED\xA0\x80"));
+  EXPECT_FALSE(IsUtf8("\xE0\x80\x80"));
+  EXPECT_FALSE(IsUtf8("\xE6\xBA"));
+  EXPECT_FALSE(IsUtf8("\xF5\x80\x80\x80"));
+}
+
+TEST(NearestNames, OffersOnlyWhatIsNear) {
+  const std::vector<std::string> names = {"severity", "step", "layers", "cursor"};
+  EXPECT_EQ(NearestNames("severty", names), std::vector<std::string>{"severity"});
+  EXPECT_EQ(DidYouMean("layer", names), "Did you mean 'layers'?");
+  EXPECT_EQ(DidYouMean("zzzzzz", names), "");
+}
+
+TEST(MatchesGlob, Stars) {
+  EXPECT_TRUE(MatchesGlob("blocks.*.attn", "blocks.12.attn"));
+  EXPECT_TRUE(MatchesGlob("*", ""));
+  EXPECT_TRUE(MatchesGlob("a?c*", "abc"));
+  EXPECT_FALSE(MatchesGlob("blocks.*.attn", "blocks.12.mlp"));
+  EXPECT_FALSE(MatchesGlob("a", "ab"));
+  EXPECT_FALSE(MatchesGlob(std::string(40, '*') + "b", std::string(10000, 'a')));
+}
+
+}  // namespace
+}  // namespace mpnanny

@@ -1,0 +1,108 @@
+// The contract of a tool: one definition from which the MCP tool, the command-line twin and the snapshot test are made.
+//
+// A tool is a folder tools/<name>/ whose tool.cc defines `Tool MakeTool()` in namespace mpnanny::<name>; CMake finds it.
+// tool.cc is the one place that turns JSON into the engine's plain structs and back. A Tool is immutable after MakeTool()
+// and its handler is called from several threads at once.
+#ifndef MPNANNY_TOOLS_TOOL_H_
+#define MPNANNY_TOOLS_TOOL_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/data_files.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/result.h"
+
+namespace mpnanny {
+
+// Answers are written for a model's context window: text and structuredContent each stay below this by default.
+inline constexpr size_t kAnswerBytes = 8000;
+
+// What a handler may use. Everything is borrowed and outlives the call.
+struct ToolContext {
+  const AllowedRoots& roots;  // every path of a client goes through Resolve()
+  const DataFiles& data;
+  CancelToken cancel;         // ask it in every loop that can be long
+  bool allow_exec = false;    // --allow-exec: may run models and user code
+  // How large text and structuredContent may each be. The command line asks for everything (SIZE_MAX).
+  size_t answer_bytes = kAnswerBytes;
+  // progress must grow; `total` if known. Null when the client did not ask for progress.
+  std::function<void(double progress, std::optional<double> total, const std::string& message)> progress;
+};
+
+struct ToolOutput {
+  Json structured;   // object that fits the tool's output_schema
+  std::string text;  // the same facts for people and for clients that show only text
+};
+
+// The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the input schema
+// (snake_case becomes --kebab-case, booleans become flags, arrays may be repeated).
+struct CommandTwin {
+  std::string name;        // "check"; a space makes a sub-command ("knowledge search")
+  std::string positional;  // the property that bare arguments fill ("paths"); empty for none
+  std::map<std::string, std::string> options = {};  // property -> option name where it differs ({"run", "db"})
+
+  // Options that only the command line has, as a JSON schema's `properties` (all strings), e.g. --fail-on.
+  Json extra_options = Json::object();
+  // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
+  std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
+  // Further values of --format beside text and json: "md", "sarif".
+  std::map<std::string, std::function<std::string(const Json& structured)>> formats = {};
+};
+
+struct ToolDefinition {
+  std::string name;         // verb_noun, as in docs/architecture.md; final
+  std::string title;
+  std::string description;  // <= 600 characters: what it answers, when to use it, when not and which tool instead
+  Json input_schema;        // JSON Schema 2020-12, root type object, additionalProperties false; every property described
+  Json output_schema;       // root type object; describes structuredContent on every path that is no error
+  CommandTwin command;
+  // Annotations. Every tool so far only reads; one that does not must say so.
+  bool read_only = true;
+  bool destructive = false;
+  bool idempotent = true;
+  bool open_world = false;
+};
+
+struct Tool {
+  ToolDefinition definition;
+  // `arguments` is an object that fits input_schema, with defaults filled in.
+  std::function<Result<ToolOutput>(const Json& arguments, const ToolContext& context)> run;
+};
+
+// A family of resources: one URI template with one variable, e.g. mpnanny://knowledge/{case}. A folder that has one
+// defines `ResourceTemplate MakeResourceTemplate()` in its resource.cc; CMake finds it.
+struct ResourceTemplate {
+  std::string uri_template;
+  std::string variable;  // "case": the one {variable} of the template
+  std::string name;
+  std::string title;
+  std::string description;
+  std::string mime_type = "text/markdown";
+  bool is_public = true;  // the same for every caller (built-in data); false for what is read from the user's files
+
+  struct Entry {
+    std::string value;  // what the variable stands for (not percent-encoded)
+    std::string title;
+    std::string description;
+  };
+  // What resources/list shows; may be empty for families that cannot be listed.
+  std::function<std::vector<Entry>(const ToolContext&)> list;
+  std::function<Result<std::string>(const std::string& value, const ToolContext&)> read;
+  // At most 100 values that start with `prefix`, for completion/complete.
+  std::function<std::vector<std::string>(const std::string& prefix, const ToolContext&)> complete;
+};
+
+// All tools and all resource families, in alphabetical order of their folders (generated by CMake from the tree).
+std::vector<Tool> AllTools();
+std::vector<ResourceTemplate> AllResourceTemplates();
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_TOOLS_TOOL_H_
