@@ -1,0 +1,189 @@
+// The words that a case's front matter and signals may use: the one place. knowledge/README.md
+// explains them to people, and tests/cases holds both equal.
+//
+// Constants only.
+#ifndef MPNANNY_TOOLS_CASES_VOCABULARY_H_
+#define MPNANNY_TOOLS_CASES_VOCABULARY_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpnanny::cases {
+
+struct Word {
+  std::string_view name;
+  std::string_view meaning;  // as in knowledge/README.md
+};
+
+inline constexpr Word kKinds[] = {
+    {"failure", "something that goes wrong in a run or in code"},
+    {"concept", "background or a normal sight that is often taken for a failure"},
+};
+
+inline constexpr Word kCategories[] = {
+    {"nan-inf", "a value becomes NaN or infinite"},
+    {"loss-scale-collapse", "the loss scale falls to its floor, to 1 or below"},
+    {"loss-scale-decline", "the loss scale falls, restarts or skips steps without collapsing"},
+    {"scaler-protocol", "scale, unscale_, step and update in a wrong order or number"},
+    {"grad-vanish", "gradients, or what is left of them, become too small"},
+    {"grad-explosion", "gradients, logits or activations grow without bound"},
+    {"stale-update", "updates happen on paper and change nothing"},
+    {"swamping", "a large number absorbs a small one, or a format's resolution is too coarse"},
+    {"dim-imbalance", "magnitudes that differ too much meet in one low-precision operation"},
+    {"loss-dtype", "an operation, loss or metric gets a dtype it cannot work in"},
+    {"manual-cast", "a cast by hand puts values into the wrong dtype"},
+    {"dtype-default", "a default dtype differs from the one that is expected"},
+    {"train-infer", "training and inference, or two kernels, compute different numbers"},
+    {"distributed", "communication or sharding changes precision"},
+    {"hardware-kernel", "a device or kernel computes otherwise than asked"},
+    {"not-precision", "looks like a precision failure, and FP32 fails as well"},
+};
+
+inline constexpr Word kSeverities[] = {
+    {"P0", "error: the run is broken or stops"},
+    {"P1", "warning: the result is worse or at risk"},
+    {"P2", "info: worth knowing, harmless most of the time"},
+};
+
+inline constexpr Word kDifficulties[] = {
+    {"easy", "an exception, or one look at the right number"},
+    {"medium", "needs the right statistic of the right layer"},
+    {"hard", "nothing fails; only a comparison shows it"},
+};
+
+inline constexpr Word kPrecisions[] = {
+    {"fp16", "IEEE half: largest 65504, smallest subnormal 5.96e-8"},
+    {"bf16", "bfloat16: FP32's range, 8 significant bits"},
+    {"fp8", "E4M3 or E5M2 with scales"},
+    {"tf32", "FP32 storage, 11 significant bits in matrix products"},
+    {"fp32", "happens in plain FP32 too"},
+};
+
+inline constexpr Word kComponents[] = {
+    {"activation-function", "GELU, exp, sigmoid and their like"},
+    {"attention", "scores, masks, softmax over keys"},
+    {"autocast", "the autocast region itself"},
+    {"checkpoint", "saving and resuming"},
+    {"data", "inputs, labels, tokenisation, masks of samples"},
+    {"detection-head", "boxes, IoU, matching"},
+    {"embedding", "token and position embeddings"},
+    {"ema", "averaged copies of the weights"},
+    {"ffn", "feed-forward blocks and their projections"},
+    {"gradient-clipping", "norms and clipping of gradients"},
+    {"learning-rate", "learning rate, warm-up, schedule"},
+    {"logging", "what is printed or recorded"},
+    {"loss", "the loss function and its reductions"},
+    {"normalization", "LayerNorm, RMSNorm, BatchNorm, normalising a vector"},
+    {"optimizer", "the update, its state and its constants"},
+    {"residual", "the residual stream and its additions"},
+    {"scaler", "GradScaler and other loss scalers"},
+    {"weights", "parameters and the dtype they are stored in"},
+};
+
+inline constexpr Word kDetectableBy[] = {
+    {"static", "a rule of static_check can see it in the code"},
+    {"monitor", "the monitor's database shows it"},
+    {"diff", "auto_diff shows it"},
+    {"tensor", "analyze_tensor shows it on a saved tensor"},
+    {"log", "the text of a log is enough"},
+    {"reproduction", "knowledge/cases/<id>.py shows it on a CPU"},
+};
+
+inline constexpr Word kAlertTypes[] = {
+    {"NAN", "a NaN element"},
+    {"INF", "an infinite element"},
+    {"LOSS_NAN", "a non-finite loss"},
+    {"OVERFLOW", "finite, but above the judged format's maximum"},
+    {"SATURATION", "many elements close to the maximum"},
+    {"UNDERFLOW", "many elements round to zero"},
+    {"GRAD_EXPLOSION", "very large gradients"},
+    {"GRAD_VANISH", "very small gradients"},
+    {"DEAD_LAYER", "a trainable layer without gradient"},
+    {"ABSORPTION", "an addend is lost in an addition or reduction"},
+    {"DIM_IMBALANCE", "maxima per dimension differ greatly"},
+    {"STALE_UPDATE", "updates under half an ulp of the weight"},
+    {"LOSS_SCALE_LOW", "the loss scale is low"},
+    {"LOSS_SCALE_DECLINE", "five falls without a rise"},
+    {"LOSS_SCALE_COLLAPSE", "1 or less for 20 steps"},
+    {"STEP_SKIPPED", "more skipped steps than growing the scale costs"},
+    {"LOSS_SPIKE", "the loss jumps"},
+};
+
+inline constexpr Word kPhases[] = {
+    {"data", "the batch itself"},
+    {"forward", "the model's forward"},
+    {"loss", "the loss function"},
+    {"backward", "the gradients"},
+    {"optimizer", "the update, weights, buffers and optimizer state"},
+};
+
+// What a statistic is of: `step` for a column of table step, else the kind of a row of
+// tensor_stats.
+inline constexpr Word kStatSubjects[] = {
+    {"step", "the step as a whole"},
+    {"input", "a module's input"},
+    {"activation", "a module's output"},
+    {"activation_gradient", "the gradient of a module's output"},
+    {"gradient", "a parameter's gradient, unscaled"},
+    {"weight", "a parameter or buffer"},
+    {"update", "the change of a parameter in one step"},
+    {"optimizer_state", "a tensor of the optimizer's state"},
+};
+
+inline constexpr Word kStepColumns[] = {
+    {"loss", "the loss, unscaled"},
+    {"lr", "the learning rate"},
+    {"loss_scale", "the loss scale"},
+    {"grad_norm", "global L2 norm of the unscaled gradients before clipping"},
+    {"duration", "seconds of the step"},
+    {"peak_memory", "bytes of device memory"},
+};
+
+inline constexpr Word kTensorColumns[] = {
+    {"numel", "elements"},
+    {"nan", "NaN elements (count)"},
+    {"posinf", "+Inf elements (count)"},
+    {"neginf", "-Inf elements (count)"},
+    {"zeros", "elements that are exactly 0 (count)"},
+    {"min", "smallest finite element"},
+    {"max", "largest finite element"},
+    {"absmax", "largest finite magnitude"},
+    {"absmin", "smallest finite magnitude that is not 0"},
+    {"mean", "mean of the finite elements"},
+    {"std", "standard deviation of the finite elements"},
+    {"rms", "root of the mean square"},
+    {"l2", "Euclidean norm"},
+    {"below_fp16", "not zero, but FP16 would make it 0 (count)"},
+    {"subnormal_fp16", "FP16 would hold it as a subnormal (count)"},
+    {"above_fp16", "FP16 could not hold it (count)"},
+    {"frozen", "update under half an ulp of the weight (count)"},
+};
+
+// Columns of tensor_stats that count elements: only these take a limit in percent of `numel`.
+inline constexpr std::string_view kCountColumns[] = {
+    "nan", "posinf", "neginf", "zeros", "below_fp16", "subnormal_fp16", "above_fp16", "frozen"};
+
+inline constexpr Word kScaleStates[] = {
+    {"declining", "five falls or more without a rise between them"},
+    {"collapsed", "at 1 or below for 20 steps or more"},
+    {"stuck", "the same value at 20 steps or more in a row, and all of them are skipped"},
+};
+
+// Headings ("## Symptom") that the text of a case has, in this order.
+inline constexpr std::string_view kSections[] = {"Symptom", "Mechanism", "How to confirm", "Fix",
+                                                 "Code"};
+
+// True if one of `words` is called `name`.
+bool IsWord(std::span<const Word> words, std::string_view name);
+
+// "a, b, c": for messages that say what is allowed.
+std::string Names(std::span<const Word> words);
+
+// The names alone, in the order of the table.
+std::vector<std::string> NameList(std::span<const Word> words);
+
+}  // namespace mpnanny::cases
+
+#endif  // MPNANNY_TOOLS_CASES_VOCABULARY_H_
