@@ -1,7 +1,7 @@
 // Telling a running call that nobody waits for it any more, or that its time is up.
 //
-// A CancelSource belongs to whoever started the call; copies of its CancelToken go to whoever does the work, which asks
-// at convenient places. Thread-safe.
+// A CancelSource belongs to whoever started the call; copies of its CancelToken go to whoever does
+// the work, which asks at convenient places. Thread-safe.
 #ifndef MPNANNY_BASE_CANCEL_H_
 #define MPNANNY_BASE_CANCEL_H_
 
@@ -31,7 +31,8 @@ class CancelToken {
 
  private:
   friend class CancelSource;
-  std::shared_ptr<std::atomic<bool>> flag_;  // shared: the call may outlive the request that started it
+  std::shared_ptr<std::atomic<bool>>
+      flag_;  // shared: the call may outlive the request that started it
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
 

@@ -16,10 +16,12 @@ Result<DataFiles> DataFiles::Create(const std::string& overlay) {
   if (!fs::is_directory(overlay, ec)) {
     return NotFound("--data-dir " + overlay + " is not a directory.");
   }
-  for (const char* folder : {"knowledge/cases", "tools/static_check/rules", "prompts", "monitor/alerts"}) {
+  for (const char* folder :
+       {"knowledge/cases", "tools/static_check/rules", "prompts", "monitor/alerts"}) {
     const fs::path root = fs::path(overlay) / folder;
     if (!fs::is_directory(root, ec)) continue;
-    for (auto it = fs::directory_iterator(root, ec); !ec && it != fs::directory_iterator(); it.increment(ec)) {
+    for (auto it = fs::directory_iterator(root, ec); !ec && it != fs::directory_iterator();
+         it.increment(ec)) {
       if (!it->is_regular_file(ec)) continue;
       auto text = ReadFile(it->path().string(), kMaxTextFileBytes);
       if (!text) return text.error();
@@ -38,7 +40,8 @@ std::optional<std::string_view> DataFiles::Read(std::string_view path) const {
 
 std::vector<std::string> DataFiles::List(std::string_view prefix, std::string_view suffix) const {
   std::vector<std::string> paths;
-  for (auto it = files_.lower_bound(prefix); it != files_.end() && it->first.starts_with(prefix); ++it) {
+  for (auto it = files_.lower_bound(prefix); it != files_.end() && it->first.starts_with(prefix);
+       ++it) {
     if (it->first.ends_with(suffix)) paths.push_back(it->first);
   }
   return paths;

@@ -1,8 +1,10 @@
-// The product's data files (rules, cases, prompts, alert pages, the database schema), embedded at build time.
+// The product's data files (rules, cases, prompts, alert pages, the database schema), embedded at
+// build time.
 //
-// Paths are those of the repository: "knowledge/cases/clip-before-unscale.md". With an overlay directory (--data-dir) a
-// file found there under the same path wins and new ones join, so that a team adds its own rules and cases without
-// rebuilding. Immutable after Create(); safe from any thread.
+// Paths are those of the repository: "knowledge/cases/clip-before-unscale.md". With an overlay
+// directory (--data-dir) a file found there under the same path wins and new ones join, so that a
+// team adds its own rules and cases without rebuilding. Immutable after Create(); safe from any
+// thread.
 #ifndef MPNANNY_BASE_DATA_FILES_H_
 #define MPNANNY_BASE_DATA_FILES_H_
 
@@ -27,7 +29,8 @@ std::span<const EmbeddedFile> EmbeddedProductData();
 
 class DataFiles {
  public:
-  // `overlay`: a directory laid out like the repository; empty for none. Fails if it is no readable directory.
+  // `overlay`: a directory laid out like the repository; empty for none. Fails if it is no readable
+  // directory.
   static Result<DataFiles> Create(const std::string& overlay = "");
 
   std::optional<std::string_view> Read(std::string_view path) const;

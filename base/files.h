@@ -15,22 +15,26 @@ namespace mpnanny {
 // Largest source or text file that is read whole.
 inline constexpr uint64_t kMaxTextFileBytes = 16u << 20;
 
-// The file's bytes. Fails (NotFound, InvalidInput) if it is missing, no regular file, unreadable or larger than
-// `max_bytes`; a FIFO or a device is refused, not waited for.
+// The file's bytes. Fails (NotFound, InvalidInput) if it is missing, no regular file, unreadable or
+// larger than `max_bytes`; a FIFO or a device is refused, not waited for.
 Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 
-// The folders that a client's paths must lie in. A path is resolved component by component through symbolic links and
-// then compared by component, so neither ".." nor a link nor a folder with a longer name gets out.
+// The folders that a client's paths must lie in. A path is resolved component by component through
+// symbolic links and then compared by component, so neither ".." nor a link nor a folder with a
+// longer name gets out.
 class AllowedRoots {
  public:
-  // Everything is allowed: for the command line, where the person who types has those rights anyway.
+  // Everything is allowed: for the command line, where the person who types has those rights
+  // anyway.
   static AllowedRoots Unrestricted();
 
-  // `roots` as given by --root. Empty: the working directory, unless that is "/" or gone (some desktop clients start
-  // servers there); then no path is allowed and the error says to pass --root. A root that is no directory is an error.
+  // `roots` as given by --root. Empty: the working directory, unless that is "/" or gone (some
+  // desktop clients start servers there); then no path is allowed and the error says to pass
+  // --root. A root that is no directory is an error.
   static Result<AllowedRoots> Create(const std::vector<std::string>& roots);
 
-  // The canonical form of `path` (relative ones are taken from the first root), which must exist and lie in a root.
+  // The canonical form of `path` (relative ones are taken from the first root), which must exist
+  // and lie in a root.
   Result<std::string> Resolve(const std::string& path) const;
 
   const std::vector<std::string>& roots() const { return roots_; }

@@ -62,7 +62,8 @@ Result<FrontMatter> ParseFrontMatter(std::string_view text, std::string_view nam
     // YAML counts lines from 0 and from the line after '---'.
     return InvalidInput(where + ":" + std::to_string(e.mark.line + 2) + ": " + e.msg + ".");
   }
-  if (!result.fields.is_object()) return InvalidInput(where + ": front matter is not a list of 'key: value'.");
+  if (!result.fields.is_object())
+    return InvalidInput(where + ": front matter is not a list of 'key: value'.");
   return result;
 }
 

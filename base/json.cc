@@ -7,7 +7,8 @@
 namespace mpnanny {
 namespace {
 
-// Greatest nesting depth of `text`, found without building a tree. Brackets inside strings do not count.
+// Greatest nesting depth of `text`, found without building a tree. Brackets inside strings do not
+// count.
 size_t NestingDepth(std::string_view text) {
   size_t depth = 0;
   size_t deepest = 0;
@@ -45,7 +46,8 @@ Result<Json> ParseJson(std::string_view text, size_t max_depth) {
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& e) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: …": the tag in front means nothing to a reader.
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: …": the tag in front means
+    // nothing to a reader.
     std::string what = e.what();
     if (const size_t end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
     return InvalidInput("not valid JSON: " + what + ".");

@@ -1,5 +1,5 @@
-// JSON as mpnanny uses it: key order is kept (the most important field comes first for the reader), input is bounded,
-// numbers that are not finite become strings.
+// JSON as mpnanny uses it: key order is kept (the most important field comes first for the reader),
+// input is bounded, numbers that are not finite become strings.
 //
 // Free functions without state; safe from any thread.
 #ifndef MPNANNY_BASE_JSON_H_
@@ -17,19 +17,21 @@ namespace mpnanny {
 
 using Json = nlohmann::ordered_json;
 
-// Deepest nesting of objects and arrays that ParseJson takes. nlohmann's serialiser recurses, so depth is bounded before
-// a tree is built.
+// Deepest nesting of objects and arrays that ParseJson takes. nlohmann's serialiser recurses, so
+// depth is bounded before a tree is built.
 inline constexpr size_t kMaxJsonDepth = 64;
 
-// Parses UTF-8 JSON. The error says at which byte and what was expected there. Duplicate keys keep the last value.
+// Parses UTF-8 JSON. The error says at which byte and what was expected there. Duplicate keys keep
+// the last value.
 Result<Json> ParseJson(std::string_view text, size_t max_depth = kMaxJsonDepth);
 
 // Serialises on one line; bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string DumpJson(const Json& json);
 std::string DumpJsonPretty(const Json& json);
 
-// A double for an answer: JSON has no NaN and no infinity, so those become "nan", "inf", "-inf"; an absent value is null.
-// Finite values are rounded to `digits` significant decimal digits: answers are read by a model, not computed on.
+// A double for an answer: JSON has no NaN and no infinity, so those become "nan", "inf", "-inf"; an
+// absent value is null. Finite values are rounded to `digits` significant decimal digits: answers
+// are read by a model, not computed on.
 Json JsonNumber(double value, int digits = 6);
 Json JsonNumber(std::optional<double> value, int digits = 6);
 

@@ -16,7 +16,8 @@ namespace {
 
 spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = std::make_shared<spdlog::logger>("mpnanny", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made = std::make_shared<spdlog::logger>("mpnanny",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
     const char* level = std::getenv("MPNANNY_LOG");
     made->set_level(level ? spdlog::level::from_str(level) : spdlog::level::warn);

@@ -1,4 +1,5 @@
-// Log lines on stderr (stdout belongs to the protocol), by spdlog. Newlines and control characters are escaped.
+// Log lines on stderr (stdout belongs to the protocol), by spdlog. Newlines and control characters
+// are escaped.
 //
 // Thread-safe. MPNANNY_LOG=debug|info|warn|error sets the level; default warn.
 #ifndef MPNANNY_BASE_LOG_H_
@@ -13,7 +14,8 @@ void LogDebug(std::string_view message);
 void LogInfo(std::string_view message);
 void LogWarning(std::string_view message);
 
-// Logs an error and returns a short id ("e-4f21c0") that stands in the line too: the client gets the id, not details.
+// Logs an error and returns a short id ("e-4f21c0") that stands in the line too: the client gets
+// the id, not details.
 std::string LogError(std::string_view message);
 
 }  // namespace mpnanny

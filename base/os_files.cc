@@ -41,19 +41,22 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) {
     const std::string why = std::strerror(errno);
-    return errno == ENOENT ? NotFound(shown + ": " + why + ".") : InvalidInput(shown + ": " + why + ".");
+    return errno == ENOENT ? NotFound(shown + ": " + why + ".")
+                           : InvalidInput(shown + ": " + why + ".");
   }
   struct stat info {};
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return InvalidInput(shown + ": not a regular file.");
   }
-  const Error too_large = InvalidInput(shown + ": larger than " + std::to_string(max_bytes) + " bytes.");
+  const Error too_large =
+      InvalidInput(shown + ": larger than " + std::to_string(max_bytes) + " bytes.");
   if (static_cast<uint64_t>(info.st_size) > max_bytes) return too_large;
 
   std::string text(static_cast<size_t>(info.st_size), '\0');
   size_t filled = 0;
   while (true) {
-    if (filled == text.size()) text.resize(text.size() + 4096);  // the file may have grown, or st_size may be 0 (/proc)
+    if (filled == text.size())
+      text.resize(text.size() + 4096);  // the file may have grown, or st_size may be 0 (/proc)
     const ssize_t n = read(file.get(), text.data() + filled, text.size() - filled);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return InvalidInput(shown + ": " + std::strerror(errno) + ".");
@@ -96,7 +99,8 @@ Result<AllowedRoots> AllowedRoots::Create(const std::vector<std::string>& roots)
 Result<std::string> AllowedRoots::Resolve(const std::string& path) const {
   const std::string shown = EscapeControl(path);
   if (path.empty()) return InvalidInput("The path is empty.");
-  if (path.find('\0') != std::string::npos) return InvalidInput("The path " + shown + " holds a NUL byte.");
+  if (path.find('\0') != std::string::npos)
+    return InvalidInput("The path " + shown + " holds a NUL byte.");
   if (roots_.empty()) {
     return Unavailable("No folder is open to this server.", "Start it with --root FOLDER.");
   }
@@ -115,8 +119,9 @@ Result<std::string> AllowedRoots::Resolve(const std::string& path) const {
                         "Allowed: " + list + ". Start the server with --root FOLDER to add one.");
   }
   if (canonical.empty()) {
-    return NotFound(shown + ": no such file or folder.",
-                    full.string() == path ? "" : "Looked for " + EscapeControl(full.string()) + ".");
+    return NotFound(
+        shown + ": no such file or folder.",
+        full.string() == path ? "" : "Looked for " + EscapeControl(full.string()) + ".");
   }
   return canonical.string();
 }

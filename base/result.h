@@ -1,8 +1,9 @@
 // Result<T>: a value or an Error, in place of exceptions.
 //
-// Every function that can fail returns one. The kinds are a closed list (docs/architecture.md, "Errors"): the server maps
-// a kind to the wire in one place, and the command line to an exit code in one place. Member names follow std::expected,
-// so that a later switch is mechanical. Plain values, no shared state; safe to move between threads.
+// Every function that can fail returns one. The kinds are a closed list (docs/architecture.md,
+// "Errors"): the server maps a kind to the wire in one place, and the command line to an exit code
+// in one place. Member names follow std::expected, so that a later switch is mechanical. Plain
+// values, no shared state; safe to move between threads.
 #ifndef MPNANNY_BASE_RESULT_H_
 #define MPNANNY_BASE_RESULT_H_
 
@@ -58,8 +59,10 @@ inline Error Internal(std::string message) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }

@@ -16,11 +16,13 @@ struct RunHandle {
   std::optional<int64_t> run_id;  // absent: the newest run
 };
 
-// The last '#' followed by digits only, up to the end, is the run id; any other '#' belongs to the path.
+// The last '#' followed by digits only, up to the end, is the run id; any other '#' belongs to the
+// path.
 RunHandle ParseRunHandle(std::string_view text);
 std::string FormatRunHandle(const RunHandle& handle);
 
-// RFC 3986 percent-encoding of everything but unreserved characters, and back ('%' without two hex digits stays).
+// RFC 3986 percent-encoding of everything but unreserved characters, and back ('%' without two hex
+// digits stays).
 std::string PercentEncode(std::string_view text);
 std::string PercentDecode(std::string_view text);
 

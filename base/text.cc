@@ -9,7 +9,8 @@
 namespace mpnanny {
 namespace {
 
-// Decodes one code point at `i` and moves past it; nullopt (and one byte further) on malformed UTF-8.
+// Decodes one code point at `i` and moves past it; nullopt (and one byte further) on malformed
+// UTF-8.
 std::optional<uint32_t> DecodeUtf8(std::string_view s, size_t& i) {
   const auto byte = [&](size_t k) { return static_cast<uint8_t>(s[k]); };
   const uint8_t first = byte(i);
@@ -41,8 +42,9 @@ std::optional<uint32_t> DecodeUtf8(std::string_view s, size_t& i) {
 
 // Characters that change how text around them is shown without being seen themselves.
 bool IsInvisible(uint32_t c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || c == 0x00AD || c == 0x061C || (c >= 0xE0000 && c <= 0xE007F);
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF ||
+         c == 0x00AD || c == 0x061C || (c >= 0xE0000 && c <= 0xE007F);
 }
 
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -96,13 +98,12 @@ bool IsUtf8(std::string_view text) {
 }
 
 size_t CountCodePoints(std::string_view utf8) {
-  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
-    return (static_cast<uint8_t>(c) & 0xC0) != 0x80;
-  }));
+  return static_cast<size_t>(std::count_if(
+      utf8.begin(), utf8.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
-std::vector<std::string> NearestNames(std::string_view word, const std::vector<std::string>& candidates,
-                                      size_t most) {
+std::vector<std::string> NearestNames(std::string_view word,
+                                      const std::vector<std::string>& candidates, size_t most) {
   word = word.substr(0, 200);  // edit distance is quadratic; nobody means a longer name
   std::vector<std::pair<size_t, std::string>> ranked;
   for (const std::string& candidate : candidates) {

@@ -1,4 +1,5 @@
-// Small text functions that several parts need. What comes out of user files is data: EscapeControl makes it safe to show.
+// Small text functions that several parts need. What comes out of user files is data: EscapeControl
+// makes it safe to show.
 //
 // Free functions without state.
 #ifndef MPNANNY_BASE_TEXT_H_
@@ -11,10 +12,12 @@
 
 namespace mpnanny {
 
-// Makes text from outside safe inside an answer: control characters, bidirectional overrides, zero-width characters and
-// bytes that are not UTF-8 become \xNN or \u{…}; more than `max_bytes` are cut with "…" at a character's border. With
-// `keep_newlines`, '\n' and '\t' stay (for source excerpts).
-std::string EscapeControl(std::string_view text, size_t max_bytes = 2000, bool keep_newlines = false);
+// Makes text from outside safe inside an answer: control characters, bidirectional overrides,
+// zero-width characters and bytes that are not UTF-8 become \xNN or \u{…}; more than `max_bytes`
+// are cut with "…" at a character's border. With `keep_newlines`, '\n' and '\t' stay (for source
+// excerpts).
+std::string EscapeControl(std::string_view text, size_t max_bytes = 2000,
+                          bool keep_newlines = false);
 
 // True if `text` is well-formed UTF-8.
 bool IsUtf8(std::string_view text);
@@ -22,16 +25,18 @@ bool IsUtf8(std::string_view text);
 // Number of Unicode code points (columns count these).
 size_t CountCodePoints(std::string_view utf8);
 
-// The candidates nearest to `word` by edit distance, best first, at most `most`, and only those near enough to be meant.
-std::vector<std::string> NearestNames(std::string_view word, const std::vector<std::string>& candidates, size_t most = 3);
+// The candidates nearest to `word` by edit distance, best first, at most `most`, and only those
+// near enough to be meant.
+std::vector<std::string> NearestNames(std::string_view word,
+                                      const std::vector<std::string>& candidates, size_t most = 3);
 
 // "did you mean 'a' or 'b'?" or "" when nothing is near.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates);
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 
-// Shell-style match of a whole name: '*' any run of characters, '?' one. Linear time in practice (single backtrack
-// point); no regular expression, so no pattern makes it slow.
+// Shell-style match of a whole name: '*' any run of characters, '?' one. Linear time in practice
+// (single backtrack point); no regular expression, so no pattern makes it slow.
 bool MatchesGlob(std::string_view pattern, std::string_view name);
 
 }  // namespace mpnanny

@@ -38,7 +38,9 @@ TraceSpan::~TraceSpan() {
   if (!file) return;
   static std::mutex mutex;
   static const Clock::time_point origin = Clock::now();
-  const auto micros = [](Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); };
+  const auto micros = [](Clock::duration d) {
+    return std::chrono::duration<double, std::micro>(d).count();
+  };
   const Json event = {{"name", name_},
                       {"ph", "X"},
                       {"ts", micros(start_ - origin)},

@@ -1,7 +1,8 @@
-// The one trace switch: MPNANNY_TRACE=file writes a Chrome trace (chrome://tracing, ui.perfetto.dev).
+// The one trace switch: MPNANNY_TRACE=file writes a Chrome trace (chrome://tracing,
+// ui.perfetto.dev).
 //
-// Spans cost one relaxed load when tracing is off. Thread-safe; the file is complete after every span, since the format
-// allows the closing bracket to be missing.
+// Spans cost one relaxed load when tracing is off. Thread-safe; the file is complete after every
+// span, since the format allows the closing bracket to be missing.
 #ifndef MPNANNY_BASE_TRACE_H_
 #define MPNANNY_BASE_TRACE_H_
 

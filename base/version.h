@@ -7,7 +7,8 @@ namespace mpnanny {
 extern const char kVersion[];   // "0.1.0"
 extern const char kRevision[];  // git revision, "unknown" outside a checkout
 
-// The newest database schema that this build reads and the one that its monitor writes (PRAGMA user_version).
+// The newest database schema that this build reads and the one that its monitor writes (PRAGMA
+// user_version).
 inline constexpr int kSchemaVersion = 1;
 
 }  // namespace mpnanny

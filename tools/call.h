@@ -1,4 +1,5 @@
-// Calling a tool with arguments that came from outside: the same path for MCP and for the command line.
+// Calling a tool with arguments that came from outside: the same path for MCP and for the command
+// line.
 //
 // Free functions without state (compiled schemas are cached behind a mutex); safe from any thread.
 #ifndef MPNANNY_TOOLS_CALL_H_
@@ -10,12 +11,15 @@
 
 namespace mpnanny {
 
-// Checks `arguments` against the tool's input schema and runs it. What models send is taken where its meaning is plain
-// ("42" for an integer, "true" for a boolean, one string for a list of strings); defaults of the schema are filled in. An
-// unknown argument is an InvalidInput error that names the nearest known one. An exception of a handler becomes Internal.
+// Checks `arguments` against the tool's input schema and runs it. What models send is taken where
+// its meaning is plain
+// ("42" for an integer, "true" for a boolean, one string for a list of strings); defaults of the
+// schema are filled in. An unknown argument is an InvalidInput error that names the nearest known
+// one. An exception of a handler becomes Internal.
 Result<ToolOutput> CallTool(const Tool& tool, Json arguments, const ToolContext& context);
 
-// Checks any value against a JSON schema; the error says where and what. Used on arguments here and on results in tests.
+// Checks any value against a JSON schema; the error says where and what. Used on arguments here and
+// on results in tests.
 Result<void> ValidateAgainstSchema(const Json& schema, const Json& value, const std::string& what);
 
 }  // namespace mpnanny

@@ -1,8 +1,10 @@
-// The contract of a tool: one definition from which the MCP tool, the command-line twin and the snapshot test are made.
+// The contract of a tool: one definition from which the MCP tool, the command-line twin and the
+// snapshot test are made.
 //
-// A tool is a folder tools/<name>/ whose tool.cc defines `Tool MakeTool()` in namespace mpnanny::<name>; CMake finds it.
-// tool.cc is the one place that turns JSON into the engine's plain structs and back. A Tool is immutable after MakeTool()
-// and its handler is called from several threads at once.
+// A tool is a folder tools/<name>/ whose tool.cc defines `Tool MakeTool()` in namespace
+// mpnanny::<name>; CMake finds it. tool.cc is the one place that turns JSON into the engine's plain
+// structs and back. A Tool is immutable after MakeTool() and its handler is called from several
+// threads at once.
 #ifndef MPNANNY_TOOLS_TOOL_H_
 #define MPNANNY_TOOLS_TOOL_H_
 
@@ -21,19 +23,22 @@
 
 namespace mpnanny {
 
-// Answers are written for a model's context window: text and structuredContent each stay below this by default.
+// Answers are written for a model's context window: text and structuredContent each stay below this
+// by default.
 inline constexpr size_t kAnswerBytes = 8000;
 
 // What a handler may use. Everything is borrowed and outlives the call.
 struct ToolContext {
   const AllowedRoots& roots;  // every path of a client goes through Resolve()
   const DataFiles& data;
-  CancelToken cancel;         // ask it in every loop that can be long
-  bool allow_exec = false;    // --allow-exec: may run models and user code
-  // How large text and structuredContent may each be. The command line asks for everything (SIZE_MAX).
+  CancelToken cancel;       // ask it in every loop that can be long
+  bool allow_exec = false;  // --allow-exec: may run models and user code
+  // How large text and structuredContent may each be. The command line asks for everything
+  // (SIZE_MAX).
   size_t answer_bytes = kAnswerBytes;
   // progress must grow; `total` if known. Null when the client did not ask for progress.
-  std::function<void(double progress, std::optional<double> total, const std::string& message)> progress;
+  std::function<void(double progress, std::optional<double> total, const std::string& message)>
+      progress;
 };
 
 struct ToolOutput {
@@ -41,14 +46,16 @@ struct ToolOutput {
   std::string text;  // the same facts for people and for clients that show only text
 };
 
-// The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the input schema
-// (snake_case becomes --kebab-case, booleans become flags, arrays may be repeated).
+// The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the
+// input schema (snake_case becomes --kebab-case, booleans become flags, arrays may be repeated).
 struct CommandTwin {
   std::string name;        // "check"; a space makes a sub-command ("knowledge search")
   std::string positional;  // the property that bare arguments fill ("paths"); empty for none
-  std::map<std::string, std::string> options = {};  // property -> option name where it differs ({"run", "db"})
+  std::map<std::string, std::string> options =
+      {};  // property -> option name where it differs ({"run", "db"})
 
-  // Options that only the command line has, as a JSON schema's `properties` (all strings), e.g. --fail-on.
+  // Options that only the command line has, as a JSON schema's `properties` (all strings), e.g.
+  // --fail-on.
   Json extra_options = Json::object();
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
@@ -57,11 +64,14 @@ struct CommandTwin {
 };
 
 struct ToolDefinition {
-  std::string name;         // verb_noun, as in docs/architecture.md; final
+  std::string name;  // verb_noun, as in docs/architecture.md; final
   std::string title;
-  std::string description;  // <= 600 characters: what it answers, when to use it, when not and which tool instead
-  Json input_schema;        // JSON Schema 2020-12, root type object, additionalProperties false; every property described
-  Json output_schema;       // root type object; describes structuredContent on every path that is no error
+  std::string description;  // <= 600 characters: what it answers, when to use it, when not and
+                            // which tool instead
+  Json input_schema;   // JSON Schema 2020-12, root type object, additionalProperties false; every
+                       // property described
+  Json output_schema;  // root type object; describes structuredContent on every path that is no
+                       // error
   CommandTwin command;
   // Annotations. Every tool so far only reads; one that does not must say so.
   bool read_only = true;
@@ -76,8 +86,9 @@ struct Tool {
   std::function<Result<ToolOutput>(const Json& arguments, const ToolContext& context)> run;
 };
 
-// A family of resources: one URI template with one variable, e.g. mpnanny://knowledge/{case}. A folder that has one
-// defines `ResourceTemplate MakeResourceTemplate()` in its resource.cc; CMake finds it.
+// A family of resources: one URI template with one variable, e.g. mpnanny://knowledge/{case}. A
+// folder that has one defines `ResourceTemplate MakeResourceTemplate()` in its resource.cc; CMake
+// finds it.
 struct ResourceTemplate {
   std::string uri_template;
   std::string variable;  // "case": the one {variable} of the template
@@ -85,7 +96,8 @@ struct ResourceTemplate {
   std::string title;
   std::string description;
   std::string mime_type = "text/markdown";
-  bool is_public = true;  // the same for every caller (built-in data); false for what is read from the user's files
+  bool is_public = true;  // the same for every caller (built-in data); false for what is read from
+                          // the user's files
 
   struct Entry {
     std::string value;  // what the variable stands for (not percent-encoded)
@@ -99,7 +111,8 @@ struct ResourceTemplate {
   std::function<std::vector<std::string>(const std::string& prefix, const ToolContext&)> complete;
 };
 
-// All tools and all resource families, in alphabetical order of their folders (generated by CMake from the tree).
+// All tools and all resource families, in alphabetical order of their folders (generated by CMake
+// from the tree).
 std::vector<Tool> AllTools();
 std::vector<ResourceTemplate> AllResourceTemplates();
 
