@@ -8,14 +8,12 @@ namespace {
 TEST(EscapeControl, KeepsPlainTextAndEscapesWhatIsNotSeen) {
   EXPECT_EQ(EscapeControl("softmax 溢出"), "softmax 溢出");
   EXPECT_EQ(EscapeControl("a\x1b[31mb\nc"), "a\\u{1b}[31mb\\nc");
-  EXPECT_EQ(EscapeControl("x\xE2\x80\xAEy"), "x\\u{202e}y");   // right-to-left override
+  EXPECT_EQ(EscapeControl("x\xE2\x80\xAEy"), "x\\u{202e}y");    // right-to-left override
   EXPECT_EQ(EscapeControl("\xff\xc0\x80"), "\\xff\\xc0\\x80");  // not UTF-8, and an overlong form
   EXPECT_EQ(EscapeControl("a\nb", 100, true), "a\nb");
 }
 
-TEST(EscapeControl, CutsAtACharactersBorder) {
-  EXPECT_EQ(EscapeControl("溢出溢出", 7), "溢出…");
-}
+TEST(EscapeControl, CutsAtACharactersBorder) { EXPECT_EQ(EscapeControl("溢出溢出", 7), "溢出…"); }
 
 TEST(IsUtf8, RefusesSurrogatesOverlongFormsAndTruncation) {
   EXPECT_TRUE(IsUtf8("é溢😀"));

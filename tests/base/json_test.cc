@@ -1,0 +1,59 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace mpnanny {
+namespace {
+
+TEST(ParseJson, KeepsKeyOrder) {
+  const auto json = ParseJson(R"({"z": 1, "a": [true, null]})");
+  ASSERT_TRUE(json);
+  EXPECT_EQ(DumpJson(*json), R"({"z":1,"a":[true,null]})");
+}
+
+TEST(ParseJson, SaysWhereTextIsBroken) {
+  const auto json = ParseJson("{\"a\": 1,\n \"b\" 2}");
+  ASSERT_FALSE(json);
+  EXPECT_EQ(json.error().kind, ErrorKind::kInvalidInput);
+  EXPECT_NE(json.error().message.find("line 2"), std::string::npos) << json.error().message;
+}
+
+TEST(ParseJson, BoundsDepthBeforeATreeIsBuilt) {
+  EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']')));
+  EXPECT_FALSE(ParseJson(std::string(65, '[') + std::string(65, ']')));
+  EXPECT_FALSE(ParseJson(std::string(5'000'000, '[')));
+  // Brackets in strings are text, escaped quotes do not end one.
+  EXPECT_TRUE(ParseJson("\"" + std::string(500, '[') + "\\\"" + std::string(500, '{') + "\""));
+}
+
+TEST(ParseJson, RefusesWhatIsNoJson) {
+  for (const char* text :
+       {"", " ", "{", "nan", "NaN", "[1,]", "{'a':1}", "1 2", "\"\xff\"", "\"\\ud800\""}) {
+    EXPECT_FALSE(ParseJson(text)) << text;
+  }
+}
+
+TEST(DumpJson, ReplacesBytesThatAreNotUtf8) {
+  EXPECT_EQ(DumpJson(Json("a\xff")), "\"a\xEF\xBF\xBD\"");
+}
+
+TEST(JsonNumber, NonFiniteBecomesText) {
+  EXPECT_EQ(JsonNumber(std::nan("")), "nan");
+  EXPECT_EQ(JsonNumber(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(JsonNumber(-std::numeric_limits<double>::infinity()), "-inf");
+  EXPECT_TRUE(JsonNumber(std::optional<double>()).is_null());
+}
+
+TEST(JsonNumber, RoundsForReadersAndKeepsWholeNumbersWhole) {
+  EXPECT_EQ(DumpJson(JsonNumber(0.1 + 0.2)), "0.3");
+  EXPECT_EQ(DumpJson(JsonNumber(65504.0)), "65504");
+  EXPECT_EQ(DumpJson(JsonNumber(5.9604644775390625e-08)), "5.96046e-08");
+  EXPECT_EQ(DumpJson(JsonNumber(3.4028234663852886e38)), "3.40282e+38");
+  EXPECT_EQ(DumpJson(JsonNumber(-0.0)), "0");
+}
+
+}  // namespace
+}  // namespace mpnanny
