@@ -1,7 +1,7 @@
 """A prompt longer than the cut-off leaves no label: mean cross-entropy over 0 tokens is 0/0, in FP32."""
 
 import torch
-import torch.nn.functional as functional
+from torch.nn import functional
 
 Numbers = dict[str, float | bool]
 
