@@ -1,0 +1,40 @@
+// Which runs are at or below a path, newest first, with what one line can tell of each.
+//
+// Plain values; free function. One database is open at a time.
+#ifndef MPNANNY_TOOLS_LIST_RUNS_LISTING_H_
+#define MPNANNY_TOOLS_LIST_RUNS_LISTING_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "tools/runs/run.h"
+
+namespace mpnanny::list_runs {
+
+struct ListedRun {
+  runs::Run run;
+  int64_t steps = 0;
+  std::optional<double> last_loss;         // NaN or Inf if it was
+  std::string worst_severity, worst_type;  // "" without an alert
+  std::optional<int64_t> worst_step;
+};
+
+struct Listing {
+  std::vector<ListedRun> runs;  // newest first
+  size_t databases = 0;
+  std::vector<std::string> notes;  // files that could not be read, where a search ended early
+};
+
+// A named file must be a monitor's database; in a folder, other programs' databases are passed over
+// and damaged ones are noted.
+Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
+                         const CancelToken& cancel);
+
+}  // namespace mpnanny::list_runs
+
+#endif  // MPNANNY_TOOLS_LIST_RUNS_LISTING_H_

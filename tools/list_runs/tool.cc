@@ -1,0 +1,146 @@
+#include "tools/tool.h"
+
+#include "base/text.h"
+#include "tools/list_runs/listing.h"
+#include "tools/runs/page.h"
+#include "tools/runs/schema.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::list_runs {
+namespace {
+
+using runs::Number;
+
+constexpr size_t kReservedBytes = 1500;
+
+std::string Handle(const ListedRun& listed) {
+  return EscapeControl(FormatRunHandle(listed.run.handle));
+}
+
+Json RowJson(const ListedRun& listed) {
+  const runs::Run& run = listed.run;
+  return {{"run", Handle(listed)},
+          {"name", runs::Name(run.name)},
+          {"status", runs::StatusName(run.status)},
+          {"started_at", runs::Time(run.started_at)},
+          {"steps", listed.steps},
+          {"last_loss", JsonNumber(listed.last_loss)},
+          {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision)},
+          {"worst_alert", listed.worst_severity.empty()
+                              ? Json(nullptr)
+                              : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+}
+
+std::string RowText(const ListedRun& listed) {
+  const runs::Run& run = listed.run;
+  std::string line = Handle(listed) + "  " + runs::StatusName(run.status) + ", " +
+                     runs::Count(listed.steps, "step") + ", last loss " + Number(listed.last_loss);
+  if (!run.precision.empty()) line += ", " + run.precision;
+  if (!listed.worst_severity.empty()) {
+    line += ", worst alert " + runs::Name(listed.worst_severity + " " + listed.worst_type) +
+            " at step " + std::to_string(listed.worst_step.value_or(0));
+  } else {
+    line += ", no alerts";
+  }
+  return line + ", started " + runs::Time(run.started_at) + ", \"" + runs::Name(run.name) + "\"";
+}
+
+Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+  const std::string path = arguments.value("path", ".");
+  auto listing = ListRuns(path, context.roots, context.cancel);
+  if (!listing) return listing.error();
+
+  // The cursor is the handle of the last run shown: what is added meanwhile moves nothing.
+  size_t first = 0;
+  if (const std::string cursor = arguments.value("cursor", ""); !cursor.empty()) {
+    while (first < listing->runs.size() && Handle(listing->runs[first]) != cursor) ++first;
+    if (first++ == listing->runs.size()) {
+      return InvalidInput("cursor '" + EscapeControl(cursor, 200) + "' names no run of this path.",
+                          "Give next_cursor of the answer before, with the same path.");
+    }
+  }
+  size_t notes_bytes = 0;
+  for (const std::string& note : listing->notes) notes_bytes += note.size() + 4;
+  runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes + notes_bytes);
+  size_t next = first;
+  while (next < listing->runs.size() &&
+         page.Add(RowJson(listing->runs[next]), RowText(listing->runs[next]))) {
+    ++next;
+  }
+
+  const size_t total = listing->runs.size();
+  ToolOutput output;
+  output.structured = {{"runs", page.TakeRows()}, {"total", total}};
+  if (next < total) output.structured["next_cursor"] = Handle(listing->runs[next - 1]);
+  output.structured["databases"] = listing->databases;
+  output.structured["notes"] = listing->notes;
+
+  if (total == 0) {
+    output.text = "No monitored run at or below " + EscapeControl(path, 500) +
+                  ". A run is recorded by `mpnanny run -- python train.py` or by "
+                  "MixedPrecisionNanny(model) in the script; it writes nanny_logs/metrics.db.\n";
+  } else {
+    output.text =
+        runs::Count(static_cast<int64_t>(total), "run") + " in " +
+        runs::Count(static_cast<int64_t>(listing->databases), "database") + ", newest first" +
+        (first > 0 ? " (from number " + std::to_string(first + 1) + ")" : "") + ":\n" + page.text();
+  }
+  for (const std::string& note : listing->notes) output.text += "Note: " + note + "\n";
+  if (next < total) {
+    output.text += std::to_string(total - next) + " more: call list_runs with cursor \"" +
+                   Handle(listing->runs[next - 1]) + "\".\n";
+  }
+  if (total > 0) {
+    output.text +=
+        "Next: diagnose_run with a run tells why it went wrong, run_summary how it went.\n";
+  }
+  return output;
+}
+
+Json OutputSchema() {
+  const Json run = runs::ObjectSchema(
+      {{"run", runs::TextSchema("Handle: what the other tools take as `run`.")},
+       {"name", runs::TextSchema("The run's name.")},
+       {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
+       {"started_at", runs::TextSchema("ISO 8601, UTC.")},
+       {"steps", runs::IntegerSchema("Recorded steps, the flight recorder's included.")},
+       {"last_loss", runs::NumberSchema("The last logged loss.")},
+       {"precision", runs::TextSchema("What values are judged by.", true)},
+       {"worst_alert",
+        runs::TextSchema("\"<severity> <type>\" of the first among the worst.", true)}});
+  Json schema = runs::ObjectSchema(
+      {{"runs", runs::ListSchema(run, "Newest first.")},
+       {"total", runs::IntegerSchema("Runs found, shown or not.")},
+       {"databases", runs::IntegerSchema("Databases they lie in.")},
+       {"notes", runs::ListSchema({{"type", "string"}}, "What could not be read.")}});
+  schema["properties"]["next_cursor"] = runs::TextSchema("Give it as `cursor` for more.");
+  return schema;
+}
+
+}  // namespace
+
+Tool MakeTool() {
+  ToolDefinition definition;
+  definition.name = "list_runs";
+  definition.title = "List monitored runs";
+  definition.description =
+      "Lists the training runs that mpnanny's monitor recorded, at a database or anywhere below a "
+      "folder, newest first: handle, status, steps, last loss, worst alert. Use it to find the "
+      "`run` that run_summary, query_alerts and diagnose_run take. It does not read console logs "
+      "or TensorBoard files: give a log to diagnose_run as log_path.";
+  definition.input_schema = {
+      {"type", "object"},
+      {"properties",
+       {{"path",
+         {{"type", "string"},
+          {"default", "."},
+          {"description", "A monitor's database (metrics.db) or a folder to search."}}},
+        {"cursor", {{"type", "string"}, {"description", "next_cursor of the answer before."}}},
+        {"detail", runs::DetailProperty()}}},
+      {"additionalProperties", false}};
+  definition.output_schema = OutputSchema();
+  definition.command = {.name = "runs", .positional = "path"};
+  return {std::move(definition), Run};
+}
+
+}  // namespace mpnanny::list_runs

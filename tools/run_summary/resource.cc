@@ -1,0 +1,71 @@
+#include "base/text.h"
+#include "tools/list_runs/listing.h"
+#include "tools/run_summary/report.h"
+#include "tools/run_summary/summary.h"
+#include "tools/runs/show.h"
+#include "tools/tool.h"
+
+namespace mpnanny::run_summary {
+namespace {
+
+constexpr size_t kMostListed = 100;
+
+// The newest runs below the roots: what a client can offer without being told a path.
+std::vector<list_runs::ListedRun> Newest(const ToolContext& context) {
+  std::vector<list_runs::ListedRun> newest;
+  // On the command line everything may be read; searching the whole disk unasked is another matter.
+  for (const std::string& root : context.roots.roots()) {
+    auto listing = list_runs::ListRuns(root, context.roots, context.cancel);
+    if (!listing) continue;
+    for (auto& run : listing->runs) newest.push_back(std::move(run));
+  }
+  if (newest.size() > kMostListed) newest.resize(kMostListed);
+  return newest;
+}
+
+std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
+  std::vector<ResourceTemplate::Entry> entries;
+  for (const auto& listed : Newest(context)) {
+    entries.push_back({FormatRunHandle(listed.run.handle), runs::Name(listed.run.name),
+                       std::string(runs::StatusName(listed.run.status)) + ", " +
+                           runs::Count(listed.steps, "step")});
+  }
+  return entries;
+}
+
+Result<std::string> Read(const std::string& handle, const ToolContext& context) {
+  auto source = runs::OpenRun(handle, context.roots, context.cancel);
+  if (!source) return source.error();
+  auto summary = Summarize(*source);
+  if (!summary) return summary.error();
+  return SummaryText(*source, *summary, context.answer_bytes);
+}
+
+std::vector<std::string> Complete(const std::string& prefix, const ToolContext& context) {
+  std::vector<std::string> values;
+  for (const auto& listed : Newest(context)) {
+    const std::string handle = FormatRunHandle(listed.run.handle);
+    if (handle.starts_with(prefix)) values.push_back(handle);
+  }
+  return values;
+}
+
+}  // namespace
+
+ResourceTemplate MakeResourceTemplate() {
+  ResourceTemplate resource;
+  resource.uri_template = "mpnanny://runs/{run}/summary";
+  resource.variable = "run";
+  resource.name = "run-summary";
+  resource.title = "Summary of a monitored run";
+  resource.description =
+      "How a run went, as run_summary tells it; {run} is a percent-encoded run handle.";
+  resource.mime_type = "text/plain";
+  resource.is_public = false;
+  resource.list = List;
+  resource.read = Read;
+  resource.complete = Complete;
+  return resource;
+}
+
+}  // namespace mpnanny::run_summary

@@ -1,0 +1,118 @@
+#include "tools/run_summary/stability.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/runs/alerts.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::run_summary {
+namespace {
+
+using runs::Count;
+using runs::Number;
+
+// A loss that ends at twice its start and thrice its least value has diverged, whatever its units;
+// below 40 values the windows of start and end overlap.
+constexpr double kRoseOverStart = 2;
+constexpr double kRoseOverLeast = 3;
+constexpr int64_t kLossesForTrend = 40;
+
+std::string Interrupted(const runs::Run& run) {
+  switch (run.status) {
+    case runs::Status::kException:
+      return "The training ended with an exception.";
+    case runs::Status::kKilled:
+      return "The training process was killed or went away without closing the run.";
+    default:
+      return "";
+  }
+}
+
+void AddAlertReason(const Summary& s, std::vector<std::string>& reasons) {
+  std::string errors;
+  int64_t rows = 0;
+  for (const AlertGroup& group : s.alerts) {
+    if (runs::SeverityRank(group.severity) != 0) continue;
+    rows += group.count;
+    if (!errors.empty()) errors += ", ";
+    errors += runs::Name(group.type) + " from step " + std::to_string(group.first_step);
+  }
+  if (rows > 0) reasons.push_back(Count(rows, "ERROR alert") + ": " + errors + ".");
+}
+
+}  // namespace
+
+ScaleState JudgeScale(const Summary& s) {
+  if (!s.scale_first || !s.scale_last) return ScaleState::kNone;
+  // At or below 1 a scaler no longer lifts gradients; it may pass there by design but must come
+  // back.
+  if (*s.scale_last <= 1 && (s.skipped_at_end > 2 || s.scale_falls > s.scale_rises + 2)) {
+    return ScaleState::kCollapsed;
+  }
+  const double low = std::max(128.0, *s.scale_first / 100);
+  if (*s.scale_last < *s.scale_first && *s.scale_last < low && s.scale_falls >= 5) {
+    return ScaleState::kDeclining;
+  }
+  return ScaleState::kHealthy;
+}
+
+bool TooManySkips(const Summary& s) {
+  return s.skipped_steps > kStartupSkips + s.steps / 200 ||
+         (s.skipped_at_end > kStartupSkips / 2 && s.skipped_at_end < s.steps);
+}
+
+bool LossRose(const Summary& s) {
+  if (s.finite_losses < kLossesForTrend || !s.loss_start || !s.loss_end) return false;
+  const double start = std::max(std::fabs(*s.loss_start), 1e-12);
+  return *s.loss_end - *s.loss_start > (kRoseOverStart - 1) * start &&
+         *s.loss_end > kRoseOverLeast * std::fabs(*s.loss_min);
+}
+
+void JudgeStability(const runs::Run& run, Summary& s) {
+  const std::string interrupted = Interrupted(run);
+  if (s.steps == 0) {
+    s.reasons.push_back("No step was recorded.");
+    if (!interrupted.empty()) s.reasons.push_back(interrupted);
+    return;
+  }
+  std::vector<std::string>& bad = s.reasons;
+  if (s.nonfinite_losses > 0) {
+    bad.push_back("The loss is not finite in " + Count(s.nonfinite_losses, "step") +
+                  ", first at step " + std::to_string(*s.first_nonfinite_loss) + ".");
+  }
+  AddAlertReason(s, bad);
+  const ScaleState scale = JudgeScale(s);
+  if (scale == ScaleState::kCollapsed || scale == ScaleState::kDeclining) {
+    bad.push_back(std::string("The loss scale ") +
+                  (scale == ScaleState::kCollapsed ? "collapsed" : "keeps falling") + ": " +
+                  Number(s.scale_first) + " at first, " + Number(s.scale_last) + " at the end, " +
+                  Count(s.scale_falls, "fall") + ", " + Count(s.scale_rises, "rise") + ".");
+  }
+  if (TooManySkips(s)) {
+    bad.push_back(
+        Count(s.skipped_steps, "optimizer step") + " of " + std::to_string(s.steps) +
+        (s.skipped_steps == 1 ? " was" : " were") + " skipped" +
+        (s.skipped_at_end > 2 ? ", among them the last " + std::to_string(s.skipped_at_end) : "") +
+        ".");
+  }
+  if (LossRose(s)) {
+    bad.push_back("The loss rose: about " + Number(s.loss_start) + " at first, about " +
+                  Number(s.loss_end) + " at the end, least " + Number(s.loss_min) + " at step " +
+                  std::to_string(*s.loss_min_step) + ".");
+  }
+  s.stable = bad.empty();
+  if (*s.stable) {
+    s.reasons.push_back(s.loss_last ? "Every recorded loss is finite: " + Number(s.loss_first) +
+                                          " at first, " + Number(s.loss_last) + " at the end."
+                                    : "No loss was recorded; nothing else speaks against the run.");
+    s.reasons.push_back("No ERROR alert in " + Count(s.steps, "step") + ".");
+    if (scale == ScaleState::kHealthy) {
+      s.reasons.push_back("The loss scale is in order: " + Number(s.scale_last) + ", " +
+                          Count(s.scale_falls, "fall") + ", " + Count(s.scale_rises, "rise") + ".");
+    }
+  }
+  if (!interrupted.empty()) s.reasons.push_back(interrupted);
+}
+
+}  // namespace mpnanny::run_summary

@@ -1,0 +1,29 @@
+// Whether the numbers of a run are sound, and why: the rules behind run_summary's `stable` and
+// `reasons`.
+#ifndef MPNANNY_TOOLS_RUN_SUMMARY_STABILITY_H_
+#define MPNANNY_TOOLS_RUN_SUMMARY_STABILITY_H_
+
+#include "tools/run_summary/summary.h"
+
+namespace mpnanny::run_summary {
+
+// Loss scale, judged. Start-up: a scaler begins high and halves until gradients fit; that costs at
+// most this many steps (from 2^16 down to 1) and is no fault.
+enum class ScaleState { kNone, kHealthy, kDeclining, kCollapsed };
+inline constexpr int64_t kStartupSkips = 16;
+ScaleState JudgeScale(const Summary& summary);
+
+// True if more steps were skipped than the search for a scale costs: its start-up and about one
+// step a growth interval (2,000 steps by default; 200 leaves room for shorter ones).
+bool TooManySkips(const Summary& summary);
+
+// The loss ends at a multiple of where it began and of its least value.
+bool LossRose(const Summary& summary);
+
+// Fills `stable` and `reasons`. How the run ended is told in the reasons but does not decide: a job
+// that was stopped from outside may have been sound.
+void JudgeStability(const runs::Run& run, Summary& summary);
+
+}  // namespace mpnanny::run_summary
+
+#endif  // MPNANNY_TOOLS_RUN_SUMMARY_STABILITY_H_

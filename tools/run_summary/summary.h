@@ -1,0 +1,63 @@
+// How a run went, in one pass over its steps and its alerts.
+//
+// Plain values; free function.
+#ifndef MPNANNY_TOOLS_RUN_SUMMARY_SUMMARY_H_
+#define MPNANNY_TOOLS_RUN_SUMMARY_SUMMARY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/runs/run.h"
+
+namespace mpnanny::run_summary {
+
+// Alerts of one type and severity.
+struct AlertGroup {
+  std::string type, severity;
+  int64_t count = 0;    // rows
+  int64_t repeats = 0;  // samples in which it was seen
+  int64_t first_step = 0;
+  std::vector<std::string> layers;  // raw names, in order of time, at most kLayersShown
+  int64_t layer_count = 0;          // all of them
+};
+inline constexpr size_t kLayersShown = 5;
+
+struct Summary {
+  int64_t steps = 0;
+  std::optional<int64_t> first_step, last_step;
+  int64_t steps_only_in_ring = 0;
+  int64_t sampled_steps = 0;
+
+  // Loss: first and last that were logged (may be NaN), least finite one.
+  std::optional<double> loss_first, loss_last, loss_min;
+  std::optional<int64_t> loss_min_step, first_nonfinite_loss;
+  int64_t nonfinite_losses = 0;
+  // Means of the first and the last (up to) 20 finite losses: what a trend is told from.
+  std::optional<double> loss_start, loss_end;
+  int64_t finite_losses = 0;
+
+  std::optional<double> scale_first, scale_last, scale_min, scale_max;
+  int64_t scale_rises = 0, scale_falls = 0;
+  int64_t skipped_steps = 0,
+          skipped_at_end = 0;  // the latter: without a break, up to the last step
+  std::optional<int64_t> first_skipped, last_skipped;
+  int64_t nonfinite_gradient_steps = 0;
+  std::optional<int64_t> first_nonfinite_gradient;
+
+  std::optional<double> lr_last, lr_max, grad_norm_last, grad_norm_max;
+  std::optional<double> mean_duration;  // seconds
+  std::optional<int64_t> peak_memory;   // bytes
+
+  std::vector<AlertGroup> alerts;    // worst first, then by first step
+  std::optional<bool> stable;        // of the numbers; absent: nothing was recorded
+  std::vector<std::string> reasons;  // why, with numbers; most important first
+};
+
+Result<Summary> Summarize(const runs::Source& source);
+
+}  // namespace mpnanny::run_summary
+
+#endif  // MPNANNY_TOOLS_RUN_SUMMARY_SUMMARY_H_

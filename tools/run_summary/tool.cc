@@ -1,0 +1,43 @@
+#include "tools/tool.h"
+
+#include "tools/run_summary/report.h"
+#include "tools/run_summary/summary.h"
+#include "tools/runs/page.h"
+#include "tools/runs/schema.h"
+
+namespace mpnanny::run_summary {
+namespace {
+
+Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+  auto source = runs::OpenRun(arguments.value("run", ""), context.roots, context.cancel);
+  if (!source) return source.error();
+  auto summary = Summarize(*source);
+  if (!summary) return summary.error();
+  const size_t bytes = runs::AnswerBytes(arguments, context);
+  return ToolOutput{SummaryJson(*source, *summary, bytes), SummaryText(*source, *summary, bytes)};
+}
+
+}  // namespace
+
+Tool MakeTool() {
+  ToolDefinition definition;
+  definition.name = "run_summary";
+  definition.title = "Summarize a run";
+  definition.description =
+      "Tells how one monitored run went: status, steps, loss, loss scale and its moves, skipped "
+      "steps, alerts by type, whether its numbers are stable and why. Works on a run that still "
+      "trains. For the cause of a failure call diagnose_run, for single alerts query_alerts; "
+      "list_runs finds runs.";
+  definition.input_schema = {
+      {"type", "object"},
+      {"properties",
+       {{"run", {{"type", "string"}, {"minLength", 1}, {"description", runs::kRunArgument}}},
+        {"detail", runs::DetailProperty()}}},
+      {"required", {"run"}},
+      {"additionalProperties", false}};
+  definition.output_schema = SummarySchema();
+  definition.command = {.name = "summary", .positional = "", .options = {{"run", "db"}}};
+  return {std::move(definition), Run};
+}
+
+}  // namespace mpnanny::run_summary

@@ -1,0 +1,47 @@
+// The alerts of a run, in order of time, filtered.
+//
+// Free functions; rows are streamed.
+#ifndef MPNANNY_TOOLS_RUNS_ALERTS_H_
+#define MPNANNY_TOOLS_RUNS_ALERTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/runs/run.h"
+#include "tools/runs/steps.h"
+
+namespace mpnanny::runs {
+
+struct AlertRow {
+  int64_t alert_id = 0, step = 0;
+  std::string phase;  // data | forward | loss | backward | optimizer; "" if not known
+  std::optional<int64_t> layer_id, kind;
+  std::string type, severity;  // raw
+  std::optional<double> value, threshold;
+  std::optional<int64_t> producer;  // 1: its inputs were clean; 0: it only carries
+  int64_t repeats = 1;
+  std::optional<int64_t> last_step;
+  std::string message;  // raw, at most 4,000 bytes
+};
+
+struct AlertFilter {
+  std::vector<std::string> severities, types;     // empty: all; exact words
+  std::optional<std::vector<int64_t>> layer_ids;  // sorted; absent: all, and alerts without a layer
+  StepRange steps;
+};
+
+// 0 for ERROR, 1 for WARNING, 2 for anything else: worst first.
+int SeverityRank(const std::string& severity);
+
+// Calls `visit` in the order of (step, alert_id) until it returns false.
+Result<void> ForEachAlert(const Source& source, const AlertFilter& filter,
+                          const std::function<bool(const AlertRow&)>& visit);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_ALERTS_H_

@@ -1,0 +1,108 @@
+// A monitor's database, opened for reading: the one place that talks to SQLite on behalf of the
+// tools.
+//
+// The file comes from elsewhere and may be live, damaged or hostile: it is opened read-only, one
+// consistent snapshot is read through it, views and triggers of the file never run, and a cancelled
+// call stops in the middle of a query. Memory is bounded by a small page cache. A Database belongs
+// to one call on one thread and must outlive its Statements; nothing of it stays open between
+// calls.
+#ifndef MPNANNY_TOOLS_RUNS_DATABASE_H_
+#define MPNANNY_TOOLS_RUNS_DATABASE_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+
+namespace mpnanny::runs {
+
+// What monitor/schema/*.sql writes into the file's header.
+inline constexpr int64_t kApplicationId = 0x4d504e59;  // "MPNY"
+inline constexpr int64_t kSchemaVersion = 1;
+
+class Database;
+
+// A prepared SELECT. Columns count from 0, parameters from 1. A value of an unexpected type reads
+// as absent.
+class Statement {
+ public:
+  Statement& Bind(int index, int64_t value);
+  Statement& Bind(int index, double value);
+  Statement& Bind(int index, std::string_view value);
+
+  // Goes to the next row; false at the end.
+  Result<bool> Next();
+  // Ready to be run again; bindings stay.
+  void Reset() { sqlite3_reset(statement_.get()); }
+
+  std::optional<int64_t> Int(int column) const;
+  std::optional<double> Real(int column) const;  // of an integer as well
+  std::optional<std::string> Text(int column) const;
+  int64_t IntOr(int column, int64_t otherwise) const { return Int(column).value_or(otherwise); }
+  std::string TextOr(int column, std::string_view otherwise = "") const {
+    return Text(column).value_or(std::string(otherwise));
+  }
+
+ private:
+  friend class Database;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  Statement(const Database* database, sqlite3_stmt* statement)
+      : database_(database), statement_(statement) {}
+
+  const Database* database_;  // borrowed
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+class Database {
+ public:
+  // `path` is canonical and allowed. Fails with what is wrong and what to try: missing, a
+  // directory, not a database, some other program's database, another schema version, damaged,
+  // locked, or unreadable where it lies.
+  static Result<std::unique_ptr<Database>> Open(const std::string& path, const CancelToken& cancel);
+
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Prepares one SELECT. The error of a file that lacks a table or a column is DataCorrupt.
+  Result<Statement> Prepare(std::string_view sql) const;
+
+  // SQLite's result code as an error in words.
+  Error Failure(int code) const;
+
+  const std::string& path() const { return path_; }
+  const CancelToken& cancel() const { return cancel_; }
+  // The file says that changes stand in a "-wal" file, and there is none: copied without it, or it
+  // was deleted.
+  bool wal_missing() const { return wal_missing_; }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+  };
+  Database(std::string path, CancelToken cancel)
+      : path_(std::move(path)), cancel_(std::move(cancel)) {}
+  Result<void> Connect(bool immutable);
+  Result<void> CheckIdentity() const;
+
+  std::string path_;
+  CancelToken cancel_;
+  bool wal_missing_ = false;
+  bool wal_has_content_ = false;
+  std::unique_ptr<sqlite3, Close> handle_;
+};
+
+// True if the file starts as an SQLite database does. Reads 16 bytes.
+bool LooksLikeDatabase(const std::string& path);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_DATABASE_H_

@@ -1,0 +1,85 @@
+// Sampled steps (tier 2): statistics of watched tensors, database and flight recorder merged, and
+// the layers' names.
+//
+// Questions are shaped to the table's key (run, step, layer, kind): whole samples and single cells
+// are seeks; nothing here scans the table.
+#ifndef MPNANNY_TOOLS_RUNS_SAMPLES_H_
+#define MPNANNY_TOOLS_RUNS_SAMPLES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/runs/run.h"
+#include "tools/runs/steps.h"
+
+namespace mpnanny::runs {
+
+// tensor_stats.kind
+enum Kind : int64_t {
+  kInput = 0,
+  kActivation = 1,
+  kActivationGradient = 2,
+  kGradient = 3,
+  kWeight = 4,
+  kUpdate = 5,
+  kOptimizerState = 6,
+};
+// "input", "activation", "activation_gradient", "gradient", "weight", "update", "optimizer_state";
+// "tensor" otherwise.
+std::string KindName(std::optional<int64_t> kind);
+
+struct TensorRow {
+  int64_t step = 0, layer_id = 0, kind = 0, slot = 0;
+  std::optional<int64_t> dtype, numel;
+  int64_t nan = 0, posinf = 0, neginf = 0, zeros = 0;
+  std::optional<double> min, max, absmax, absmin, mean, std, rms, l2;
+  std::optional<int64_t> below_fp16, subnormal_fp16, above_fp16, frozen;
+  int64_t NonFinite() const { return nan + posinf + neginf; }
+};
+
+// All rows of one sampled step, by (layer, kind, slot). At most 200,000; more is DataCorrupt.
+Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step);
+
+// The rows of one layer and kind at one step (one a slot).
+Result<std::vector<TensorRow>> ReadCell(const Source& source, int64_t step, int64_t layer_id,
+                                        int64_t kind);
+
+// At most `most` sampled steps in the range: the last ones before its end, ascending. One seek a
+// step.
+Result<std::vector<int64_t>> LastSampledSteps(const Source& source, const StepRange& range,
+                                              size_t most);
+
+struct Layer {
+  int64_t layer_id = 0;
+  std::string name;    // raw, at most 2,000 bytes; show it through EscapeControl
+  std::string type;    // module class or "parameter"; raw
+  std::string source;  // "file:line" or ""; raw
+  std::optional<int64_t> position, numel;
+};
+
+// Looks layers up by id and remembers those it has seen.
+class Layers {
+ public:
+  explicit Layers(const Source& source) : source_(source) {}
+  // A layer that the database lacks has the name "layer <id>".
+  Result<Layer> Find(int64_t layer_id);
+  Result<int64_t> Count();
+  // Ids of the layers whose raw or shown name fits one of the globs. Streams the table once.
+  Result<std::vector<int64_t>> Matching(const std::vector<std::string>& globs);
+
+ private:
+  const Source& source_;  // borrowed
+  std::map<int64_t, Layer> known_;
+};
+
+// "float16" for a number of tensor_stats.dtype, as the file's `meaning` says; "" if it does not.
+Result<std::map<int64_t, std::string>> ReadDtypeNames(const Source& source);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_SAMPLES_H_
