@@ -1,0 +1,102 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "base/descriptors.h"
+
+namespace mpnanny {
+namespace {
+
+// poll() promises that a pipe which is ready takes this much without blocking (POSIX: PIPE_BUF, at least 512; 4096 on
+// Linux, 512 on macOS).
+constexpr size_t kSafeChunk = PIPE_BUF;
+constexpr int kStoppedGraceMs = 200;
+
+// Points `fd` at `target`, which is opened if it is none of the process's descriptors.
+bool Redirect(int fd, int target, int flags) {
+  if (fcntl(target, F_GETFD) != -1) return dup2(target, fd) >= 0;
+  const int null = open("/dev/null", flags);
+  if (null < 0) return false;
+  const bool done = dup2(null, fd) >= 0;
+  if (null != fd) close(null);
+  return done;
+}
+
+// Waits until `fd` takes bytes. False if nobody will take them any more.
+bool WaitWritable(int fd, const StopEvent& stop) {
+  while (true) {
+    pollfd fds[2] = {{fd, POLLOUT, 0}, {stop.fd(), POLLIN, 0}};
+    const bool stopped = stop.requested();
+    const int ready = poll(fds, stopped ? 1 : 2, stopped ? kStoppedGraceMs : -1);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return false;
+    if (fds[0].revents & POLLOUT) return true;
+    if (fds[0].revents & (POLLERR | POLLHUP | POLLNVAL)) return false;
+    if (stopped) return false;
+  }
+}
+
+}  // namespace
+
+Result<ProtocolStreams> TakeStandardStreams() {
+  ProtocolStreams streams;
+  streams.in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+  streams.out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (streams.in < 0 || streams.out < 0) {
+    return Unavailable("stdin or stdout is closed.", "An MCP client starts the server with both as pipes.");
+  }
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0 || dup2(null, STDIN_FILENO) < 0 || !Redirect(STDOUT_FILENO, STDERR_FILENO, O_WRONLY)) {
+    return Unavailable(std::string("Cannot redirect the standard streams: ") + std::strerror(errno) + ".");
+  }
+  close(null);
+  return streams;
+}
+
+ReadOutcome ReadSome(int fd, char* buffer, size_t capacity, const StopEvent& stop) {
+  while (true) {
+    pollfd fds[2] = {{fd, POLLIN, 0}, {stop.fd(), POLLIN, 0}};
+    const int ready = poll(fds, 2, -1);
+    if (stop.requested()) return {ReadStatus::kStopped, 0};
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return {ReadStatus::kEnd, 0};
+    if (fds[0].revents == 0) continue;
+    const ssize_t n = read(fd, buffer, capacity);
+    if (n > 0) return {ReadStatus::kData, static_cast<size_t>(n)};
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    return {ReadStatus::kEnd, 0};
+  }
+}
+
+bool WriteWhole(int fd, std::string_view bytes, const StopEvent& stop) {
+  bool is_socket = true;  // some clients (Node's child_process) connect by socket pairs
+  while (!bytes.empty()) {
+    ssize_t n = -1;
+    if (is_socket) {
+      n = send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (n < 0 && errno == ENOTSOCK) {
+        is_socket = false;
+        continue;
+      }
+    } else {
+      if (!WaitWritable(fd, stop)) return false;
+      n = write(fd, bytes.data(), std::min(bytes.size(), kSafeChunk));
+    }
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!WaitWritable(fd, stop)) return false;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace mpnanny

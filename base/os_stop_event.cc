@@ -1,0 +1,66 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/stop_event.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr int kSignals[] = {SIGTERM, SIGINT, SIGPIPE};
+
+std::atomic<StopEvent*> g_bound{nullptr};
+struct sigaction g_earlier[3];
+
+void OnSignal(int) {
+  const int saved = errno;
+  if (StopEvent* event = g_bound.load()) event->Request();
+  errno = saved;
+}
+
+}  // namespace
+
+StopEvent::StopEvent() {
+  if (pipe(pipe_) != 0) {
+    LogError("No file descriptor left for a pipe.");
+    std::abort();
+  }
+  for (const int fd : pipe_) {
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+  }
+}
+
+StopEvent::~StopEvent() {
+  if (bound_) {
+    for (int i = 0; i < 3; ++i) sigaction(kSignals[i], &g_earlier[i], nullptr);
+    g_bound.store(nullptr);
+  }
+  close(pipe_[0]);
+  close(pipe_[1]);
+}
+
+void StopEvent::BindSignals() {
+  g_bound.store(this);
+  bound_ = true;
+  for (int i = 0; i < 3; ++i) {
+    struct sigaction action {};
+    action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : OnSignal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(kSignals[i], &action, &g_earlier[i]);
+  }
+}
+
+void StopEvent::Request() {
+  requested_.store(true, std::memory_order_relaxed);
+  const char byte = 0;
+  // A full pipe is as readable as one more byte would make it.
+  [[maybe_unused]] const ssize_t written = write(pipe_[1], &byte, 1);
+}
+
+}  // namespace mpnanny
