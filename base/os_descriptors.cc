@@ -13,8 +13,8 @@
 namespace mpnanny {
 namespace {
 
-// poll() promises that a pipe which is ready takes this much without blocking (POSIX: PIPE_BUF, at least 512; 4096 on
-// Linux, 512 on macOS).
+// poll() promises that a pipe which is ready takes this much without blocking (POSIX: PIPE_BUF, at
+// least 512; 4096 on Linux, 512 on macOS).
 constexpr size_t kSafeChunk = PIPE_BUF;
 constexpr int kStoppedGraceMs = 200;
 
@@ -49,11 +49,14 @@ Result<ProtocolStreams> TakeStandardStreams() {
   streams.in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
   streams.out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   if (streams.in < 0 || streams.out < 0) {
-    return Unavailable("stdin or stdout is closed.", "An MCP client starts the server with both as pipes.");
+    return Unavailable("stdin or stdout is closed.",
+                       "An MCP client starts the server with both as pipes.");
   }
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null < 0 || dup2(null, STDIN_FILENO) < 0 || !Redirect(STDOUT_FILENO, STDERR_FILENO, O_WRONLY)) {
-    return Unavailable(std::string("Cannot redirect the standard streams: ") + std::strerror(errno) + ".");
+  if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+      !Redirect(STDOUT_FILENO, STDERR_FILENO, O_WRONLY)) {
+    return Unavailable(std::string("Cannot redirect the standard streams: ") +
+                       std::strerror(errno) + ".");
   }
   close(null);
   return streams;

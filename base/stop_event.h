@@ -1,7 +1,7 @@
 // One "please stop" for the whole process, that a signal handler can raise and poll() can wait for.
 //
-// Thread-safe. Request() may be called from a signal handler. At most one StopEvent is bound to signals at a time; it must
-// outlive every thread that waits on it.
+// Thread-safe. Request() may be called from a signal handler. At most one StopEvent is bound to
+// signals at a time; it must outlive every thread that waits on it.
 #ifndef MPNANNY_BASE_STOP_EVENT_H_
 #define MPNANNY_BASE_STOP_EVENT_H_
 
@@ -16,8 +16,8 @@ class StopEvent {
   StopEvent(const StopEvent&) = delete;
   StopEvent& operator=(const StopEvent&) = delete;
 
-  // From now on SIGTERM and SIGINT raise this event, and SIGPIPE does nothing (writes report it instead). The earlier
-  // handlers come back when the event is destroyed.
+  // From now on SIGTERM and SIGINT raise this event, and SIGPIPE does nothing (writes report it
+  // instead). The earlier handlers come back when the event is destroyed.
   void BindSignals();
 
   void Request();

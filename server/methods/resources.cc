@@ -1,0 +1,115 @@
+// resources/list, resources/templates/list, resources/read.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "server/methods/methods.h"
+#include "server/methods/paging.h"
+#include "server/methods/resource_uri.h"
+#include "server/protocol/error_codes.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr int64_t kBuiltInTtlMs = 300'000;
+
+// Built-in data may be kept and shared; what comes out of the user's files is fresh and private.
+CacheHint HintFor(bool is_public) { return {is_public ? kBuiltInTtlMs : 0, is_public}; }
+
+bool AllPublic(const Registry& registry) {
+  return std::all_of(registry.resources.begin(), registry.resources.end(),
+                     [](const ResourceTemplate& family) { return family.is_public; });
+}
+
+Outcome List(const Registry& registry, const Json& params, const RequestContext& context) {
+  const ToolContext tool_context = registry.tool_context(context);
+  Json resources = Json::array();
+  for (const ResourceTemplate& family : registry.resources) {
+    if (!family.list) continue;
+    for (const ResourceTemplate::Entry& entry : family.list(tool_context)) {
+      Json resource = {
+          {"uri", ResourceUri(family, entry.value)}, {"name", entry.value}, {"title", entry.title}};
+      if (!entry.description.empty()) resource["description"] = entry.description;
+      resource["mimeType"] = family.mime_type;
+      resources.push_back(std::move(resource));
+    }
+  }
+  auto page = Page("resources", resources, params);
+  if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
+  return MethodResult{std::get<Json>(std::move(page)), HintFor(AllPublic(registry))};
+}
+
+Outcome ListTemplates(const Registry& registry, const Json& params) {
+  Json templates = Json::array();
+  for (const ResourceTemplate& family : registry.resources) {
+    templates.push_back({{"uriTemplate", family.uri_template},
+                         {"name", family.name},
+                         {"title", family.title},
+                         {"description", family.description},
+                         {"mimeType", family.mime_type}});
+  }
+  auto page = Page("resourceTemplates", templates, params);
+  if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
+  return MethodResult{std::get<Json>(std::move(page)), HintFor(true)};
+}
+
+WireError ReadError(const std::string& uri, const Error& error) {
+  if (error.kind == ErrorKind::kInternal) {
+    const std::string log_id = LogError("resources/read: " + error.Text());
+    return {kInternalError, "Internal error " + log_id + "; the server's stderr has the details."};
+  }
+  // What cannot be read for a reason of its own (busy, damaged) exists all the same.
+  const bool unknown = error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kInvalidInput;
+  return {unknown ? kResourceNotFound : kInternalError, error.Text(), {{"uri", uri}}};
+}
+
+Outcome Read(const Registry& registry, const Json& params, const RequestContext& context) {
+  const auto given = params.find("uri");
+  if (given == params.end() || !given->is_string()) {
+    return WireError{kInvalidParams, "params.uri must be the URI of a resource."};
+  }
+  const std::string& uri = given->get_ref<const std::string&>();
+  for (const ResourceTemplate& family : registry.resources) {
+    const auto value = MatchResourceUri(family, uri);
+    if (!value) continue;
+    auto text = family.read(*value, registry.tool_context(context));
+    if (!text) {
+      if (text.error().kind == ErrorKind::kCancelled && context.cancel.cancelled())
+        return NoAnswer{};
+      return ReadError(uri, text.error());
+    }
+    Json contents = {{"uri", uri}, {"mimeType", family.mime_type}, {"text", *std::move(text)}};
+    return MethodResult{{{"contents", Json::array({std::move(contents)})}},
+                        HintFor(family.is_public)};
+  }
+  std::vector<std::string> templates;
+  for (const ResourceTemplate& family : registry.resources)
+    templates.push_back(family.uri_template);
+  return WireError{kResourceNotFound,
+                   "Unknown resource '" + EscapeControl(uri, 200) + "'. Known are " +
+                       Join(templates, ", ") + ".",
+                   {{"uri", uri}}};
+}
+
+}  // namespace
+
+void AddResourceMethods(const Registry& registry, MethodTable& methods) {
+  methods["resources/list"] = {
+      .run = [&registry](const Json& params,
+                         const RequestContext& context) { return List(registry, params, context); },
+  };
+  methods["resources/templates/list"] = {
+      .run = [&registry](const Json& params,
+                         const RequestContext&) { return ListTemplates(registry, params); },
+  };
+  methods["resources/read"] = {
+      .runs_on = RunsOn::kPool,
+      .run = [&registry](const Json& params,
+                         const RequestContext& context) { return Read(registry, params, context); },
+  };
+}
+
+}  // namespace mpnanny

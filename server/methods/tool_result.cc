@@ -1,0 +1,36 @@
+#include "server/methods/tool_result.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "server/protocol/error_codes.h"
+
+namespace mpnanny {
+namespace {
+
+Json TextContent(const std::string& text) {
+  return Json::array({{{"type", "text"}, {"text", text}}});
+}
+
+}  // namespace
+
+Json ErrorToolResult(const std::string& text) {
+  return {{"content", TextContent(text)}, {"isError", true}};
+}
+
+Outcome ToolOutcome(const std::string& tool, Result<ToolOutput> result, const CancelToken& cancel) {
+  if (result) {
+    return MethodResult{{{"content", TextContent(result->text)},
+                         {"structuredContent", std::move(result->structured)}}};
+  }
+  const Error& error = result.error();
+  if (error.kind == ErrorKind::kCancelled && cancel.cancelled()) return NoAnswer{};
+  if (error.kind == ErrorKind::kInternal) {
+    const std::string log_id = LogError(tool + ": " + error.Text());
+    return WireError{kInternalError, tool + " failed by an internal error (" + log_id +
+                                         "); the server's stderr has the details."};
+  }
+  return MethodResult{ErrorToolResult(error.Text())};
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,85 @@
+// tools/list and tools/call.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "server/methods/methods.h"
+#include "server/methods/paging.h"
+#include "server/methods/tool_result.h"
+#include "server/protocol/error_codes.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr int64_t kToolsTtlMs = 300'000;
+
+Json Listing(const ToolDefinition& tool) {
+  Json listing = {{"name", tool.name},
+                  {"title", tool.title},
+                  {"description", tool.description},
+                  {"inputSchema", tool.input_schema},
+                  {"outputSchema", tool.output_schema}};
+  if (tool.output_schema.is_null()) listing.erase("outputSchema");
+  listing["annotations"] = {{"title", tool.title},
+                            {"readOnlyHint", tool.read_only},
+                            {"destructiveHint", tool.destructive},
+                            {"idempotentHint", tool.idempotent},
+                            {"openWorldHint", tool.open_world}};
+  return listing;
+}
+
+Outcome List(const Registry& registry, const Json& params) {
+  Json listings = Json::array();
+  for (const ServedTool& tool : registry.tools) listings.push_back(Listing(tool.definition));
+  auto page = Page("tools", listings, params);
+  if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
+  return MethodResult{std::get<Json>(std::move(page)), CacheHint{kToolsTtlMs, true}};
+}
+
+Outcome CallByName(const Registry& registry, const Json& params, const RequestContext& context) {
+  const auto name = params.find("name");
+  if (name == params.end() || !name->is_string()) {
+    return WireError{kInvalidParams, "params.name must be the name of a tool."};
+  }
+  const std::string& wanted = name->get_ref<const std::string&>();
+  const auto tool = std::find_if(
+      registry.tools.begin(), registry.tools.end(),
+      [&](const ServedTool& candidate) { return candidate.definition.name == wanted; });
+  if (tool == registry.tools.end()) {
+    std::vector<std::string> names;
+    for (const ServedTool& each : registry.tools) names.push_back(each.definition.name);
+    std::string message = "Unknown tool '" + EscapeControl(wanted, 100) + "'.";
+    if (const std::string near = DidYouMean(wanted, names); !near.empty()) message += " " + near;
+    return WireError{kInvalidParams, message + " tools/list names them all."};
+  }
+  Json arguments = Json::object();
+  if (const auto given = params.find("arguments"); given != params.end() && !given->is_null()) {
+    if (!given->is_object())
+      return WireError{kInvalidParams, "params.arguments must be an object."};
+    arguments = *given;
+  }
+  return tool->call(std::move(arguments), context);
+}
+
+}  // namespace
+
+void AddToolMethods(const Registry& registry, MethodTable& methods) {
+  methods["tools/list"] = {
+      .run = [&registry](const Json& params,
+                         const RequestContext&) { return List(registry, params); },
+  };
+  methods["tools/call"] = {
+      .runs_on = RunsOn::kPool,
+      .run = [&registry](
+                 const Json& params,
+                 const RequestContext& context) { return CallByName(registry, params, context); },
+      .unavailable = [](const std::string& message) -> Outcome {
+        return MethodResult{ErrorToolResult(message)};
+      },
+  };
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,71 @@
+#include "server/protocol/jsonrpc.h"
+
+#include <utility>
+
+#include "server/protocol/error_codes.h"
+
+namespace mpnanny {
+namespace {
+
+InvalidMessage Invalid(std::optional<RequestId> id, std::string why, int code = kInvalidRequest) {
+  return {std::move(id), {code, std::move(why), nullptr}};
+}
+
+}  // namespace
+
+std::optional<RequestId> RequestId::FromJson(const Json& json) {
+  if (!json.is_string() && !json.is_number_integer()) return std::nullopt;
+  return RequestId(json);
+}
+
+Message ClassifyMessage(Json json) {
+  if (!json.is_object())
+    return Invalid(std::nullopt, "Not a JSON-RPC message: it must be an object.");
+
+  const bool has_id = json.contains("id");
+  std::optional<RequestId> id;
+  if (has_id) id = RequestId::FromJson(json["id"]);
+
+  const auto version = json.find("jsonrpc");
+  if (version == json.end() || *version != "2.0") {
+    return Invalid(id, "Not a JSON-RPC 2.0 message: \"jsonrpc\" must be \"2.0\".");
+  }
+  const auto method = json.find("method");
+  if (method == json.end()) {
+    // An error answer may have a null id or none.
+    if ((has_id && json.contains("result")) || json.contains("error")) return ResponseMessage{};
+    return Invalid(
+        id, "Not a JSON-RPC message: it has neither \"method\" nor \"result\" nor \"error\".");
+  }
+  if (!method->is_string()) return Invalid(id, "\"method\" must be a string.");
+  if (has_id && !id) return Invalid(std::nullopt, "\"id\" must be a string or an integer.");
+
+  Json params = Json::object();
+  if (const auto given = json.find("params"); given != json.end() && !given->is_null()) {
+    if (given->is_array()) {
+      if (!id) return NotificationMessage{method->get<std::string>(), std::move(params)};
+      return Invalid(id, "\"params\" must be an object: MCP passes every parameter by name.",
+                     kInvalidParams);
+    }
+    if (!given->is_object()) return Invalid(id, "\"params\" must be an object.");
+    params = std::move(*given);
+  }
+  if (!id) return NotificationMessage{method->get<std::string>(), std::move(params)};
+  return RequestMessage{*std::move(id), method->get<std::string>(), std::move(params)};
+}
+
+Json ResultResponse(const RequestId& id, Json result) {
+  return {{"jsonrpc", "2.0"}, {"id", id.json()}, {"result", std::move(result)}};
+}
+
+Json ErrorResponse(const std::optional<RequestId>& id, const WireError& error) {
+  Json body = {{"code", error.code}, {"message", error.message}};
+  if (!error.data.is_null()) body["data"] = error.data;
+  return {{"jsonrpc", "2.0"}, {"id", id ? id->json() : Json(nullptr)}, {"error", std::move(body)}};
+}
+
+Json Notification(std::string method, Json params) {
+  return {{"jsonrpc", "2.0"}, {"method", std::move(method)}, {"params", std::move(params)}};
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,101 @@
+#include "server/protocol/versions.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "server/protocol/error_codes.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr std::array<std::string_view, 5> kNames = {"2024-11-05", "2025-03-26", "2025-06-18",
+                                                    "2025-11-25", "2026-07-28"};
+
+constexpr char kVersionKey[] = "io.modelcontextprotocol/protocolVersion";
+constexpr char kCapabilitiesKey[] = "io.modelcontextprotocol/clientCapabilities";
+constexpr char kClientInfoKey[] = "io.modelcontextprotocol/clientInfo";
+constexpr char kLogLevelKey[] = "io.modelcontextprotocol/logLevel";
+
+WireError BadMeta(const std::string& what) { return {kInvalidParams, what, nullptr}; }
+
+// The _meta object, or null when there is none.
+const Json* Meta(const Json& params) {
+  const auto meta = params.find("_meta");
+  return meta == params.end() ? nullptr : &*meta;
+}
+
+std::variant<Json, WireError> ProgressToken(const Json& meta) {
+  const auto token = meta.find("progressToken");
+  if (token == meta.end()) return Json(nullptr);
+  if (!token->is_string() && !token->is_number_integer()) {
+    return BadMeta("_meta.progressToken must be a string or an integer.");
+  }
+  return *token;
+}
+
+}  // namespace
+
+std::string_view RevisionName(Revision revision) { return kNames[static_cast<size_t>(revision)]; }
+
+Revision NegotiateLegacy(std::string_view asked) {
+  for (size_t i = 0; i <= static_cast<size_t>(kNewestLegacy); ++i) {
+    if (kNames[i] == asked) return static_cast<Revision>(i);
+  }
+  return kNewestLegacy;
+}
+
+Json SupportedModernRevisions() { return Json::array({RevisionName(Revision::k2026_07_28)}); }
+
+bool IsModernRequest(std::string_view method, const Json& params) {
+  if (method == "server/discover") return true;
+  const Json* meta = Meta(params);
+  if (!meta || !meta->is_object()) return false;
+  for (const char* key : {kVersionKey, kCapabilitiesKey, kClientInfoKey, kLogLevelKey}) {
+    if (meta->contains(key)) return true;
+  }
+  return false;
+}
+
+std::variant<Envelope, WireError> ReadModernEnvelope(const Json& params) {
+  const Json* meta = Meta(params);
+  if (!meta)
+    return BadMeta("params._meta is missing; it must hold " + std::string(kVersionKey) + ".");
+  if (!meta->is_object()) return BadMeta("params._meta must be an object.");
+  const auto version = meta->find(kVersionKey);
+  if (version == meta->end() || !version->is_string()) {
+    return BadMeta(std::string("params._meta must hold the string ") + kVersionKey + ".");
+  }
+  const std::string asked = version->get<std::string>();
+  if (asked != RevisionName(Revision::k2026_07_28)) {
+    return WireError{
+        kUnsupportedProtocolVersion,
+        "Protocol version '" + EscapeControl(asked, 100) + "' is not supported in _meta.",
+        {{"supported", SupportedModernRevisions()}, {"requested", asked}}};
+  }
+  const auto capabilities = meta->find(kCapabilitiesKey);
+  if (capabilities == meta->end() || !capabilities->is_object()) {
+    return BadMeta(std::string("params._meta must hold the object ") + kCapabilitiesKey + ".");
+  }
+  if (const auto info = meta->find(kClientInfoKey); info != meta->end() && !info->is_object()) {
+    return BadMeta(std::string("params._meta: ") + kClientInfoKey + " must be an object.");
+  }
+  auto token = ProgressToken(*meta);
+  if (auto* error = std::get_if<WireError>(&token)) return std::move(*error);
+  return Envelope{Revision::k2026_07_28, *capabilities, std::get<Json>(std::move(token))};
+}
+
+std::variant<Envelope, WireError> ReadLegacyEnvelope(const Json& params, Revision revision,
+                                                     const Json& client_capabilities) {
+  Envelope envelope{revision, client_capabilities, nullptr};
+  const Json* meta = Meta(params);
+  if (!meta || meta->is_null()) return envelope;
+  if (!meta->is_object()) return BadMeta("params._meta must be an object.");
+  auto token = ProgressToken(*meta);
+  if (auto* error = std::get_if<WireError>(&token)) return std::move(*error);
+  envelope.progress_token = std::get<Json>(std::move(token));
+  return envelope;
+}
+
+}  // namespace mpnanny

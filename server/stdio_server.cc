@@ -1,0 +1,44 @@
+#include "server/stdio_server.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/methods/methods.h"
+
+namespace mpnanny {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Lets running calls answer for as long as `at_most`, but not past the stop event.
+bool Drain(Dispatcher& dispatcher, const StopEvent& stop, milliseconds at_most) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  while (!stop.requested() && std::chrono::steady_clock::now() < end) {
+    if (dispatcher.WaitUntilIdle(milliseconds(20))) return true;
+  }
+  return dispatcher.WaitUntilIdle(milliseconds(0));
+}
+
+}  // namespace
+
+bool RunStdioServer(const Registry& registry, ProtocolStreams streams, StopEvent& stop,
+                    const StdioServerOptions& options) {
+  StdioTransport transport(streams, stop, options.max_line_bytes);
+  // Not on the stack: if calls do not end, it is left behind with them.
+  auto dispatcher = std::make_unique<Dispatcher>(MakeMethodTable(registry), registry.server_info,
+                                                 options.dispatcher);
+  const auto connection = std::make_shared<Connection>();
+  const StdioEnd end =
+      transport.Run([&](std::string_view text, const std::shared_ptr<MessageSink>& sink) {
+        dispatcher->Handle(text, connection, sink);
+      });
+  if (end == StdioEnd::kEndOfInput && Drain(*dispatcher, stop, options.drain)) return true;
+  dispatcher->StopCalls();
+  if (dispatcher->WaitUntilIdle(options.stop)) return true;
+  stop.Request();  // a call that is stuck in writing gives up now
+  if (dispatcher->WaitUntilIdle(options.stop)) return true;
+  static_cast<void>(dispatcher.release());
+  return false;
+}
+
+}  // namespace mpnanny
