@@ -1,0 +1,422 @@
+// The extension module mpnanny._core: Recorder as a Python type, on CPython's limited API (one
+// build for every Python
+// >= 3.10). Translation only: arguments to plain values, results to Python objects.
+#include <Python.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitor/bindings/tensor_reader.h"
+#include "monitor/core/alert_types.h"
+#include "monitor/core/recorder.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr size_t kTensorsPerCall = 16;
+
+struct RecorderObject {
+  PyObject ob_base;
+  Recorder* recorder;  // owned; null after close() and abandon()
+  TensorList* inputs;  // kept, so that a call allocates nothing
+  TensorList* outputs;
+  TensorList* parameters;
+};
+
+RecorderObject* Self(PyObject* object) { return reinterpret_cast<RecorderObject*>(object); }
+
+// Every method of a recorder that is closed or failed is a no-op: training goes on.
+Recorder* Live(PyObject* object) { return Self(object)->recorder; }
+
+std::optional<double> OptionalDouble(PyObject* value) {
+  if (value == nullptr || value == Py_None) return std::nullopt;
+  const double number = PyFloat_AsDouble(value);
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::string OrEmpty(const char* text) { return text != nullptr ? text : ""; }
+
+PyObject* Text(std::string_view text) {
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
+int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"path",        "name",      "rank",           "world_size",
+                                "started_at",  "precision", "trace_interval", "environment",
+                                "dense_steps", nullptr};
+  const char *path = nullptr, *name = nullptr, *precision = nullptr, *environment = nullptr;
+  long long rank = 0, world_size = 1, interval = 100, dense = 50;
+  double started_at = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ssLLdsLsL", const_cast<char**>(names), &path,
+                                   &name, &rank, &world_size, &started_at, &precision, &interval,
+                                   &environment, &dense)) {
+    return -1;
+  }
+  RecorderOptions options;
+  options.path = path;
+  options.run = {name,       rank, world_size, started_at, precision, std::max(1LL, interval),
+                 environment};
+  options.dense_steps = dense;
+  Result<std::unique_ptr<Recorder>> opened = Internal("not opened");
+  Py_BEGIN_ALLOW_THREADS;
+  opened = Recorder::Open(std::move(options));
+  Py_END_ALLOW_THREADS;
+  if (!opened) {
+    PyErr_SetString(PyExc_OSError, opened.error().Text().c_str());
+    return -1;
+  }
+  RecorderObject* self = Self(object);
+  self->recorder = opened->release();
+  self->inputs = new TensorList;
+  self->outputs = new TensorList;
+  self->parameters = new TensorList;
+  return 0;
+}
+
+void Dealloc(PyObject* object) {
+  RecorderObject* self = Self(object);
+  PyTypeObject* type = Py_TYPE(object);
+  delete self->recorder;
+  delete self->inputs;
+  delete self->outputs;
+  delete self->parameters;
+  auto free = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
+  free(object);
+  Py_DECREF(type);
+}
+
+PyObject* AddLayer(PyObject* object, PyObject* args) {
+  const char *name = nullptr, *type = nullptr, *source = nullptr;
+  long long numel = 0;
+  int leaf = 0;
+  if (!PyArg_ParseTuple(args, "szzLp", &name, &type, &source, &numel, &leaf)) return nullptr;
+  Recorder* recorder = Live(object);
+  if (recorder == nullptr) return PyLong_FromLong(0);
+  LayerRow row;
+  row.name = name;
+  row.type = OrEmpty(type);
+  row.source = OrEmpty(source);
+  row.numel = numel;
+  return PyLong_FromLongLong(recorder->AddLayer(std::move(row), leaf != 0));
+}
+
+PyObject* BeginStep(PyObject* object, PyObject* step) {
+  const long long number = PyLong_AsLongLong(step);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  Recorder* recorder = Live(object);
+  return PyBool_FromLong(recorder != nullptr && recorder->BeginStep(number));
+}
+
+// observe(layer, args, output) -> bool
+PyObject* Observe(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  RecorderObject* self = Self(object);
+  if (count != 3 || self->recorder == nullptr) Py_RETURN_FALSE;
+  self->inputs->Clear();
+  self->outputs->Clear();
+  self->outputs->Collect(args[2], kTensorsPerCall);
+  self->inputs->Collect(args[1], kTensorsPerCall);
+  const long long layer = PyLong_AsLongLong(args[0]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  return PyBool_FromLong(
+      self->recorder->Observe(layer, self->inputs->views(), self->outputs->views()));
+}
+
+// explain(layer, args, output, parameters)
+PyObject* Explain(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  RecorderObject* self = Self(object);
+  if (count != 4 || self->recorder == nullptr) Py_RETURN_NONE;
+  self->inputs->Clear();
+  self->outputs->Clear();
+  self->parameters->Clear();
+  self->inputs->Collect(args[1], kTensorsPerCall);
+  self->outputs->Collect(args[2], kTensorsPerCall);
+  self->parameters->Collect(args[3], kTensorsPerCall);
+  const long long layer = PyLong_AsLongLong(args[0]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  self->recorder->Explain(layer, self->inputs->views(), self->outputs->views(),
+                          self->parameters->views());
+  Py_RETURN_NONE;
+}
+
+// Pairs of (layer id, tensor) from two lists of one length; None is left out.
+std::vector<ParameterView> Pairs(TensorList& list, PyObject* layers, PyObject* tensors) {
+  std::vector<ParameterView> pairs;
+  list.Clear();
+  const Py_ssize_t count = std::min(PyList_Size(layers), PyList_Size(tensors));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* tensor = PyList_GetItem(tensors, i);
+    if (tensor == Py_None || !list.Add(tensor)) continue;
+    pairs.push_back({PyLong_AsLongLong(PyList_GetItem(layers, i)), list.views().back()});
+  }
+  PyErr_Clear();
+  return pairs;
+}
+
+PyObject* Gradients(PyObject* object, PyObject* args) {
+  PyObject *layers = nullptr, *tensors = nullptr;
+  double inverse_scale = 1;
+  if (!PyArg_ParseTuple(args, "OOd", &layers, &tensors, &inverse_scale)) return nullptr;
+  if (Recorder* recorder = Live(object)) {
+    recorder->Gradients(Pairs(*Self(object)->parameters, layers, tensors), inverse_scale);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* Weights(PyObject* object, PyObject* args) {
+  PyObject *layers = nullptr, *tensors = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &layers, &tensors)) return nullptr;
+  if (Recorder* recorder = Live(object))
+    recorder->Weights(Pairs(*Self(object)->parameters, layers, tensors));
+  Py_RETURN_NONE;
+}
+
+PyObject* ActivationGradient(PyObject* object, PyObject* args) {
+  PyObject* tensor = nullptr;
+  long long layer = 0;
+  int slot = 0;
+  double inverse_scale = 1;
+  if (!PyArg_ParseTuple(args, "LidO", &layer, &slot, &inverse_scale, &tensor)) return nullptr;
+  TensorList& list = *Self(object)->parameters;
+  list.Clear();
+  Recorder* recorder = Live(object);
+  if (recorder != nullptr && list.Add(tensor)) {
+    recorder->ActivationGradient(layer, slot, list.views().back(), inverse_scale);
+  }
+  Py_RETURN_NONE;
+}
+
+// (at, duration, loss, lr, scale, scale_after, growth_interval, skipped, peak_memory); None where
+// not known.
+bool ParseEnd(PyObject* args, StepEnd& end) {
+  PyObject *duration = nullptr, *loss = nullptr, *lr = nullptr, *scale = nullptr, *after = nullptr,
+           *memory = nullptr;
+  long long interval = 2000;
+  int skipped = 0;
+  if (!PyArg_ParseTuple(args, "dOOOOOLpO", &end.at, &duration, &loss, &lr, &scale, &after,
+                        &interval, &skipped, &memory)) {
+    return false;
+  }
+  end.duration = OptionalDouble(duration);
+  end.loss = OptionalDouble(loss);
+  end.lr = OptionalDouble(lr);
+  end.scale = OptionalDouble(scale);
+  end.scale_after = OptionalDouble(after);
+  end.growth_interval = interval;
+  end.skipped = skipped != 0;
+  if (const auto bytes = OptionalDouble(memory)) end.peak_memory = static_cast<int64_t>(*bytes);
+  return true;
+}
+
+PyObject* Publish(PyObject* object, PyObject* args) {
+  StepEnd end;
+  if (!ParseEnd(args, end)) return nullptr;
+  if (Recorder* recorder = Live(object)) recorder->Publish(end);
+  Py_RETURN_NONE;
+}
+
+PyObject* OptionalNumber(const std::optional<double>& value) {
+  if (!value) Py_RETURN_NONE;
+  return PyFloat_FromDouble(*value);
+}
+
+// end_step(…) -> [(step, phase, layer or None, type, severity, value, threshold, producer or None,
+// message)]
+PyObject* EndStep(PyObject* object, PyObject* args) {
+  StepEnd end;
+  if (!ParseEnd(args, end)) return nullptr;
+  PyObject* list = PyList_New(0);
+  Recorder* recorder = Live(object);
+  if (recorder == nullptr || list == nullptr) return list;
+  for (const AlertRow& alert : recorder->EndStep(end)) {
+    PyObject* layer =
+        alert.layer ? PyLong_FromLongLong(*alert.layer) : (Py_INCREF(Py_None), Py_None);
+    PyObject* producer =
+        alert.producer ? PyBool_FromLong(*alert.producer) : (Py_INCREF(Py_None), Py_None);
+    PyObject* row =
+        Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step), alert.phase.c_str(), layer,
+                      alert.type.c_str(), alert.severity.c_str(), OptionalNumber(alert.value),
+                      OptionalNumber(alert.threshold), producer, Text(alert.message));
+    if (row == nullptr || PyList_Append(list, row) != 0) {
+      Py_XDECREF(row);
+      Py_DECREF(list);
+      return nullptr;
+    }
+    Py_DECREF(row);
+  }
+  return list;
+}
+
+PyObject* Event(PyObject* object, PyObject* args) {
+  PyObject* step = nullptr;
+  const char *type = nullptr, *detail = nullptr;
+  if (!PyArg_ParseTuple(args, "Osz", &step, &type, &detail)) return nullptr;
+  std::optional<int64_t> number;
+  if (step != Py_None) number = PyLong_AsLongLong(step);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (Recorder* recorder = Live(object)) recorder->Event(number, type, OrEmpty(detail));
+  Py_RETURN_NONE;
+}
+
+PyObject* SetNotes(PyObject* object, PyObject* json) {
+  const char* text = PyUnicode_AsUTF8AndSize(json, nullptr);
+  if (text == nullptr) return nullptr;
+  if (Recorder* recorder = Live(object)) recorder->SetNotes(text);
+  Py_RETURN_NONE;
+}
+
+PyObject* Flush(PyObject* object, PyObject*) {
+  if (Recorder* recorder = Live(object)) {
+    Py_BEGIN_ALLOW_THREADS;
+    recorder->Flush();
+    Py_END_ALLOW_THREADS;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* Failure(PyObject* object, PyObject*) {
+  Recorder* recorder = Live(object);
+  return Text(recorder != nullptr ? recorder->failure() : "");
+}
+
+PyObject* Unseen(PyObject* object, PyObject*) {
+  PyObject* list = PyList_New(0);
+  if (Recorder* recorder = Live(object)) {
+    for (const std::string& name : recorder->UnseenLeaves()) {
+      PyObject* text = Text(name);
+      PyList_Append(list, text);
+      Py_XDECREF(text);
+    }
+  }
+  return list;
+}
+
+// close(reason) -> what went wrong, or ""
+PyObject* Close(PyObject* object, PyObject* reason) {
+  const char* text = PyUnicode_AsUTF8AndSize(reason, nullptr);
+  if (text == nullptr) return nullptr;
+  std::unique_ptr<Recorder> recorder(std::exchange(Self(object)->recorder, nullptr));
+  std::string trouble;
+  if (recorder) {
+    Py_BEGIN_ALLOW_THREADS;
+    const Result<void> closed = recorder->Close(text);
+    if (!closed) trouble = closed.error().Text();
+    recorder.reset();
+    Py_END_ALLOW_THREADS;
+  }
+  return Text(trouble);
+}
+
+// In a forked child the writer's thread does not exist and the file is the parent's: let go of
+// everything without touching it.
+PyObject* Abandon(PyObject* object, PyObject*) {
+  Self(object)->recorder = nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* RunId(PyObject* object, void*) {
+  Recorder* recorder = Live(object);
+  return PyLong_FromLongLong(recorder != nullptr ? recorder->run_id() : 0);
+}
+PyObject* Note(PyObject* object, void*) {
+  Recorder* recorder = Live(object);
+  return Text(recorder != nullptr ? recorder->note() : "");
+}
+
+template <typename Function>
+PyCFunction Method(Function* function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef kMethods[] = {
+    {"add_layer", AddLayer, METH_VARARGS, "add_layer(name, type, source, numel, leaf) -> id"},
+    {"begin_step", BeginStep, METH_O, "begin_step(step) -> whether it is sampled"},
+    {"observe", Method(&Observe), METH_FASTCALL,
+     "observe(layer, args, output) -> whether to explain()"},
+    {"explain", Method(&Explain), METH_FASTCALL, "explain(layer, args, output, parameters)"},
+    {"gradients", Gradients, METH_VARARGS, "gradients(layers, tensors, inverse_scale)"},
+    {"weights", Weights, METH_VARARGS, "weights(layers, tensors)"},
+    {"activation_gradient", ActivationGradient, METH_VARARGS,
+     "activation_gradient(layer, slot, inverse_scale, tensor)"},
+    {"publish", Publish, METH_VARARGS,
+     "publish(at, duration, loss, lr, scale, scale_after, growth_interval, skipped, memory)"},
+    {"end_step", EndStep, METH_VARARGS, "end_step(as publish) -> new alerts"},
+    {"event", Event, METH_VARARGS, "event(step, type, detail)"},
+    {"set_notes", SetNotes, METH_O, "set_notes(json)"},
+    {"flush", Flush, METH_NOARGS, "flush()"},
+    {"failure", Failure, METH_NOARGS, "failure() -> why nothing is recorded any more, or ''"},
+    {"unseen", Unseen, METH_NOARGS, "unseen() -> names of modules that never ran"},
+    {"close", Close, METH_O, "close(reason) -> what went wrong, or ''"},
+    {"abandon", Abandon, METH_NOARGS, "abandon()"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef kProperties[] = {
+    {"run_id", RunId, nullptr, "the run's number in its database", nullptr},
+    {"note", Note, nullptr, "what could not be set up", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot kSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Init)},
+                        {Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)},
+                        {Py_tp_methods, kMethods},
+                        {Py_tp_getset, kProperties},
+                        {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
+                        {0, nullptr}};
+PyType_Spec kSpec = {"mpnanny._core.Recorder", sizeof(RecorderObject), 0, Py_TPFLAGS_DEFAULT,
+                     kSlots};
+
+// unreadable() -> reasons why tensors could not be read so far
+PyObject* UnreadableReasons(PyObject*, PyObject*) {
+  PyObject* list = PyList_New(0);
+  for (const std::string& reason : TensorList::Unreadable()) {
+    PyObject* text = Text(reason);
+    PyList_Append(list, text);
+    Py_XDECREF(text);
+  }
+  return list;
+}
+
+// alert_types() -> [(type, severity, threshold)]
+PyObject* ListAlertTypes(PyObject*, PyObject*) {
+  PyObject* list = PyList_New(0);
+  for (const AlertType& type : AlertTypes()) {
+    PyObject* row =
+        Py_BuildValue("(NNN)", Text(type.type), Text(type.severity), Text(type.threshold));
+    PyList_Append(list, row);
+    Py_XDECREF(row);
+  }
+  return list;
+}
+
+PyMethodDef kFunctions[] = {
+    {"unreadable", UnreadableReasons, METH_NOARGS, "why tensors could not be read so far"},
+    {"alert_types", ListAlertTypes, METH_NOARGS, "[(type, severity, threshold)]"},
+    {nullptr, nullptr, 0, nullptr}};
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
+                       "mpnanny._core",
+                       "The monitor's core.",
+                       -1,
+                       kFunctions,
+                       nullptr,
+                       nullptr,
+                       nullptr,
+                       nullptr};
+
+}  // namespace
+}  // namespace mpnanny
+
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* module = PyModule_Create(&mpnanny::kModule);
+  PyObject* type = module != nullptr ? PyType_FromSpec(&mpnanny::kSpec) : nullptr;
+  if (type == nullptr || PyModule_AddObject(module, "Recorder", type) != 0) {
+    Py_XDECREF(module);
+    return nullptr;
+  }
+  return module;
+}

@@ -1,0 +1,221 @@
+#include "monitor/bindings/tensor_reader.h"
+
+#include <cstdint>
+#include <unordered_map>
+
+namespace mpnanny {
+namespace {
+
+// The part of DLPack 1.x that is read here, in its binary layout (dmlc/dlpack,
+// include/dlpack/dlpack.h).
+struct DlDevice {
+  int32_t type;
+  int32_t id;
+};
+struct DlDataType {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+};
+struct DlTensor {
+  void* data;
+  DlDevice device;
+  int32_t ndim;
+  DlDataType dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+};
+struct DlExchangeHeader {
+  uint32_t major;
+  uint32_t minor;
+  DlExchangeHeader* previous;
+};
+struct DlExchange {
+  DlExchangeHeader header;
+  void* allocate;
+  void* managed_from_object;
+  void* managed_to_object;
+  int (*tensor_from_object)(void* object, DlTensor* out);  // borrows; does not synchronise
+  void* current_stream;
+};
+
+constexpr int32_t kCpu = 1, kCudaHost = 3, kRocmHost = 11;
+constexpr uint8_t kFloat = 2, kBfloat = 4, kE4M3 = 10, kE5M2 = 12;
+
+DType FromDlType(DlDataType type) {
+  if (type.lanes != 1) return DType::kUnknown;
+  if (type.code == kFloat && type.bits == 32) return DType::kFloat32;
+  if (type.code == kFloat && type.bits == 16) return DType::kFloat16;
+  if (type.code == kFloat && type.bits == 64) return DType::kFloat64;
+  if (type.code == kBfloat && type.bits == 16) return DType::kBFloat16;
+  if (type.code == kE4M3) return DType::kFloat8E4M3;
+  if (type.code == kE5M2) return DType::kFloat8E5M2;
+  return DType::kUnknown;
+}
+
+// What a Python type is to us. Types are few and live long; a type that is freed and its address
+// reused by another is told apart by the reference that is kept.
+struct TypeEntry {
+  const DlExchange* exchange = nullptr;
+  bool is_tensor = false;
+};
+
+const TypeEntry& Lookup(PyObject* object) {
+  static auto* types = new std::unordered_map<PyTypeObject*, TypeEntry>;
+  PyTypeObject* type = Py_TYPE(object);
+  const auto known = types->find(type);
+  if (known != types->end()) return known->second;
+  TypeEntry entry;
+  if (PyObject* capsule =
+          PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__")) {
+    void* pointer = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    for (auto* header = static_cast<DlExchangeHeader*>(pointer); header != nullptr;
+         header = header->previous) {
+      if (header->major == 1) {
+        entry.exchange = reinterpret_cast<const DlExchange*>(header);
+        break;
+      }
+    }
+    Py_DECREF(capsule);
+  }
+  PyErr_Clear();
+  entry.is_tensor = entry.exchange != nullptr || (PyObject_HasAttrString(object, "data_ptr") &&
+                                                  PyObject_HasAttrString(object, "element_size"));
+  Py_INCREF(type);
+  return types->emplace(type, entry).first->second;
+}
+
+int64_t CallInt(PyObject* object, const char* method, bool& ok) {
+  PyObject* result = PyObject_CallMethod(object, method, nullptr);
+  const int64_t value = result != nullptr ? PyLong_AsLongLong(result) : -1;
+  Py_XDECREF(result);
+  ok = ok && PyErr_Occurred() == nullptr;
+  PyErr_Clear();
+  return value;
+}
+
+bool ToInts(PyObject* sequence, std::vector<int64_t>& out) {
+  if (sequence == nullptr) return PyErr_Clear(), false;
+  const Py_ssize_t size = PySequence_Size(sequence);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* item = PySequence_GetItem(sequence, i);
+    out.push_back(item != nullptr ? PyLong_AsLongLong(item) : -1);
+    Py_XDECREF(item);
+  }
+  Py_DECREF(sequence);
+  const bool ok = size >= 0 && PyErr_Occurred() == nullptr;
+  PyErr_Clear();
+  return ok;
+}
+
+std::string Word(PyObject* object, const char* attribute) {
+  PyObject* value = PyObject_GetAttrString(object, attribute);
+  PyObject* text = value != nullptr ? PyObject_Str(value) : nullptr;
+  const char* bytes = text != nullptr ? PyUnicode_AsUTF8AndSize(text, nullptr) : nullptr;
+  std::string word = bytes != nullptr ? bytes : "";
+  Py_XDECREF(text);
+  Py_XDECREF(value);
+  PyErr_Clear();
+  return word;
+}
+
+}  // namespace
+
+std::set<std::string>& TensorList::Unreadable() {
+  static auto* reasons = new std::set<std::string>;
+  return *reasons;
+}
+
+void TensorList::Clear() {
+  views_.clear();
+  owned_.clear();
+}
+
+bool TensorList::Add(PyObject* tensor) {
+  const TypeEntry& type = Lookup(tensor);
+  if (!type.is_tensor) return false;
+  if (type.exchange == nullptr) return AddThroughMethods(tensor);
+  DlTensor view{};
+  if (type.exchange->tensor_from_object(tensor, &view) != 0) {
+    PyErr_Clear();
+    Unreadable().insert("tensors of type " +
+                        Word(reinterpret_cast<PyObject*>(Py_TYPE(tensor)), "__name__") +
+                        " that have no plain memory (sparse, meta or inside a transform)");
+    return false;
+  }
+  const DType dtype = FromDlType(view.dtype);
+  if (dtype == DType::kUnknown) return false;  // integers and the like: nothing to watch
+  if (view.device.type != kCpu && view.device.type != kCudaHost && view.device.type != kRocmHost) {
+    Unreadable().insert("tensors on the device " + Word(tensor, "device") +
+                        ": their statistics are not read yet");
+    return false;
+  }
+  const auto dims = static_cast<size_t>(view.ndim);
+  TensorView found;
+  found.dtype = dtype;
+  found.shape = {view.shape, dims};
+  if (view.strides != nullptr) found.strides = {view.strides, dims};
+  if (view.data == nullptr && found.numel() > 0) {
+    Unreadable().insert("tensors of type " +
+                        Word(reinterpret_cast<PyObject*>(Py_TYPE(tensor)), "__name__") +
+                        " whose memory is elsewhere (DTensor, FakeTensor)");
+    return false;
+  }
+  found.data = static_cast<const char*>(view.data) + view.byte_offset;
+  views_.push_back(found);
+  return true;
+}
+
+bool TensorList::AddThroughMethods(PyObject* tensor) {
+  const std::string dtype = Word(tensor, "dtype"), device = Word(tensor, "device");
+  TensorView view;
+  for (int i = 1; i < kDTypes; ++i) {
+    if (dtype == "torch." + std::string(DTypeName(static_cast<DType>(i))))
+      view.dtype = static_cast<DType>(i);
+  }
+  if (view.dtype == DType::kUnknown) return false;
+  if (device != "cpu") {
+    Unreadable().insert("tensors on the device " + device + ": their statistics are not read yet");
+    return false;
+  }
+  bool ok = true;
+  const int64_t pointer = CallInt(tensor, "data_ptr", ok);
+  std::vector<int64_t>& shape = owned_.emplace_back();
+  ok = ok && ToInts(PyObject_GetAttrString(tensor, "shape"), shape);
+  std::vector<int64_t>& strides = owned_.emplace_back();
+  ok = ok && ToInts(PyObject_CallMethod(tensor, "stride", nullptr), strides);
+  view.shape = shape;
+  view.strides = strides;
+  view.data = reinterpret_cast<const void*>(static_cast<uintptr_t>(pointer));
+  if (!ok || shape.size() != strides.size() || (view.data == nullptr && view.numel() > 0)) {
+    Unreadable().insert("tensors of type " +
+                        Word(reinterpret_cast<PyObject*>(Py_TYPE(tensor)), "__name__") +
+                        " that have no plain memory");
+    return false;
+  }
+  views_.push_back(view);
+  return true;
+}
+
+void TensorList::Collect(PyObject* object, size_t limit) { Walk(object, limit, 0); }
+
+void TensorList::Walk(PyObject* object, size_t limit, int depth) {
+  constexpr int kDepth = 3;
+  if (object == nullptr || object == Py_None || depth > kDepth || views_.size() >= limit) return;
+  if (PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(object); ++i)
+      Walk(PyTuple_GetItem(object, i), limit, depth + 1);
+  } else if (PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PyList_Size(object); ++i)
+      Walk(PyList_GetItem(object, i), limit, depth + 1);
+  } else if (PyDict_Check(object)) {
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value) != 0;)
+      Walk(value, limit, depth + 1);
+  } else {
+    Add(object);
+  }
+}
+
+}  // namespace mpnanny

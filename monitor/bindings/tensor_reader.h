@@ -1,0 +1,46 @@
+// Python tensors as TensorViews, without a copy and without a torch header.
+//
+// Reads through DLPack's C exchange table, which torch hangs on the tensor type
+// (`__dlpack_c_exchange_api__`, torch 2.10 and newer), else through the tensor's own methods. Only
+// memory that the CPU can read and dtypes that the kernels know make a view; what else is met is
+// remembered by its reason, so that it can be said once. Used under Python's lock.
+#ifndef MPNANNY_MONITOR_BINDINGS_TENSOR_READER_H_
+#define MPNANNY_MONITOR_BINDINGS_TENSOR_READER_H_
+
+#include <Python.h>
+
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "numerics/tensor_stats.h"
+
+namespace mpnanny {
+
+// Views into the tensors of one call; valid while those objects live and no tensor is resized.
+class TensorList {
+ public:
+  // Finds the tensors in `object`: a tensor, or tuples, lists and dicts of them, a few levels deep.
+  // `limit`: at most so many. Never leaves a Python error set.
+  void Collect(PyObject* object, size_t limit);
+  // One tensor; false if there is no readable floating-point memory behind it.
+  bool Add(PyObject* tensor);
+  void Clear();
+
+  const std::vector<TensorView>& views() const { return views_; }
+
+  // Why tensors could not be read so far; each reason once.
+  static std::set<std::string>& Unreadable();
+
+ private:
+  void Walk(PyObject* object, size_t limit, int depth);
+  bool AddThroughMethods(PyObject* tensor);
+
+  std::vector<TensorView> views_;
+  std::deque<std::vector<int64_t>> owned_;  // shapes and strides that came from Python objects
+};
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_BINDINGS_TENSOR_READER_H_

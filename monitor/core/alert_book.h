@@ -1,0 +1,40 @@
+// The alerts of a run, with hysteresis: a condition that goes on holding is one row with `repeats`,
+// not a row a step.
+//
+// Owns the open alerts. Used by the training thread alone.
+#ifndef MPNANNY_MONITOR_CORE_ALERT_BOOK_H_
+#define MPNANNY_MONITOR_CORE_ALERT_BOOK_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "monitor/core/rows.h"
+
+namespace mpnanny {
+
+// An alert of `type` with the type's own severity; the rest is for the caller to fill.
+AlertRow MakeAlert(std::string_view type, int64_t step, std::string_view phase,
+                   std::string message);
+
+class AlertBook {
+ public:
+  // `quiet_steps`: how long a condition must not have held for its next occurrence to be a new
+  // alert.
+  explicit AlertBook(int64_t quiet_steps) : quiet_steps_(quiet_steps) {}
+
+  // Takes what a condition found. True: a new alert, with its id set. False: it continues an open
+  // one, whose row is then in `alert` with its repeats and last step.
+  bool Raise(AlertRow& alert);
+
+ private:
+  int64_t quiet_steps_;
+  int64_t last_id_ = 0;
+  std::unordered_map<std::string, AlertRow> open_;  // newest of each type, place and severity
+};
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_ALERT_BOOK_H_

@@ -1,0 +1,95 @@
+// When an alert fires: one function a condition, over plain facts, in one place.
+//
+// Each class keeps the history that its conditions need and belongs to the training thread. What
+// fires is appended to `out` without layer names being looked up anywhere else: hysteresis is the
+// AlertBook's, rows are the Recorder's.
+#ifndef MPNANNY_MONITOR_CORE_ALERT_CONDITIONS_H_
+#define MPNANNY_MONITOR_CORE_ALERT_CONDITIONS_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "monitor/core/rows.h"
+#include "numerics/format.h"
+
+namespace mpnanny {
+
+using Alerts = std::vector<AlertRow>;
+
+// What is known of a step at its end.
+struct StepFacts {
+  int64_t step = 0;
+  std::optional<double> loss, grad_norm;
+  std::optional<double> scale;        // in force during the step
+  std::optional<double> scale_after;  // after the scaler's update
+  int64_t growth_interval = 2000;
+  bool skipped = false;            // by the scaler
+  bool has_gradients = false;      // the gradients were read
+  bool forward_nonfinite = false;  // a watched module, or the input, was not finite
+};
+
+// Loss scale: LOSS_SCALE_LOW, LOSS_SCALE_DECLINE, LOSS_SCALE_COLLAPSE, STEP_SKIPPED. GradScaler
+// starts high on purpose and finds its scale by skipping; that search is over after 10 steps in a
+// row that were not skipped, 20 that were, or 100 in all.
+class ScaleConditions {
+ public:
+  void Step(const StepFacts& facts, Alerts& out);
+  bool searching() const { return searching_; }
+
+  // The bound of LOSS_SCALE_LOW; 0 while no scale has been seen.
+  double low_bound() const;
+  int skipped_in_a_row() const { return skipped_run_; }
+
+ private:
+  bool searching_ = true;
+  int64_t steps_ = 0;
+  int good_run_ = 0, skipped_run_ = 0;
+  int falls_ = 0;
+  int64_t collapsed_ = 0;
+  double initial_ = 0;
+  std::deque<int64_t> skips_;  // recent steps outside the search
+};
+
+// Gradients of the whole model: GRAD_EXPLOSION and GRAD_VANISH by norm (every step) and by
+// magnitude (samples).
+class GradientConditions {
+ public:
+  void Norm(const StepFacts& facts, Alerts& out);
+  // `absmax` over all watched gradients of a sample, unscaled; `layer` holds the largest.
+  void Magnitude(int64_t step, double absmax, int64_t layer, std::string_view name, Alerts& out);
+
+ private:
+  std::deque<double> norms_;  // of healthy steps, the newest kHistory
+  int64_t seen_ = 0;
+};
+
+// LOSS_NAN. `search`: the scaler is still looking for its scale; a skipped step with a clean
+// forward is then ordinary.
+void LossCondition(const StepFacts& facts, bool search, Alerts& out);
+
+// OVERFLOW, SATURATION, UNDERFLOW of a sampled tensor. `judged` is the format that it must fit
+// into; `plain_fp32` (nothing of the run is in half precision) makes an overflow an INFO and is
+// silent on the rest.
+struct JudgedSample {
+  const SampleRow& row;
+  std::string_view name;
+  Format judged;
+  bool plain_fp32 = false;
+  std::optional<int> producer;  // of an overflow: 1 if the module's inputs fit
+};
+void ValueConditions(const JudgedSample& sample, Alerts& out);
+
+// How a kind of tensor is called in a sentence: "output", "weight" …; and the phase in which it
+// comes to be.
+std::string_view KindWord(TensorKind kind);
+std::string_view KindPhase(TensorKind kind);
+
+// printf into a string.
+[[gnu::format(printf, 1, 2)]] std::string Message(const char* format, ...);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_ALERT_CONDITIONS_H_

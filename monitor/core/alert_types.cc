@@ -1,0 +1,64 @@
+#include "monitor/core/alert_types.h"
+
+#include <cstdio>
+#include <vector>
+
+namespace mpnanny {
+namespace {
+
+template <typename... Args>
+std::string Text(const char* format, Args... args) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+std::vector<AlertType> MakeTypes() {
+  return {
+      {"NAN", "ERROR", "one NaN element"},
+      {"INF", "ERROR", "one infinite element"},
+      {"LOSS_NAN", "ERROR", "a loss that is NaN or infinite"},
+      {"OVERFLOW", "ERROR",
+       "one finite element beyond the judged format's maximum (FP16: rounds to infinity from "
+       "65520)"},
+      {"SATURATION", "WARNING",
+       Text("> %g %% of elements above %g x the judged format's maximum", 100 * kSaturationShare,
+            kSaturationOfMax)},
+      {"UNDERFLOW", "WARNING",
+       Text("> %g %% of non-zero elements round to zero in the judged format; > %g %% is said "
+            "louder",
+            100 * kUnderflowShare, 100 * kUnderflowLoudShare)},
+      {"GRAD_EXPLOSION", "ERROR",
+       Text("unscaled gradient absmax > %g, or global norm > %g x its median after %d steps",
+            kExplosionAbsmax, kExplosionRatio, kWarmupSteps)},
+      {"GRAD_VANISH", "WARNING",
+       Text("unscaled gradient absmax of the whole model < %g (not 0), or global norm < %g x its "
+            "median after %d steps",
+            kVanishAbsmax, kVanishRatio, kWarmupSteps)},
+      {"LOSS_SCALE_LOW", "WARNING",
+       Text("loss scale < max(%g, initial / %g)", kLowScaleFloor, kLowScaleDivisor)},
+      {"LOSS_SCALE_DECLINE", "WARNING",
+       Text("%d falls of the loss scale without a rise", kDeclineFalls)},
+      {"LOSS_SCALE_COLLAPSE", "ERROR",
+       Text("loss scale <= %g for %d steps", kCollapseScale, kCollapseSteps)},
+      {"STEP_SKIPPED", "WARNING",
+       Text("more than %d skipped steps in %d, beside one for each growth_interval", kSkipAllowed,
+            kSkipWindow)},
+  };
+}
+
+}  // namespace
+
+std::span<const AlertType> AlertTypes() {
+  static const std::vector<AlertType> types = MakeTypes();
+  return types;
+}
+
+const AlertType& FindAlertType(std::string_view type) {
+  for (const AlertType& row : AlertTypes()) {
+    if (row.type == type) return row;
+  }
+  return AlertTypes().front();
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,48 @@
+// The alert types: one row each, with its severity and its bounds. The page
+// monitor/alerts/<TYPE>.md documents the row; a test compares the two.
+//
+// Constant data; safe from any thread.
+#ifndef MPNANNY_MONITOR_CORE_ALERT_TYPES_H_
+#define MPNANNY_MONITOR_CORE_ALERT_TYPES_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mpnanny {
+
+// Every bound that a condition uses. The sources of the numbers are on the alerts' pages.
+inline constexpr double kSaturationShare =
+    0.01;  // of elements above kSaturationOfMax x the format's maximum
+inline constexpr double kSaturationOfMax = 0.9;
+inline constexpr double kUnderflowShare = 0.01;  // of the non-zero elements
+inline constexpr double kUnderflowLoudShare = 0.10;
+inline constexpr double kExplosionAbsmax = 1e4;  // unscaled
+inline constexpr double kExplosionRatio = 100;   // x the median norm
+inline constexpr double kVanishAbsmax = 1e-8;    // unscaled, not 0
+inline constexpr double kVanishRatio = 1e-3;     // x the median norm
+inline constexpr double kLowScaleFloor = 128;
+inline constexpr double kLowScaleDivisor = 100;  // of the initial scale
+inline constexpr int kDeclineFalls = 5;
+inline constexpr double kCollapseScale = 1;
+inline constexpr int kCollapseSteps = 20;
+inline constexpr int kSkipWindow = 100;   // steps over which skips are counted
+inline constexpr int kSkipAllowed = 2;    // in a window, beside one for each growth_interval
+inline constexpr int kWarmupSteps = 100;  // before conditions relative to the run's own history
+
+struct AlertType {
+  std::string_view type;
+  std::string_view severity;  // the highest that it is raised with
+  std::string
+      threshold;  // for people, made of the bounds above: the page's front matter repeats it
+};
+
+std::span<const AlertType> AlertTypes();
+
+// The row of `type`, which must be one of ours.
+const AlertType& FindAlertType(std::string_view type);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_ALERT_TYPES_H_

@@ -1,0 +1,436 @@
+#include "monitor/core/database.h"
+
+#include <sqlite3.h>
+
+#include <cmath>
+#include <span>
+
+#include "base/data_files.h"
+#include "monitor/core/catalogue.h"
+
+namespace mpnanny {
+
+std::span<const EmbeddedFile> EmbeddedSchema();  // generated from monitor/schema/*.sql
+
+namespace {
+
+constexpr int kBusyMs = 5000;  // while another process reads or closes the file
+constexpr int64_t kApplicationId = 0x4d504e59;
+constexpr int64_t kSchemaVersion = 1;
+
+// Binds values one after another: numbers that are not finite and empty optionals become NULL.
+class Binder {
+ public:
+  explicit Binder(sqlite3_stmt* statement) : statement_(statement) {}
+  Binder& Add(int64_t value) { return sqlite3_bind_int64(statement_, ++index_, value), *this; }
+  Binder& Add(double value) {
+    ++index_;
+    if (std::isfinite(value)) sqlite3_bind_double(statement_, index_, value);
+    return *this;
+  }
+  Binder& Add(const std::string& value) {
+    sqlite3_bind_text(statement_, ++index_, value.data(), static_cast<int>(value.size()),
+                      SQLITE_TRANSIENT);
+    return *this;
+  }
+  template <typename T>
+  Binder& Add(const std::optional<T>& value) {
+    if (value) return Add(*value);
+    ++index_;
+    return *this;
+  }
+  Binder& Null() { return ++index_, *this; }
+  Binder& OrNull(const std::string& value) { return value.empty() ? Null() : Add(value); }
+  Binder& Blob(const std::string& value) {
+    ++index_;
+    if (!value.empty()) {
+      sqlite3_bind_blob(statement_, index_, value.data(), static_cast<int>(value.size()),
+                        SQLITE_TRANSIENT);
+    }
+    return *this;
+  }
+
+ private:
+  sqlite3_stmt* statement_;
+  int index_ = 0;
+};
+
+std::optional<double> IfKnown(const RingStep& slot, uint32_t bit, double value) {
+  return slot.known & bit ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+void RunDatabase::CloseConnection::operator()(sqlite3* connection) const {
+  sqlite3_close_v2(connection);
+}
+void RunDatabase::FinalizeStatement::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+Error RunDatabase::Failure(const char* what) const {
+  const int code = connection_ ? sqlite3_errcode(connection_.get()) : SQLITE_NOMEM;
+  const std::string why = connection_ ? sqlite3_errmsg(connection_.get()) : "out of memory";
+  const std::string text = path_ + ": " + what + ": " + why + ".";
+  if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT) {
+    return DataCorrupt(text, "Choose another file with db=, or move this one away.");
+  }
+  return Unavailable(text);
+}
+
+Result<void> RunDatabase::Execute(const char* sql) {
+  if (sqlite3_exec(connection_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+    return Failure("cannot be written");
+  return {};
+}
+
+Result<sqlite3_stmt*> RunDatabase::Prepared(const char* sql) {
+  auto& statement = statements_[sql];
+  if (!statement) {
+    sqlite3_stmt* fresh = nullptr;
+    if (sqlite3_prepare_v3(connection_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &fresh,
+                           nullptr) != SQLITE_OK) {
+      return Failure("a statement does not fit the file");
+    }
+    statement.reset(fresh);
+  }
+  sqlite3_reset(statement.get());
+  sqlite3_clear_bindings(statement.get());
+  return statement.get();
+}
+
+Result<void> RunDatabase::Step(sqlite3_stmt* statement) {
+  const int code = sqlite3_step(statement);
+  if (code != SQLITE_DONE && code != SQLITE_ROW) {
+    const Error error = Failure("cannot be written");
+    sqlite3_reset(statement);
+    return error;
+  }
+  sqlite3_reset(statement);
+  return {};
+}
+
+Result<int64_t> RunDatabase::Number(const char* sql) {
+  Result<sqlite3_stmt*> statement = Prepared(sql);
+  if (!statement) return statement.error();
+  if (sqlite3_step(*statement) != SQLITE_ROW) return Failure("cannot be read");
+  const int64_t number = sqlite3_column_int64(*statement, 0);
+  sqlite3_reset(*statement);
+  return number;
+}
+
+Result<RunDatabase> RunDatabase::Open(const std::string& path) {
+  if (auto made = CreatePrivateFile(path); !made) return made.error();
+  RunDatabase database(path);
+  sqlite3* connection = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &connection,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  database.connection_.reset(connection);
+  if (code != SQLITE_OK) return database.Failure("cannot be opened");
+  sqlite3_busy_timeout(connection, kBusyMs);
+  if (auto ready = database.Prepare(); !ready) return ready.error();
+  return database;
+}
+
+Result<void> RunDatabase::Prepare() {
+  Result<int64_t> application = Number("PRAGMA application_id");
+  if (!application) return application.error();
+  Result<int64_t> version = Number("PRAGMA user_version");
+  if (!version) return version.error();
+  Result<int64_t> tables = Number("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return tables.error();
+  const bool empty = *tables == 0;
+  if (!empty && *application != kApplicationId) {
+    return DataCorrupt(path_ + ": a database of another program.", "Choose another file with db=.");
+  }
+  if (*version > kSchemaVersion) {
+    return DataCorrupt(
+        path_ + ": written by a newer mpnanny (schema " + std::to_string(*version) + ").",
+        "Choose another file with db=, or update mpnanny.");
+  }
+  statements_.clear();  // the schema and the journal mode change under them
+  // NORMAL in WAL mode: a crash of the process loses nothing, one of the machine at most the last
+  // batches, and the file stays sound.
+  if (auto set = Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"); !set)
+    return set;
+  return Transaction([&]() -> Result<void> {
+    if (empty) {
+      for (const EmbeddedFile& file : EmbeddedSchema()) {
+        if (auto made = Execute(std::string(file.text).c_str()); !made) return made;
+      }
+    }
+    for (const Meaning& row : MetricCatalogue()) {
+      auto insert = Prepared("INSERT OR REPLACE INTO meaning (what, value, text) VALUES (?, ?, ?)");
+      if (!insert) return insert.error();
+      Binder(*insert)
+          .Add(std::string(row.what))
+          .Add(std::string(row.value))
+          .Add(std::string(row.text));
+      if (auto done = Step(*insert); !done) return done;
+    }
+    return {};
+  });
+}
+
+Result<void> RunDatabase::Transaction(const std::function<Result<void>()>& write) {
+  if (auto begun = Execute("BEGIN IMMEDIATE"); !begun) return begun;
+  Result<void> written = write();
+  if (written) written = Execute("COMMIT");
+  if (!written) sqlite3_exec(connection_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+  return written;
+}
+
+Result<int64_t> RunDatabase::Recover(const RingRemains& remains) {
+  auto known =
+      Prepared("SELECT count(*) FROM run WHERE run_id = ? AND started_at = ? AND ended_at IS NULL");
+  if (!known) return known.error();
+  Binder(*known).Add(remains.run_id).Add(remains.run_started_at);
+  const bool ours = sqlite3_step(*known) == SQLITE_ROW && sqlite3_column_int64(*known, 0) == 1;
+  sqlite3_reset(*known);
+  if (!ours) return 0;
+  const int64_t run = run_id_, offset = layer_offset_,
+                before = sqlite3_total_changes64(connection_.get());
+  run_id_ = remains.run_id;
+  layer_offset_ = 0;  // the ring holds the database's own layer ids
+  Result<void> written = Transaction([&]() -> Result<void> {
+    for (const RingStep& slot : remains.steps) {
+      StepRow row;
+      row.step = slot.step;
+      row.at = slot.at;
+      row.duration = IfKnown(slot, kKnownDuration, slot.duration);
+      row.loss = IfKnown(slot, kKnownLoss, slot.loss);
+      row.lr = IfKnown(slot, kKnownLr, slot.lr);
+      row.loss_scale = IfKnown(slot, kKnownLossScale, slot.loss_scale);
+      row.grad_norm = IfKnown(slot, kKnownGradNorm, slot.grad_norm);
+      if (slot.known & kKnownPeakMemory) row.peak_memory = slot.peak_memory;
+      row.flags = slot.flags | kRecovered;
+      if (auto done = Insert(row); !done) return done;
+    }
+    for (const RingSample& slot : remains.samples) {
+      SampleRow row;
+      row.step = slot.step;
+      row.layer = slot.layer_id;
+      row.kind = static_cast<TensorKind>(slot.kind);
+      row.slot = slot.slot;
+      row.dtype = static_cast<DType>(slot.dtype);
+      TensorStats& stats = row.stats;
+      stats.numel = slot.numel;
+      stats.nan = slot.nan;
+      stats.posinf = slot.posinf;
+      stats.neginf = slot.neginf;
+      stats.zeros = slot.zeros;
+      stats.finite = slot.has_finite ? slot.numel - stats.nonfinite() : 0;
+      stats.min = slot.min;
+      stats.max = slot.max;
+      stats.absmax = slot.absmax;
+      stats.absmin = slot.absmin;
+      stats.mean = slot.mean;
+      const auto n = static_cast<double>(stats.finite);
+      stats.squared_deviation = slot.std * slot.std * n;
+      stats.squares = slot.rms * slot.rms * n;
+      stats.below_fp16 = slot.below_fp16;
+      stats.subnormal_fp16 = slot.subnormal_fp16;
+      stats.above_fp16 = slot.above_fp16;
+      if (auto done = Insert(row); !done) return done;
+    }
+    return {};
+  });
+  run_id_ = run;
+  layer_offset_ = offset;
+  if (!written) return written.error();
+  return sqlite3_total_changes64(connection_.get()) - before;
+}
+
+Result<void> RunDatabase::StartRun(const RunRow& run) {
+  return Transaction([&]() -> Result<void> {
+    auto insert = Prepared(
+        "INSERT INTO run (name, rank, world_size, started_at, heartbeat_at, precision, "
+        "trace_interval, environment) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    if (!insert) return insert.error();
+    Binder(*insert)
+        .Add(run.name)
+        .Add(run.rank)
+        .Add(run.world_size)
+        .Add(run.started_at)
+        .Add(run.started_at)
+        .OrNull(run.precision)
+        .Add(run.trace_interval)
+        .OrNull(run.environment);
+    if (auto done = Step(*insert); !done) return done;
+    run_id_ = sqlite3_last_insert_rowid(connection_.get());
+    Result<int64_t> offset = Number("SELECT coalesce(max(layer_id), 0) FROM layer");
+    if (!offset) return offset.error();
+    layer_offset_ = *offset;
+    return {};
+  });
+}
+
+Result<void> RunDatabase::Insert(const LayerRow& row) {
+  auto insert = Prepared(
+      "INSERT OR IGNORE INTO layer (layer_id, run_id, name, type, position, source, numel) VALUES "
+      "(?, ?, ?, ?, ?, ?, ?)");
+  if (!insert) return insert.error();
+  Binder(*insert)
+      .Add(row.id + layer_offset_)
+      .Add(run_id_)
+      .Add(row.name)
+      .OrNull(row.type)
+      .Add(row.position)
+      .OrNull(row.source)
+      .Add(row.numel);
+  return Step(*insert);
+}
+
+Result<void> RunDatabase::SetPosition(int64_t layer, int64_t position) {
+  auto update = Prepared("UPDATE layer SET position = ? WHERE layer_id = ?");
+  if (!update) return update.error();
+  Binder(*update).Add(position).Add(layer + layer_offset_);
+  return Step(*update);
+}
+
+Result<void> RunDatabase::Insert(const StepRow& row) {
+  auto insert = Prepared(
+      "INSERT OR IGNORE INTO step (run_id, step, at, duration, loss, lr, loss_scale, grad_norm, "
+      "peak_memory, flags) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  if (!insert) return insert.error();
+  Binder(*insert)
+      .Add(run_id_)
+      .Add(row.step)
+      .Add(row.at)
+      .Add(row.duration)
+      .Add(row.loss)
+      .Add(row.lr)
+      .Add(row.loss_scale)
+      .Add(row.grad_norm)
+      .Add(row.peak_memory)
+      .Add(static_cast<int64_t>(row.flags));
+  return Step(*insert);
+}
+
+Result<void> RunDatabase::Insert(const SampleRow& row) {
+  auto insert = Prepared(
+      "INSERT OR IGNORE INTO tensor_stats (run_id, step, layer_id, kind, slot, dtype, numel, nan, "
+      "posinf, neginf, zeros, "
+      "min, max, absmax, absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, "
+      "exponents) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  if (!insert) return insert.error();
+  const TensorStats& stats = row.stats;
+  Binder bind(*insert);
+  bind.Add(run_id_)
+      .Add(row.step)
+      .Add(row.layer + layer_offset_)
+      .Add(static_cast<int64_t>(row.kind))
+      .Add(static_cast<int64_t>(row.slot))
+      .Add(static_cast<int64_t>(row.dtype))
+      .Add(stats.numel)
+      .Add(stats.nan)
+      .Add(stats.posinf)
+      .Add(stats.neginf)
+      .Add(stats.zeros);
+  if (stats.finite > 0) {
+    bind.Add(stats.min)
+        .Add(stats.max)
+        .Add(stats.absmax)
+        .Add(stats.absmin > 0 ? std::optional(stats.absmin) : std::nullopt)
+        .Add(stats.mean)
+        .Add(stats.std())
+        .Add(stats.rms())
+        .Add(stats.l2());
+  } else {
+    for (int i = 0; i < 8; ++i) bind.Null();
+  }
+  bind.Add(stats.below_fp16).Add(stats.subnormal_fp16).Add(stats.above_fp16).Blob(row.exponents);
+  return Step(*insert);
+}
+
+Result<void> RunDatabase::Insert(const AlertRow& row) {
+  auto insert = Prepared(
+      "INSERT INTO alert (run_id, step, phase, layer_id, kind, type, severity, value, threshold, "
+      "producer, repeats, "
+      "last_step, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  if (!insert) return insert.error();
+  Binder bind(*insert);
+  bind.Add(run_id_).Add(row.step).OrNull(row.phase);
+  row.layer ? bind.Add(*row.layer + layer_offset_) : bind.Null();
+  row.kind ? bind.Add(static_cast<int64_t>(*row.kind)) : bind.Null();
+  bind.Add(row.type).Add(row.severity).Add(row.value).Add(row.threshold);
+  row.producer ? bind.Add(static_cast<int64_t>(*row.producer)) : bind.Null();
+  bind.Add(row.repeats).Add(row.last_step).Add(row.message);
+  if (auto done = Step(*insert); !done) return done;
+  alert_ids_[row.id] = sqlite3_last_insert_rowid(connection_.get());
+  return {};
+}
+
+Result<void> RunDatabase::Update(const AlertRow& row) {
+  const auto known = alert_ids_.find(row.id);
+  if (known == alert_ids_.end()) return {};
+  auto update = Prepared("UPDATE alert SET repeats = ?, last_step = ? WHERE alert_id = ?");
+  if (!update) return update.error();
+  Binder(*update).Add(row.repeats).Add(row.last_step).Add(known->second);
+  return Step(*update);
+}
+
+Result<void> RunDatabase::Insert(const EventRow& row) {
+  auto insert =
+      Prepared("INSERT INTO event (run_id, step, at, type, detail) VALUES (?, ?, ?, ?, ?)");
+  if (!insert) return insert.error();
+  Binder(*insert).Add(run_id_).Add(row.step).Add(row.at).Add(row.type).OrNull(row.detail);
+  return Step(*insert);
+}
+
+Result<void> RunDatabase::SetNotes(const std::string& json) {
+  auto update = Prepared("UPDATE run SET notes = ? WHERE run_id = ?");
+  if (!update) return update.error();
+  Binder(*update).Add(json).Add(run_id_);
+  return Step(*update);
+}
+
+Result<void> RunDatabase::SetPrecision(const std::string& precision) {
+  auto update = Prepared("UPDATE run SET precision = ? WHERE run_id = ?");
+  if (!update) return update.error();
+  Binder(*update).Add(precision).Add(run_id_);
+  return Step(*update);
+}
+
+Result<void> RunDatabase::LinkParent(int64_t first_step) {
+  auto update = Prepared(
+      "UPDATE run SET parent = (SELECT max(r.run_id) FROM run r WHERE r.run_id < ?1 AND r.name = "
+      "run.name "
+      "AND EXISTS (SELECT 1 FROM step s WHERE s.run_id = r.run_id AND s.step = ?2 - 1)) WHERE "
+      "run_id = ?1");
+  if (!update) return update.error();
+  Binder(*update).Add(run_id_).Add(first_step);
+  return Step(*update);
+}
+
+Result<void> RunDatabase::Heartbeat(double at) {
+  auto update = Prepared("UPDATE run SET heartbeat_at = ? WHERE run_id = ?");
+  if (!update) return update.error();
+  Binder(*update).Add(at).Add(run_id_);
+  return Step(*update);
+}
+
+Result<void> RunDatabase::Close(double at, const std::string& end_reason) {
+  Result<void> ended = Transaction([&]() -> Result<void> {
+    auto update =
+        Prepared("UPDATE run SET ended_at = ?, heartbeat_at = ?, end_reason = ? WHERE run_id = ?");
+    if (!update) return update.error();
+    Binder(*update).Add(at).Add(at).Add(end_reason).Add(run_id_);
+    return Step(*update);
+  });
+  statements_.clear();
+  if (ended) {
+    // Where a reader still has the file open it stays in WAL mode; that is complete as well.
+    sqlite3_busy_timeout(connection_.get(), 200);
+    sqlite3_wal_checkpoint_v2(connection_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
+                              nullptr);
+    sqlite3_exec(connection_.get(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
+  }
+  connection_.reset();
+  return ended;
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,88 @@
+// The run database as the monitor writes it (schema/0001.sql).
+//
+// Owns one SQLite connection and its prepared statements. Opened by the thread that constructs the
+// monitor and then used by the writer thread alone; in the training process nobody else may open
+// the file.
+#ifndef MPNANNY_MONITOR_CORE_DATABASE_H_
+#define MPNANNY_MONITOR_CORE_DATABASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "monitor/core/flight_recorder.h"
+#include "monitor/core/rows.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace mpnanny {
+
+class RunDatabase {
+ public:
+  // Opens or creates the file (0600) in WAL mode and brings a new one to the schema. Unavailable:
+  // the place cannot be written or another process holds the file; DataCorrupt: it is no database
+  // of ours or a newer one.
+  static Result<RunDatabase> Open(const std::string& path);
+
+  // Rows of a killed run that never reached the file, with flag 256. Steps and samples that are
+  // there stay.
+  Result<int64_t> Recover(const RingRemains& remains);
+
+  // Writes the run's row; sets run_id() and layer_offset().
+  Result<void> StartRun(const RunRow& run);
+  int64_t run_id() const { return run_id_; }
+  int64_t layer_offset() const { return layer_offset_; }
+
+  // One transaction around `write`, which calls the functions below; rolled back if one of them
+  // fails.
+  Result<void> Transaction(const std::function<Result<void>()>& write);
+  Result<void> Insert(const LayerRow& row);
+  Result<void> SetPosition(int64_t layer, int64_t position);
+  Result<void> Insert(const StepRow& row);
+  Result<void> Insert(const SampleRow& row);
+  Result<void> Insert(const AlertRow& row);  // the first time
+  Result<void> Update(const AlertRow& row);  // repeats, last_step, producer
+  Result<void> Insert(const EventRow& row);
+  Result<void> SetNotes(const std::string& json);
+  Result<void> SetPrecision(const std::string& precision);
+  // The run that a first step > 0 continues: the newest one of the same name that has the step
+  // before it.
+  Result<void> LinkParent(int64_t first_step);
+  Result<void> Heartbeat(double at);
+
+  // Ends the run's row, folds the WAL into the file and leaves one plain file.
+  Result<void> Close(double at, const std::string& end_reason);
+
+ private:
+  struct CloseConnection {
+    void operator()(sqlite3* connection) const;
+  };
+  struct FinalizeStatement {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+
+  explicit RunDatabase(std::string path) : path_(std::move(path)) {}
+  Error Failure(const char* what) const;
+  Result<void> Execute(const char* sql);
+  Result<sqlite3_stmt*> Prepared(const char* sql);  // reset and ready to bind; kept
+  Result<void> Step(sqlite3_stmt* statement);
+  Result<int64_t> Number(const char* sql);
+  Result<void> Prepare();
+
+  std::string path_;
+  std::unique_ptr<sqlite3, CloseConnection> connection_;
+  std::map<const char*, std::unique_ptr<sqlite3_stmt, FinalizeStatement>>
+      statements_;                        // by the literal's address
+  std::map<int64_t, int64_t> alert_ids_;  // AlertRow::id -> alert_id
+  int64_t run_id_ = 0;
+  int64_t layer_offset_ = 0;
+};
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_DATABASE_H_

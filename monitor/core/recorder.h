@@ -1,0 +1,174 @@
+// The monitor's core: takes tensors and figures as a step goes on, decides what to keep and what to
+// alarm, and hands rows to the writer and the flight ring.
+//
+// One for each run. Owns the writer, the ring, the conditions and their history. Every function is
+// called by the training process under Python's lock, one at a time; none blocks on a disk but
+// Flush() and Close(). Tensors are borrowed for the call and only read. No function fails towards
+// training: trouble is kept in failure() and in the notes.
+#ifndef MPNANNY_MONITOR_CORE_RECORDER_H_
+#define MPNANNY_MONITOR_CORE_RECORDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "monitor/core/alert_book.h"
+#include "monitor/core/alert_conditions.h"
+#include "monitor/core/flight_recorder.h"
+#include "monitor/core/rows.h"
+#include "monitor/core/writer.h"
+
+namespace mpnanny {
+
+struct RecorderOptions {
+  std::string path;  // of the database
+  RunRow run;        // run.precision: auto | fp16 | bf16 | fp32 | fp8
+  int64_t dense_steps = 50;
+};
+
+// A parameter's gradient or value, with the layer that stands for it.
+struct ParameterView {
+  int64_t layer = 0;
+  TensorView view;
+};
+
+// What the front knows when a step ends.
+struct StepEnd {
+  double at = 0;
+  std::optional<double> duration, loss, lr, scale, scale_after;
+  int64_t growth_interval = 2000;
+  bool skipped = false;
+  std::optional<int64_t> peak_memory;
+};
+
+class Recorder {
+ public:
+  // Opens the database and the ring, brings what a killed run left in the ring into its rows, and
+  // starts the run.
+  static Result<std::unique_ptr<Recorder>> Open(RecorderOptions options);
+
+  int64_t run_id() const { return run_id_; }
+  const std::string& note() const { return note_; }  // what could not be set up; empty mostly
+  std::string failure() const { return writer_.failure(); }
+
+  // Announces a module (`leaf`: without children) or a parameter (`leaf` of no meaning). Ids count
+  // from 1.
+  int64_t AddLayer(LayerRow row, bool leaf);
+
+  // Starts a step: true if it is sampled.
+  bool BeginStep(int64_t step);
+  bool sampling() const { return sampling_; }
+
+  // A module's forward call. True asks for Explain() with the same tensors: something became
+  // non-finite here, or it is the first of its kind in this step.
+  bool Observe(int64_t layer, std::span<const TensorView> inputs,
+               std::span<const TensorView> outputs);
+  // `parameters`: the module's own.
+  void Explain(int64_t layer, std::span<const TensorView> inputs,
+               std::span<const TensorView> outputs, std::span<const TensorView> parameters);
+
+  // The step's parameter gradients, as they are held, and the factor that unscales them. Once a
+  // step; more calls (several optimizers) add up.
+  void Gradients(std::span<const ParameterView> gradients, double inverse_scale);
+  void Weights(std::span<const ParameterView> weights);  // sampled steps
+  void ActivationGradient(int64_t layer, int32_t slot, const TensorView& gradient,
+                          double inverse_scale);
+
+  // Stores what is known so far in the ring: a step whose optimizer runs after it must not be lost
+  // to a kill in between.
+  void Publish(const StepEnd& end);
+
+  // Ends the step. The alerts that are new.
+  std::vector<AlertRow> EndStep(const StepEnd& end);
+
+  void Event(std::optional<int64_t> step, std::string type, std::string detail);
+  void SetNotes(std::string json) { writer_.Put(NotesRow{std::move(json)}); }
+  void Flush() { writer_.Flush(); }
+  std::vector<std::string> UnseenLeaves() const;
+
+  // Ends the run; nothing may be called afterwards.
+  Result<void> Close(const std::string& end_reason);
+
+ private:
+  struct Layer {
+    std::string name;
+    bool leaf = false;
+    int64_t position = -1;
+    int32_t calls = 0;  // in this step
+  };
+  struct Pending {  // a sample of this step
+    SampleRow row;
+    bool cast_to_fp16 = false;  // it is given to an operator that makes FP16 of it
+    std::optional<int> producer;
+  };
+  struct NonFinite {  // a finding of this step
+    std::optional<int64_t> layer;
+    std::string phase;
+    TensorKind kind = TensorKind::kActivation;
+    TensorStats stats;
+    bool producer = false;
+    std::string message;
+  };
+  struct BadGradient {
+    size_t order = 0;
+    int64_t layer = 0;
+    TensorStats stats;
+  };
+
+  Recorder(RecorderOptions options, RunDatabase database, std::optional<FlightRecorder> ring,
+           std::string note);
+
+  Layer& layer(int64_t id) { return layers_[static_cast<size_t>(id - 1)]; }
+  void AddSample(int64_t layer_id, TensorKind kind, int32_t slot, const TensorView& view,
+                 const TensorStats& stats, double factor, bool cast_to_fp16 = false,
+                 std::optional<int> producer = std::nullopt);
+  StepRow MakeStep(const StepEnd& end) const;
+  std::optional<JudgedSample> Judge(const Pending& sample) const;
+  bool HasProducerBelow(const std::string& container) const;
+  void AddFinding(NonFinite finding);
+  void RaiseFindings(const StepEnd& end, Alerts& out);
+  void RaiseGradients(const StepEnd& end, Alerts& out);
+  void SampleConditions(Alerts& out);
+  void KeepSamples();
+  std::vector<AlertRow> Enter(Alerts& found);
+  void UpdatePrecision(const StepEnd& end);
+  bool ForwardNonFinite() const { return !findings_.empty(); }
+
+  RecorderOptions options_;
+  int64_t run_id_ = 0;
+  std::string note_;
+  std::optional<FlightRecorder> ring_;
+  Writer writer_;
+  AlertBook book_;
+  ScaleConditions scale_conditions_;
+  GradientConditions gradient_conditions_;
+
+  std::vector<Layer> layers_;
+  int64_t positions_ = 0;
+  bool first_step_ = true;
+  bool half_seen_ = false, bf16_seen_ = false, fp8_seen_ = false, scaler_seen_ = false;
+  std::string precision_;
+  int64_t dense_left_ = 0;
+
+  // of the step in progress
+  int64_t step_ = 0;
+  bool sampling_ = false, dense_ = false, observed_ = false;
+  std::vector<Pending> samples_;
+  std::vector<NonFinite> findings_;
+  bool nan_found_ = false, inf_found_ = false;
+  int64_t first_nonfinite_ = -1, nonfinite_layers_ = 0, last_clean_ = 0;
+  std::vector<BadGradient> bad_gradients_;
+  size_t gradients_read_ = 0;
+  size_t last_good_gradient_ = 0;  // 1 + order of the last finite one
+  double squares_ = 0;
+  double largest_gradient_ = 0;
+  int64_t largest_gradient_layer_ = 0;
+};
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_RECORDER_H_

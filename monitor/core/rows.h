@@ -1,0 +1,99 @@
+// What the monitor records, as plain structs: one for each table of schema/0001.sql.
+//
+// NaN and Inf in a double mean exactly that; "not known" is an empty optional. The writer turns
+// both into NULL, as the schema asks, because `flags` and the counts tell them apart.
+#ifndef MPNANNY_MONITOR_CORE_ROWS_H_
+#define MPNANNY_MONITOR_CORE_ROWS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "numerics/tensor_stats.h"
+
+namespace mpnanny {
+
+// step.flags
+enum StepFlag : uint32_t {
+  kLossNan = 1,
+  kLossInf = 2,
+  kGradientNonFinite = 4,
+  kStepSkipped = 8,
+  kScaleFell = 16,
+  kScaleRose = 32,
+  kSampled = 64,
+  kDense = 128,
+  kRecovered = 256,
+};
+
+// tensor_stats.kind
+enum class TensorKind : int32_t {
+  kInput = 0,
+  kActivation = 1,
+  kActivationGradient = 2,
+  kGradient = 3,
+  kWeight = 4,
+  kUpdate = 5,
+  kOptimizerState = 6,
+};
+
+struct RunRow {
+  std::string name;
+  int64_t rank = 0, world_size = 1;
+  double started_at = 0;  // Unix seconds
+  std::string precision;  // fp32 | fp16 | bf16 | fp8 | mixed; empty: not known yet
+  int64_t trace_interval = 100;
+  std::string environment;  // JSON
+};
+
+struct LayerRow {
+  int64_t id = 0;  // within the run, counted from 1; the database's layer_id is this plus an offset
+  std::string name, type, source;
+  std::optional<int64_t> position;
+  std::optional<int64_t> numel;
+};
+
+struct StepRow {
+  int64_t step = 0;
+  double at = 0;
+  std::optional<double> duration, loss, lr, loss_scale, grad_norm;
+  std::optional<int64_t> peak_memory;
+  uint32_t flags = 0;
+  int64_t first_nonfinite_layer = -1;  // LayerRow::id; only the ring has a place for it
+  int64_t nonfinite_layers = 0;
+};
+
+struct SampleRow {
+  int64_t step = 0;
+  int64_t layer = 0;
+  TensorKind kind = TensorKind::kActivation;
+  int32_t slot = 0;
+  DType dtype = DType::kUnknown;
+  TensorStats stats;
+  std::string exponents;  // varint counts; empty: NULL
+};
+
+struct AlertRow {
+  int64_t id = 0;  // within the run, counted from 1
+  int64_t step = 0;
+  std::string phase;  // data | forward | loss | backward | optimizer; empty: NULL
+  std::optional<int64_t> layer;
+  std::optional<TensorKind> kind;
+  std::string type, severity;
+  std::optional<double> value, threshold;
+  std::optional<int> producer;
+  int64_t repeats = 1;
+  int64_t last_step = 0;
+  std::string message;
+};
+
+struct EventRow {
+  std::optional<int64_t> step;
+  double at = 0;
+  std::string type, detail;  // detail: JSON or empty
+};
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_ROWS_H_

@@ -1,0 +1,135 @@
+#include "monitor/core/writer.h"
+
+#include <chrono>
+#include <utility>
+
+namespace mpnanny {
+
+double UnixSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Writer::Writer(RunDatabase database) : database_(std::move(database)), thread_([this] { Run(); }) {}
+
+Writer::~Writer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Writer::Put(Row row) {
+  const std::lock_guard lock(mutex_);
+  if (stop_ || !failure_.empty()) return;
+  if (std::holds_alternative<SampleRow>(row)) {
+    if (queued_samples_ >= kMaxSamples) {
+      ++dropped_;
+      return;
+    }
+    ++queued_samples_;
+  }
+  if (queue_.size() >= kMaxRows) return;
+  queue_.push_back(std::move(row));
+  ++put_;
+}
+
+void Writer::FlushSoon() {
+  {
+    const std::lock_guard lock(mutex_);
+    hurry_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Writer::Flush() {
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) return;
+  const uint64_t target = put_;
+  hurry_ = true;
+  wake_.notify_all();
+  written_.wait(lock, [&] { return done_ >= target || !failure_.empty(); });
+}
+
+void Writer::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait_for(lock, std::chrono::duration<double>(kFlushSeconds),
+                   [&] { return hurry_ || stop_; });
+    const bool last = stop_;
+    hurry_ = false;
+    std::vector<Row> batch;
+    batch.swap(queue_);
+    queued_samples_ = 0;
+    if (const int64_t lost = dropped_ - dropped_told_; lost > 0) {
+      EventRow event;
+      event.at = UnixSeconds();
+      event.type = "samples_dropped";
+      event.detail = "{\"count\":" + std::to_string(lost) + "}";
+      batch.emplace_back(std::move(event));
+      ++put_;
+      dropped_told_ = dropped_;
+    }
+    if (!batch.empty()) {
+      lock.unlock();
+      const Result<void> result = Write(batch);
+      lock.lock();
+      done_ += batch.size();
+      if (!result) failure_ = result.error().Text();
+      written_.notify_all();
+    }
+    if (last || !failure_.empty()) return;
+  }
+}
+
+Result<void> Writer::Write(const std::vector<Row>& batch) {
+  return database_.Transaction([&]() -> Result<void> {
+    for (const Row& row : batch) {
+      Result<void> done = std::visit(
+          [&](const auto& each) -> Result<void> {
+            using T = std::decay_t<decltype(each)>;
+            if constexpr (std::is_same_v<T, PositionRow>) {
+              return database_.SetPosition(each.layer, each.position);
+            } else if constexpr (std::is_same_v<T, AlertUpdate>) {
+              return database_.Update(each.row);
+            } else if constexpr (std::is_same_v<T, NotesRow>) {
+              return database_.SetNotes(each.json);
+            } else if constexpr (std::is_same_v<T, PrecisionRow>) {
+              return database_.SetPrecision(each.precision);
+            } else if constexpr (std::is_same_v<T, ParentRow>) {
+              return database_.LinkParent(each.first_step);
+            } else {
+              return database_.Insert(each);
+            }
+          },
+          row);
+      if (!done) return done;
+    }
+    return database_.Heartbeat(UnixSeconds());
+  });
+}
+
+Result<void> Writer::Close(double at, const std::string& end_reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  written_.notify_all();
+  if (!failure_.empty()) return Unavailable(failure_);
+  return database_.Close(at, end_reason);
+}
+
+std::string Writer::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+int64_t Writer::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+}  // namespace mpnanny

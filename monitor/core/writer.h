@@ -1,0 +1,87 @@
+// Writes the run database from a thread of its own, so that training never waits for a disk.
+//
+// Owns the database and the thread. Put() may be called from any thread and only appends to a
+// bounded queue; samples that do not fit are dropped and counted (event samples_dropped), steps and
+// alerts are not. A batch is written every kFlushSeconds, at once when asked. When the database can
+// no longer be written (a full disk), the thread ends, failure() says why, and everything put
+// afterwards is ignored.
+#ifndef MPNANNY_MONITOR_CORE_WRITER_H_
+#define MPNANNY_MONITOR_CORE_WRITER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "monitor/core/database.h"
+#include "monitor/core/rows.h"
+
+namespace mpnanny {
+
+struct PositionRow {
+  int64_t layer = 0, position = 0;
+};
+struct AlertUpdate {
+  AlertRow row;
+};
+struct NotesRow {
+  std::string json;
+};
+struct PrecisionRow {
+  std::string precision;
+};
+struct ParentRow {
+  int64_t first_step = 0;
+};
+using Row = std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayerRow, PositionRow, EventRow,
+                         NotesRow, PrecisionRow, ParentRow>;
+
+class Writer {
+ public:
+  static constexpr double kFlushSeconds = 0.4;
+  static constexpr size_t kMaxSamples =
+      65'536;  // about 20 MB; more samples than a flush has ever taken to write
+  static constexpr size_t kMaxRows =
+      1'000'000;  // of all kinds: a disk that hangs must not eat the memory
+
+  explicit Writer(RunDatabase database);
+  ~Writer();  // abandons what is queued, unless Close() was called
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  void Put(Row row);
+  void FlushSoon();  // at once, without waiting for it
+  // Waits until what was put before is in the database, or the writer has failed.
+  void Flush();
+
+  // Writes everything, ends the run, joins the thread. Once.
+  Result<void> Close(double at, const std::string& end_reason);
+
+  std::string failure() const;  // empty while all is well
+  int64_t dropped() const;
+
+ private:
+  void Run();
+  Result<void> Write(const std::vector<Row>& batch);
+
+  RunDatabase database_;  // the thread's, until it is joined
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, written_;
+  std::vector<Row> queue_;
+  size_t queued_samples_ = 0;
+  int64_t dropped_ = 0, dropped_told_ = 0;
+  uint64_t put_ = 0, done_ = 0;  // rows ever put, rows ever written
+  bool hurry_ = false, stop_ = false;
+  std::string failure_;
+  std::thread thread_;
+};
+
+double UnixSeconds();
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_MONITOR_CORE_WRITER_H_

@@ -1,0 +1,118 @@
+"""The process around a run: how it ends, and forked children that must not touch it."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.process
+import os
+import signal
+import sys
+import threading
+import weakref
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+from . import _taps
+
+
+class Run(Protocol):
+    def close(self, reason: str = ...) -> None: ...
+    def _abandon(self) -> None: ...
+    def _flush(self) -> None: ...
+    def _expect_end(self, reason: str) -> None: ...
+
+
+_live: weakref.WeakSet[Any] = weakref.WeakSet()
+_installed = False
+_old_excepthook: Any = None
+_old_sigterm: Any = None
+
+
+def in_spawned_import() -> bool:
+    """True while a spawned child imports the parent's script: a nanny made there would be a second one by accident."""
+    return bool(getattr(multiprocessing.process.current_process(), "_inheriting", False))
+
+
+def live_runs() -> list[Any]:
+    return list(_live)
+
+
+def add(run: Run) -> None:
+    _install()
+    _live.add(run)
+
+
+def remove(run: Run) -> None:
+    _live.discard(run)
+    if not _live:
+        _uninstall()
+
+
+def _install() -> None:
+    global _installed, _old_excepthook, _old_sigterm
+    if not _installed:
+        _installed = True
+        atexit.register(_at_exit)
+        os.register_at_fork(after_in_child=_after_fork)
+    if _old_excepthook is None:
+        _old_excepthook = sys.excepthook
+        sys.excepthook = _excepthook
+    if _old_sigterm is None and threading.current_thread() is threading.main_thread():
+        current = signal.getsignal(signal.SIGTERM)
+        # A signal that is ignored, or handled outside Python (None), stays as it is.
+        if current is not None and current is not signal.SIG_IGN:
+            _old_sigterm = current
+            signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _uninstall() -> None:
+    global _old_excepthook, _old_sigterm
+    if _old_excepthook is not None:
+        if sys.excepthook is _excepthook:
+            sys.excepthook = _old_excepthook
+        _old_excepthook = None
+    if _old_sigterm is not None and threading.current_thread() is threading.main_thread():
+        if signal.getsignal(signal.SIGTERM) is _on_sigterm:
+            signal.signal(signal.SIGTERM, _old_sigterm)
+        _old_sigterm = None
+
+
+def _at_exit() -> None:
+    for run in list(_live):
+        run.close()
+
+
+def _after_fork() -> None:
+    global _old_sigterm
+    handler = _old_sigterm
+    for run in list(_live):
+        run._abandon()
+    _live.clear()
+    _taps.forget()
+    # The child's own way to die is what it was without us.
+    if handler is not None and signal.getsignal(signal.SIGTERM) is _on_sigterm:
+        signal.signal(signal.SIGTERM, handler)
+    _uninstall()
+
+
+def _excepthook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    for run in list(_live):
+        run._expect_end("signal" if issubclass(kind, KeyboardInterrupt) else "exception")
+    (_old_excepthook or sys.__excepthook__)(kind, error, trace)
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
+    previous = _old_sigterm
+    if callable(previous):
+        # Someone handles it, perhaps by saving a checkpoint and going on: what is known is written, and the run stays open.
+        for run in list(_live):
+            run._expect_end("signal")
+            run._flush()
+        previous(number, frame)
+        return
+    for run in list(_live):
+        run.close("signal")
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,66 @@
+"""What the front gathers about one training step before the core ends it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+def to_float(value: Any) -> float | None:
+    """A figure from a number or a one-element tensor; None where it cannot be had without waiting for a device."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() != 1 or value.device.type != "cpu":
+            return None
+        return float(value.detach())
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+@dataclass
+class OpenStep:
+    number: int
+    explicit: bool  # opened by step(), not by the model running
+    started: float = field(default_factory=time.perf_counter)
+    logged_loss: float | None = None
+    logged_lr: float | None = None
+    seen_loss: float | None = None  # sum of what backward() or scale() got
+    scaled_ids: set[int] = field(default_factory=set)  # results of scale(): counted already
+    lr: float | None = None
+    scale: float | None = None
+    scale_after: float | None = None
+    growth_interval: int = 2000
+    uses_scaler: bool = False
+    unscaled: bool = False
+    gradients_read: bool = False
+    optimizer_stepped: bool = False
+    awaits_update: bool = False  # scaler.step() came, scaler.update() not yet
+    skipped: bool = False
+    ended: float | None = None  # when its block or its optimizer step ended
+
+    @property
+    def loss(self) -> float | None:
+        return self.logged_loss if self.logged_loss is not None else self.seen_loss
+
+    def add_loss(self, value: float | None) -> None:
+        if value is not None:
+            self.seen_loss = value if self.seen_loss is None else self.seen_loss + value
+
+    def end_arguments(self, peak_memory: int | None) -> tuple[Any, ...]:
+        now = time.perf_counter() if self.ended is None else self.ended
+        lr = self.logged_lr if self.logged_lr is not None else self.lr
+        return (
+            time.time(),
+            now - self.started,
+            self.loss,
+            lr,
+            self.scale,
+            self.scale_after,
+            self.growth_interval,
+            self.skipped,
+            peak_memory,
+        )

@@ -1,0 +1,151 @@
+"""Listens where torch itself calls: GradScaler, backward(), gradient clipping, optimizers.
+
+torch has no hooks for these (but for optimizers), so the functions are wrapped while at least one nanny lives, and put back
+when the last one closes. A wrapper calls the original with exactly what it got and returns exactly what that returned.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+import torch.optim.optimizer as torch_optimizer
+from torch.amp import GradScaler
+from torch.nn.utils import clip_grad
+
+
+class Listener(Protocol):
+    """What a nanny hears. No call may raise."""
+
+    def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None: ...
+    def heard_backward(self, tensors: Any) -> None: ...
+    def heard_unscaled(self, scaler: Any, optimizer: Any) -> None: ...
+    def heard_clip(self) -> None: ...
+    def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None: ...
+    def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None: ...
+    def heard_update(self, scaler: Any) -> None: ...
+    def heard_updated(self, scaler: Any) -> None: ...
+    def heard_optimizer_step(self, optimizer: Any) -> None: ...
+    def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
+
+
+_listeners: list[Listener] = []
+_undo: list[Callable[[], None]] = []
+
+
+def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    original = getattr(owner, name, None)
+    if original is None:
+        return  # another torch version
+    wrapper = functools.wraps(original)(make(original))
+    setattr(owner, name, wrapper)
+
+    def undo() -> None:
+        if getattr(owner, name, None) is wrapper:  # else someone wrapped it after us
+            setattr(owner, name, original)
+
+    _undo.append(undo)
+
+
+def _scale(original: Callable[..., Any]) -> Callable[..., Any]:
+    def scale(self: Any, outputs: Any) -> Any:
+        scaled = original(self, outputs)
+        for listener in tuple(_listeners):
+            listener.heard_scale(self, outputs, scaled)
+        return scaled
+
+    return scale
+
+
+def _unscale(original: Callable[..., Any]) -> Callable[..., Any]:
+    def unscale_(self: Any, optimizer: Any) -> Any:
+        result = original(self, optimizer)
+        for listener in tuple(_listeners):
+            listener.heard_unscaled(self, optimizer)
+        return result
+
+    return unscale_
+
+
+def _scaler_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_scaler_step(self, optimizer)
+        result = original(self, optimizer, *args, **kwargs)
+        for listener in tuple(_listeners):
+            listener.heard_scaler_stepped(self, optimizer)
+        return result
+
+    return step
+
+
+def _update(original: Callable[..., Any]) -> Callable[..., Any]:
+    def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_update(self)
+        result = original(self, *args, **kwargs)
+        for listener in tuple(_listeners):
+            listener.heard_updated(self)
+        return result
+
+    return update
+
+
+def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_backward(tensors)
+        return original(tensors, *args, **kwargs)
+
+    return backward
+
+
+def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
+    def clip(*args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_clip()
+        return original(*args, **kwargs)
+
+    return clip
+
+
+def _before_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    for listener in tuple(_listeners):
+        listener.heard_optimizer_step(optimizer)
+
+
+def _after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    for listener in tuple(_listeners):
+        listener.heard_optimizer_stepped(optimizer)
+
+
+def add(listener: Listener) -> None:
+    """From now on `listener` hears everything, until remove()."""
+    if not _listeners:
+        _wrap(GradScaler, "scale", _scale)
+        _wrap(GradScaler, "unscale_", _unscale)
+        _wrap(GradScaler, "step", _scaler_step)
+        _wrap(GradScaler, "update", _update)
+        _wrap(torch.autograd, "backward", _backward)
+        # clip_grad_norm_ looks this one up in its module, however it was itself imported.
+        _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
+        before = torch_optimizer.register_optimizer_step_pre_hook(_before_step)
+        after = torch_optimizer.register_optimizer_step_post_hook(_after_step)
+        _undo.extend((before.remove, after.remove))
+    _listeners.append(listener)
+
+
+def remove(listener: Listener) -> None:
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if not _listeners:
+        while _undo:
+            _undo.pop()()
+
+
+def forget() -> None:
+    """In a forked child: nobody listens any more."""
+    for listener in tuple(_listeners):
+        remove(listener)

@@ -1,0 +1,93 @@
+// Statistics of a tensor in one pass over its memory, without a copy of it.
+//
+// Pure functions on borrowed memory, which must stay readable and unchanged for the call; no state,
+// safe from any thread. Moments are kept in double about a shift (the first finite element), so
+// that a mean of 1000 with a spread of 0.03 gives the right standard deviation and 1e30 in FP32
+// does not overflow. Partial results merge exactly up to rounding (Chan, Golub, LeVeque 1979:
+// pairwise update of mean and squared deviations).
+#ifndef MPNANNY_NUMERICS_TENSOR_STATS_H_
+#define MPNANNY_NUMERICS_TENSOR_STATS_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace mpnanny {
+
+// What an element is. The numbers are those of `tensor_stats.dtype` in the database; never
+// renumbered.
+enum class DType : int32_t {
+  kUnknown = 0,
+  kFloat32 = 1,
+  kFloat16 = 2,
+  kBFloat16 = 3,
+  kFloat64 = 4,
+  kFloat8E4M3 = 5,
+  kFloat8E5M2 = 6,
+};
+inline constexpr int kDTypes = 7;
+
+std::string_view DTypeName(DType dtype);  // torch's name: "float16"
+int ElementBytes(DType dtype);            // 0 for kUnknown
+
+// Borrowed tensor memory. `data` points at element [0, 0, …]; strides count elements and may be 0
+// or negative. Rows of `shape` and `strides` are as many as dimensions; both empty means one
+// element.
+struct TensorView {
+  const void* data = nullptr;
+  DType dtype = DType::kUnknown;
+  std::span<const int64_t> shape;
+  std::span<const int64_t> strides;  // empty: contiguous in C order
+
+  int64_t numel() const;
+};
+
+// min … l2 are over finite elements and meaningless while `finite` is 0. Limits of FP16 are those
+// of rounding to nearest: 2^-25 still becomes 0, 65519.996 still becomes 65504, 65520 does not fit.
+struct TensorStats {
+  int64_t numel = 0, nan = 0, posinf = 0, neginf = 0, zeros = 0;
+  int64_t finite = 0;  // elements that are neither NaN nor infinite
+  double min = 0, max = 0;
+  double absmax = 0;  // largest magnitude
+  double absmin = 0;  // smallest non-zero magnitude; 0 where every finite element is 0
+  double mean = 0;
+  double squared_deviation = 0;  // sum of (x - mean)^2
+  double squares = 0;            // sum of x^2
+  int64_t below_fp16 = 0;        // not zero, zero in FP16
+  int64_t subnormal_fp16 = 0;    // subnormal in FP16
+  int64_t above_fp16 = 0;        // finite, not finite in FP16
+  int64_t near_fp16_max = 0;     // finite and above 0.9 x 65504, `above_fp16` included
+
+  int64_t nonfinite() const { return nan + posinf + neginf; }
+  double std() const;  // of the population: divided by the count, 0 for one element
+  double rms() const;
+  double l2() const;
+};
+
+TensorStats ComputeStats(const TensorView& view);
+
+// `into` becomes the statistics of both parts together.
+void Merge(TensorStats& into, const TensorStats& part);
+
+// The statistics of the same elements times `factor` (finite, not 0), as far as they are figures;
+// the counts against FP16 stay those of the elements as they were held.
+TensorStats Scaled(const TensorStats& stats, double factor);
+
+// True if an element is NaN or infinite. The test of every step: several times faster than
+// ComputeStats.
+bool HasNonFinite(const TensorView& view);
+
+// Sum of squares in double; NaN or infinite exactly if an element is (FP64 beyond 1e154 overflows
+// to infinite too).
+double SumOfSquares(const TensorView& view);
+
+// How many elements have each FP32 exponent field (0: zeros and subnormals, 255: NaN and
+// infinities). FP64 elements are counted by the exponent that they would have in FP32, clamped to 0
+// and 254.
+using ExponentHistogram = std::array<int64_t, 256>;
+ExponentHistogram CountExponents(const TensorView& view);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_NUMERICS_TENSOR_STATS_H_
