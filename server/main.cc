@@ -1,8 +1,19 @@
-#include <cstdio>
+// mpnanny: MCP server and command line. Everything it can do is below tools/; how it is called
+// below server/.
+#include <iostream>
+#include <string>
+#include <vector>
 
-#include "base/version.h"
+#include "base/program.h"
+#include "server/command_line/command_line.h"
+#include "tools/tool.h"
 
-int main() {
-  std::printf("mpnanny %s\n", mpnanny::kVersion);
-  return 0;
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return mpnanny::RunCommandLine(arguments, {.tools = mpnanny::AllTools,
+                                             .resource_templates = mpnanny::AllResourceTemplates,
+                                             .in = std::cin,
+                                             .out = std::cout,
+                                             .err = std::cerr,
+                                             .interactive = mpnanny::StdinIsTerminal()});
 }

@@ -1,0 +1,20 @@
+// What the running program knows about itself and its terminal.
+//
+// Free functions without state; safe from any thread.
+#ifndef MPNANNY_BASE_PROGRAM_H_
+#define MPNANNY_BASE_PROGRAM_H_
+
+#include <string>
+
+namespace mpnanny {
+
+// Absolute path of the running program's file, symbolic links resolved; empty where the system does
+// not tell.
+std::string ProgramPath();
+
+// True if a person is likely to type there: standard input is a terminal.
+bool StdinIsTerminal();
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_BASE_PROGRAM_H_

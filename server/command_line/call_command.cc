@@ -1,0 +1,95 @@
+// `mpnanny call TOOL --args JSON`: what an MCP client would get, without a client.
+#include <istream>
+#include <iterator>
+#include <memory>
+#include <ostream>
+
+#include "base/text.h"
+#include "server/command_line/commands.h"
+#include "tools/call.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr uint64_t kMostArgumentBytes = 5u << 20;  // what a client may send in one message
+
+// The arguments: JSON as it stands, @FILE, or - for stdin.
+Result<Json> ReadArguments(const std::string& text, std::istream& in) {
+  if (text == "-") {
+    return ParseJson(std::string(std::istreambuf_iterator<char>(in), {}));
+  }
+  if (text.starts_with("@")) {
+    Result<std::string> file = ReadFile(text.substr(1), kMostArgumentBytes);
+    if (!file) return file.error();
+    return ParseJson(*file);
+  }
+  return ParseJson(text);
+}
+
+Result<Json> Call(const CommandSet& set, const std::string& name, const std::string& arguments_text,
+                  const AccessOptions& access) {
+  std::vector<std::string> names;
+  const Tool* chosen = nullptr;
+  for (const Tool& tool : set.tools) {
+    names.push_back(tool.definition.name);
+    if (tool.definition.name == name) chosen = &tool;
+  }
+  if (!chosen) {
+    const std::string meant = DidYouMean(name, names);
+    return NotFound("There is no tool '" + EscapeControl(name, 100) + "'.",
+                    meant.empty() ? "The tools are " + Join(names, ", ") + "." : meant);
+  }
+  Result<Json> arguments = ReadArguments(arguments_text, set.context.in);
+  if (!arguments) {
+    return InvalidInput("--args: " + arguments.error().message,
+                        "It takes a JSON object, @FILE or - for stdin.");
+  }
+  Result<AllowedRoots> roots = AllowedRoots::Create(access.roots);
+  if (!roots) return roots.error();
+  Result<DataFiles> data = DataFiles::Create(access.data_dir);
+  if (!data) return data.error();
+  const ToolContext context{.roots = *roots,
+                            .data = *data,
+                            .cancel = {},
+                            .allow_exec = access.allow_exec,
+                            .answer_bytes = kAnswerBytes,
+                            .progress = nullptr};
+  Result<ToolOutput> output = CallTool(*chosen, std::move(*arguments), context);
+  if (!output) return output.error();
+  return std::move(output->structured);
+}
+
+}  // namespace
+
+void AddCallCommand(CommandSet& set) {
+  struct Values {
+    std::string tool;
+    std::string arguments = "{}";
+    AccessOptions access;
+  };
+  const auto values = std::make_shared<Values>();
+  CLI::App& command = *set.parser.add_subcommand(
+      "call",
+      "Call one tool as an MCP client would\n\n"
+      "Prints the tool's structuredContent on stdout and exits 0, or prints "
+      "{\"error\":{\"kind\",\"message\"}} on\n"
+      "stderr and exits 2. Long answers come by pages, as for a client.");
+  command.add_option("TOOL", values->tool, "Name of the tool, such as static_check")
+      ->required()
+      ->type_name("");
+  command
+      .add_option("--args", values->arguments,
+                  "Arguments as a JSON object; @FILE or - for stdin (default: {})")
+      ->type_name("JSON");
+  AddAccessOptions(command, values->access);
+  command.group("For AI agents");
+  set.actions.emplace_back(&command, [&set, values] {
+    Result<Json> structured = Call(set, values->tool, values->arguments, values->access);
+    if (!structured) return PrintError(set.context, "call", structured.error(), true);
+    set.context.out << DumpJson(*structured) << "\n";
+    set.context.out.flush();
+    return 0;
+  });
+}
+
+}  // namespace mpnanny

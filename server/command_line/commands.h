@@ -1,0 +1,60 @@
+// The commands behind RunCommandLine(). Each Add…() puts one command into the parser and returns
+// nothing; what it does when it is chosen joins `actions`.
+//
+// Used by one thread. A CommandSet outlives the parser's parse() and the action that runs after it.
+#ifndef MPNANNY_SERVER_COMMAND_LINE_COMMANDS_H_
+#define MPNANNY_SERVER_COMMAND_LINE_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "server/command_line/command_line.h"
+
+namespace mpnanny {
+
+inline constexpr int kExitError = 2;
+
+struct CommandSet {
+  CLI::App& parser;
+  const CommandLineContext& context;
+  std::vector<Tool> tools;  // filled when a command needs them
+  // What each command does; the first one whose parser was reached runs.
+  std::vector<std::pair<CLI::App*, std::function<int()>>> actions;
+};
+
+// Options that `serve` and `call` share: what a client may touch.
+struct AccessOptions {
+  std::vector<std::string> roots;
+  std::string data_dir;
+  bool allow_exec = false;
+};
+void AddAccessOptions(CLI::App& command, AccessOptions& access);
+
+void AddServeCommand(CommandSet& set);
+void AddTwinCommand(CommandSet& set, const Tool& tool);
+void AddRulesCommand(CommandSet& set);
+void AddKnowledgeCommands(CommandSet& set);
+void AddCallCommand(CommandSet& set);
+void AddConfigCommand(CommandSet& set);
+
+// The sub-command `name` of `parent`, which is made if it does not exist ("knowledge" is shared by
+// several).
+CLI::App* FindOrAddCommand(CLI::App& parent, const std::string& name,
+                           const std::string& description);
+
+// `text` broken at spaces so that no line is longer than `columns` bytes; line breaks in it stay.
+std::string Wrap(const std::string& text, size_t columns);
+
+// Prints the error on stderr, as JSON `{"error":{"kind","message"}}` or as "mpnanny COMMAND:
+// message", and returns kExitError.
+int PrintError(const CommandLineContext& context, const std::string& command, const Error& error,
+               bool json);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_SERVER_COMMAND_LINE_COMMANDS_H_

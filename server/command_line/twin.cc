@@ -1,0 +1,276 @@
+// A tool as a command: options from its input schema, answer as text, JSON or one of the tool's own
+// formats.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "server/command_line/commands.h"
+#include "tools/call.h"
+
+namespace mpnanny {
+namespace {
+
+constexpr size_t kColumns = 100;
+
+// What the parser writes into; it lives as long as the command.
+struct TwinValues {
+  std::map<std::string, std::vector<std::string>> given;  // property -> words, in the order typed
+  std::map<std::string, std::vector<std::string>> extra;  // extra option -> words
+  std::map<std::string, bool> flags;
+  std::string format = "text";
+  std::string data_dir;
+};
+
+const Json& Properties(const ToolDefinition& definition) {
+  static const Json none = Json::object();
+  const auto properties = definition.input_schema.find("properties");
+  return properties == definition.input_schema.end() ? none : *properties;
+}
+
+bool IsType(const Json& schema, const char* type) { return schema.value("type", Json()) == type; }
+
+// Lists of objects cannot be typed as options; `call` takes them. A cursor has no use: commands
+// print everything.
+bool IsOption(const std::string& name, const Json& schema) {
+  if (name == "cursor" || name == "job" || IsType(schema, "object")) return false;
+  return !IsType(schema, "array") || !IsType(schema.value("items", Json::object()), "object");
+}
+
+std::string OptionName(const CommandTwin& twin, const std::string& property) {
+  const auto renamed = twin.options.find(property);
+  std::string name = renamed == twin.options.end() ? property : renamed->second;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return "--" + name;
+}
+
+// "error|warning|info", "N", "PATH": what stands for the value in the help.
+std::string ValueName(const std::string& property, const Json& schema) {
+  if (IsType(schema, "array")) {
+    const Json items = schema.value("items", Json::object());
+    const std::string one =
+        property.ends_with("s") ? property.substr(0, property.size() - 1) : property;
+    return ValueName(one, items);  // the parser adds "..."
+  }
+  if (schema.contains("enum")) {
+    std::vector<std::string> words;
+    for (const Json& word : schema["enum"])
+      words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+    const std::string joined = Join(words, "|");
+    if (joined.size() <= 40) return joined;
+  }
+  if (IsType(schema, "integer")) return "N";
+  if (IsType(schema, "number")) return "X";
+  std::string name = property;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+std::string HelpText(const Json& schema) {
+  std::string text = schema.value("description", "");
+  const auto initial = schema.find("default");
+  if (initial != schema.end() && !initial->is_boolean() && !initial->empty() && *initial != "") {
+    text += " (default: " + (initial->is_string() ? initial->get<std::string>() : initial->dump()) +
+            ")";
+  }
+  return text;
+}
+
+void AddOption(CLI::App& command, const std::string& option, const std::string& property,
+               const Json& schema, std::vector<std::string>& words) {
+  CLI::Option* const added = command.add_option(option, words, HelpText(schema));
+  added->type_name(ValueName(property, schema))->allow_extra_args(false);
+  if (IsType(schema, "array")) {
+    added->delimiter(',');
+  } else {
+    added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+// Descriptions speak of tools; who types knows them as commands.
+std::string WithCommandNames(std::string text, const std::vector<Tool>& tools) {
+  for (const Tool& tool : tools) {
+    const std::string& name = tool.definition.name;
+    const std::string command = "`mpnanny " + tool.definition.command.name + "`";
+    for (size_t at = text.find(name); at != std::string::npos;
+         at = text.find(name, at + command.size())) {
+      text.replace(at, name.size(), command);
+    }
+  }
+  return text;
+}
+
+// "`min_severity` must be …" as "--min-severity must be …".
+Error WithOptionNames(Error error, const ToolDefinition& definition) {
+  for (const auto& [property, schema] : Properties(definition).items()) {
+    const std::string quoted = "`" + property + "`";
+    const std::string name = property == definition.command.positional
+                                 ? ValueName(property, schema)
+                                 : OptionName(definition.command, property);
+    for (size_t at = error.message.find(quoted); at != std::string::npos;
+         at = error.message.find(quoted, at)) {
+      error.message.replace(at, quoted.size(), name);
+    }
+  }
+  if (error.hint.starts_with("Its arguments are "))
+    error.hint.clear();  // `--help` lists the options
+  const std::string tool = definition.name + ": ";
+  if (error.message.starts_with(tool)) error.message.erase(0, tool.size());
+  return error;
+}
+
+Json Arguments(const ToolDefinition& definition, const TwinValues& values) {
+  Json arguments = Json::object();
+  for (const auto& [property, schema] : Properties(definition).items()) {
+    const auto flag = values.flags.find(property);
+    if (flag != values.flags.end()) {
+      if (flag->second) arguments[property] = !schema.value("default", false);
+      continue;
+    }
+    const auto words = values.given.find(property);
+    if (words == values.given.end() || words->second.empty()) continue;
+    arguments[property] =
+        IsType(schema, "array") ? Json(words->second) : Json(words->second.back());
+  }
+  return arguments;
+}
+
+// Values of the options that only the command line has, with their defaults.
+Result<Json> Extra(const CommandTwin& twin, const TwinValues& values) {
+  Json extra = Json::object();
+  for (const auto& [name, schema] : twin.extra_options.items()) {
+    const auto words = values.extra.find(name);
+    if (words != values.extra.end() && !words->second.empty()) {
+      extra[name] = words->second.back();
+    } else if (schema.contains("default")) {
+      extra[name] = schema["default"];
+    }
+  }
+  const Json schema = {{"type", "object"}, {"properties", twin.extra_options}};
+  if (auto valid = ValidateAgainstSchema(schema, extra, "options"); !valid) return valid.error();
+  return extra;
+}
+
+// Lists that go on where the page before ended: `more` is appended to `whole`. Other fields are
+// those of the first page.
+void AppendPage(Json& whole, const Json& more) {
+  for (const auto& [name, value] : more.items()) {
+    if (value.is_array() && whole.contains(name) && whole[name].is_array() &&
+        whole[name] != value) {
+      whole[name].insert(whole[name].end(), value.begin(), value.end());
+    }
+  }
+}
+
+// Calls the tool and, where it still answers by pages, again for each further one.
+Result<ToolOutput> CallWhole(const Tool& tool, const Json& arguments, const ToolContext& context) {
+  Result<ToolOutput> output = CallTool(tool, arguments, context);
+  constexpr int kMostPages = 100000;  // a tool that never ends its pages must not hang the command
+  std::string cursor = output ? output->structured.value("next_cursor", "") : "";
+  for (int page = 1; !cursor.empty() && page < kMostPages; ++page) {
+    Json next = arguments;
+    next["cursor"] = cursor;
+    Result<ToolOutput> more = CallTool(tool, next, context);
+    if (!more) return more;
+    AppendPage(output->structured, more->structured);
+    output->text += "\n" + more->text;
+    cursor = more->structured.value("next_cursor", "");
+  }
+  if (output) output->structured.erase("next_cursor");
+  return output;
+}
+
+int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValues& values) {
+  const ToolDefinition& definition = tool.definition;
+  const CommandTwin& twin = definition.command;
+  const bool json = values.format == "json";
+  const auto fail = [&](const Error& error) {
+    return PrintError(context, twin.name, WithOptionNames(error, definition), json);
+  };
+  if (values.format != "text" && !json && !twin.formats.contains(values.format)) {
+    std::vector<std::string> formats = {"text", "json"};
+    for (const auto& [name, unused] : twin.formats) formats.push_back(name);
+    return fail(InvalidInput("--format must be one of " + Join(formats, ", ") + ", not '" +
+                             EscapeControl(values.format, 60) + "'."));
+  }
+  Result<Json> extra = Extra(twin, values);
+  if (!extra) return fail(extra.error());
+  Result<DataFiles> data = DataFiles::Create(values.data_dir);
+  if (!data) return fail(data.error());
+  const AllowedRoots roots = AllowedRoots::Unrestricted();
+  const ToolContext call{
+      .roots = roots, .data = *data, .cancel = {}, .answer_bytes = SIZE_MAX, .progress = nullptr};
+  Result<ToolOutput> output = CallWhole(tool, Arguments(definition, values), call);
+  if (!output) return fail(output.error());
+
+  if (json) {
+    context.out << DumpJsonPretty(output->structured) << "\n";
+  } else if (values.format == "text") {
+    context.out << output->text << (output->text.ends_with("\n") ? "" : "\n");
+  } else {
+    const std::string text = twin.formats.at(values.format)(output->structured);
+    context.out << text << (text.ends_with("\n") ? "" : "\n");
+  }
+  context.out.flush();
+  if (!context.out) return fail(Unavailable("The answer could not be written to stdout."));
+  return twin.exit_code ? twin.exit_code(output->structured, *extra) : 0;
+}
+
+}  // namespace
+
+void AddTwinCommand(CommandSet& set, const Tool& tool) {
+  const ToolDefinition& definition = tool.definition;
+  const CommandTwin& twin = definition.command;
+  CLI::App* parent = &set.parser;
+  std::string name = twin.name;
+  if (const size_t space = name.find(' '); space != std::string::npos) {
+    parent = FindOrAddCommand(*parent, name.substr(0, space), "");
+    name = name.substr(space + 1);
+  }
+  const std::string about = WithCommandNames(definition.description, set.tools);
+  CLI::App& command =
+      *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kColumns));
+  command.group("Commands");
+  const auto values = std::make_shared<TwinValues>();
+  for (const auto& [property, schema] : Properties(definition).items()) {
+    if (property == twin.positional) {
+      CLI::Option* const option =
+          command.add_option(ValueName(property, schema).substr(0, property.size()),
+                             values->given[property], HelpText(schema));
+      option->type_name("")->expected(
+          0, IsType(schema, "array") ? CLI::detail::expected_max_vector_size : 1);
+    } else if (!IsOption(property, schema)) {
+      continue;
+    } else if (IsType(schema, "boolean")) {
+      const bool initial = schema.value("default", false);
+      std::string option = OptionName(twin, property);
+      if (initial) option.insert(2, "no-");
+      command.add_flag(option, values->flags[property], HelpText(schema));
+    } else {
+      AddOption(command, OptionName(twin, property), property, schema, values->given[property]);
+    }
+  }
+  for (const auto& [option, schema] : twin.extra_options.items()) {
+    AddOption(command, OptionName(twin, option), option, schema, values->extra[option]);
+  }
+  std::string formats = "text|json";
+  for (const auto& [format, unused] : twin.formats) formats += "|" + format;
+  command
+      .add_option("--format", values->format,
+                  "How the answer is printed; json is the whole of it (default: text)")
+      ->type_name(formats);
+  command
+      .add_option("--data-dir", values->data_dir,
+                  "Folder of your own rules and cases, laid out as in the repository")
+      ->type_name("DIR");
+  set.actions.emplace_back(&command, [&context = set.context, &tool, values] {
+    return RunTwin(context, tool, *values);
+  });
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,269 @@
+// The command line over tools that are made here, and over the product's own through the built
+// program.
+#include "server/command_line/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/version.h"
+
+namespace mpnanny {
+namespace {
+
+// Answers its arguments, so that a test sees what the command line made of the words. Asked to
+// `fail`, it fails.
+Tool EchoTool() {
+  Tool tool;
+  tool.definition.name = "echo_things";
+  tool.definition.title = "Echo things";
+  tool.definition.description = "Echoes. Use other_tool for more.";
+  tool.definition.input_schema = *ParseJson(R"({
+    "type": "object", "additionalProperties": false,
+    "properties": {
+      "paths": {"type": "array", "items": {"type": "string"}, "description": "Files."},
+      "min_severity": {"enum": ["error", "warning", "info"], "type": "string", "default": "info", "description": "Least."},
+      "rules": {"type": "array", "items": {"type": "string"}, "description": "Only these."},
+      "limit": {"type": "integer", "minimum": 1, "description": "Most."},
+      "strict": {"type": "boolean", "default": false, "description": "Strict."},
+      "colour": {"type": "boolean", "default": true, "description": "Colour."},
+      "run": {"type": "string", "description": "Run."},
+      "fail": {"type": "boolean", "default": false, "description": "Fails."},
+      "files": {"type": "array", "description": "Texts.", "items": {"type": "object"}},
+      "cursor": {"type": "string", "description": "Page."}
+    }})");
+  tool.definition.output_schema = {{"type", "object"}};
+  tool.definition.command = {.name = "echo", .positional = "paths", .options = {{"run", "db"}}};
+  tool.definition.command.extra_options = *ParseJson(
+      R"({"fail-on": {"type": "string", "enum": ["error", "never"], "default": "error", "description": "Exit 1."}})");
+  tool.definition.command.exit_code = [](const Json& structured, const Json& extra) {
+    return extra["fail-on"] == "error" && structured["strict"] == true ? 1 : 0;
+  };
+  tool.definition.command.formats["md"] = [](const Json& structured) {
+    return "# " + std::to_string(structured.size());
+  };
+  tool.run = [](const Json& arguments, const ToolContext& context) -> Result<ToolOutput> {
+    if (arguments["fail"] == true) return NotFound("`run` names nothing.", "Try another.");
+    Json structured = arguments;
+    structured["whole"] = context.answer_bytes > kAnswerBytes;
+    structured["unrestricted"] = context.roots.unrestricted();
+    structured["allow_exec"] = context.allow_exec;
+    return ToolOutput{structured, "echoed"};
+  };
+  return tool;
+}
+
+// Seven numbers, three a page.
+Tool PagedTool() {
+  Tool tool;
+  tool.definition.name = "page_numbers";
+  tool.definition.title = "Page numbers";
+  tool.definition.description = "Pages.";
+  tool.definition.input_schema = *ParseJson(R"({"type": "object", "additionalProperties": false,
+    "properties": {"cursor": {"type": "string", "description": "Page."}}})");
+  tool.definition.output_schema = {{"type", "object"}};
+  tool.definition.command = {.name = "numbers list", .positional = ""};
+  tool.run = [](const Json& arguments, const ToolContext&) -> Result<ToolOutput> {
+    const int first = std::stoi(arguments.value("cursor", "0"));
+    ToolOutput output{{{"numbers", Json::array()}, {"notes", {"one note"}}, {"total", 7}}, "page"};
+    for (int i = first; i < std::min(first + 3, 7); ++i) output.structured["numbers"].push_back(i);
+    if (first + 3 < 7) output.structured["next_cursor"] = std::to_string(first + 3);
+    return output;
+  };
+  return tool;
+}
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  Json json() const { return *ParseJson(out); }
+};
+
+Outcome Type(const std::vector<std::string>& arguments, const std::string& input = "") {
+  std::istringstream in(input);
+  std::ostringstream out;
+  std::ostringstream err;
+  const CommandLineContext context{
+      .tools =
+          [] {
+            return std::vector<Tool>{EchoTool(), PagedTool()};
+          },
+      .resource_templates = [] { return std::vector<ResourceTemplate>{}; },
+      .in = in,
+      .out = out,
+      .err = err};
+  Outcome outcome;
+  outcome.code = RunCommandLine(arguments, context);
+  outcome.out = out.str();
+  outcome.err = err.str();
+  return outcome;
+}
+
+TEST(Twin, OptionsAreMadeFromTheSchema) {
+  const Outcome outcome = Type({"echo", "a.py", "b.py", "--min-severity", "error", "--rules", "x,y",
+                               "--rules", "z", "--limit", "3", "--strict", "--no-colour", "--db",
+                               "m.db", "--fail-on", "never", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = outcome.json();
+  EXPECT_EQ(json["paths"], Json({"a.py", "b.py"}));
+  EXPECT_EQ(json["min_severity"], "error");
+  EXPECT_EQ(json["rules"], Json({"x", "y", "z"}));
+  EXPECT_EQ(json["limit"], 3);
+  EXPECT_EQ(json["strict"], true);
+  EXPECT_EQ(json["colour"], false);
+  EXPECT_EQ(json["run"], "m.db");
+  EXPECT_EQ(json["whole"], true) << "a command's answer is not cut to a model's window";
+  EXPECT_EQ(json["unrestricted"], true);
+}
+
+TEST(Twin, AnOptionDoesNotSwallowThePositionals) {
+  const Outcome outcome = Type({"echo", "--rules", "x", "a.py", "call", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["rules"], Json({"x"}));
+  EXPECT_EQ(outcome.json()["paths"], Json({"a.py", "call"}))
+      << "a file may be called like a command";
+}
+
+TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {
+  EXPECT_EQ(Type({"echo"}).out, "echoed\n");
+  EXPECT_EQ(Type({"echo", "--format", "md"}).out.substr(0, 2), "# ");
+  const Outcome wrong = Type({"echo", "--format", "xml"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("text, json, md"), std::string::npos) << wrong.err;
+}
+
+TEST(Twin, ExitCodes) {
+  EXPECT_EQ(Type({"echo"}).code, 0);
+  EXPECT_EQ(Type({"echo", "--strict"}).code, 1);
+  EXPECT_EQ(Type({"echo", "--strict", "--fail-on", "never"}).code, 0);
+  EXPECT_EQ(Type({"echo", "--fail-on", "sometimes"}).code, 2);
+  EXPECT_EQ(Type({"echo", "--fail"}).code, 2);
+}
+
+TEST(Twin, ErrorsGoToStderrInTheWordsOfTheCommandLine) {
+  const Outcome text = Type({"echo", "--fail"});
+  EXPECT_EQ(text.out, "");
+  EXPECT_EQ(text.err, "mpnanny echo: --db names nothing. Try another.\n");
+  const Outcome wrong = Type({"echo", "--limit", "many"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("--limit must be an integer"), std::string::npos) << wrong.err;
+  const Outcome json = Type({"echo", "--fail", "--format", "json"});
+  EXPECT_EQ((*ParseJson(json.err))["error"]["kind"], "NotFound") << json.err;
+  EXPECT_EQ(json.out, "");
+}
+
+TEST(Twin, PagesAreFollowedToTheEnd) {
+  const Outcome outcome = Type({"numbers", "list", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["numbers"], Json({0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(outcome.json()["notes"], Json({"one note"}));
+  EXPECT_FALSE(outcome.json().contains("next_cursor"));
+}
+
+TEST(Usage, UnknownCommandsAndOptionsNameTheNearest) {
+  const Outcome command = Type({"eco", "a.py"});
+  EXPECT_EQ(command.code, 2);
+  EXPECT_NE(command.err.find("no command 'eco'. Did you mean 'echo'?"), std::string::npos)
+      << command.err;
+  const Outcome option = Type({"echo", "--min-severty=error"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_NE(option.err.find("Did you mean '--min-severity'?"), std::string::npos) << option.err;
+  const Outcome nested = Type({"numbers", "lst"});
+  EXPECT_EQ(nested.code, 2);
+  EXPECT_NE(nested.err.find("'list'"), std::string::npos) << nested.err;
+  EXPECT_EQ(Type({"zzzzzzzz"}).code, 2);
+  EXPECT_EQ(Type({"numbers", "list", "loss", "is"}).code, 2);
+}
+
+TEST(Usage, HelpTellsEveryOptionAndCommand) {
+  const Outcome help = Type({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* command : {"serve", "echo", "numbers", "knowledge", "rules", "call", "config"}) {
+    EXPECT_NE(help.out.find(std::string("\n  ") + command + " "), std::string::npos) << command;
+  }
+  const Outcome echo = Type({"echo", "--help"});
+  EXPECT_EQ(echo.code, 0);
+  for (const char* option : {"--min-severity", "error|warning|info", "default: info", "--rules",
+                             "--no-colour", "--db", "--fail-on", "--format", "json|md"}) {
+    EXPECT_NE(echo.out.find(option), std::string::npos) << option << " in\n" << echo.out;
+  }
+  EXPECT_EQ(echo.out.find("--cursor"), std::string::npos);
+  EXPECT_EQ(echo.out.find("--files"), std::string::npos) << "objects cannot be typed as options";
+}
+
+TEST(Usage, VersionNamesWhatOthersDependOn) {
+  const Outcome outcome = Type({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const std::string& part :
+       {std::string(kVersion), std::string(kRevision), std::string("2026-07-28"),
+        "schema " + std::to_string(kSchemaVersion)}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Usage, NothingTypedShowsTheHelp) {
+  EXPECT_EQ(Type({}).code, 0);
+  EXPECT_EQ(Type({}).out, Type({"--help"}).out);
+}
+
+TEST(Call, PrintsWhatAClientWouldGet) {
+  const Outcome outcome =
+      Type({"call", "echo_things", "--args", R"({"limit": "4"})", "--root", "/tmp", "--allow-exec"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["limit"], 4);
+  EXPECT_EQ(outcome.json()["whole"], false);
+  EXPECT_EQ(outcome.json()["unrestricted"], false);
+  EXPECT_EQ(outcome.json()["allow_exec"], true);
+  EXPECT_EQ(Type({"call", "echo_things"}).json()["allow_exec"], false);
+}
+
+TEST(Call, TakesItsArgumentsFromAFileOrStdin) {
+  EXPECT_EQ(Type({"call", "echo_things", "--args", "-"}, R"({"limit": 5})").json()["limit"], 5);
+  const std::string path = ::testing::TempDir() + "call_arguments.json";
+  std::ofstream(path) << R"({"limit": 6})";
+  EXPECT_EQ(Type({"call", "echo_things", "--args", "@" + path}).json()["limit"], 6);
+}
+
+TEST(Call, EveryErrorIsJsonOnStderrAndExitCode2) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"call", "echo_thing"}, "NotFound"},
+      {{"call", "echo_things", "--args", "{"}, "InvalidInput"},
+      {{"call", "echo_things", "--args", "[]"}, "InvalidInput"},
+      {{"call", "echo_things", "--args", "@/no/such/file"}, "InvalidInput"},
+      {{"call", "echo_things", "--args", R"({"limt": 1})"}, "InvalidInput"},
+      {{"call", "echo_things", "--args", R"({"fail": true})"}, "NotFound"},
+      {{"call", "echo_things", "--root", "/no/such/folder"}, "NotFound"},
+  };
+  for (const auto& [arguments, kind] : cases) {
+    const Outcome outcome = Type(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.out, "");
+    const auto error = ParseJson(outcome.err);
+    ASSERT_TRUE(error) << outcome.err;
+    EXPECT_EQ((*error)["error"]["kind"], kind) << outcome.err;
+    EXPECT_FALSE((*error)["error"]["message"].get<std::string>().empty());
+  }
+}
+
+TEST(Config, PrintsAbsolutePathsThatAClientCanUse) {
+  for (const char* client : {"claude-desktop", "claude-code", "vscode", "cursor"}) {
+    const Outcome outcome = Type({"config", client, "--root", ::testing::TempDir()});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Json block = outcome.json();
+    const Json server = block.begin().value()["mpnanny"];
+    EXPECT_EQ(server["command"].get<std::string>().front(), '/');
+    EXPECT_TRUE(std::ifstream(server["command"].get<std::string>()).good());
+    EXPECT_EQ(server["args"][0], "serve");
+    EXPECT_EQ(server["args"][1], "--root");
+    EXPECT_EQ(server["args"][2].get<std::string>().front(), '/');
+  }
+  const Outcome wrong = Type({"config", "claude-dekstop"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("'claude-desktop'"), std::string::npos) << wrong.err;
+}
+
+}  // namespace
+}  // namespace mpnanny
