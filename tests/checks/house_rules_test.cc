@@ -1,0 +1,103 @@
+// Rules for the tree as a whole: small files, headers that say what they are for, READMEs where
+// things are added, nothing that belongs to one machine.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/checks/tree.h"
+
+namespace mpnanny::checks {
+namespace {
+
+constexpr size_t kMostLines = 400;
+
+// File -> why it may be longer.
+const std::map<std::string, std::string> kLongFiles = {
+    {"monitor/bindings/module.cc",
+     "CPython's method tables and the functions they name stand together"},
+    {"monitor/core/database.cc", "every statement of the schema in one place"},
+    {"monitor/python/mpnanny/_nanny.py", "the front class, whose hooks share one state"},
+};
+
+bool IsCode(const std::string& path) {
+  return IsCpp(path) || path.ends_with(".py") || path.ends_with(".pyi") || path.ends_with(".sh") ||
+         path.ends_with(".js") || path.ends_with(".mjs") || path.starts_with("scripts/");
+}
+
+TEST(HouseRules, FilesAreShort) {
+  for (const SourceFile& file : Tree()) {
+    if (!IsCode(file.path) || kLongFiles.contains(file.path)) continue;
+    EXPECT_LE(file.Lines().size(), kMostLines)
+        << file.path << " is longer than a person reads in one go: split it";
+  }
+  for (const auto& [path, reason] : kLongFiles) {
+    const SourceFile* const file = FindFile(path);
+    ASSERT_TRUE(file) << path;
+    EXPECT_GT(file->Lines().size(), kMostLines)
+        << path << " is short again: take the exception out";
+  }
+}
+
+TEST(HouseRules, HeadersOpenWithTheirPurposeAndAreGuarded) {
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.ends_with(".h") || file.path.starts_with("tests/")) continue;
+    EXPECT_TRUE(file.text.starts_with("// ")) << file.path << " does not open with a comment";
+    std::string guard = "MPNANNY_" + file.path + "_";
+    std::transform(guard.begin(), guard.end(), guard.begin(), [](unsigned char c) {
+      return std::isalnum(c) ? static_cast<char>(std::toupper(c)) : '_';
+    });
+    EXPECT_NE(file.text.find("#ifndef " + guard + "\n#define " + guard), std::string::npos)
+        << file.path << " wants the guard " << guard;
+  }
+}
+
+TEST(HouseRules, MainsAreSmall) {
+  const SourceFile* const main = FindFile("server/main.cc");
+  ASSERT_TRUE(main);
+  EXPECT_LE(main->Lines().size(), 60u);
+}
+
+TEST(HouseRules, EveryPlaceThatIsAddedToSaysHow) {
+  for (const char* readme :
+       {"README.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md", "docs/architecture.md",
+        "tools/README.md", "tools/static_check/rules/README.md", "knowledge/README.md",
+        "prompts/README.md", "monitor/alerts/README.md", "tests/README.md", "bench/README.md"}) {
+    const SourceFile* const file = FindFile(readme);
+    EXPECT_TRUE(file && file->text.size() > 200) << readme << " is missing or says nothing";
+  }
+}
+
+TEST(HouseRules, NoPathOfAMachine) {
+  // Spelt in two parts: this file is in the tree as well.
+  const std::vector<std::string> kPlaces = {std::string("/wo") + "rk/", std::string("/ro") + "ot/",
+                                            std::string("/Use") + "rs/",
+                                            std::string("C:\\Use") + "rs"};
+  for (const SourceFile& file : Tree()) {
+    for (const std::string& place : kPlaces) {
+      size_t at = file.text.find(place);
+      // The same word further down a longer path or in a URL is another thing.
+      while (at != std::string::npos && at > 0 &&
+             (std::isalnum(static_cast<unsigned char>(file.text[at - 1])) ||
+              std::string("._-}~").find(file.text[at - 1]) != std::string::npos)) {
+        at = file.text.find(place, at + 1);
+      }
+      EXPECT_EQ(at, std::string::npos) << file.path << " holds the path "
+                                       << file.text.substr(std::min(at, file.text.size()), 40);
+    }
+  }
+}
+
+TEST(HouseRules, NothingIsLeftForLater) {
+  const std::vector<std::string> kMarks = {std::string("TO") + "DO", std::string("FIX") + "ME"};
+  for (const SourceFile& file : Tree()) {
+    if (!IsCode(file.path)) continue;
+    for (const std::string& mark : kMarks) {
+      EXPECT_EQ(file.text.find(mark), std::string::npos) << file.path << " holds a " << mark;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mpnanny::checks

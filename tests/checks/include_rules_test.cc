@@ -1,0 +1,171 @@
+// Who may include whom (docs/architecture.md). The table is the rule; an exception stands below it
+// with its reason.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/checks/tree.h"
+
+namespace mpnanny::checks {
+namespace {
+
+struct Rule {
+  std::string folder;                // the longest that fits a file decides
+  std::vector<std::string> allowed;  // folders (ending in '/') and files
+};
+
+const std::vector<Rule> kRules = {
+    {"base/", {"base/"}},
+    {"numerics/", {"numerics/"}},
+    {"tools/", {"tools/", "numerics/", "base/"}},
+    {"monitor/", {"monitor/", "numerics/", "base/"}},
+    {"monitor/core/", {"monitor/core/", "numerics/", "base/"}},
+    {"server/", {"server/", "tools/tool.h", "tools/call.h", "base/"}},
+    {"server/protocol/", {"server/protocol/", "base/"}},
+    {"server/transport/", {"server/transport/", "server/protocol/", "base/"}},
+    {"server/command_line/",
+     {"server/command_line/", "server/serve.h", "tools/tool.h", "tools/call.h", "base/"}},
+};
+
+// {file, what it includes} -> why that is right.
+const std::map<std::pair<std::string, std::string>, std::string> kExceptions = {
+    {{"server/command_line/command_line.cc", "server/protocol/versions.h"},
+     std::string("--version names the MCP revisions")},
+};
+
+// Operating system headers; what is done with them differs between systems and lives in
+// base/os_*.cc.
+const std::vector<std::string> kSystemHeaders = {
+    "unistd.h",  "sys/",    "fcntl.h",    "dlfcn.h",   "poll.h",   "signal.h", "csignal",
+    "pthread.h", "sched.h", "termios.h",  "dirent.h",  "netinet/", "arpa/",    "netdb.h",
+    "spawn.h",   "pwd.h",   "execinfo.h", "windows.h", "mach/",    "linux/"};
+
+// Libraries that one place knows: header -> folders or files that may include it.
+const std::map<std::string, std::vector<std::string>> kConfined = {
+    {"valijson/", {"tools/call.cc"}},    {"yaml-cpp/", {"base/front_matter.cc"}},
+    {"spdlog/", {"base/log.cc"}},        {"CLI/", {"server/command_line/"}},
+    {"Python.h", {"monitor/bindings/"}}, {"torch/", {"tools/worker/"}},
+    {"ATen/", {"tools/worker/"}},        {"c10/", {"tools/worker/"}},
+};
+
+struct Include {
+  std::string header;
+  bool quoted;
+};
+
+std::vector<Include> IncludesOf(const SourceFile& file) {
+  std::vector<Include> includes;
+  for (const std::string& line : file.Lines()) {
+    if (!line.starts_with("#include ") || line.size() < 12) continue;
+    const bool quoted = line[9] == '"';
+    const size_t end = line.find(quoted ? '"' : '>', 10);
+    if (end != std::string::npos) includes.push_back({line.substr(10, end - 10), quoted});
+  }
+  return includes;
+}
+
+bool InFolders(const std::string& path, const std::vector<std::string>& folders) {
+  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    return folder.ends_with("/") ? path.starts_with(folder) : path == folder;
+  });
+}
+
+const Rule* RuleOf(const std::string& path) {
+  const Rule* found = nullptr;
+  for (const Rule& rule : kRules) {
+    if (path.starts_with(rule.folder) && (!found || rule.folder.size() > found->folder.size()))
+      found = &rule;
+  }
+  return found;
+}
+
+TEST(IncludeRules, EveryFolderIncludesOnlyWhatItMay) {
+  int checked = 0;
+  for (const SourceFile& file : Tree()) {
+    const Rule* const rule = RuleOf(file.path);
+    if (!IsCpp(file.path) || !rule) continue;
+    for (const Include& include : IncludesOf(file)) {
+      if (!include.quoted) continue;
+      ++checked;
+      if (kExceptions.contains({file.path, include.header})) continue;
+      EXPECT_TRUE(InFolders(include.header, rule->allowed))
+          << file.path << " includes " << include.header << ", which files of " << rule->folder
+          << " may not";
+    }
+  }
+  EXPECT_GT(checked, 100) << "the scan found next to nothing: it is broken";
+}
+
+TEST(IncludeRules, IncludesAreRootedAtTheRepository) {
+  for (const SourceFile& file : Tree()) {
+    if (!IsCpp(file.path)) continue;
+    for (const Include& include : IncludesOf(file)) {
+      if (!include.quoted) continue;
+      EXPECT_TRUE(FindFile(include.header))
+          << file.path << " includes \"" << include.header << "\"";
+    }
+  }
+}
+
+TEST(IncludeRules, EveryExceptionIsStillNeeded) {
+  for (const auto& [key, reason] : kExceptions) {
+    const SourceFile* const file = FindFile(key.first);
+    ASSERT_TRUE(file) << key.first;
+    const std::vector<Include> includes = IncludesOf(*file);
+    EXPECT_TRUE(std::any_of(includes.begin(), includes.end(),
+                            [&](const Include& include) { return include.header == key.second; }))
+        << key.first << " no longer includes " << key.second << ": take the exception out";
+    EXPECT_FALSE(reason.empty());
+  }
+}
+
+TEST(IncludeRules, OperatingSystemCallsLiveInBaseOs) {
+  for (const SourceFile& file : Tree()) {
+    if (!IsCpp(file.path) || file.path.starts_with("base/os_") || file.path.starts_with("tests/") ||
+        file.path.starts_with("bench/")) {
+      continue;
+    }
+    for (const Include& include : IncludesOf(file)) {
+      for (const std::string& header : kSystemHeaders) {
+        const bool same =
+            header.ends_with("/") ? include.header.starts_with(header) : include.header == header;
+        EXPECT_FALSE(same) << file.path << " includes <" << include.header
+                           << ">: move the call to base/os_*.cc";
+      }
+    }
+  }
+}
+
+TEST(IncludeRules, OnePlaceKnowsEachLibrary) {
+  for (const SourceFile& file : Tree()) {
+    if (!IsCpp(file.path) || file.path.starts_with("tests/")) continue;
+    for (const Include& include : IncludesOf(file)) {
+      for (const auto& [library, places] : kConfined) {
+        const bool of_library = library.ends_with("/") ? include.header.starts_with(library)
+                                                       : include.header == library;
+        EXPECT_TRUE(!of_library || include.quoted || InFolders(file.path, places))
+            << file.path << " includes <" << include.header << ">";
+      }
+    }
+  }
+}
+
+TEST(IncludeRules, OnlyTheServerKnowsJsonRpc) {
+  const std::vector<std::string> kMay = {"server/protocol/", "server/transport/",
+                                         "server/dispatch/", "server/methods/"};
+  for (const SourceFile& file : Tree()) {
+    if (!IsCpp(file.path) || InFolders(file.path, kMay) || file.path.starts_with("tests/") ||
+        file.path.starts_with("bench/")) {
+      continue;
+    }
+    for (const std::string& line : file.Lines()) {
+      EXPECT_EQ(line.find("\"jsonrpc\""), std::string::npos) << file.path << ": " << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mpnanny::checks

@@ -1,0 +1,226 @@
+// Every page that is data (rules, cases, prompts, alerts) has all its parts, and what it names
+// exists.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/data_files.h"
+#include "base/front_matter.h"
+#include "base/text.h"
+#include "tests/checks/tree.h"
+#include "tools/cases/case.h"
+#include "tools/cases/vocabulary.h"
+#include "tools/tool.h"
+
+namespace mpnanny::checks {
+namespace {
+
+struct Page {
+  std::string path;
+  std::string id;  // the file's name without its ending
+  FrontMatter front;
+};
+
+// The pages of a folder, READMEs left out.
+std::vector<Page> Pages(const std::string& folder) {
+  std::vector<Page> pages;
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.starts_with(folder) || !file.path.ends_with(".md") ||
+        file.path.ends_with("README.md"))
+      continue;
+    if (file.path.find('/', folder.size()) != std::string::npos) continue;
+    Result<FrontMatter> front = ParseFrontMatter(file.text, file.path);
+    EXPECT_TRUE(front) << (front ? "" : front.error().Text());
+    if (!front) continue;
+    pages.push_back(
+        {file.path, file.path.substr(folder.size(), file.path.size() - folder.size() - 3), *front});
+  }
+  return pages;
+}
+
+bool IsKebab(const std::string& id) {
+  return !id.empty() && id.front() != '-' && id.back() != '-' &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+         });
+}
+
+// Every id after `prefix` in the text: "mpnanny://knowledge/<id>".
+std::vector<std::string> Linked(const std::string& text, const std::string& prefix) {
+  std::vector<std::string> ids;
+  for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {
+    size_t end = at + prefix.size();
+    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) ||
+                                 text[end] == '-' || text[end] == '_'))
+      ++end;
+    if (end > at + prefix.size())
+      ids.push_back(text.substr(at + prefix.size(), end - at - prefix.size()));
+  }
+  return ids;
+}
+
+class PagesTest : public ::testing::Test {
+ protected:
+  void ExpectCases(const Page& page) const {
+    const Json named = page.front.fields.value("cases", Json());
+    EXPECT_TRUE(named.is_array() && !named.empty())
+        << page.path << " names no case that explains it";
+    if (!named.is_array()) return;
+    for (const Json& id : named) {
+      EXPECT_TRUE(library_.Find(id.get<std::string>()))
+          << page.path << " links to the case " << id << ", which is not there";
+    }
+  }
+
+  DataFiles data_ = *DataFiles::Create();
+  cases::CaseLibrary library_ = cases::CaseLibrary::Load(data_);
+};
+
+TEST_F(PagesTest, CasesAreWholeAndTheirRelativesExist) {
+  EXPECT_GE(library_.all().size(), 20u);
+  for (const std::string& problem : library_.problems()) ADD_FAILURE() << problem;
+  for (const cases::Case& item : library_.all()) {
+    EXPECT_TRUE(IsKebab(item.id)) << item.id;
+    EXPECT_TRUE(FindFile(std::string(cases::kCaseFolder) + item.id + ".md")) << item.id;
+    for (const std::string& id : item.related)
+      EXPECT_TRUE(library_.Find(id)) << item.id << " is related to " << id;
+    EXPECT_FALSE(item.fix.empty()) << item.id;
+  }
+}
+
+TEST_F(PagesTest, RulesHaveAPageACheckAndCases) {
+  const std::string folder = "tools/static_check/rules/";
+  const std::vector<Page> pages = Pages(folder);
+  EXPECT_GE(pages.size(), 8u);
+  std::set<std::string> ids;
+  for (const Page& page : pages) {
+    SCOPED_TRACE(page.path);
+    ids.insert(page.id);
+    EXPECT_TRUE(IsKebab(page.id));
+    EXPECT_EQ(page.front.fields.value("id", ""), page.id);
+    const std::string severity = page.front.fields.value("severity", "");
+    EXPECT_TRUE(severity == "error" || severity == "warning" || severity == "info") << severity;
+    EXPECT_TRUE(FindFile(folder + page.id + ".scm") || FindFile(folder + page.id + ".cc"))
+        << "no query and no check";
+    EXPECT_NE(page.front.body.find("```python"), std::string::npos) << "no example";
+    EXPECT_NE(page.front.body.find("# error: [" + page.id + "]"), std::string::npos)
+        << "no example that fires";
+    ExpectCases(page);
+  }
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.starts_with(folder) ||
+        !(file.path.ends_with(".scm") || file.path.ends_with(".cc")))
+      continue;
+    const size_t end = file.path.rfind('.');
+    EXPECT_TRUE(ids.contains(file.path.substr(folder.size(), end - folder.size())))
+        << file.path << " has no page";
+  }
+}
+
+TEST_F(PagesTest, AlertsHaveAPageATypeAndCases) {
+  std::set<std::string> types;
+  for (const Page& page : Pages("monitor/alerts/")) {
+    SCOPED_TRACE(page.path);
+    types.insert(page.id);
+    const std::vector<std::string> known = cases::NameList(cases::kAlertTypes);
+    EXPECT_NE(std::find(known.begin(), known.end(), page.id), known.end())
+        << "no alert has this type";
+    ExpectCases(page);
+  }
+  // What the monitor raises can be looked up.
+  for (const char* type : {"NAN", "INF", "OVERFLOW", "LOSS_NAN", "LOSS_SCALE_LOW",
+                           "LOSS_SCALE_DECLINE", "LOSS_SCALE_COLLAPSE"}) {
+    EXPECT_TRUE(types.contains(type)) << type << " has no page";
+  }
+}
+
+TEST_F(PagesTest, PromptsNameToolsAndPagesThatExist) {
+  std::set<std::string> tools;
+  std::string fields;  // what answers and arguments are called
+  for (const Tool& tool : AllTools()) {
+    tools.insert(tool.definition.name);
+    fields += DumpJson(tool.definition.input_schema) + DumpJson(tool.definition.output_schema);
+  }
+  const std::vector<Page> pages = Pages("prompts/");
+  EXPECT_GE(pages.size(), 2u);
+  for (const Page& page : pages) {
+    SCOPED_TRACE(page.path);
+    EXPECT_EQ(page.front.fields.value("name", ""), page.id);
+    EXPECT_FALSE(page.front.fields.value("title", "").empty());
+    EXPECT_FALSE(page.front.fields.value("description", "").empty());
+    int named = 0;
+    // A word in backquotes with an underscore is a tool, as prompts write them.
+    const std::string& body = page.front.body;
+    for (size_t at = body.find('`'); at != std::string::npos;) {
+      const size_t end = body.find('`', at + 1);
+      if (end == std::string::npos) break;
+      const std::string word = body.substr(at + 1, end - at - 1);
+      if (word.find('_') != std::string::npos &&
+          word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos &&
+          !word.ends_with("_")) {
+        const bool tool = tools.contains(word);
+        EXPECT_TRUE(tool || fields.find("\"" + word + "\"") != std::string::npos)
+            << word << " is no tool and no field of one";
+        named += tool ? 1 : 0;
+      }
+      at = body.find('`', end + 1);
+    }
+    EXPECT_GT(named, 0) << "a prompt that uses no tool";
+  }
+}
+
+TEST_F(PagesTest, LinksBetweenPagesLead) {
+  for (const SourceFile& file : Tree()) {
+    if (!file.path.ends_with(".md")) continue;
+    for (const std::string& id : Linked(file.text, "mpnanny://knowledge/")) {
+      EXPECT_TRUE(library_.Find(id)) << file.path << " links to the case " << id;
+    }
+    for (const std::string& id : Linked(file.text, "mpnanny://rules/")) {
+      EXPECT_TRUE(FindFile("tools/static_check/rules/" + id + ".md"))
+          << file.path << " links to the rule " << id;
+    }
+    for (const std::string& id : Linked(file.text, "mpnanny://alerts/")) {
+      EXPECT_TRUE(FindFile("monitor/alerts/" + id + ".md"))
+          << file.path << " links to the alert " << id;
+    }
+  }
+}
+
+TEST_F(PagesTest, EveryListedResourceCanBeReadAndCompleted) {
+  const AllowedRoots roots = *AllowedRoots::Create({std::string(MPNANNY_SOURCE_DIR) + "/tests"});
+  const ToolContext context{.roots = roots, .data = data_, .cancel = {}, .progress = nullptr};
+  std::set<std::string> seen;
+  for (const ResourceTemplate& family : AllResourceTemplates()) {
+    SCOPED_TRACE(family.uri_template);
+    EXPECT_TRUE(seen.insert(family.uri_template).second);
+    EXPECT_NE(family.uri_template.find("{" + family.variable + "}"), std::string::npos);
+    EXPECT_FALSE(family.name.empty() || family.title.empty() || family.description.empty());
+    const auto entries =
+        family.list ? family.list(context) : std::vector<ResourceTemplate::Entry>{};
+    for (const ResourceTemplate::Entry& entry : entries) {
+      EXPECT_FALSE(entry.title.empty()) << entry.value;
+      const Result<std::string> page = family.read(entry.value, context);
+      EXPECT_TRUE(page && page->size() > 50)
+          << entry.value << ": " << (page ? *page : page.error().Text());
+      const std::vector<std::string> offered = family.complete(entry.value, context);
+      EXPECT_NE(std::find(offered.begin(), offered.end(), entry.value), offered.end())
+          << entry.value;
+    }
+    EXPECT_LE(family.complete("", context).size(), 100u);
+    for (const std::string& hostile :
+         {std::string(), std::string("../../../etc/passwd"), std::string("no-such-thing"),
+          std::string("\x1b[31m"), std::string(50000, 'a'), std::string("a\0b", 3)}) {
+      const Result<std::string> page = family.read(hostile, context);
+      ASSERT_FALSE(page) << "'" << hostile.substr(0, 40) << "' was read";
+      EXPECT_NE(page.error().kind, ErrorKind::kInternal) << page.error().Text();
+      EXPECT_LE(page.error().Text().size(), 2500u);
+      family.complete(hostile, context);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mpnanny::checks
