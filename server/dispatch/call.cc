@@ -28,21 +28,25 @@ void Call::Answer(Outcome outcome) {
   const std::lock_guard lock(mutex_);
   if (!sink_) return;
   if (auto* result = std::get_if<MethodResult>(&outcome)) {
-    Json message;
-    try {
-      message =
-          ResultResponse(id_, EncodeResult(envelope_.revision, method_, std::move(result->body),
-                                           result->cache, server_info_));
-    } catch (
-        const Json::exception& e) {  // a handler built something that is no result of its method
-      const std::string log_id = LogError(method_ + ": " + e.what());
-      message = ErrorResponse(id_, {kInternalError, "Internal error " + log_id + "."});
-    }
-    sink_->Send(message);
+    sink_->Send(Response(std::move(*result)));
   } else if (auto* error = std::get_if<WireError>(&outcome)) {
     sink_->Send(ErrorResponse(id_, EncodeError(envelope_.revision, std::move(*error))));
   }
   sink_.reset();
+}
+
+Json Call::Response(MethodResult result) const {
+  std::string bug = "the result is no object";
+  try {
+    if (result.body.is_object()) {
+      return ResultResponse(id_, EncodeResult(envelope_.revision, method_, std::move(result.body),
+                                              result.cache, server_info_));
+    }
+  } catch (const Json::exception& e) {  // it is an object, but not one of this method
+    bug = e.what();
+  }
+  const std::string log_id = LogError(method_ + ": " + bug);
+  return ErrorResponse(id_, {kInternalError, "Internal error " + log_id + "."});
 }
 
 void Call::TakeBack() {

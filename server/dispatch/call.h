@@ -54,6 +54,8 @@ class Call {
   CancelToken cancel() const { return cancel_.token(); }
 
  private:
+  Json Response(MethodResult result) const;
+
   const RequestId id_;
   const std::string method_;
   const Envelope envelope_;

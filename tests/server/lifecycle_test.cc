@@ -13,7 +13,7 @@ class LegacyRevision : public testing::TestWithParam<const char*> {};
 TEST_P(LegacyRevision, WholeConversation) {
   TestServer server;
   const std::string revision = GetParam();
-  const Json answer = server.client.Ask(InitializeRequest(0, revision));
+  Json answer = server.client.Ask(InitializeRequest(0, revision));
   const Json& result = answer["result"];
   EXPECT_EQ(result["protocolVersion"], revision);
   EXPECT_EQ(result["serverInfo"]["name"], "test");
@@ -27,7 +27,7 @@ TEST_P(LegacyRevision, WholeConversation) {
 
   EXPECT_EQ(server.client.Ask(Request(1, "ping"))["result"], Json::object());
 
-  const Json listed = server.client.Ask(Request(2, "tools/list"));
+  Json listed = server.client.Ask(Request(2, "tools/list"));
   const Json& echo = listed["result"]["tools"][0];
   EXPECT_EQ(echo["name"], "echo");
   EXPECT_EQ(echo["inputSchema"]["type"], "object");
@@ -35,20 +35,20 @@ TEST_P(LegacyRevision, WholeConversation) {
   EXPECT_EQ(echo.contains("title"), revision >= "2025-06-18");
   EXPECT_EQ(echo.contains("outputSchema"), revision >= "2025-06-18");
 
-  const Json called = server.client.Ask(
+  Json called = server.client.Ask(
       Request(3, "tools/call", {{"name", "echo"}, {"arguments", {{"text", "hi"}}}}));
   EXPECT_EQ(called["result"]["content"][0]["text"], "hi");
   EXPECT_EQ(called["result"].contains("structuredContent"), revision >= "2025-06-18");
 
-  const Json prompts = server.client.Ask(Request(4, "prompts/list"));
+  Json prompts = server.client.Ask(Request(4, "prompts/list"));
   EXPECT_EQ(prompts["result"]["prompts"][0].contains("title"), revision >= "2025-06-18");
-  const Json templates = server.client.Ask(Request(5, "resources/templates/list"));
+  Json templates = server.client.Ask(Request(5, "resources/templates/list"));
   EXPECT_EQ(templates["result"]["resourceTemplates"][0].contains("title"),
             revision >= "2025-06-18");
-  const Json resources = server.client.Ask(Request(6, "resources/list"));
+  Json resources = server.client.Ask(Request(6, "resources/list"));
   EXPECT_EQ(resources["result"]["resources"][0].contains("title"), revision >= "2025-06-18");
 
-  const Json missing = server.client.Ask(Request(7, "resources/read", {{"uri", "test://nothing"}}));
+  Json missing = server.client.Ask(Request(7, "resources/read", {{"uri", "test://nothing"}}));
   EXPECT_EQ(missing["error"]["code"], -32002);
   EXPECT_EQ(missing["error"]["data"]["uri"], "test://nothing");
 
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(All, LegacyRevision,
 TEST(Initialize, AnUnknownOrModernVersionGetsTheNewestLegacyOne) {
   TestServer server;
   for (const char* asked : {"2026-07-28", "1999-01-01", ""}) {
-    const Json answer = server.client.Ask(InitializeRequest(1, asked));
+    Json answer = server.client.Ask(InitializeRequest(1, asked));
     EXPECT_EQ(answer["result"]["protocolVersion"], "2025-11-25") << asked;
   }
 }
@@ -101,26 +101,26 @@ void ExpectModernEnvelope(const Json& answer) {
 
 TEST(Modern, EveryResultHasItsEnvelope) {
   TestServer server;
-  const Json discovered = server.client.Ask(ModernRequest("d", "server/discover"));
+  Json discovered = server.client.Ask(ModernRequest("d", "server/discover"));
   ExpectModernEnvelope(discovered);
   EXPECT_EQ(discovered["result"]["supportedVersions"], Json::array({"2026-07-28"}));
   EXPECT_EQ(discovered["result"]["capabilities"].size(), 4u);
   EXPECT_EQ(discovered["result"]["instructions"], "Use echo.");
 
-  const Json listed = server.client.Ask(ModernRequest(1, "tools/list"));
-  const Json called = server.client.Ask(ModernRequest(2, "tools/call", {{"name", "echo"}}));
+  Json listed = server.client.Ask(ModernRequest(1, "tools/list"));
+  Json called = server.client.Ask(ModernRequest(2, "tools/call", {{"name", "echo"}}));
   ExpectModernEnvelope(called);
   EXPECT_FALSE(called["result"].contains("ttlMs"));
   EXPECT_TRUE(called["result"].contains("structuredContent"));
-  const Json read =
+  Json read =
       server.client.Ask(ModernRequest(3, "resources/read", {{"uri", "test://item/item%201"}}));
   EXPECT_EQ(read["result"]["contents"][0]["text"], "text of item 1");
-  const Json secret =
+  Json secret =
       server.client.Ask(ModernRequest(4, "resources/read", {{"uri", "test://private/a%2Fb/note"}}));
   EXPECT_EQ(secret["result"]["contents"][0]["text"], "note a/b");
-  const Json resources = server.client.Ask(ModernRequest(5, "resources/list"));
-  const Json prompts = server.client.Ask(ModernRequest(6, "prompts/list"));
-  const Json templates = server.client.Ask(ModernRequest(7, "resources/templates/list"));
+  Json resources = server.client.Ask(ModernRequest(5, "resources/list"));
+  Json prompts = server.client.Ask(ModernRequest(6, "prompts/list"));
+  Json templates = server.client.Ask(ModernRequest(7, "resources/templates/list"));
   const auto scope = [](const Json& answer) {
     ExpectModernEnvelope(answer);
     EXPECT_GE(answer["result"]["ttlMs"], 0);
@@ -146,7 +146,7 @@ TEST(Modern, RemovedMethodsAreUnknown) {
 
 TEST(Modern, AMissingResourceIsInvalidParams) {
   TestServer server;
-  const Json answer =
+  Json answer =
       server.client.Ask(ModernRequest(1, "resources/read", {{"uri", "test://item/none"}}));
   EXPECT_EQ(answer["error"]["code"], -32602);
   EXPECT_EQ(answer["error"]["data"]["uri"], "test://item/none");
@@ -172,7 +172,7 @@ TEST(Modern, BadEnvelopes) {
   EXPECT_EQ(ask("clientCapabilities", "all")["error"]["code"], -32602);
   EXPECT_EQ(ask("clientInfo", Json::array())["error"]["code"], -32602);
   for (const char* version : {"v999.0.0", "2025-11-25", ""}) {
-    const Json error = ask("protocolVersion", version)["error"];
+    Json error = ask("protocolVersion", version)["error"];
     EXPECT_EQ(error["code"], -32022) << version;
     EXPECT_EQ(error["data"]["requested"], version);
     EXPECT_EQ(error["data"]["supported"], Json::array({"2026-07-28"}));
@@ -188,7 +188,7 @@ TEST(Eras, InterleaveInEitherOrder) {
     ExpectModernEnvelope(server.client.Ask(ModernRequest(std::move(id), "tools/list")));
   };
   const auto legacy = [&](Json id, bool structured) {
-    const Json answer = server.client.Ask(Request(std::move(id), "tools/call", {{"name", "echo"}}));
+    Json answer = server.client.Ask(Request(std::move(id), "tools/call", {{"name", "echo"}}));
     EXPECT_FALSE(answer["result"].contains("resultType"));
     EXPECT_EQ(answer["result"].contains("structuredContent"), structured);
   };
@@ -214,7 +214,7 @@ TEST(Ids, ComeBackAsTheyWere) {
       0,   "",  -1, 9007199254740993,    -9223372036854775807, 18446744073709551615u,
       "0", "1", 1,  "\u00e9\u6e2c\"\\\n"};
   for (const Json& id : ids) {
-    const Json answer = server.client.Ask(Request(id, "ping"));
+    Json answer = server.client.Ask(Request(id, "ping"));
     EXPECT_EQ(answer["id"].type_name(), std::string(id.type_name()));
     EXPECT_EQ(DumpJson(answer["id"]), DumpJson(id));
     EXPECT_EQ(server.client.Ask(Request(id, "tools/call", {{"name", "echo"}}))["id"], id);

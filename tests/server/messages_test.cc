@@ -156,7 +156,7 @@ TEST_P(Malformed, GetsItsErrorAndTheServerLives) {
   TestServer server;
   server.Initialize();
   server.client.SendLine(GetParam().line);
-  const Json answer = server.client.Read();
+  Json answer = server.client.Read();
   EXPECT_EQ(answer["error"]["code"], GetParam().code) << DumpJson(answer);
   EXPECT_EQ(answer["id"], GetParam().id) << DumpJson(answer);
   EXPECT_FALSE(answer["error"]["message"].get<std::string>().empty());
@@ -221,7 +221,7 @@ TEST(Framing, ALineThatIsTooLongIsSkippedWhole) {
   options.max_line_bytes = 1000;
   TestServer server(TestRegistry(), options);
   server.client.SendLine(std::string(5000, ' ') + DumpJson(Request(1, "ping")));
-  const Json answer = server.client.Read();
+  Json answer = server.client.Read();
   EXPECT_EQ(answer["error"]["code"], -32600);
   EXPECT_EQ(answer["id"], nullptr);
   server.client.SendLine(std::string(900, ' ') + DumpJson(Request(2, "ping")));
