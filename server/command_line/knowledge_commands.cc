@@ -1,13 +1,103 @@
 // `mpnanny knowledge lint|new`: what people who write cases need. `knowledge search` is the twin of
 // search_knowledge.
+#include <algorithm>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
 #include "server/command_line/commands.h"
+#include "tools/cases/lint.h"
 
 namespace mpnanny {
+namespace {
+
+struct KnowledgeOptions {
+  std::string id;
+  std::string data_dir;
+  std::string format = "text";
+};
+
+constexpr int kExitProblems = 1;
+
+Json ProblemsJson(const std::vector<cases::Problem>& problems) {
+  Json list = Json::array();
+  for (const cases::Problem& problem : problems) {
+    list.push_back({{"file", problem.file},
+                    {"severity", problem.note ? "info" : "error"},
+                    {"message", problem.what}});
+  }
+  return {{"problems", std::move(list)}};
+}
+
+Result<int> Lint(const CommandLineContext& context, const KnowledgeOptions& options) {
+  if (options.format != "text" && options.format != "json") {
+    return InvalidInput("--format must be text or json, not '" + EscapeControl(options.format, 60) +
+                        "'.");
+  }
+  Result<DataFiles> data = DataFiles::Create(options.data_dir);
+  if (!data) return data.error();
+  const std::vector<cases::Problem> problems = cases::LintCases(*data);
+  const auto notes = std::count_if(problems.begin(), problems.end(),
+                                   [](const cases::Problem& problem) { return problem.note; });
+  const auto errors = static_cast<std::ptrdiff_t>(problems.size()) - notes;
+  if (options.format == "json") {
+    context.out << DumpJsonPretty(ProblemsJson(problems)) << "\n";
+  } else {
+    for (const cases::Problem& problem : problems) {
+      context.out << problem.file << ": " << (problem.note ? "note: " : "") << problem.what << "\n";
+    }
+    const size_t cases_read = data->List("knowledge/cases/", ".md").size();
+    context.out << cases_read << " cases, " << errors << " problems, " << notes << " notes\n";
+  }
+  return errors > 0 ? kExitProblems : 0;
+}
+
+Result<int> PrintTemplate(const CommandLineContext& context, const KnowledgeOptions& options) {
+  Result<DataFiles> data = DataFiles::Create(options.data_dir);
+  if (!data) return data.error();
+  Result<std::string> text = cases::CaseTemplate(options.id, *data);
+  if (!text) return text.error();
+  context.out << *text;
+  return 0;
+}
+
+}  // namespace
 
 void AddKnowledgeCommands(CommandSet& set) {
   CLI::App* const family = FindOrAddCommand(set.parser, "knowledge", "");
   family->description("Documented failure cases: search, check, begin a new one");
   family->group("Commands");
+
+  const auto options = std::make_shared<KnowledgeOptions>();
+  const auto add = [&](const char* name, const char* description,
+                       Result<int> (*run)(const CommandLineContext&, const KnowledgeOptions&)) {
+    CLI::App& command = *family->add_subcommand(name, description);
+    command.group("Commands");
+    command
+        .add_option("--data-dir", options->data_dir,
+                    "Folder of your own rules and cases, laid out as in the repository")
+        ->type_name("DIR");
+    set.actions.emplace_back(&command, [&context = set.context, options, run, name] {
+      const Result<int> done = run(context, *options);
+      return done ? *done
+                  : PrintError(context, std::string("knowledge ") + name, done.error(),
+                               options->format == "json");
+    });
+    return &command;
+  };
+  add("lint",
+      "Say everything that is wrong with the cases\n\nExits 1 if a case has a problem; notes are "
+      "no problem.",
+      Lint)
+      ->add_option("--format", options->format, "How the answer is printed (default: text)")
+      ->type_name("text|json");
+  add("new", "Print the template of a new case\n\nSave it as knowledge/cases/ID.md and fill it in.",
+      PrintTemplate)
+      ->add_option("ID", options->id, "The case's id: kebab-case, named for the bad pattern")
+      ->required()
+      ->type_name("");
 }
 
 }  // namespace mpnanny

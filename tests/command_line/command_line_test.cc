@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -104,8 +106,8 @@ Outcome Type(const std::vector<std::string>& arguments, const std::string& input
 
 TEST(Twin, OptionsAreMadeFromTheSchema) {
   const Outcome outcome = Type({"echo", "a.py", "b.py", "--min-severity", "error", "--rules", "x,y",
-                               "--rules", "z", "--limit", "3", "--strict", "--no-colour", "--db",
-                               "m.db", "--fail-on", "never", "--format", "json"});
+                                "--rules", "z", "--limit", "3", "--strict", "--no-colour", "--db",
+                                "m.db", "--fail-on", "never", "--format", "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   EXPECT_EQ(json["paths"], Json({"a.py", "b.py"}));
@@ -210,8 +212,8 @@ TEST(Usage, NothingTypedShowsTheHelp) {
 }
 
 TEST(Call, PrintsWhatAClientWouldGet) {
-  const Outcome outcome =
-      Type({"call", "echo_things", "--args", R"({"limit": "4"})", "--root", "/tmp", "--allow-exec"});
+  const Outcome outcome = Type(
+      {"call", "echo_things", "--args", R"({"limit": "4"})", "--root", "/tmp", "--allow-exec"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json()["limit"], 4);
   EXPECT_EQ(outcome.json()["whole"], false);
@@ -246,6 +248,35 @@ TEST(Call, EveryErrorIsJsonOnStderrAndExitCode2) {
     EXPECT_EQ((*error)["error"]["kind"], kind) << outcome.err;
     EXPECT_FALSE((*error)["error"]["message"].get<std::string>().empty());
   }
+}
+
+TEST(Knowledge, TheProductsOwnCasesHaveNoProblem) {
+  const Outcome outcome = Type({"knowledge", "lint"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_NE(outcome.out.find(" 0 problems"), std::string::npos) << outcome.out;
+}
+
+TEST(Knowledge, ATemplateIsPrintedOnlyForAnIdThatCanBeUsed) {
+  const Outcome outcome = Type({"knowledge", "new", "my-bad-pattern"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("id: my-bad-pattern"), std::string::npos) << outcome.out;
+  EXPECT_EQ(Type({"knowledge", "new", "My Bad Pattern"}).code, 2);
+  EXPECT_EQ(Type({"knowledge", "new", "clip-before-unscale"}).code, 2) << "the id is taken";
+  EXPECT_EQ(Type({"knowledge"}).code, 2);
+}
+
+TEST(Knowledge, ABrokenCaseOfATeamIsNamed) {
+  namespace fs = std::filesystem;
+  const std::string folder = ::testing::TempDir() + "team_data";
+  fs::create_directories(folder + "/knowledge/cases");
+  std::ofstream(folder + "/knowledge/cases/ours.md") << "---\nid: ours\n---\nNothing.\n";
+  const Outcome outcome = Type({"knowledge", "lint", "--data-dir", folder, "--format", "json"});
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  const Json problems = outcome.json()["problems"];
+  EXPECT_TRUE(std::any_of(problems.begin(), problems.end(), [](const Json& problem) {
+    return problem["file"] == "knowledge/cases/ours.md" && problem["severity"] == "error";
+  })) << outcome.out;
+  fs::remove_all(folder);
 }
 
 TEST(Config, PrintsAbsolutePathsThatAClientCanUse) {
