@@ -20,7 +20,7 @@ constexpr char kInstructions[] =
 
 Before training: static_check on the user's files. For each finding that matters, read mpnanny://knowledge/{case} with an id from its `cases` and show the user file, line and fix.
 
-After a failure ("loss is NaN", "loss scale is 1", "worse than FP32"): list_runs on the project folder, then diagnose_run with the run handle and, if the code is at hand, its paths. It names the first bad step, the layer, ranked causes with evidence for and against, and what it could not see. Then query_alerts or query_stats for the numbers behind a claim, static_check on the file it points to, and search_knowledge for the documented case and its fix. Without monitor data, pass the training log to diagnose_run, or search_knowledge with the symptom.
+After a failure ("loss is NaN", "loss scale is 1", "worse than FP32"): list_runs on the project folder, then diagnose_run with the run handle and, if the code is at hand, its paths. It names the first bad step, the layer, ranked causes with evidence for and against, and what it could not see. run_summary tells how a run went in short. Then query_alerts for the numbers behind a claim, static_check on the file it points to, and search_knowledge for the documented case and its fix. Without monitor data, pass the training log to diagnose_run, or search_knowledge with the symptom.
 
 Rules:
 - Claim a cause only with evidence (file:line, step, layer, number); otherwise call it a hypothesis and name the measurement that would settle it.
