@@ -1,0 +1,37 @@
+// The fenced Python examples of a rule page and the findings that their comments ask for.
+#ifndef MPNANNY_TESTS_STATIC_CHECK_EXAMPLES_H_
+#define MPNANNY_TESTS_STATIC_CHECK_EXAMPLES_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/static_check/engine.h"
+#include "tools/static_check/rule_set.h"
+
+namespace mpnanny::static_check {
+
+struct Example {
+  std::string section;  // the heading it stands under
+  int line = 0;         // of the page's body
+  std::string code;
+  std::set<std::string> expected;  // "12 error clip-before-unscale"
+};
+
+std::vector<Example> ReadExamples(const std::string& body);
+
+// The embedded rules, loaded once.
+const RuleSet& Rules();
+
+Report CheckCode(const std::string& code, const std::string& path = "example.py");
+// The findings in the form of Example::expected.
+std::set<std::string> Found(const Report& report);
+// Applies all edits of one finding to the code.
+std::string Apply(const std::string& code, const Finding& finding);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TESTS_STATIC_CHECK_EXAMPLES_H_

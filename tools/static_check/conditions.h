@@ -1,0 +1,42 @@
+// What is known about an `if` on a path: that `use_amp` was true above and therefore is true below.
+//
+// The largest source of false alarms is the other branch: `if use_amp:
+// scaler.scale(loss).backward() else: loss.backward()` followed, lines later, by `if scaler is not
+// None: scaler.unscale_(optimizer)`. Conditions that ask whether mixed precision is on (their names
+// hold amp, scaler, fp16, mixed, autocast …) are therefore taken as one and the same question.
+// Plain value; copied with the path it belongs to.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_CONDITIONS_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_CONDITIONS_H_
+
+#include <compare>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "tools/static_check/names.h"
+#include "tools/static_check/regions.h"
+
+namespace mpnanny::static_check {
+
+class Conditions {
+ public:
+  // Whether the condition is known to hold.
+  Tri Evaluate(const Syntax& syntax, NodeId condition) const;
+  // Takes it as given that the condition is `value`.
+  void Assume(const Syntax& syntax, NodeId condition, bool value);
+  // The variable got a new value: what was known of conditions that mention it is gone.
+  void Forget(std::string_view variable);
+  void Clear() { known_.clear(); }
+  // A loss is scaled here, so mixed precision is on from here. False if it is known to be off (a
+  // disabled GradScaler's scale() returns the loss as it is).
+  bool AssumeMixedPrecision();
+
+  auto operator<=>(const Conditions&) const = default;
+
+ private:
+  std::map<std::string, bool, std::less<>> known_;
+};
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_CONDITIONS_H_

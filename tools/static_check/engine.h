@@ -1,0 +1,82 @@
+// The static check: Python training code in, findings about mixed precision out.
+//
+// Plain structs, no JSON. Check() borrows everything for the call and keeps nothing; a RuleSet is
+// immutable after loading. Safe from any thread. Nothing of the code that is checked is ever run.
+//
+// Lines and columns are 1-based, columns count Unicode code points, ends are exclusive. A notebook
+// is checked as one module (an import in cell 1 is known in cell 5) and its findings carry the path
+// "nb.ipynb:cell 3", where 3 counts all cells from 1, Markdown ones too, as notebook editors show
+// them; lines are those of the cell.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+
+namespace mpnanny::static_check {
+
+class RuleSet;  // rule_set.h
+
+enum class Severity { kInfo, kWarning, kError };
+const char* SeverityName(Severity severity);  // "info", "warning", "error"
+// Unknown names are InvalidInput.
+Result<Severity> ParseSeverity(std::string_view name);
+
+struct Source {
+  std::string path;  // for the findings; its suffix .ipynb makes the text a notebook
+  std::string text;  // bytes as in the file; need not be UTF-8
+};
+
+// A replacement that repairs the finding; all edits of a finding belong together. Offered, never
+// applied.
+struct Edit {
+  int line = 0, column = 0, end_line = 0, end_column = 0;
+  std::string text;
+};
+
+struct Finding {
+  std::string rule;
+  Severity severity = Severity::kWarning;
+  std::string confidence;  // "high" | "medium" | "low": how sure it is that the code does what the
+                           // finding says
+  std::string path;
+  int line = 0, column = 0, end_line = 0, end_column = 0;
+  std::string message;  // what is wrong here
+  std::string why;      // what happens, with the number behind it
+  std::string fix;
+  std::vector<Edit> edits;
+  std::vector<std::string> cases;  // ids of knowledge cases
+  std::string excerpt;  // the source line, trimmed; as in the file, so escape it before showing it
+};
+
+struct Options {
+  Severity min_severity = Severity::kInfo;
+  std::vector<std::string> rules;   // only these; empty: all. Unknown ids are an error.
+  std::vector<std::string> ignore;  // not these
+};
+
+struct Report {
+  std::vector<Finding> findings;  // by severity (error first), then path, line, column, rule
+  int files_scanned = 0;          // parsed and checked
+  int files_skipped = 0;  // never mention torch, or could not be checked (then a note says why)
+  int suppressed = 0;     // silenced by `# mpnanny: ignore` comments
+  std::vector<std::string> notes;
+};
+
+// Largest Python file that is parsed, in bytes; deepest syntax tree that is analysed.
+inline constexpr size_t kMaxSourceBytes = 2u << 20;
+inline constexpr int kMaxSyntaxDepth = 600;
+
+// Checks all sources together: what one of them says about the project (autocast dtype, GradScaler,
+// saved scaler state) is known to the others. Fails only on unknown rule ids, cancellation and the
+// deadline; what is wrong with a source becomes a note.
+Result<Report> Check(const std::vector<Source>& sources, const Options& options,
+                     const RuleSet& rules, const CancelToken& cancel);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_

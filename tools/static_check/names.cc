@@ -1,0 +1,208 @@
+#include "tools/static_check/names.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mpnanny::static_check {
+namespace {
+
+std::string WithoutSpace(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\\') out += c;
+  }
+  return out;
+}
+
+// Modules in which torch keeps what it publishes one level up.
+std::string PublicName(std::string name) {
+  for (const std::string_view hidden : {".autocast_mode.", ".grad_scaler.", ".clip_grad."}) {
+    if (const size_t at = name.find(hidden);
+        at != std::string::npos && name.starts_with("torch.")) {
+      name.replace(at, hidden.size(), ".");
+    }
+  }
+  if (name.starts_with("torch.functional.")) name.replace(0, 17, "torch.");
+  return name;
+}
+
+}  // namespace
+
+Names::Names(const Syntax& syntax) : syntax_(syntax) {
+  for (NodeId id = 0; id < syntax.size(); ++id) {
+    if (syntax[id].kind == Kind::kImport) AddImport(id);
+    if (syntax[id].kind == Kind::kImportFrom) AddFrom(id);
+  }
+  // `autocast = torch.cuda.amp.autocast` at module level is an import by other means.
+  const Fields& f = PythonFields();
+  for (NodeId id = 0; id < syntax.size(); ++id) {
+    if (syntax[id].kind != Kind::kAssignment || syntax.FunctionOf(id) != 0) continue;
+    const NodeId left = syntax.Child(id, f.left);
+    const NodeId right = syntax.Child(id, f.right);
+    if (!syntax.Is(left, Kind::kIdentifier) || !syntax.Is(right, Kind::kAttribute)) continue;
+    std::string qualified = Resolve(right);
+    if (qualified.starts_with("torch."))
+      Add(std::string(syntax.Text(left)), std::move(qualified), kNoNode, kNoNode);
+  }
+}
+
+void Names::Add(std::string local, std::string qualified, NodeId statement, NodeId item) {
+  qualified = PublicName(std::move(qualified));
+  // In `try: from torch.amp … except ImportError: from torch.cuda.amp …` the first one is what runs
+  // today.
+  qualified_.emplace(local, qualified);
+  imports_.push_back({std::move(local), std::move(qualified), statement, item});
+}
+
+void Names::AddImport(NodeId statement) {
+  const Fields& f = PythonFields();
+  for (const NodeId item : syntax_.Children(statement)) {
+    if (syntax_.Is(item, Kind::kAliasedImport)) {
+      Add(std::string(syntax_.Text(syntax_.Child(item, f.alias))),
+          WithoutSpace(syntax_.Text(syntax_.Child(item, f.name))), statement, item);
+    } else if (syntax_.Is(item, Kind::kDottedName)) {
+      const std::string name = WithoutSpace(syntax_.Text(item));
+      const std::string root = name.substr(0, name.find('.'));
+      Add(root, root, statement, item);
+      imports_.back().qualified = name;
+    }
+  }
+}
+
+void Names::AddFrom(NodeId statement) {
+  const Fields& f = PythonFields();
+  const NodeId module = syntax_.Child(statement, f.module_name);
+  const std::string prefix = WithoutSpace(syntax_.Text(module)) + ".";
+  for (const NodeId item : syntax_.Children(statement)) {
+    if (item == module) continue;
+    if (syntax_.Is(item, Kind::kAliasedImport)) {
+      Add(std::string(syntax_.Text(syntax_.Child(item, f.alias))),
+          prefix + WithoutSpace(syntax_.Text(syntax_.Child(item, f.name))), statement, item);
+    } else if (syntax_.Is(item, Kind::kDottedName)) {
+      const std::string name = WithoutSpace(syntax_.Text(item));
+      Add(name, prefix + name, statement, item);
+    }
+  }
+}
+
+std::string Names::Resolve(NodeId expression) const {
+  const Fields& f = PythonFields();
+  std::vector<NodeId> attributes;
+  NodeId id = syntax_.Unwrap(expression);
+  while (syntax_.Is(id, Kind::kAttribute)) {
+    attributes.push_back(syntax_.Child(id, f.attribute));
+    id = syntax_.Unwrap(syntax_.Child(id, f.object));
+  }
+  if (!syntax_.Is(id, Kind::kIdentifier)) return "";
+  const auto it = qualified_.find(syntax_.Text(id));
+  if (it == qualified_.end()) return "";
+  std::string name = it->second;
+  for (auto part = attributes.rbegin(); part != attributes.rend(); ++part) {
+    name += '.';
+    name += syntax_.Text(*part);
+  }
+  return PublicName(std::move(name));
+}
+
+std::string Names::Callee(NodeId call) const {
+  if (!syntax_.Is(call, Kind::kCall)) return "";
+  return Resolve(syntax_.Child(call, PythonFields().function));
+}
+
+std::string_view Names::Method(NodeId call) const {
+  if (!syntax_.Is(call, Kind::kCall)) return {};
+  const NodeId function = syntax_.Unwrap(syntax_.Child(call, PythonFields().function));
+  if (!syntax_.Is(function, Kind::kAttribute)) return {};
+  return syntax_.Text(syntax_.Child(function, PythonFields().attribute));
+}
+
+NodeId Names::Receiver(NodeId call) const {
+  if (!syntax_.Is(call, Kind::kCall)) return kNoNode;
+  const NodeId function = syntax_.Unwrap(syntax_.Child(call, PythonFields().function));
+  if (!syntax_.Is(function, Kind::kAttribute)) return kNoNode;
+  return syntax_.Unwrap(syntax_.Child(function, PythonFields().object));
+}
+
+NodeId Names::Argument(NodeId call, int position, std::string_view keyword) const {
+  const Fields& f = PythonFields();
+  const NodeId list = syntax_.Child(call, f.arguments);
+  if (!syntax_.Is(list, Kind::kArgumentList)) return kNoNode;
+  int index = 0;
+  bool known = position >= 0;
+  NodeId by_position = kNoNode;
+  for (const NodeId argument : syntax_.Children(list)) {
+    if (syntax_.Is(argument, Kind::kKeywordArgument)) {
+      if (syntax_.Text(syntax_.Child(argument, f.name)) == keyword)
+        return syntax_.Child(argument, f.value);
+    } else if (syntax_.Is(argument, Kind::kListSplat)) {
+      known = false;
+    } else if (!syntax_.Is(argument, Kind::kDictSplat)) {
+      if (known && index == position) by_position = argument;
+      ++index;
+    }
+  }
+  return by_position;
+}
+
+std::vector<NodeId> Names::Arguments(NodeId call) const {
+  const Fields& f = PythonFields();
+  std::vector<NodeId> values;
+  const NodeId list = syntax_.Child(call, f.arguments);
+  if (list == kNoNode) return values;
+  for (const NodeId argument : syntax_.Children(list)) {
+    values.push_back(syntax_.Is(argument, Kind::kKeywordArgument) ? syntax_.Child(argument, f.value)
+                                                                  : argument);
+  }
+  return values;
+}
+
+std::string Names::Key(NodeId expression) const {
+  const NodeId id = syntax_.Unwrap(expression);
+  switch (syntax_.kind(id)) {
+    case Kind::kIdentifier:
+      return std::string(syntax_.Text(id));
+    case Kind::kAttribute: {
+      const std::string object = Key(syntax_.Child(id, PythonFields().object));
+      if (object.empty()) return "";
+      return object + "." + std::string(syntax_.Text(syntax_.Child(id, PythonFields().attribute)));
+    }
+    case Kind::kSubscript: {
+      const std::string object = Key(syntax_.Child(id, PythonFields().value));
+      const std::string_view text = syntax_.Text(syntax_.Child(id, PythonFields().subscript));
+      if (object.empty() || text.size() > 40 || text.find('(') != std::string_view::npos) return "";
+      return object + "[" + WithoutSpace(text) + "]";
+    }
+    default:
+      return "";
+  }
+}
+
+bool Names::ImportsModule(std::string_view module) const {
+  return std::any_of(imports_.begin(), imports_.end(), [&](const Import& import) {
+    return import.qualified.starts_with(module) &&
+           (import.qualified.size() == module.size() || import.qualified[module.size()] == '.');
+  });
+}
+
+bool IsAutocast(std::string_view name) {
+  return name == "torch.autocast" || name == "torch.amp.autocast" ||
+         name == "torch.cuda.amp.autocast" || name == "torch.cpu.amp.autocast";
+}
+
+bool IsGradScaler(std::string_view name) {
+  return name == "torch.cuda.amp.GradScaler" || name == "torch.amp.GradScaler" ||
+         name == "torch.cpu.amp.GradScaler" || name == "torch.GradScaler" ||
+         name == "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler";
+}
+
+std::string_view TorchFunction(std::string_view name) {
+  for (const std::string_view prefix :
+       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch."}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view rest = name.substr(prefix.size());
+    return rest.find('.') == std::string_view::npos ? rest : std::string_view{};
+  }
+  return {};
+}
+
+}  // namespace mpnanny::static_check

@@ -1,0 +1,74 @@
+// What a name in the file stands for: imports and aliases resolved to qualified names.
+//
+// `from torch.cuda.amp import autocast as ac` makes `ac` mean torch.cuda.amp.autocast, and `import
+// torch.nn.functional as F` makes `F.softmax` mean torch.nn.functional.softmax. Imports count for
+// the whole file, wherever they stand. Borrows the Syntax; immutable after construction.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_NAMES_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_NAMES_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/static_check/syntax.h"
+
+namespace mpnanny::static_check {
+
+struct Import {
+  std::string local;      // the name in this file
+  std::string qualified;  // what it stands for
+  NodeId statement = kNoNode;
+  NodeId item = kNoNode;  // the imported name (an aliased_import or a dotted_name)
+};
+
+class Names {
+ public:
+  explicit Names(const Syntax& syntax);
+
+  // The qualified name of an identifier or attribute chain that starts at an import; "" for
+  // anything else. Private modules of torch are named by the public path
+  // (torch.cuda.amp.autocast_mode.autocast is torch.cuda.amp.autocast).
+  std::string Resolve(NodeId expression) const;
+  // Resolve() of what a call calls; "" if `call` is no call.
+  std::string Callee(NodeId call) const;
+  // The method name of `x.name(...)`, "" for other calls.
+  std::string_view Method(NodeId call) const;
+  // The receiver x of `x.name(...)`, kNoNode for other calls.
+  NodeId Receiver(NodeId call) const;
+
+  // The positional argument number `position` (0-based) or the keyword argument of that name;
+  // kNoNode if neither is there. position < 0: by keyword only. A *args before it makes the
+  // position unknown.
+  NodeId Argument(NodeId call, int position, std::string_view keyword) const;
+  // The values of all arguments, keyword ones too.
+  std::vector<NodeId> Arguments(NodeId call) const;
+
+  // A path that names a variable: "scaler", "self.scaler", "opts[0]"; "" for other expressions.
+  std::string Key(NodeId expression) const;
+
+  const std::vector<Import>& imports() const { return imports_; }
+  // True if the file imports that module or something below it.
+  bool ImportsModule(std::string_view module) const;
+
+ private:
+  void AddImport(NodeId statement);
+  void AddFrom(NodeId statement);
+  void Add(std::string local, std::string qualified, NodeId statement, NodeId item);
+
+  const Syntax& syntax_;
+  std::vector<Import> imports_;
+  std::map<std::string, std::string, std::less<>> qualified_;
+};
+
+// torch's autocast under any of its public names (not Accelerate's or Fabric's).
+bool IsAutocast(std::string_view qualified);
+// torch's GradScaler, also FSDP's ShardedGradScaler.
+bool IsGradScaler(std::string_view qualified);
+// "softmax" of torch.softmax, torch.nn.functional.softmax, torch.special.… and so on; "" if it is
+// no function of torch.
+std::string_view TorchFunction(std::string_view qualified);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_NAMES_H_

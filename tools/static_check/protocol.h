@@ -1,0 +1,53 @@
+// The GradScaler protocol as a typestate along paths: scale → backward → unscale_ → clip → step →
+// update.
+//
+// Every function (and the module's own code) is run abstractly, branch by branch, with what is
+// known of conditions; loops twice, so that the second iteration meets the first one's leftovers;
+// calls of functions of the same file one level deep. What happens in code that is not seen (a
+// scaler handed to somebody else) makes the path unknown and silent. Borrows Bindings and Scalers;
+// immutable after construction.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_
+
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "tools/static_check/scalers.h"
+
+namespace mpnanny::static_check {
+
+struct Violation {
+  enum class Kind {
+    kClipScaled,            // clipped while gradients carry the loss scale
+    kClipAfterStep,         // clipped after the step that used the gradients
+    kDoubleUnscale,         // unscale_ again before update
+    kStepWithoutUpdate,     // step again before update
+    kPlainStepScaled,       // optimizer.step() on gradients that carry the loss scale
+    kPlainStepAfterScaler,  // optimizer.step() in addition to scaler.step(optimizer)
+    kOtherScaler,           // unscale_ or step on a scaler that did not scale the loss
+    kUpdateBetween,         // step or unscale_ after update, on gradients of before it
+  };
+  Kind kind = Kind::kClipScaled;
+  NodeId node =
+      kNoNode;  // the call to be named; of a helper's call the place where the helper is called
+  NodeId inner = kNoNode;  // the call itself
+  std::string scaler;      // the scaler that scaled the loss
+  std::string optimizer;
+};
+
+class Protocol {
+ public:
+  Protocol(const Bindings& bindings, const Scalers& scalers, const CancelToken& cancel);
+  const std::vector<Violation>& violations() const { return violations_; }
+
+ private:
+  std::vector<Violation> violations_;
+};
+
+// True for clip_grad_norm_ and its kin, under whatever import.
+bool IsClip(const Names& names, NodeId call);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "tools/static_check/shared_rules.h"
+#include "tools/tool.h"
+
+namespace mpnanny::static_check {
+
+ResourceTemplate MakeResourceTemplate() {
+  ResourceTemplate family;
+  family.uri_template = "mpnanny://rules/{rule}";
+  family.variable = "rule";
+  family.name = "rules";
+  family.title = "Static check rules";
+  family.description =
+      "What a rule of static_check detects, why it goes wrong, bad and good code, its known "
+      "limits.";
+  family.list = [](const ToolContext& context) {
+    std::vector<ResourceTemplate::Entry> entries;
+    const auto rules = SharedRules(context.data);
+    if (!rules) {
+      LogWarning(rules.error().Text());
+      return entries;
+    }
+    for (const RulePage& page : (*rules)->pages()) {
+      entries.push_back(
+          {page.id, page.id, std::string(SeverityName(page.severity)) + ": " + page.summary});
+    }
+    return entries;
+  };
+  family.read = [](const std::string& value, const ToolContext& context) -> Result<std::string> {
+    const auto rules = SharedRules(context.data);
+    if (!rules) return rules.error();
+    if (const RulePage* page = (*rules)->Find(value)) return page->text;
+    const std::string hint = DidYouMean(value, (*rules)->Ids());
+    return NotFound("There is no rule '" + EscapeControl(value, 80) + "'.",
+                    hint.empty() ? "Known rules: " + Join((*rules)->Ids(), ", ") + "." : hint);
+  };
+  family.complete = [](const std::string& prefix, const ToolContext& context) {
+    std::vector<std::string> values;
+    const auto rules = SharedRules(context.data);
+    if (!rules) return values;
+    for (const std::string& id : (*rules)->Ids()) {
+      if (id.starts_with(prefix) && values.size() < 100) values.push_back(id);
+    }
+    return values;
+  };
+  return family;
+}
+
+}  // namespace mpnanny::static_check

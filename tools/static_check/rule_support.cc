@@ -1,0 +1,51 @@
+#include "tools/static_check/rule_support.h"
+
+#include <cstdio>
+
+namespace mpnanny::static_check {
+
+void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
+                      const std::function<std::string(const Violation&)>& message,
+                      const std::function<void(const Violation&, RawFinding&)>& edit) {
+  for (const Violation& violation : facts.protocol->violations()) {
+    if (violation.kind != kind) continue;
+    RawFinding& finding = sink.Add(violation.node, message(violation));
+    if (edit && violation.node == violation.inner) edit(violation, finding);
+  }
+}
+
+void ForEachCall(const FileFacts& facts, const std::function<void(NodeId call)>& visit) {
+  for (NodeId id = 0; id < facts.syntax.size(); ++id) {
+    if (facts.syntax[id].kind == Kind::kCall) visit(id);
+  }
+}
+
+void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line,
+                      RawFinding& finding) {
+  const NodeId statement = facts.syntax.StatementOf(node);
+  if (statement == kNoNode) return;
+  const uint32_t begin = facts.syntax[statement].begin;
+  const std::string& text = facts.syntax.text();
+  size_t start = begin;
+  while (start > 0 && (text[start - 1] == ' ' || text[start - 1] == '\t')) --start;
+  if (start > 0 && text[start - 1] != '\n') return;
+  std::string inserted(line);
+  inserted += '\n';
+  inserted += text.substr(start, begin - start);
+  finding.edits.push_back({{begin, begin}, std::move(inserted)});
+}
+
+std::string ShowNumber(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.6g", value);
+  return buffer;
+}
+
+void NoteAssumed(const Value& value, RawFinding& finding) {
+  if (!value.assumed) return;
+  finding.confidence = "medium";
+  finding.message +=
+      " The FP16 autocast of this project stands elsewhere and is taken to hold here.";
+}
+
+}  // namespace mpnanny::static_check

@@ -1,0 +1,46 @@
+// What several rules' checks need beyond the analyses: turning violations into findings, edits,
+// constant tests.
+//
+// Free functions without state.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_RULE_SUPPORT_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_RULE_SUPPORT_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tools/static_check/facts.h"
+#include "tools/static_check/rule_set.h"
+
+namespace mpnanny::static_check {
+
+// The largest finite FP16 value, the largest magnitude that FP16 rounds to zero (half of its
+// smallest subnormal 2^-24; a tie goes to even, which is zero), and the smallest values below 1
+// that round to 1 in FP16 and in BF16.
+inline constexpr double kFp16Max = 65504.0;
+inline constexpr double kFp16RoundsToZero = 0x1p-25;
+inline constexpr double kFp16RoundsToOne = 1.0 - 0x1p-12;
+inline constexpr double kBf16RoundsToOne = 1.0 - 0x1p-9;
+
+// One finding for every violation of that kind.
+void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
+                      const std::function<std::string(const Violation&)>& message,
+                      const std::function<void(const Violation&, RawFinding&)>& edit = nullptr);
+
+// Calls `visit` with every call of the file.
+void ForEachCall(const FileFacts& facts, const std::function<void(NodeId call)>& visit);
+
+// Adds an edit that puts `line` on a line of its own above the statement that holds `node`; nothing
+// where the statement shares its line.
+void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line,
+                      RawFinding& finding);
+
+// "1e-12", "-1e+09": as short as it can be read.
+std::string ShowNumber(double value);
+
+// How a finding that rests on an assumed autocast region is worded and rated.
+void NoteAssumed(const Value& value, RawFinding& finding);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_RULE_SUPPORT_H_

@@ -1,0 +1,12 @@
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::double_unscale {
+
+void Check(const FileFacts& facts, Sink& sink) {
+  ReportViolations(facts, Violation::Kind::kDoubleUnscale, sink, [](const Violation& v) {
+    return "unscale_(" + v.optimizer +
+           ") can be reached again before update(): the second call raises RuntimeError.";
+  });
+}
+
+}  // namespace mpnanny::static_check::double_unscale

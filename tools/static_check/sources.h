@@ -1,0 +1,34 @@
+// From paths to sources: which files of a folder are looked at.
+//
+// A file that is named is always read. In a folder: *.py and *.ipynb, below it too, but not hidden
+// folders, virtual environments, node_modules, build output, version-control data, folders called
+// tests or docs, nor what the plain names and *.suffixes of a .gitignore exclude. Symbolic links to
+// folders are not followed. Reads only. Free function.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_SOURCES_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_SOURCES_H_
+
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "tools/static_check/engine.h"
+
+namespace mpnanny::static_check {
+
+struct CollectedSources {
+  std::vector<Source>
+      sources;      // paths as named by the caller, or below a named folder; sorted within a folder
+  int skipped = 0;  // files that could not be read (then a note says why)
+  std::vector<std::string> notes;
+};
+
+// Fails if a path does not exist or lies outside the roots, and when cancelled. What lies below a
+// folder and cannot be read becomes a note.
+Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
+                                        const AllowedRoots& roots, const CancelToken& cancel);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_SOURCES_H_
