@@ -186,6 +186,26 @@ TEST_F(SearchTool, PagesCoverEverythingOnce) {
   EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end());
 }
 
+TEST_F(SearchTool, TheCommandLineGetsEverythingAtOnce) {
+  const auto whole = Call({{"category", "nan-inf"}}, SIZE_MAX);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->structured["results"].size(), whole->structured["total"]);
+  EXPECT_FALSE(whole->structured.contains("next_cursor"));
+  const auto two = Call({{"category", "nan-inf"}, {"limit", 2}}, SIZE_MAX);
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->structured["results"].size(), 2u);
+  EXPECT_FALSE(two->structured.contains("next_cursor"));
+}
+
+TEST_F(SearchTool, DetailWidens) {
+  const auto full = Call({{"query", "t5-ffn-wo-fp16-overflow"}, {"detail", "full"}, {"limit", 1}});
+  const auto normal = Call({{"query", "t5-ffn-wo-fp16-overflow"}, {"limit", 1}});
+  ASSERT_TRUE(full && normal);
+  EXPECT_GE(full->structured["results"][0]["fix"].get<std::string>().size(),
+            normal->structured["results"][0]["fix"].get<std::string>().size());
+  EXPECT_EQ(full->structured["results"][0]["fix"].get<std::string>().find("…"), std::string::npos);
+}
+
 TEST_F(SearchTool, WrongArgumentsSayWhatIsAllowed) {
   for (const auto& [arguments, says] : std::vector<std::pair<Json, std::string>>{
            {Json::object(), "query"},

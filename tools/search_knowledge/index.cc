@@ -38,7 +38,8 @@ constexpr double kSignalBonus = 4;  // times the weight of the signal that the q
 // Every matched word counts a little by itself: BM25 gives nothing for a word that half of the
 // cases hold ("nan"), and the case that holds more of the query's words is the better one.
 constexpr double kWordBonus = 0.5;
-constexpr double kWeakest = 0.3;  // hits under this share of the best score are noise
+constexpr size_t kAlwaysKept = 3;  // the best hits are kept however far the first one is ahead
+constexpr double kWeakest = 0.3;   // hits under this share of the best score are noise
 
 using Statement = std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)>;
 
@@ -282,7 +283,7 @@ Result<std::vector<Hit>> KnowledgeIndex::Search(const std::string& query,
   std::stable_sort(hits.begin(), hits.end(),
                    [](const Hit& a, const Hit& b) { return a.score > b.score; });
   const double weakest = hits.empty() ? 0 : std::min(hits.front().score, kIdBonus / 2) * kWeakest;
-  std::erase_if(hits, [&](const Hit& hit) { return hit.score < weakest; });
+  while (hits.size() > kAlwaysKept && hits.back().score < weakest) hits.pop_back();
   return hits;
 }
 

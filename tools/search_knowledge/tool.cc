@@ -58,11 +58,22 @@ struct Shown {
   std::string title, symptom, fix;
 };
 
+// Lines that were wrapped for the editor become one again; paragraphs and lists stay.
+std::string Unwrap(const std::string& text) {
+  std::string joined;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool wrapped = text[i] == '\n' && i > 0 && text[i - 1] != '\n' && i + 1 < text.size() &&
+                         text[i + 1] != '\n' && text.compare(i + 1, 2, "- ") != 0;
+    joined += wrapped ? ' ' : text[i];
+  }
+  return joined;
+}
+
 Shown Show(const Case& one, bool chinese, bool full) {
   const size_t most = full ? SIZE_MAX : kShortText;
   return {chinese ? one.title_zh : one.title,
           EscapeControl(chinese ? one.symptom_zh : one.symptom, most),
-          EscapeControl(one.fix, most, /*keep_newlines=*/true)};
+          EscapeControl(Unwrap(one.fix), most, /*keep_newlines=*/true)};
 }
 
 Json RowJson(const Hit& hit, const Shown& shown) {
@@ -144,10 +155,13 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 
   const std::string language = arguments.value("language", "auto");
   const bool chinese = language == "zh" || (language == "auto" && HasChinese(query));
-  const bool full = arguments.value("detail", "normal") == "full";
-  // The command line shows everything that fits; a model gets the best few.
-  const size_t all = context.answer_bytes == SIZE_MAX ? SIZE_MAX : kDefaultLimit;
-  const size_t limit = arguments.contains("limit") ? arguments["limit"].get<size_t>() : all;
+  // The command line has no pages: it shows everything that fits, whole, or as much as --limit
+  // says. A model gets the best few.
+  const bool paged = context.answer_bytes != SIZE_MAX;
+  const bool full = !paged || arguments.value("detail", "normal") == "full";
+  const size_t limit = arguments.contains("limit") ? arguments["limit"].get<size_t>()
+                       : paged                     ? kDefaultLimit
+                                                   : SIZE_MAX;
 
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes);
   size_t next = std::min(*first, hits->size());
@@ -161,7 +175,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   output.structured = {{"results", page.TakeRows()},
                        {"total", hits->size()},
                        {"searched", (*index)->library().all().size()}};
-  if (next < hits->size()) output.structured["next_cursor"] = std::to_string(next);
+  const bool more = next < hits->size();
+  if (more && paged) output.structured["next_cursor"] = std::to_string(next);
   if (hits->empty()) {
     auto note = NothingFound(**index, query, filters);
     if (!note) return note.error();
@@ -173,9 +188,9 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
                 (query.empty() ? "" : " '" + EscapeControl(query, 100) + "'") +
                 (filters.empty() ? "" : " (" + Describe(filters) + ")") + ", best first:\n" +
                 page.text();
-  if (next < hits->size()) {
-    output.text +=
-        std::to_string(hits->size() - next) + " more: cursor \"" + std::to_string(next) + "\".\n";
+  if (more) {
+    output.text += std::to_string(hits->size() - next) + " more" +
+                   (paged ? ": cursor \"" + std::to_string(next) + "\".\n" : ".\n");
   }
   output.text +=
       "Mechanism, checks and code of a case: resource mpnanny://knowledge/<id>. Next: "
