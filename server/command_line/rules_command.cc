@@ -54,7 +54,8 @@ Result<void> PrintRules(const CommandSet& set, const RulesOptions& options) {
     return {};
   }
   for (const ResourceTemplate::Entry& entry : entries) {
-    out << entry.value << std::string(width + 2 - entry.value.size(), ' ') << entry.title << "\n";
+    out << entry.value << std::string(width + 2 - entry.value.size(), ' ') << entry.description
+        << "\n";
   }
   out << entries.size() << " rules. `mpnanny rules ID` prints one with its examples.\n";
   return {};

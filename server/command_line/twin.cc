@@ -48,6 +48,15 @@ std::string OptionName(const CommandTwin& twin, const std::string& property) {
   return "--" + name;
 }
 
+// The property that bare words fill: the one that the twin names, else the only one without which
+// the tool does nothing, which then has its option as well.
+std::string BareProperty(const ToolDefinition& definition) {
+  const Json required = definition.input_schema.value("required", Json::array());
+  if (!definition.command.positional.empty() || required.size() != 1)
+    return definition.command.positional;
+  return required[0].get<std::string>();
+}
+
 // "error|warning|info", "N", "PATH": what stands for the value in the help.
 std::string ValueName(const std::string& property, const Json& schema) {
   if (IsType(schema, "array")) {
@@ -71,25 +80,10 @@ std::string ValueName(const std::string& property, const Json& schema) {
   return name;
 }
 
-std::string HelpText(const Json& schema) {
-  std::string text = schema.value("description", "");
-  const auto initial = schema.find("default");
-  if (initial != schema.end() && !initial->is_boolean() && !initial->empty() && *initial != "") {
-    text += " (default: " + (initial->is_string() ? initial->get<std::string>() : initial->dump()) +
-            ")";
-  }
-  return text;
-}
-
-void AddOption(CLI::App& command, const std::string& option, const std::string& property,
-               const Json& schema, std::vector<std::string>& words) {
-  CLI::Option* const added = command.add_option(option, words, HelpText(schema));
-  added->type_name(ValueName(property, schema))->allow_extra_args(false);
-  if (IsType(schema, "array")) {
-    added->delimiter(',');
-  } else {
-    added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
+// What stands for the bare words in the help: "PATH".
+std::string BareName(const std::string& property, const Json& schema) {
+  return schema.contains("enum") ? ValueName(property, Json::object())
+                                 : ValueName(property, schema);
 }
 
 // Descriptions speak of tools; who types knows them as commands.
@@ -103,6 +97,27 @@ std::string WithCommandNames(std::string text, const std::vector<Tool>& tools) {
     }
   }
   return text;
+}
+
+std::string HelpText(const Json& schema, const std::vector<Tool>& tools) {
+  std::string text = WithCommandNames(schema.value("description", ""), tools);
+  const auto initial = schema.find("default");
+  if (initial != schema.end() && !initial->is_boolean() && !initial->empty() && *initial != "") {
+    text += " (default: " + (initial->is_string() ? initial->get<std::string>() : initial->dump()) +
+            ")";
+  }
+  return text;
+}
+
+void AddOption(CLI::App& command, const std::string& option, const std::string& property,
+               const Json& schema, const std::string& help, std::vector<std::string>& words) {
+  CLI::Option* const added = command.add_option(option, words, help);
+  added->type_name(ValueName(property, schema))->allow_extra_args(false);
+  if (IsType(schema, "array")) {
+    added->delimiter(',');
+  } else {
+    added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
 }
 
 // "`min_severity` must be …" as "--min-severity must be …".
@@ -236,27 +251,33 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
   CLI::App& command =
       *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kColumns));
   command.group("Commands");
+  const std::string bare = BareProperty(definition);
   const auto values = std::make_shared<TwinValues>();
   for (const auto& [property, schema] : Properties(definition).items()) {
-    if (property == twin.positional) {
-      CLI::Option* const option =
-          command.add_option(ValueName(property, schema).substr(0, property.size()),
-                             values->given[property], HelpText(schema));
-      option->type_name("")->expected(
-          0, IsType(schema, "array") ? CLI::detail::expected_max_vector_size : 1);
-    } else if (!IsOption(property, schema)) {
+    if (property == bare) {
+      const bool list = IsType(schema, "array");
+      command
+          .add_option(BareName(property, schema), values->given[property],
+                      HelpText(schema, set.tools))
+          ->type_name("")
+          ->expected(0, list ? CLI::detail::expected_max_vector_size : 1);
+      if (property == twin.positional) continue;
+    }
+    if (!IsOption(property, schema)) {
       continue;
     } else if (IsType(schema, "boolean")) {
       const bool initial = schema.value("default", false);
       std::string option = OptionName(twin, property);
       if (initial) option.insert(2, "no-");
-      command.add_flag(option, values->flags[property], HelpText(schema));
+      command.add_flag(option, values->flags[property], HelpText(schema, set.tools));
     } else {
-      AddOption(command, OptionName(twin, property), property, schema, values->given[property]);
+      AddOption(command, OptionName(twin, property), property, schema, HelpText(schema, set.tools),
+                values->given[property]);
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {
-    AddOption(command, OptionName(twin, option), option, schema, values->extra[option]);
+    AddOption(command, OptionName(twin, option), option, schema, HelpText(schema, set.tools),
+              values->extra[option]);
   }
   std::string formats = "text|json";
   for (const auto& [format, unused] : twin.formats) formats += "|" + format;

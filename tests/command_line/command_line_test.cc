@@ -78,6 +78,19 @@ Tool PagedTool() {
   return tool;
 }
 
+// Needs one thing, which has an option of another name.
+Tool NeedyTool() {
+  Tool tool = EchoTool();
+  tool.definition.name = "need_run";
+  tool.definition.input_schema = *ParseJson(R"({"type": "object", "additionalProperties": false,
+    "required": ["run"], "properties": {"run": {"type": "string", "description": "Run."}}})");
+  tool.definition.command = {.name = "need", .positional = "", .options = {{"run", "db"}}};
+  tool.run = [](const Json& arguments, const ToolContext&) -> Result<ToolOutput> {
+    return ToolOutput{arguments, "needed"};
+  };
+  return tool;
+}
+
 struct Outcome {
   int code = -1;
   std::string out, err;
@@ -91,7 +104,7 @@ Outcome Type(const std::vector<std::string>& arguments, const std::string& input
   const CommandLineContext context{
       .tools =
           [] {
-            return std::vector<Tool>{EchoTool(), PagedTool()};
+            return std::vector<Tool>{EchoTool(), PagedTool(), NeedyTool()};
           },
       .resource_templates = [] { return std::vector<ResourceTemplate>{}; },
       .in = in,
@@ -127,6 +140,14 @@ TEST(Twin, AnOptionDoesNotSwallowThePositionals) {
   EXPECT_EQ(outcome.json()["rules"], Json({"x"}));
   EXPECT_EQ(outcome.json()["paths"], Json({"a.py", "call"}))
       << "a file may be called like a command";
+}
+
+TEST(Twin, TheOnlyThingThatAToolNeedsMayStandBare) {
+  EXPECT_EQ(Type({"need", "--db", "m.db", "--format", "json"}).json()["run"], "m.db");
+  EXPECT_EQ(Type({"need", "m.db", "--format", "json"}).json()["run"], "m.db");
+  const Outcome nothing = Type({"need"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_NE(nothing.err.find("--db is missing"), std::string::npos) << nothing.err;
 }
 
 TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {
