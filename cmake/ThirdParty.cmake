@@ -1,11 +1,9 @@
 # Third-party code. Libraries come from the system (or from .deps/, see scripts/setup); tree-sitter's C sources are
 # fetched and pinned by scripts/setup into .deps/src and compiled here.
-find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)
-find_package(SQLite3 3.34 REQUIRED)
 find_path(VALIJSON_INCLUDE valijson/validator.hpp REQUIRED)
 add_library(mpn_valijson INTERFACE)
 target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitor/bindings/convert.h"
 #include "monitor/bindings/tensor_reader.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/recorder.h"
@@ -31,22 +32,6 @@ RecorderObject* Self(PyObject* object) { return reinterpret_cast<RecorderObject*
 
 // Every method of a recorder that is closed or failed is a no-op: training goes on.
 Recorder* Live(PyObject* object) { return Self(object)->recorder; }
-
-std::optional<double> OptionalDouble(PyObject* value) {
-  if (value == nullptr || value == Py_None) return std::nullopt;
-  const double number = PyFloat_AsDouble(value);
-  if (PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  return number;
-}
-
-std::string OrEmpty(const char* text) { return text != nullptr ? text : ""; }
-
-PyObject* Text(std::string_view text) {
-  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-}
 
 int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"path",        "name",      "rank",           "world_size",
@@ -193,28 +178,6 @@ PyObject* ActivationGradient(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// (at, duration, loss, lr, scale, scale_after, growth_interval, skipped, peak_memory); None where
-// not known.
-bool ParseEnd(PyObject* args, StepEnd& end) {
-  PyObject *duration = nullptr, *loss = nullptr, *lr = nullptr, *scale = nullptr, *after = nullptr,
-           *memory = nullptr;
-  long long interval = 2000;
-  int skipped = 0;
-  if (!PyArg_ParseTuple(args, "dOOOOOLpO", &end.at, &duration, &loss, &lr, &scale, &after,
-                        &interval, &skipped, &memory)) {
-    return false;
-  }
-  end.duration = OptionalDouble(duration);
-  end.loss = OptionalDouble(loss);
-  end.lr = OptionalDouble(lr);
-  end.scale = OptionalDouble(scale);
-  end.scale_after = OptionalDouble(after);
-  end.growth_interval = interval;
-  end.skipped = skipped != 0;
-  if (const auto bytes = OptionalDouble(memory)) end.peak_memory = static_cast<int64_t>(*bytes);
-  return true;
-}
-
 PyObject* Publish(PyObject* object, PyObject* args) {
   StepEnd end;
   if (!ParseEnd(args, end)) return nullptr;
@@ -222,13 +185,7 @@ PyObject* Publish(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyObject* OptionalNumber(const std::optional<double>& value) {
-  if (!value) Py_RETURN_NONE;
-  return PyFloat_FromDouble(*value);
-}
-
-// end_step(…) -> [(step, phase, layer or None, type, severity, value, threshold, producer or None,
-// message)]
+// end_step(…) -> [AlertTuple]
 PyObject* EndStep(PyObject* object, PyObject* args) {
   StepEnd end;
   if (!ParseEnd(args, end)) return nullptr;
@@ -236,14 +193,7 @@ PyObject* EndStep(PyObject* object, PyObject* args) {
   Recorder* recorder = Live(object);
   if (recorder == nullptr || list == nullptr) return list;
   for (const AlertRow& alert : recorder->EndStep(end)) {
-    PyObject* layer =
-        alert.layer ? PyLong_FromLongLong(*alert.layer) : (Py_INCREF(Py_None), Py_None);
-    PyObject* producer =
-        alert.producer ? PyBool_FromLong(*alert.producer) : (Py_INCREF(Py_None), Py_None);
-    PyObject* row =
-        Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step), alert.phase.c_str(), layer,
-                      alert.type.c_str(), alert.severity.c_str(), OptionalNumber(alert.value),
-                      OptionalNumber(alert.threshold), producer, Text(alert.message));
+    PyObject* row = AlertTuple(alert);
     if (row == nullptr || PyList_Append(list, row) != 0) {
       Py_XDECREF(row);
       Py_DECREF(list);

@@ -2,10 +2,10 @@
 
 #include <sqlite3.h>
 
-#include <cmath>
 #include <span>
 
 #include "base/data_files.h"
+#include "monitor/core/binder.h"
 #include "monitor/core/catalogue.h"
 
 namespace mpnanny {
@@ -17,47 +17,6 @@ namespace {
 constexpr int kBusyMs = 5000;  // while another process reads or closes the file
 constexpr int64_t kApplicationId = 0x4d504e59;
 constexpr int64_t kSchemaVersion = 1;
-
-// Binds values one after another: numbers that are not finite and empty optionals become NULL.
-class Binder {
- public:
-  explicit Binder(sqlite3_stmt* statement) : statement_(statement) {}
-  Binder& Add(int64_t value) { return sqlite3_bind_int64(statement_, ++index_, value), *this; }
-  Binder& Add(double value) {
-    ++index_;
-    if (std::isfinite(value)) sqlite3_bind_double(statement_, index_, value);
-    return *this;
-  }
-  Binder& Add(const std::string& value) {
-    sqlite3_bind_text(statement_, ++index_, value.data(), static_cast<int>(value.size()),
-                      SQLITE_TRANSIENT);
-    return *this;
-  }
-  template <typename T>
-  Binder& Add(const std::optional<T>& value) {
-    if (value) return Add(*value);
-    ++index_;
-    return *this;
-  }
-  Binder& Null() { return ++index_, *this; }
-  Binder& OrNull(const std::string& value) { return value.empty() ? Null() : Add(value); }
-  Binder& Blob(const std::string& value) {
-    ++index_;
-    if (!value.empty()) {
-      sqlite3_bind_blob(statement_, index_, value.data(), static_cast<int>(value.size()),
-                        SQLITE_TRANSIENT);
-    }
-    return *this;
-  }
-
- private:
-  sqlite3_stmt* statement_;
-  int index_ = 0;
-};
-
-std::optional<double> IfKnown(const RingStep& slot, uint32_t bit, double value) {
-  return slot.known & bit ? std::optional(value) : std::nullopt;
-}
 
 }  // namespace
 
@@ -178,67 +137,6 @@ Result<void> RunDatabase::Transaction(const std::function<Result<void>()>& write
   if (written) written = Execute("COMMIT");
   if (!written) sqlite3_exec(connection_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
   return written;
-}
-
-Result<int64_t> RunDatabase::Recover(const RingRemains& remains) {
-  auto known =
-      Prepared("SELECT count(*) FROM run WHERE run_id = ? AND started_at = ? AND ended_at IS NULL");
-  if (!known) return known.error();
-  Binder(*known).Add(remains.run_id).Add(remains.run_started_at);
-  const bool ours = sqlite3_step(*known) == SQLITE_ROW && sqlite3_column_int64(*known, 0) == 1;
-  sqlite3_reset(*known);
-  if (!ours) return 0;
-  const int64_t run = run_id_, offset = layer_offset_,
-                before = sqlite3_total_changes64(connection_.get());
-  run_id_ = remains.run_id;
-  layer_offset_ = 0;  // the ring holds the database's own layer ids
-  Result<void> written = Transaction([&]() -> Result<void> {
-    for (const RingStep& slot : remains.steps) {
-      StepRow row;
-      row.step = slot.step;
-      row.at = slot.at;
-      row.duration = IfKnown(slot, kKnownDuration, slot.duration);
-      row.loss = IfKnown(slot, kKnownLoss, slot.loss);
-      row.lr = IfKnown(slot, kKnownLr, slot.lr);
-      row.loss_scale = IfKnown(slot, kKnownLossScale, slot.loss_scale);
-      row.grad_norm = IfKnown(slot, kKnownGradNorm, slot.grad_norm);
-      if (slot.known & kKnownPeakMemory) row.peak_memory = slot.peak_memory;
-      row.flags = slot.flags | kRecovered;
-      if (auto done = Insert(row); !done) return done;
-    }
-    for (const RingSample& slot : remains.samples) {
-      SampleRow row;
-      row.step = slot.step;
-      row.layer = slot.layer_id;
-      row.kind = static_cast<TensorKind>(slot.kind);
-      row.slot = slot.slot;
-      row.dtype = static_cast<DType>(slot.dtype);
-      TensorStats& stats = row.stats;
-      stats.numel = slot.numel;
-      stats.nan = slot.nan;
-      stats.posinf = slot.posinf;
-      stats.neginf = slot.neginf;
-      stats.zeros = slot.zeros;
-      stats.finite = slot.has_finite ? slot.numel - stats.nonfinite() : 0;
-      stats.min = slot.min;
-      stats.max = slot.max;
-      stats.absmax = slot.absmax;
-      stats.absmin = slot.absmin;
-      stats.mean = slot.mean;
-      const auto n = static_cast<double>(stats.finite);
-      stats.squared_deviation = slot.std * slot.std * n;
-      stats.squares = slot.rms * slot.rms * n;
-      stats.below_fp16 = slot.below_fp16;
-      stats.subnormal_fp16 = slot.subnormal_fp16;
-      stats.above_fp16 = slot.above_fp16;
-      if (auto done = Insert(row); !done) return done;
-    }
-    return {};
-  });
-  run_id_ = run;
-  layer_offset_ = offset;
-  if (!written) return written.error();
-  return sqlite3_total_changes64(connection_.get()) - before;
 }
 
 Result<void> RunDatabase::StartRun(const RunRow& run) {

@@ -1,9 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-AlertTuple = tuple[
-    int, str, int | None, str, str, float | None, float | None, bool | None, str
-]
+AlertTuple = tuple[int, str, int | None, str, str, float | None, float | None, bool | None, str]
 
 class Recorder:
     def __init__(

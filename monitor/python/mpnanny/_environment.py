@@ -1,4 +1,6 @@
-"""What the run's row tells about machine and software. No environment variables and no arguments: they hold secrets."""
+"""What the run's row tells about machine and software. No environment variables and no arguments:
+they hold secrets.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ import torch
 def script_path() -> str:
     """The file that is being run, or "" (interactive, embedded)."""
     main = sys.modules.get("__main__")
-    return os.path.abspath(getattr(main, "__file__", None) or "") if hasattr(main, "__file__") else ""
+    return (
+        os.path.abspath(getattr(main, "__file__", None) or "") if hasattr(main, "__file__") else ""
+    )
 
 
 def run_name() -> str:
@@ -29,7 +33,10 @@ def _revision(script: str) -> str | None:
     try:
         told = subprocess.run(
             ["git", "-C", os.path.dirname(script), "rev-parse", "HEAD"],
-            capture_output=True, text=True, timeout=2, check=False,
+            capture_output=True,
+            text=True,
+            timeout=2,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError):
         return None

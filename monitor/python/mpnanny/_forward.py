@@ -18,7 +18,9 @@ _graph_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", 
 
 
 class ForwardHooks:
-    """Installed once and kept: putting them on for a sampled step only would recompile compiled models."""
+    """Installed once and kept: putting them on for a sampled step only would recompile compiled
+    models.
+    """
 
     def __init__(self, nanny: MixedPrecisionNanny, modules: Iterable[WatchedModule]) -> None:
         self._nanny = nanny
@@ -27,7 +29,11 @@ class ForwardHooks:
         self._core = nanny._core
         for watched in modules:
             layer = self._core.add_layer(
-                watched.name, type(watched.module).__name__, watched.source, watched.numel, watched.leaf
+                watched.name,
+                type(watched.module).__name__,
+                watched.source,
+                watched.numel,
+                watched.leaf,
             )
             nanny._names[layer] = watched.name
             if not watched.name:
@@ -46,7 +52,8 @@ class ForwardHooks:
     def _enter_model(self, _module: nn.Module, _args: Any) -> None:
         if is_compiling():
             return
-        # Evaluation between training steps runs without gradients; re-computation of a checkpoint is seen inside.
+        # Evaluation between training steps runs without gradients; re-computation of a checkpoint
+        # is seen inside.
         self.idle = not torch.is_grad_enabled()
         if not self.idle:
             self._nanny._begin_if_needed()

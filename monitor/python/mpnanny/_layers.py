@@ -60,7 +60,8 @@ def _is_torchs(cls: type) -> bool:
 
 
 class _Sources:
-    """'file:line' of a module: of its class's forward, or, for torch's own classes, of the place in the user's code that
+    """'file:line' of a module: of its class's forward, or, for torch's own classes, of the place in
+    the user's code that
     calls it."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -104,7 +105,9 @@ class _Sources:
 
 
 def find_modules(model: nn.Module, layers: Iterable[Selector] | None) -> Iterator[WatchedModule]:
-    """The modules whose forward is watched: leaves, containers with code of their own, and the model itself."""
+    """The modules whose forward is watched: leaves, containers with code of their own, and the
+    model itself.
+    """
     selectors = list(layers) if layers is not None else None
     sources = _Sources(model)
     for name, module in model.named_modules():
@@ -119,7 +122,9 @@ def find_modules(model: nn.Module, layers: Iterable[Selector] | None) -> Iterato
         yield WatchedModule(name, module, sources.of(name), leaf, numel)
 
 
-def find_parameters(model: nn.Module, layers: Iterable[Selector] | None) -> Iterator[WatchedParameter]:
+def find_parameters(
+    model: nn.Module, layers: Iterable[Selector] | None
+) -> Iterator[WatchedParameter]:
     """The parameters that can have a gradient, in the order of definition; a shared one once."""
     selectors = list(layers) if layers is not None else None
     sources = _Sources(model)
@@ -144,5 +149,7 @@ def check_selectors(layers: Any) -> list[Selector] | None:
         if not isinstance(selector, (str, re.Pattern)) and not (
             isinstance(selector, type) and issubclass(selector, nn.Module)
         ):
-            raise TypeError(f"layers: {selector!r} is no name, glob, compiled pattern or module class")
+            raise TypeError(
+                f"layers: {selector!r} is no name, glob, compiled pattern or module class"
+            )
     return selectors

@@ -29,7 +29,9 @@ _old_sigterm: Any = None
 
 
 def in_spawned_import() -> bool:
-    """True while a spawned child imports the parent's script: a nanny made there would be a second one by accident."""
+    """True while a spawned child imports the parent's script: a nanny made there would be a second
+    one by accident.
+    """
     return bool(getattr(multiprocessing.process.current_process(), "_inheriting", False))
 
 
@@ -106,7 +108,8 @@ def _excepthook(
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
     previous = _old_sigterm
     if callable(previous):
-        # Someone handles it, perhaps by saving a checkpoint and going on: what is known is written, and the run stays open.
+        # Someone handles it, perhaps by saving a checkpoint and going on: what is known is written,
+        # and the run stays open.
         for run in list(_live):
             run._expect_end("signal")
             run._flush()

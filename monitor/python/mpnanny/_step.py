@@ -10,7 +10,9 @@ import torch
 
 
 def to_float(value: Any) -> float | None:
-    """A figure from a number or a one-element tensor; None where it cannot be had without waiting for a device."""
+    """A figure from a number or a one-element tensor; None where it cannot be had without waiting
+    for a device.
+    """
     if isinstance(value, torch.Tensor):
         if value.numel() != 1 or value.device.type != "cpu":
             return None

@@ -1,7 +1,8 @@
 """Listens where torch itself calls: GradScaler, backward(), gradient clipping, optimizers.
 
-torch has no hooks for these (but for optimizers), so the functions are wrapped while at least one nanny lives, and put back
-when the last one closes. A wrapper calls the original with exactly what it got and returns exactly what that returned.
+torch has no hooks for these (but for optimizers), so the functions are wrapped while at least one
+nanny lives, and put back when the last one closes. A wrapper calls the original with exactly what
+it got and returns exactly what that returned.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+#include "monitor/bindings/convert.h"
+
+namespace mpnanny {
+namespace {
+
+PyObject* OptionalNumber(const std::optional<double>& value) {
+  if (!value) Py_RETURN_NONE;
+  return PyFloat_FromDouble(*value);
+}
+
+}  // namespace
+
+std::optional<double> OptionalDouble(PyObject* value) {
+  if (value == nullptr || value == Py_None) return std::nullopt;
+  const double number = PyFloat_AsDouble(value);
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::string OrEmpty(const char* text) { return text != nullptr ? text : ""; }
+
+PyObject* Text(std::string_view text) {
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
+bool ParseEnd(PyObject* args, StepEnd& end) {
+  PyObject *duration = nullptr, *loss = nullptr, *lr = nullptr, *scale = nullptr, *after = nullptr,
+           *memory = nullptr;
+  long long interval = 2000;
+  int skipped = 0;
+  if (!PyArg_ParseTuple(args, "dOOOOOLpO", &end.at, &duration, &loss, &lr, &scale, &after,
+                        &interval, &skipped, &memory)) {
+    return false;
+  }
+  end.duration = OptionalDouble(duration);
+  end.loss = OptionalDouble(loss);
+  end.lr = OptionalDouble(lr);
+  end.scale = OptionalDouble(scale);
+  end.scale_after = OptionalDouble(after);
+  end.growth_interval = interval;
+  end.skipped = skipped != 0;
+  if (const auto bytes = OptionalDouble(memory)) end.peak_memory = static_cast<int64_t>(*bytes);
+  return true;
+}
+
+PyObject* AlertTuple(const AlertRow& alert) {
+  PyObject* layer = alert.layer ? PyLong_FromLongLong(*alert.layer) : (Py_INCREF(Py_None), Py_None);
+  PyObject* producer =
+      alert.producer ? PyBool_FromLong(*alert.producer) : (Py_INCREF(Py_None), Py_None);
+  PyObject* row =
+      Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step), alert.phase.c_str(), layer,
+                    alert.type.c_str(), alert.severity.c_str(), OptionalNumber(alert.value),
+                    OptionalNumber(alert.threshold), producer, Text(alert.message));
+}
+
+}  // namespace mpnanny
