@@ -50,10 +50,10 @@ PyObject* AlertTuple(const AlertRow& alert) {
   PyObject* layer = alert.layer ? PyLong_FromLongLong(*alert.layer) : (Py_INCREF(Py_None), Py_None);
   PyObject* producer =
       alert.producer ? PyBool_FromLong(*alert.producer) : (Py_INCREF(Py_None), Py_None);
-  PyObject* row =
-      Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step), alert.phase.c_str(), layer,
-                    alert.type.c_str(), alert.severity.c_str(), OptionalNumber(alert.value),
-                    OptionalNumber(alert.threshold), producer, Text(alert.message));
+  return Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step), alert.phase.c_str(),
+                       layer, alert.type.c_str(), alert.severity.c_str(),
+                       OptionalNumber(alert.value), OptionalNumber(alert.threshold), producer,
+                       Text(alert.message));
 }
 
 }  // namespace mpnanny

@@ -1,0 +1,90 @@
+"""Real trainings, real databases: what the monitor's tests share. One process imports torch once."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+
+PACKAGE = pathlib.Path(__import__("mpnanny").__file__).parent.parent
+
+
+class Mlp(nn.Module):
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.enter = nn.Linear(8, width)
+        self.act = nn.ReLU()
+        self.middle = nn.Linear(width, width)
+        self.drop = nn.Dropout(0.1)
+        self.leave = nn.Linear(width, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.act(self.enter(x))
+        x = x + self.drop(self.middle(x))
+        return self.leave(x)
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(16, 8), torch.randint(0, 3, (16,))
+
+
+def cross_entropy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(output.float(), target)
+
+
+class Database:
+    """A finished run, read with Python's own sqlite3."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.connection = sqlite3.connect(path)
+        self.connection.row_factory = sqlite3.Row
+
+    def rows(self, sql: str, *arguments: Any) -> list[dict[str, Any]]:
+        return [dict(row) for row in self.connection.execute(sql, arguments)]
+
+    def one(self, sql: str, *arguments: Any) -> dict[str, Any]:
+        rows = self.rows(sql, *arguments)
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def alerts(self, **where: Any) -> list[dict[str, Any]]:
+        clauses = " AND ".join(f"a.{key} IS ?" for key in where) or "1"
+        return self.rows(
+            "SELECT a.*, l.name AS layer, l.source FROM alert a LEFT JOIN layer l USING (layer_id)"
+            f" WHERE {clauses} ORDER BY alert_id",
+            *where.values(),
+        )
+
+
+@pytest.fixture
+def database(tmp_path: pathlib.Path) -> Callable[[], Database]:
+    return lambda: Database(tmp_path / "metrics.db")
+
+
+@pytest.fixture
+def db(tmp_path: pathlib.Path) -> str:
+    return str(tmp_path / "metrics.db")
+
+
+def python(script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """A training in a process of its own, for what ends a process."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{pathlib.Path(__file__).parent}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
