@@ -59,7 +59,9 @@ std::string_view KindPhase(TensorKind kind) {
 }
 
 double ScaleConditions::low_bound() const {
-  return initial_ > 0 ? std::max(kLowScaleFloor, initial_ / kLowScaleDivisor) : 0;
+  return initial_ > 0
+             ? std::max(kLowScaleFloor, std::min(initial_, kUsualInitialScale) / kLowScaleDivisor)
+             : 0;
 }
 
 void ScaleConditions::Step(const StepFacts& facts, Alerts& out) {

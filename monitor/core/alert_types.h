@@ -24,6 +24,8 @@ inline constexpr double kVanishAbsmax = 1e-8;    // unscaled, not 0
 inline constexpr double kVanishRatio = 1e-3;     // x the median norm
 inline constexpr double kLowScaleFloor = 128;
 inline constexpr double kLowScaleDivisor = 100;  // of the initial scale
+// torch's default; a start above it is a search, not a level that the run needs.
+inline constexpr double kUsualInitialScale = 65536;
 inline constexpr int kDeclineFalls = 5;
 inline constexpr double kCollapseScale = 1;
 inline constexpr int kCollapseSteps = 20;

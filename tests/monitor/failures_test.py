@@ -56,9 +56,10 @@ def test_forward_overflow_names_the_producer_and_its_first_step(db, database):
     assert inf["severity"] == "ERROR" and inf["value"] > 0
     file, line = inf["source"].rsplit(":", 1)
     assert file.endswith("failures_test.py")
-    assert "self.linear(" in open(file).read().splitlines()[int(line) - 1] or "self.linear" in open(
-        file
-    ).read().splitlines()[int(line) - 1]
+    assert (
+        "self.linear(" in open(file).read().splitlines()[int(line) - 1]
+        or "self.linear" in open(file).read().splitlines()[int(line) - 1]
+    )
     nan = database().alerts(type="NAN")[0]  # the LayerNorm makes NaN of it
     assert (nan["layer"], nan["step"], nan["producer"]) == ("2", 17, 0)
     loss = database().alerts(type="LOSS_NAN")[0]
@@ -93,7 +94,9 @@ def test_loss_scale_falls_and_collapses(db, database):
     # 1024 is 1 after ten falls, in force from step 25; twenty steps at 1 or below end at 44.
     assert (collapse["step"], collapse["severity"]) == (44, "ERROR")
     assert types["STEP_SKIPPED"]["repeats"] > 10
-    scales = [row["loss_scale"] for row in database().rows("SELECT loss_scale FROM step ORDER BY step")]
+    scales = [
+        row["loss_scale"] for row in database().rows("SELECT loss_scale FROM step ORDER BY step")
+    ]
     assert scales[15] == 1024 and scales[16] == 512 and scales[25] == 1
     skipped = database().one("SELECT count(*) AS n FROM step WHERE flags & 8 AND flags & 16")
     assert skipped["n"] == 45
@@ -143,7 +146,12 @@ def test_a_broken_batch_is_data(db, database):
 
     train_fp32(Mlp(), 6, spoil, db=db)
     first = database().alerts(severity="ERROR")[0]
-    assert (first["type"], first["phase"], first["step"], first["producer"]) == ("NAN", "data", 4, 1)
+    assert (first["type"], first["phase"], first["step"], first["producer"]) == (
+        "NAN",
+        "data",
+        4,
+        1,
+    )
     later = [a for a in database().alerts(type="NAN", producer=1) if a["step"] == 5]
     assert {a["phase"] for a in later} == {"optimizer"}  # the update wrote NaN into the weights
 
@@ -211,7 +219,8 @@ def test_in_a_plain_fp32_run_it_is_no_more_than_information(db, database):
 
 
 @pytest.mark.parametrize(
-    ("factor", "type_", "severity"), [(1e9, "GRAD_EXPLOSION", "ERROR"), (1e-12, "GRAD_VANISH", "WARNING")]
+    ("factor", "type_", "severity"),
+    [(1e9, "GRAD_EXPLOSION", "ERROR"), (1e-12, "GRAD_VANISH", "WARNING")],
 )
 def test_gradients_out_of_range(db, database, factor, type_, severity):
     model = nn.Linear(8, 3)
