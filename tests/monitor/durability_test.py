@@ -1,4 +1,6 @@
-"""How runs end: killed, stopped by a signal, by an exception, on a full disk; and what starts after them."""
+"""How runs end: killed, stopped by a signal, by an exception, on a full disk; and what starts after
+them.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ STEP = struct.Struct("<QqddddddqIIiiII")
 
 
 def ring_steps(database: str) -> tuple[int, bool, dict[int, tuple]]:
-    """The flight ring, read from its format (base/flight_ring.h) alone: run, closed, {step: slot}."""
+    """The flight ring, read from its format (base/flight_ring.h) alone: run, closed, {step: slot}.
+    """
     data = pathlib.Path(database + "-ring").read_bytes()
     head = HEADER.unpack_from(data)
     magic, version, header_bytes, step_slots, step_bytes = head[:5]
@@ -61,7 +64,8 @@ def ring_steps(database: str) -> tuple[int, bool, dict[int, tuple]]:
 
 
 def kill_after(database: str, steps: int, number: int) -> int:
-    """Runs TRAINING, sends the signal once so many steps are done; the last step that it told of."""
+    """Runs TRAINING, sends the signal once so many steps are done; the last step that it told of.
+    """
     process = python(TRAINING, database)
     last = -1
     for line in process.stdout:

@@ -1,4 +1,6 @@
-"""Broken trainings: the alert, its layer, its step and its phase are exactly those of the planted fault."""
+"""Broken trainings: the alert, its layer, its step and its phase are exactly those of the planted
+fault.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from torch import nn
 
 
 class Grow(nn.Module):
-    """A linear layer whose output passes 65504 from the `at`-th call on: in FP16 it overflows there."""
+    """A linear layer whose output passes 65504 from the `at`-th call on: in FP16 it overflows
+    there.
+    """
 
     def __init__(self, width: int, at: int) -> None:
         super().__init__()

@@ -184,7 +184,7 @@ def test_evaluation_in_between_leaves_no_trace(db, database):
     model = Mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     nanny = watch_model(model, db=db, quiet=True, trace_interval=1)
-    for step in range(4):
+    for _ in range(4):
         x, y = batch()
         optimizer.zero_grad()
         cross_entropy(model(x), y).backward()
