@@ -96,13 +96,20 @@ Dispatcher::Dispatcher(MethodTable methods, Json server_info, DispatcherOptions 
 
 void Dispatcher::Handle(std::string_view text, const std::shared_ptr<Connection>& connection,
                         const std::shared_ptr<MessageSink>& sink) {
-  auto json = ParseJson(text);
-  if (!json) {
-    sink->Send(ErrorResponse(std::nullopt, {kParseError, "This message is " + json.error().Text()}));
-  } else if (json->is_array()) {
-    HandleBatch(*std::move(json), connection, sink);
-  } else {
-    HandleOne(*std::move(json), connection, sink, /*in_batch=*/false);
+  try {
+    auto json = ParseJson(text);
+    if (!json) {
+      sink->Send(
+          ErrorResponse(std::nullopt, {kParseError, "This message is " + json.error().Text()}));
+    } else if (json->is_array()) {
+      HandleBatch(*std::move(json), connection, sink);
+    } else {
+      HandleOne(*std::move(json), connection, sink, /*in_batch=*/false);
+    }
+  } catch (const std::exception& e) {
+    // Out of memory or threads. A call that exists by now is answered when the last one lets go of
+    // it.
+    LogError(std::string("A message could not be handled: ") + e.what());
   }
 }
 

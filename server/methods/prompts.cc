@@ -31,7 +31,7 @@ Outcome List(const std::vector<ServedPrompt>& prompts, const Json& params) {
                         {"description", prompt.description},
                         {"arguments", std::move(arguments)}});
   }
-  auto page = Page("prompts", listings, params);
+  auto page = Page("prompts", std::move(listings), params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), CacheHint{kPromptsTtlMs, true}};
 }

@@ -37,7 +37,7 @@ Outcome List(const Registry& registry, const Json& params, const RequestContext&
       resources.push_back(std::move(resource));
     }
   }
-  auto page = Page("resources", resources, params);
+  auto page = Page("resources", std::move(resources), params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), HintFor(AllPublic(registry))};
 }
@@ -51,7 +51,7 @@ Outcome ListTemplates(const Registry& registry, const Json& params) {
                          {"description", family.description},
                          {"mimeType", family.mime_type}});
   }
-  auto page = Page("resourceTemplates", templates, params);
+  auto page = Page("resourceTemplates", std::move(templates), params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), HintFor(true)};
 }
@@ -98,6 +98,7 @@ Outcome Read(const Registry& registry, const Json& params, const RequestContext&
 
 void AddResourceMethods(const Registry& registry, MethodTable& methods) {
   methods["resources/list"] = {
+      .runs_on = RunsOn::kPool,  // the first one may have to read all cases, or look for runs
       .run = [&registry](const Json& params,
                          const RequestContext& context) { return List(registry, params, context); },
   };

@@ -34,7 +34,7 @@ Json Listing(const ToolDefinition& tool) {
 Outcome List(const Registry& registry, const Json& params) {
   Json listings = Json::array();
   for (const ServedTool& tool : registry.tools) listings.push_back(Listing(tool.definition));
-  auto page = Page("tools", listings, params);
+  auto page = Page("tools", std::move(listings), params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), CacheHint{kToolsTtlMs, true}};
 }

@@ -48,7 +48,8 @@ void StripLegacy(Revision revision, std::string_view method, Json& result) {
       StripEach(revision, prompt, "arguments", {{"title", Revision::k2025_06_18}});
     }
   } else if (method == "initialize") {
-    // The request came before anything was agreed on; its answer is in the revision that it agrees on.
+    // The request came before anything was agreed on; its answer is in the revision that it agrees
+    // on.
     revision = NegotiateLegacy(result["protocolVersion"].get<std::string>());
     Strip(revision, result["capabilities"], {{"completions", Revision::k2025_03_26}});
     Strip(revision, result["serverInfo"],

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 // does it. Before other threads exist in the parent.
 class ServerProcess {
  public:
-  explicit ServerProcess(StdioServerOptions options = {})
-      : pipes_(MakePipes()), client(pipes_.client_out, pipes_.client_in) {
+  explicit ServerProcess(StdioServerOptions options = {}, PipePair pipes = MakePipes())
+      : pipes_(pipes), client(pipes_.client_out, pipes_.client_in) {
     pid_ = fork();
     if (pid_ == 0) {
       dup2(pipes_.server_in, STDIN_FILENO);
@@ -105,6 +105,30 @@ TEST(EndOfInput, NorDoesOneThatDoesNot) {
   EXPECT_EQ(server.client.Answer(2)["id"], 2);
   server.client.CloseInput();
   EXPECT_EQ(server.Wait(), 4);
+}
+
+TEST(Sockets, CarryLargeAnswersToASlowReader) {
+  ServerProcess server({}, MakeSockets());
+  const std::string text(200'000, 'x');
+  std::thread writer([&] {
+    for (int i = 0; i < 20; ++i) server.client.Send(CallRequest(i, "echo", {{"text", text}}));
+    std::this_thread::sleep_for(milliseconds(50));
+    server.client.CloseInput();
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  std::vector<Json> answers = server.client.ReadAll();
+  writer.join();
+  EXPECT_EQ(answers.size(), 20u);
+  for (Json& answer : answers) EXPECT_EQ(answer["result"]["structuredContent"]["text"], text);
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(Sockets, AClientThatIsGoneEndsTheProcess) {
+  ServerProcess server({}, MakeSockets());
+  EXPECT_TRUE(server.client.Ask(ModernRequest(1, "tools/list")).contains("result"));
+  server.client.CloseOutput();
+  server.client.Send(ModernRequest(2, "tools/list"));
+  EXPECT_EQ(server.Wait(), 0);
 }
 
 TEST(EndOfInput, WithNothingSent) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -157,6 +158,15 @@ inline PipePair MakePipes() {
   int up[2];
   EXPECT_EQ(pipe(down), 0);
   EXPECT_EQ(pipe(up), 0);
+  return {down[1], down[0], up[1], up[0]};
+}
+
+// Some clients (Node's child_process) connect by sockets instead of pipes.
+inline PipePair MakeSockets() {
+  int down[2];
+  int up[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, down), 0);
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, up), 0);
   return {down[1], down[0], up[1], up[0]};
 }
 
