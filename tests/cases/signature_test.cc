@@ -173,6 +173,8 @@ TEST_F(Signatures, MessagesOfLogs) {
       {"RuntimeError: unscale_() has already been called on this optimizer since the last "
        "update().",
        "unscale-called-twice"},
+      {"RuntimeError: step() has already been called since the last update().",
+       "scaler-step-without-update"},
       {"RuntimeError: value cannot be converted to type at::Half without overflow",
        "mask-fill-constant-overflows-half"},
       {"RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to "
@@ -201,6 +203,9 @@ TEST_F(Signatures, ARuleSpeaksForOneCaseMost) {
         std::pair("scaler-with-bf16", "gradscaler-used-with-bf16"),
         std::pair("scaler-not-checkpointed", "gradscaler-state-missing-in-checkpoint"),
         std::pair("double-unscale", "unscale-called-twice"),
+        std::pair("optimizer-step-with-scaler", "optimizer-steps-on-scaled-gradients"),
+        std::pair("scaler-step-without-update", "scaler-step-without-update"),
+        std::pair("scaler-mismatch", "scaler-unscales-with-another-scale"),
         std::pair("backward-in-autocast", "whole-loop-inside-autocast"),
         std::pair("ema-in-half", "ema-in-half-never-moves"),
         std::pair("clamp-bound-rounds-to-one", "clamp-one-minus-eps-noop"),

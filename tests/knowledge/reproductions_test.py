@@ -110,6 +110,9 @@ QUOTED = [
     ("whole-loop-inside-autocast", "output_with_new_weights", "-8.13"),
     ("half-params-attempting-to-unscale", "parameter_bytes", "2"),
     ("grad-norm-computed-in-fp16-overflows", "true_norm", "300"),
+    ("optimizer-steps-on-scaled-gradients", "moved", "6553.6"),
+    ("scaler-step-without-update", "raised_at", "2"),
+    ("scaler-unscales-with-another-scale", "applied", "0.0156"),
 ]
 
 
