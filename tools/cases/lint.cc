@@ -172,7 +172,7 @@ class Linter {
         Add(file, "no rule '" + signal.name + "' is built in: its signal is never seen.", true);
       }
       if (signal.kind == Signal::Kind::kAlert && !alerts_.empty() && !Holds(alerts_, signal.name)) {
-        Add(file, "alert '" + signal.name + "' has no page in " + std::string(kAlertFolder) + ".");
+        Add(file, "no alert '" + signal.name + "' is built in: its signal is never seen.", true);
       }
     }
   }

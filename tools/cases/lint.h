@@ -15,13 +15,13 @@
 namespace mpnanny::cases {
 
 struct Problem {
-  std::string file;  // "knowledge/cases/x.md"
-  std::string what;  // what is wrong, and what to do
-  bool note =
-      false;  // true: worth knowing, nothing to repair in this file (a rule that is not built yet)
+  std::string file;   // "knowledge/cases/x.md"
+  std::string what;   // what is wrong, and what to do
+  bool note = false;  // true: worth knowing, nothing to repair in this file (a rule or alert that
+                      // is not built in)
 };
 
-// All problems of all cases and reproductions, by file. Links to rules and alert pages are checked
+// All problems of all cases and reproductions, by file. Signals of rules and alerts are checked
 // only if `data` holds any.
 std::vector<Problem> LintCases(const DataFiles& data);
 
