@@ -113,6 +113,7 @@ TEST(DatabaseTest, TruncatedAndOverwrittenFilesNeverCrash) {
     folder.Write("damaged.db", damaged);
     refused += Summary(folder, "damaged.db") ? 0 : 1;
     (void)Call("query_alerts", {{"run", "damaged.db"}}, folder.path());
+    (void)Call("diagnose_run", {{"run", "damaged.db"}}, folder.path());
   }
   EXPECT_GT(refused, 0);
 }

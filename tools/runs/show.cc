@@ -36,8 +36,9 @@ std::string Time(double unix_seconds) {
 
 std::string Name(std::string_view raw) { return EscapeControl(raw, kShownNameBytes); }
 
-std::string Count(int64_t n, std::string_view noun) {
-  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+std::string Count(int64_t n, std::string_view noun, std::string_view plural) {
+  const std::string many = plural.empty() ? std::string(noun) + "s" : std::string(plural);
+  return std::to_string(n) + " " + (n == 1 ? std::string(noun) : many);
 }
 
 }  // namespace mpnanny::runs

@@ -23,8 +23,8 @@ std::string Number(const std::optional<double>& value, int digits = 5);
 std::string Time(double unix_seconds);
 // A name out of a user's file, safe and not too long.
 std::string Name(std::string_view raw);
-// "1 step", "2 steps".
-std::string Count(int64_t n, std::string_view noun);
+// "1 step", "2 steps"; "2 losses" with the plural given.
+std::string Count(int64_t n, std::string_view noun, std::string_view plural = "");
 
 }  // namespace mpnanny::runs
 

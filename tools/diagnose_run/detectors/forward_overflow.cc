@@ -1,0 +1,35 @@
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/diagnose_run/trend.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// A NaN is taken for the child of an overflow if its layer was this near to the limit in a sample
+// before: at a growth of some percent a step that is a few sampling intervals.
+constexpr double kNearLimit = 0.25;
+
+}  // namespace
+
+std::optional<Claim> DetectForwardOverflow(const Facts& facts) {
+  if (!facts.onset || facts.onset->phase != "forward" || !InNarrowRange(facts)) return std::nullopt;
+  const Onset& onset = *facts.onset;
+  const bool near = facts.trend && facts.trend->limit > 0 &&
+                    facts.trend->absmax.back().second > kNearLimit * facts.trend->limit;
+  if (!onset.is_inf && !onset.is_overflow && !near) return std::nullopt;
+  Claim claim;
+  claim.id = "forward_overflow";
+  claim.sentence =
+      "Overflow in the forward pass: " + onset.what + " at step " + std::to_string(onset.step);
+  if (facts.trend) claim.sentence += "; " + TrendText(*facts.trend);
+  claim.sentence += ". A loss scale multiplies gradients only, so lowering it cannot help.";
+  claim.strength = near || onset.is_overflow ? 1 : 0.8;
+  claim.favours = {"category:nan-inf", "component:residual"};
+  claim.opposes = {
+      "category:not-precision", "category:scaler-protocol",    "category:grad-vanish",
+      "category:stale-update",  "category:loss-scale-decline", "category:loss-scale-collapse",
+      "component:data"};
+  return claim;
+}
+
+}  // namespace mpnanny::diagnose_run

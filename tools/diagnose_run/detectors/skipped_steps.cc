@@ -1,0 +1,23 @@
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/run_summary/stability.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+
+std::optional<Claim> DetectSkippedSteps(const Facts& facts) {
+  const run_summary::Summary& s = facts.summary;
+  if (!run_summary::TooManySkips(s)) return std::nullopt;
+  Claim claim;
+  claim.id = "skipped_steps";
+  claim.sentence = runs::Count(s.skipped_steps, "optimizer step") + " of " +
+                   std::to_string(s.steps) + " were skipped, the longest row " +
+                   std::to_string(facts.scale.longest_skip_run) + " from step " +
+                   std::to_string(facts.scale.longest_skip_first.value_or(0)) +
+                   "; growing the scale explains about one in 2,000.";
+  claim.strength = 0.4;
+  claim.favours = {"component:scaler"};
+  claim.opposes = {"category:stale-update"};
+  return claim;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,191 @@
+#include "tools/diagnose_run/diagnosis.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "tools/diagnose_run/next_measurement.h"
+#include "tools/diagnose_run/trend.h"
+#include "tools/run_summary/stability.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+using runs::Count;
+using runs::Name;
+using runs::Number;
+
+constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
+constexpr size_t kMostHypotheses = 6;
+// A loss that fell by this share learns; warnings about lost gradients then do not decide.
+constexpr double kLearns = 0.05;
+
+// Warnings that matter by themselves if the loss does not fall either.
+bool LearnsNothing(const Facts& facts) {
+  const run_summary::Summary& s = facts.summary;
+  const bool warned = std::any_of(facts.alerts.begin(), facts.alerts.end(), [](const SeenAlert& a) {
+    return a.row.type == "GRAD_VANISH" || a.row.type == "DEAD_LAYER" ||
+           a.row.type == "STALE_UPDATE" || (a.row.type == "UNDERFLOW" && a.row.phase == "backward");
+  });
+  if (!warned || !s.loss_start || !s.loss_end || s.finite_losses < 40) return false;
+  return *s.loss_end > *s.loss_start - kLearns * std::fabs(*s.loss_start);
+}
+
+bool HasErrorOf(const Facts& facts, const char* type) {
+  return std::any_of(facts.alerts.begin(), facts.alerts.end(), [&](const SeenAlert& alert) {
+    return alert.row.type == type && alert.row.severity == "ERROR";
+  });
+}
+
+// Sets verdict and headline.
+void Judge(const Facts& facts, Diagnosis& d) {
+  const run_summary::Summary& s = facts.summary;
+  const auto say = [&](const char* verdict, std::string headline) {
+    d.verdict = verdict;
+    d.headline = std::move(headline);
+  };
+  if (facts.onset) {
+    const Onset& onset = *facts.onset;
+    const std::string first = "first bad step " + std::to_string(onset.step) + ": " + onset.what;
+    const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
+    const bool loss_touched = s.nonfinite_losses > 0;
+    if (!over && (loss_touched || facts.bad_at_end)) {
+      return say("broken", "The run broke, " + first + ". It did not recover.");
+    }
+    if (loss_touched) {
+      return say("degraded", "The run was hit and went on, " + first + "; " +
+                                 Count(s.nonfinite_losses, "loss", "losses") + " of " +
+                                 Count(s.steps, "step") + " are not finite.");
+    }
+    return say("degraded",
+               "Values left the range, " + first + ", while the logged loss is finite.");
+  }
+  if (s.steps < kLeastSteps) {
+    return say("not_established",
+               s.steps == 0 ? "No step was recorded, so nothing can be said."
+                            : "Only " + Count(s.steps, "step") + " recorded: too few to judge.");
+  }
+  if (facts.scale.collapsed || facts.scale.stuck) {
+    return say("broken", std::string("The loss scale ") +
+                             (facts.scale.stuck ? "is stuck" : "collapsed") + " at " +
+                             Number(s.scale_min) + "; " + Count(s.skipped_steps, "step") + " of " +
+                             std::to_string(s.steps) + " were skipped.");
+  }
+  if (run_summary::LossRose(s)) {
+    return say("broken", "The run diverged: the loss rose from about " + Number(s.loss_start) +
+                             " to about " + Number(s.loss_end) + ", in finite numbers.");
+  }
+  if (facts.scale.declining) {
+    return say("degraded", "The loss scale keeps falling: from " + Number(facts.scale.fall_from) +
+                               " to " + Number(facts.scale.fall_to) + " without a rise.");
+  }
+  if (run_summary::TooManySkips(s)) {
+    return say("degraded", Count(s.skipped_steps, "optimizer step") + " of " +
+                               std::to_string(s.steps) +
+                               " were skipped, more than a scaler costs.");
+  }
+  if (HasErrorOf(facts, "GRAD_EXPLOSION")) {
+    return say("degraded", "Gradients exploded at times; the loss stayed finite.");
+  }
+  if (LearnsNothing(facts)) {
+    return say("degraded", "The loss does not fall (" + Number(s.loss_start) + " at first, " +
+                               Number(s.loss_end) +
+                               " at the end) and gradients or updates are lost.");
+  }
+  if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
+    return say("not_established", "Neither a loss nor a loss scale nor statistics were recorded.");
+  }
+  say("healthy", "No sign of trouble in " + Count(s.steps, "step") +
+                     (s.loss_first ? ": the loss went from " + Number(s.loss_first) + " to " +
+                                         Number(s.loss_last) + ", all finite"
+                                   : "") +
+                     ".");
+}
+
+void AddTimeline(const Facts& facts, Diagnosis& d) {
+  const run_summary::Summary& s = facts.summary;
+  std::vector<Moment>& line = d.timeline;
+  if (!s.first_step) return;
+  std::string start = "starts";
+  if (s.loss_first) start += ", loss " + Number(s.loss_first);
+  if (s.scale_first) start += ", loss scale " + Number(s.scale_first);
+  line.push_back({*s.first_step, start});
+  if (facts.scale.startup_skips > 0) {
+    line.push_back({*s.first_step, Count(facts.scale.startup_skips, "step") +
+                                       " skipped while the scaler looks for its scale (normal)"});
+  }
+  if (s.loss_min && s.loss_min_step) {
+    line.push_back({*s.loss_min_step, "least loss, " + Number(s.loss_min)});
+  }
+  if (facts.trend && facts.trend->absmax.size() > 1) {
+    // First, middle and last point tell the shape; the sentence about it stands in the evidence.
+    const auto& points = facts.trend->absmax;
+    for (const size_t i : {size_t{0}, points.size() / 2, points.size() - 1}) {
+      const std::string what =
+          "absmax of " + Name(facts.trend->layer) + " " + Number(points[i].second, 4);
+      if (line.empty() || line.back().what != what) line.push_back({points[i].first, what});
+    }
+  }
+  if (facts.onset && facts.onset->last_clean_sample) {
+    line.push_back({*facts.onset->last_clean_sample, "last sample that is finite everywhere"});
+  }
+  // The first alert of each type.
+  std::vector<std::string> types;
+  for (const SeenAlert& alert : facts.alerts) {
+    if (std::find(types.begin(), types.end(), alert.row.type) != types.end()) continue;
+    types.push_back(alert.row.type);
+    if (types.size() > 10) break;
+    line.push_back({alert.row.step, "first " + Name(alert.row.type) +
+                                        (alert.layer.empty() ? "" : " at " + Name(alert.layer)) +
+                                        (alert.derived ? " (from the steps)" : "")});
+  }
+  if (facts.onset) line.push_back({facts.onset->step, "FIRST BAD: " + facts.onset->what});
+  if (s.first_nonfinite_loss) {
+    line.push_back({*s.first_nonfinite_loss, "first loss that is not finite"});
+  }
+  if (facts.scale.first_fall)
+    line.push_back({*facts.scale.first_fall, "loss scale begins to fall"});
+  if (facts.scale.longest_skip_run > 2 && facts.scale.longest_skip_first) {
+    line.push_back({*facts.scale.longest_skip_first,
+                    Count(facts.scale.longest_skip_run, "step") + " in a row skipped from here"});
+  }
+  std::string end = std::string("ends (") + runs::StatusName(facts.status) + ")";
+  if (!facts.monitored) end = "the log ends";
+  if (s.loss_last) end += ", loss " + Number(s.loss_last);
+  if (s.scale_last) end += ", loss scale " + Number(s.scale_last);
+  line.push_back({*s.last_step, end});
+  std::stable_sort(line.begin(), line.end(),
+                   [](const Moment& a, const Moment& b) { return a.step < b.step; });
+}
+
+}  // namespace
+
+Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library, bool code_given) {
+  Diagnosis d;
+  Judge(facts, d);
+  const std::vector<Claim> claims = RunDetectors(facts);
+  for (const Claim& claim : claims) d.observations.push_back(claim.sentence);
+  if (facts.onset && facts.trend &&
+      claims.end() == std::find_if(claims.begin(), claims.end(),
+                                   [](const Claim& c) { return c.id == "forward_overflow"; })) {
+    d.observations.push_back("Before it: " + TrendText(*facts.trend) + ".");
+  }
+  if (d.verdict != "healthy") {
+    d.hypotheses = Rank(facts, claims, library);
+    if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
+  }
+  AddTimeline(facts, d);
+  d.limits = facts.limits;
+  if (facts.onset && facts.onset->place == Onset::Place::kUnplaced) {
+    d.limits.insert(d.limits.begin(),
+                    "Which layer made the first bad value is not known: " + facts.onset->how + ".");
+  }
+  if (d.verdict != "healthy" && d.hypotheses.empty()) {
+    d.limits.push_back("No documented case fits what was recorded.");
+  }
+  d.next_measurement = NextMeasurement(facts, d, code_given);
+  return d;
+}
+
+}  // namespace mpnanny::diagnose_run

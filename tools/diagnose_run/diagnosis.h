@@ -1,0 +1,40 @@
+// Why a run went wrong: verdict, first bad moment, ranked causes, time line, next measurement.
+//
+// Deterministic: the same record gives the same diagnosis. Every sentence stands on a fact of the
+// record; what the record cannot tell is said in `limits`.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_DIAGNOSIS_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_DIAGNOSIS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/cases/case.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/diagnose_run/facts.h"
+#include "tools/diagnose_run/rank.h"
+
+namespace mpnanny::diagnose_run {
+
+struct Moment {
+  int64_t step = 0;
+  std::string what;
+};
+
+struct Diagnosis {
+  std::string verdict;                    // healthy | broken | degraded | not_established
+  std::string headline;                   // the verdict in one sentence, with its reason
+  std::vector<Hypothesis> hypotheses;     // best first; none for a healthy run
+  std::vector<std::string> observations;  // what the detectors claim
+  std::vector<Moment> timeline;           // ascending
+  std::string next_measurement;
+  std::vector<std::string> limits;
+};
+
+// `library` must outlive the result. `code_given`: the facts hold the static findings of the run's
+// code.
+Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library, bool code_given);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_DIAGNOSIS_H_

@@ -1,0 +1,277 @@
+#include "tools/diagnose_run/onset.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "base/text.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+using runs::Name;
+
+// Steps after non-finite gradients in which the scaler must have come back, for them to be its
+// normal work.
+constexpr int64_t kRecoverySteps = 20;
+constexpr size_t kCleanSamplesTried = 16;
+
+bool IsValueAlert(const SeenAlert& alert) {
+  const std::string& type = alert.row.type;
+  return alert.row.severity == "ERROR" &&
+         (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
+}
+
+// An alert about gradients alone at a skipped step, after which training went on.
+Result<bool> ScalerGotOverIt(const runs::Source& source, const SeenAlert& alert) {
+  if (alert.row.phase != "backward") return false;
+  bool skipped = false;
+  bool loss_bad = false;
+  int64_t good = 0;
+  auto read = runs::ForEachStep(
+      source, {alert.row.step, alert.row.step + kRecoverySteps}, [&](const runs::StepRow& row) {
+        if (row.step == alert.row.step) skipped = row.flags & runs::kSkipped;
+        loss_bad = loss_bad || (row.flags & (runs::kLossNan | runs::kLossInf));
+        good += row.flags & (runs::kSkipped | runs::kGradNonFinite) ? 0 : 1;
+        return true;
+      });
+  if (!read) return read.error();
+  return skipped && !loss_bad && good > 0;
+}
+
+std::string WhatOf(const Onset& onset) {
+  std::string what = onset.is_overflow ? "values beyond the format's range"
+                     : onset.is_inf    ? "Inf"
+                     : onset.is_nan    ? "NaN"
+                                       : "non-finite values";
+  if (onset.phase == "loss" && onset.layer.empty()) return what + " in the loss";
+  if (onset.kind) {
+    std::string kind = runs::KindName(onset.kind);
+    std::replace(kind.begin(), kind.end(), '_', ' ');
+    what += " in the " + kind;
+  }
+  if (!onset.layer.empty()) what += (onset.kind ? " of " : " in ") + Name(onset.layer);
+  if (onset.layer.empty() && onset.phase == "backward") what += " in the gradients";
+  return what;
+}
+
+Result<void> SetLayer(Onset& onset, int64_t layer_id, runs::Layers& layers) {
+  auto layer = layers.Find(layer_id);
+  if (!layer) return layer.error();
+  onset.layer_id = layer_id;
+  onset.layer = layer->name;
+  onset.layer_type = layer->type;
+  onset.source = layer->source;
+  return {};
+}
+
+// The best alert of a step: the earliest phase; of one phase the producer, then the layer that runs
+// first.
+Result<const SeenAlert*> BestOfStep(const std::vector<const SeenAlert*>& alerts,
+                                    runs::Layers& layers) {
+  const SeenAlert* best = nullptr;
+  std::tuple<int, int, int64_t> best_key;
+  for (const SeenAlert* alert : alerts) {
+    int64_t position = std::numeric_limits<int64_t>::max();
+    if (alert->row.layer_id) {
+      auto layer = layers.Find(*alert->row.layer_id);
+      if (!layer) return layer.error();
+      position = layer->position.value_or(position);
+      // Backward runs through the layers from the last to the first.
+      if (alert->row.phase == "backward") position = -position;
+    }
+    const int producer = !alert->row.producer ? 1 : *alert->row.producer != 0 ? 0 : 2;
+    const std::tuple key(PhaseRank(alert->row.phase), producer, position);
+    if (!best || key < best_key) {
+      best = alert;
+      best_key = key;
+    }
+  }
+  return best;
+}
+
+void AddCarriers(const Facts& facts, const SeenAlert* chosen, Onset& onset) {
+  for (const SeenAlert& alert : facts.alerts) {
+    if (&alert == chosen || alert.row.step < onset.step || !IsValueAlert(alert)) continue;
+    ++onset.carrier_count;
+    if (onset.carriers.size() < kCarriersKept) {
+      onset.carriers.push_back({alert.layer.empty() ? "the loss" : alert.layer, alert.row.type,
+                                alert.row.phase, alert.row.step});
+    }
+  }
+}
+
+bool AllFinite(const std::vector<runs::TensorRow>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const runs::TensorRow& row) { return row.NonFinite() == 0; });
+}
+
+Result<std::optional<int64_t>> LastCleanSample(const runs::Source& source, int64_t before) {
+  auto steps = runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), before - 1},
+                                      kCleanSamplesTried);
+  if (!steps) return steps.error();
+  for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
+    auto rows = runs::ReadSample(source, *step);
+    if (!rows) return rows.error();
+    if (!rows->empty() && AllFinite(*rows)) return std::optional(*step);
+  }
+  return std::optional<int64_t>();
+}
+
+// Order in which the tensors of a step come to be: batch and layers forward, then backward, then
+// weights.
+int KindRank(int64_t kind) {
+  switch (kind) {
+    case runs::kWeight:
+      return 0;  // weights are read before the step changes them
+    case runs::kInput:
+    case runs::kActivation:
+      return 1;
+    case runs::kActivationGradient:
+    case runs::kGradient:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+// Finds the layer in the sample of the onset's own step, if there is one.
+Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Onset& onset) {
+  auto rows = runs::ReadSample(source, onset.step);
+  if (!rows) return rows.error();
+  if (rows->empty()) return {};
+  const runs::TensorRow* first = nullptr;
+  std::tuple<int, int64_t, int64_t> first_key;
+  for (const runs::TensorRow& row : *rows) {
+    if (row.NonFinite() == 0) continue;
+    auto layer = layers.Find(row.layer_id);
+    if (!layer) return layer.error();
+    const int rank = KindRank(row.kind);
+    const int64_t position = layer->position.value_or(std::numeric_limits<int64_t>::max() / 2);
+    const std::tuple key(rank, rank == 2 ? -position : position, row.kind);
+    if (!first || key < first_key) {
+      first = &row;
+      first_key = key;
+    }
+  }
+  if (!first) {
+    if (onset.phase == "loss") {
+      onset.place = Onset::Place::kProducer;
+      onset.how =
+          "all watched tensors of this step are finite, so the value was born in the loss "
+          "function or between it and the last module";
+    }
+    return {};
+  }
+  if (auto set = SetLayer(onset, first->layer_id, layers); !set) return set;
+  onset.kind = first->kind;
+  onset.is_nan = first->nan > 0;
+  onset.is_inf = first->posinf + first->neginf > 0 && first->nan == 0;
+  const int rank = KindRank(first->kind);
+  onset.phase = rank == 0 ? "optimizer" : rank == 1 ? "forward" : "backward";
+  onset.place = Onset::Place::kFirstSeen;
+  onset.how =
+      "it is the first tensor of the sampled step that is not finite, in order of execution";
+  if (first->kind == runs::kActivation) {
+    bool inputs_seen = false;
+    bool inputs_clean = true;
+    for (const runs::TensorRow& row : *rows) {
+      if (row.layer_id != first->layer_id || row.kind != runs::kInput) continue;
+      inputs_seen = true;
+      inputs_clean = inputs_clean && row.NonFinite() == 0;
+    }
+    if (inputs_seen && inputs_clean) {
+      onset.place = Onset::Place::kProducer;
+      onset.how = "its inputs are finite in the same step and its output is not";
+    }
+  }
+  if (first->kind == runs::kInput) {
+    onset.phase = "data";
+    onset.how = "the input of the first layer is not finite already";
+  }
+  return {};
+}
+
+}  // namespace
+
+int PhaseRank(const std::string& phase) {
+  constexpr const char* kOrder[] = {"data", "forward", "loss", "backward", "optimizer"};
+  for (int i = 0; i < 5; ++i) {
+    if (phase == kOrder[i]) return i;
+  }
+  return 5;
+}
+
+Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& facts,
+                                       const StepCourse& course, runs::Layers& layers) {
+  std::vector<const SeenAlert*> first;
+  for (const SeenAlert& alert : facts.alerts) {
+    if (!first.empty() && alert.row.step != first.front()->row.step) break;
+    if (alert.derived || !IsValueAlert(alert)) continue;
+    auto harmless = ScalerGotOverIt(source, alert);
+    if (!harmless) return harmless.error();
+    if (!*harmless) first.push_back(&alert);
+  }
+  const auto bad_step = course.FirstBadStep();
+  if (first.empty() && !bad_step) return std::optional<Onset>();
+
+  Onset onset;
+  const SeenAlert* chosen = nullptr;
+  if (!first.empty() && (!bad_step || first.front()->row.step <= *bad_step)) {
+    auto best = BestOfStep(first, layers);
+    if (!best) return best.error();
+    chosen = *best;
+    onset.step = chosen->row.step;
+    onset.phase = chosen->row.phase;
+    onset.kind = chosen->row.kind;
+    onset.is_nan = chosen->row.type == "NAN";
+    onset.is_inf = chosen->row.type == "INF";
+    onset.is_overflow = chosen->row.type == "OVERFLOW";
+    if (chosen->row.layer_id) {
+      if (auto set = SetLayer(onset, *chosen->row.layer_id, layers); !set) return set.error();
+      onset.place = Onset::Place::kFirstSeen;
+      onset.how = "it is the first alert about a non-finite value";
+    }
+    if (chosen->row.producer == 1) {
+      onset.place = Onset::Place::kProducer;
+      onset.how = onset.layer.empty()
+                      ? "every watched module of this step gave finite values"
+                      : "the monitor saw finite inputs and a bad output in the same step";
+    }
+  } else {
+    onset.step = *bad_step;
+    onset.phase = course.LossIsBad() ? "loss" : "backward";
+  }
+  auto row = runs::ReadStep(source, onset.step);
+  if (!row) return row.error();
+  if (onset.phase == "loss" && *row && (*row)->loss) {
+    onset.is_nan = (*row)->flags & runs::kLossNan;
+    onset.is_inf = (*row)->flags & runs::kLossInf;
+  }
+  if (onset.place == Onset::Place::kUnplaced && *row && (*row)->first_nonfinite_layer >= 0) {
+    if (auto set = SetLayer(onset, (*row)->first_nonfinite_layer, layers); !set) return set.error();
+    onset.place = Onset::Place::kFirstSeen;
+    onset.how =
+        "the flight recorder names it as the first layer of this step with a non-finite element";
+    if (onset.phase == "loss") onset.phase = "forward";
+  }
+  if (onset.place == Onset::Place::kUnplaced) {
+    if (auto placed = PlaceBySample(source, layers, onset); !placed) return placed.error();
+  }
+  auto clean = LastCleanSample(source, onset.step);
+  if (!clean) return clean.error();
+  onset.last_clean_sample = *clean;
+  if (onset.place == Onset::Place::kUnplaced) {
+    onset.how = onset.last_clean_sample
+                    ? "step " + std::to_string(onset.step) +
+                          " was not sampled; the sample of step " +
+                          std::to_string(*onset.last_clean_sample) + " is finite everywhere"
+                    : "no sample tells which layer it was";
+  }
+  AddCarriers(facts, chosen, onset);
+  onset.what = WhatOf(onset);
+  return std::optional(std::move(onset));
+}
+
+}  // namespace mpnanny::diagnose_run

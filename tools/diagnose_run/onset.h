@@ -1,0 +1,26 @@
+// The first bad moment of a monitored run: step, phase, layer, and how well its place is known.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_ONSET_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_ONSET_H_
+
+#include <optional>
+
+#include "base/result.h"
+#include "tools/diagnose_run/facts.h"
+#include "tools/diagnose_run/step_course.h"
+#include "tools/runs/run.h"
+
+namespace mpnanny::diagnose_run {
+
+// data 0, forward 1, loss 2, backward 3, optimizer 4; an unknown phase comes last. The order within
+// a step.
+int PhaseRank(const std::string& phase);
+
+// Looks at the alerts first (`facts.alerts`), then at the steps (`course`), then at the samples and
+// the flight recorder for the layer. Non-finite gradients that the scaler skipped and the run got
+// over are no onset: that is how a scaler works.
+Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& facts,
+                                       const StepCourse& course, runs::Layers& layers);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_ONSET_H_

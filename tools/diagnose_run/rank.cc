@@ -1,0 +1,259 @@
+#include "tools/diagnose_run/rank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+using cases::Signal;
+using runs::Name;
+using runs::Number;
+
+constexpr double kWeightScale = 2.2;
+constexpr double kLeastConfidence = 0.12;
+// What one matched signal is worth where it fits less than fully.
+constexpr double kCarrierWorth = 0.4;    // an alert of a layer that only carries
+constexpr double kElsewhereWorth = 0.5;  // a statistic of another layer than the producer
+constexpr double kWrongPrecision = 0.25;
+constexpr double kFavoured = 0.5;  // added at full strength
+constexpr double kOpposed = 0.7;   // taken away at full strength
+
+struct Match {
+  double worth = 0;
+  std::string sentence;
+};
+
+bool IsValueType(const std::string& type) {
+  return type == "NAN" || type == "INF" || type == "OVERFLOW" || type == "LOSS_NAN";
+}
+
+// A case speaks of NaN at the loss; the monitor's word for it is LOSS_NAN.
+bool TypeFits(const Signal& signal, const SeenAlert& alert, const Facts& facts) {
+  if (signal.name == alert.row.type) return true;
+  if (alert.row.type != "LOSS_NAN" || signal.phase != "loss" || !facts.onset ||
+      facts.onset->phase != "loss") {
+    return false;
+  }
+  return (signal.name == "NAN" && facts.onset->is_nan) ||
+         (signal.name == "INF" && facts.onset->is_inf);
+}
+
+std::string AlertSentence(const SeenAlert& alert, const char* how) {
+  std::string text = Name(alert.row.type);
+  if (!alert.row.phase.empty()) text += " in " + EscapeControl(alert.row.phase, 40);
+  if (!alert.layer.empty()) text += " at " + Name(alert.layer);
+  text += ", step " + std::to_string(alert.row.step) + how;
+  if (!alert.row.message.empty()) text += ": " + EscapeControl(alert.row.message, 200);
+  return text;
+}
+
+// Only what came no later than the onset can be a cause; at its step the chosen place counts fully,
+// others as carriers.
+std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
+  std::optional<Match> best;
+  for (const SeenAlert& alert : facts.alerts) {
+    if (!TypeFits(signal, alert, facts)) continue;
+    double worth = 1;
+    const char* how = "";
+    std::string phase = alert.row.phase;
+    if (IsValueType(alert.row.type)) {
+      if (!facts.onset || alert.row.step > facts.onset->step) continue;
+      const bool chosen = alert.row.layer_id == facts.onset->layer_id;
+      if (chosen) phase = facts.onset->phase;
+      if (alert.row.step == facts.onset->step && !chosen && alert.row.producer != 1) {
+        worth = kCarrierWorth;
+        how = " (carrier)";
+      } else if (alert.row.producer == 1) {
+        how = " (producer: its inputs were finite)";
+      }
+    } else if (facts.onset && alert.row.step > facts.onset->step &&
+               alert.row.phase != "optimizer") {
+      continue;  // what gradients and losses do after the first bad value follows from it
+    }
+    if (!signal.phase.empty() && signal.phase != phase) continue;
+    if (!cases::FitsLayer(signal, alert.layer)) continue;
+    if (!best || worth > best->worth) best = Match{worth, AlertSentence(alert, how)};
+    if (best->worth == 1) break;
+  }
+  return best;
+}
+
+std::optional<Match> MatchStat(const Signal& signal, const Facts& facts) {
+  for (const StatHit& hit : facts.stat_hits) {
+    if (hit.signal != signal.text) continue;
+    const bool elsewhere = facts.onset && !facts.onset->layer.empty() && !hit.layer.empty() &&
+                           hit.layer != facts.onset->layer;
+    std::string sentence = signal.of + " " + signal.name;
+    std::replace(sentence.begin(), sentence.end(), '_', ' ');
+    if (!hit.layer.empty()) sentence += " of " + Name(hit.layer);
+    sentence += " was " + (signal.share ? Number(100 * hit.value, 3) + " %" : Number(hit.value)) +
+                " at step " + std::to_string(hit.step) + " (the case looks for " + signal.op + " " +
+                (signal.share ? Number(100 * signal.value, 3) + " %" : Number(signal.value)) + ")";
+    return Match{elsewhere ? kElsewhereWorth : 1, sentence};
+  }
+  return std::nullopt;
+}
+
+std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
+  switch (signal.kind) {
+    case Signal::Kind::kAlert:
+      return MatchAlert(signal, facts);
+    case Signal::Kind::kStat:
+      return MatchStat(signal, facts);
+    case Signal::Kind::kScale: {
+      const ScaleTrack& scale = facts.scale;
+      const bool fits = (signal.name == "declining" && scale.declining) ||
+                        (signal.name == "collapsed" && scale.collapsed) ||
+                        (signal.name == "stuck" && scale.stuck);
+      if (!fits) return std::nullopt;
+      return Match{1, "the loss scale is " + signal.name + ": " +
+                          Number(facts.summary.scale_first) + " at first, " +
+                          Number(facts.summary.scale_last) + " at the end"};
+    }
+    case Signal::Kind::kRule:
+      for (const StaticFinding& finding : facts.findings) {
+        if (finding.rule != signal.name) continue;
+        return Match{1, "the code: " + finding.place + " " + finding.rule + ": " + finding.message};
+      }
+      return std::nullopt;
+    case Signal::Kind::kLog:
+      for (const std::string& hit : facts.log_hits) {
+        if (hit == signal.text)
+          return Match{1, "the log holds: " + EscapeControl(signal.name, 120)};
+      }
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Could the signal have been seen in this record at all?
+bool Visible(const Signal& signal, const Facts& facts) {
+  switch (signal.kind) {
+    case Signal::Kind::kAlert:
+      return facts.monitored;
+    case Signal::Kind::kStat:
+      return facts.monitored && facts.has_activations;
+    case Signal::Kind::kScale:
+      return facts.summary.scale_first.has_value();
+    case Signal::Kind::kRule:
+      return !facts.findings.empty();
+    case Signal::Kind::kLog:
+      return false;  // a log tells what its program chose to print
+  }
+  return false;
+}
+
+bool Holds(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool CaseIs(const cases::Case& entry, std::string_view what) {
+  if (what.starts_with("!")) return !CaseIs(entry, what.substr(1));
+  const size_t colon = what.find(':');
+  const std::string_view field = what.substr(0, colon);
+  const std::string word(what.substr(colon + 1));
+  if (field == "category") return entry.category == word;
+  if (field == "component") return Holds(entry.components, word);
+  return field == "precision" && Holds(entry.precision, word);
+}
+
+bool AnyOf(const cases::Case& entry, const std::vector<std::string>& whats) {
+  return std::any_of(whats.begin(), whats.end(),
+                     [&](const std::string& what) { return CaseIs(entry, what); });
+}
+
+// Several signals of one case often name one fact (INF and OVERFLOW of a layer, or NaN at two
+// places): the first counts fully, others of the same kind half.
+class Weights {
+ public:
+  double Add(const Signal& signal, const std::string& sentence, double worth) {
+    const bool repeated = !sentences_.insert(sentence).second;
+    const double weight = repeated ? 0 : signal.weight * worth;
+    total_ += weight;
+    return weight;
+  }
+  double total() const { return total_; }
+
+ private:
+  std::set<std::string> sentences_;
+  double total_ = 0;
+};
+
+Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector<Claim>& claims) {
+  Hypothesis hypothesis;
+  hypothesis.cause = &entry;
+  Weights weights;
+  double missed = 0;
+  std::string strongest_miss;
+  double strongest_weight = 0;
+  std::vector<std::pair<double, std::string>> seen;
+  for (const Signal& signal : entry.signals) {
+    if (auto match = MatchSignal(signal, facts)) {
+      const double weight = weights.Add(signal, match->sentence, match->worth);
+      if (weight > 0) seen.emplace_back(weight, match->sentence + ".");
+      continue;
+    }
+    hypothesis.unseen.push_back(&signal);
+    if (!Visible(signal, facts)) continue;
+    missed += signal.weight;
+    if (signal.weight > strongest_weight) {
+      strongest_weight = signal.weight;
+      strongest_miss = signal.text;
+    }
+  }
+  hypothesis.weight = weights.total();
+  if (hypothesis.weight <= 0) return hypothesis;
+  std::stable_sort(seen.begin(), seen.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (auto& [weight, sentence] : seen) hypothesis.evidence.push_back(std::move(sentence));
+
+  double weight = hypothesis.weight;
+  double factor = 1;
+  for (const Claim& claim : claims) {
+    if (AnyOf(entry, claim.favours)) {
+      weight += kFavoured * claim.strength;
+      hypothesis.evidence.push_back(claim.sentence);
+    } else if (AnyOf(entry, claim.opposes)) {
+      factor *= 1 - kOpposed * claim.strength;
+      hypothesis.against.push_back(claim.sentence);
+    }
+  }
+  if (!facts.precision.empty() && facts.precision != "mixed" &&
+      !Holds(entry.precision, facts.precision)) {
+    factor *= kWrongPrecision;
+    hypothesis.against.push_back("The run computes in " + facts.precision +
+                                 "; the case is known in " + Join(entry.precision, ", ") + ".");
+  }
+  // The more of what would have been visible is missing, the less it is this case; alternatives of
+  // one signature (INF or OVERFLOW) are the rule, so a miss takes little.
+  factor *= 0.8 + 0.2 * hypothesis.weight / (hypothesis.weight + missed);
+  if (strongest_weight >= 2) hypothesis.against.push_back("Not seen: " + strongest_miss + ".");
+  hypothesis.confidence = (1 - std::exp(-weight / kWeightScale)) * factor;
+  return hypothesis;
+}
+
+}  // namespace
+
+std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claims,
+                             const cases::CaseLibrary& library) {
+  std::vector<Hypothesis> ranked;
+  for (const cases::Case& entry : library.all()) {
+    if (entry.kind != "failure") continue;
+    Hypothesis hypothesis = Weigh(entry, facts, claims);
+    if (hypothesis.weight > 0 && hypothesis.confidence >= kLeastConfidence) {
+      ranked.push_back(std::move(hypothesis));
+    }
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Hypothesis& a, const Hypothesis& b) {
+    return a.confidence > b.confidence;
+  });
+  return ranked;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,32 @@
+// Ranks the cases of the knowledge base by how well their signals fit the facts, and says what
+// speaks for and against.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_RANK_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_RANK_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/cases/case.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/diagnose_run/facts.h"
+
+namespace mpnanny::diagnose_run {
+
+struct Hypothesis {
+  const cases::Case* cause = nullptr;  // borrowed from the library
+  double confidence = 0;               // 0…1
+  double weight = 0;                   // of the signals that fit
+  std::vector<std::string> evidence, against;
+  std::vector<const cases::Signal*>
+      unseen;  // signals of the case that were looked for or could be looked for
+};
+
+// Best first; only cases of which at least one signal fits. Confidence is 1 - exp(-w / 2.2) of the
+// matched weight w (a weight of 3 "all but proves" a case: 0.74; two such: 0.93), lowered by what
+// speaks against.
+std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claims,
+                             const cases::CaseLibrary& library);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_RANK_H_

@@ -1,0 +1,27 @@
+// A diagnosis as JSON and as text, each within a number of bytes.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_REPORT_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_REPORT_H_
+
+#include <string>
+
+#include "base/json.h"
+#include "tools/diagnose_run/diagnosis.h"
+#include "tools/diagnose_run/facts.h"
+
+namespace mpnanny::diagnose_run {
+
+// What is diagnosed, for the heading: a handle or the name of a log; escaped.
+struct Subject {
+  std::string run;   // handle; "" for a log
+  std::string name;  // the run's name or the log's path
+};
+
+Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
+                   const cases::CaseLibrary& library, size_t bytes);
+Json DiagnosisSchema();
+std::string DiagnosisText(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
+                          size_t bytes);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_REPORT_H_

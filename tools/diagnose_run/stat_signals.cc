@@ -1,0 +1,185 @@
+#include "tools/diagnose_run/stat_signals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string_view>
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+using cases::Signal;
+
+constexpr size_t kMaxSamples = 24;
+constexpr size_t kMaxRows = 300'000;
+
+std::optional<double> Column(const runs::TensorRow& row, std::string_view name) {
+  const auto count = [](std::optional<int64_t> n) {
+    return n ? std::optional(static_cast<double>(*n)) : std::nullopt;
+  };
+  if (name == "absmax") return row.absmax;
+  if (name == "nan") return count(row.nan);
+  if (name == "posinf") return count(row.posinf);
+  if (name == "neginf") return count(row.neginf);
+  if (name == "zeros") return count(row.zeros);
+  if (name == "numel") return count(row.numel);
+  if (name == "min") return row.min;
+  if (name == "max") return row.max;
+  if (name == "absmin") return row.absmin;
+  if (name == "mean") return row.mean;
+  if (name == "std") return row.std;
+  if (name == "rms") return row.rms;
+  if (name == "l2") return row.l2;
+  if (name == "below_fp16") return count(row.below_fp16);
+  if (name == "subnormal_fp16") return count(row.subnormal_fp16);
+  if (name == "above_fp16") return count(row.above_fp16);
+  if (name == "frozen") return count(row.frozen);
+  return std::nullopt;
+}
+
+std::optional<double> Column(const runs::StepRow& row, std::string_view name) {
+  if (name == "loss") return row.loss;
+  if (name == "lr") return row.lr;
+  if (name == "loss_scale") return row.loss_scale;
+  if (name == "grad_norm") return row.grad_norm;
+  if (name == "duration") return row.duration;
+  if (name == "peak_memory" && row.peak_memory) return static_cast<double>(*row.peak_memory);
+  return std::nullopt;
+}
+
+// The best hit of each signal, by its text.
+class Hits {
+ public:
+  void Offer(const Signal& signal, double value, int64_t step, const std::string& layer) {
+    if (!cases::FitsValue(signal, value)) return;
+    auto [it, fresh] = best_.try_emplace(signal.text, StatHit{signal.text, step, layer, value});
+    const bool lower = signal.op.starts_with('<');
+    if (!fresh && (lower ? value < it->second.value : value > it->second.value)) {
+      it->second = {signal.text, step, layer, value};
+    }
+  }
+  std::vector<StatHit> Take() {
+    std::vector<StatHit> hits;
+    for (auto& [text, hit] : best_) hits.push_back(std::move(hit));
+    return hits;
+  }
+
+ private:
+  std::map<std::string, StatHit> best_;
+};
+
+std::vector<const Signal*> SignalsOf(const cases::CaseLibrary& library, bool of_step) {
+  std::map<std::string, const Signal*> distinct;
+  for (const cases::Case& entry : library.all()) {
+    for (const Signal& signal : entry.signals) {
+      if (signal.kind == Signal::Kind::kStat && (signal.of == "step") == of_step) {
+        distinct.emplace(signal.text, &signal);
+      }
+    }
+  }
+  std::vector<const Signal*> signals;
+  for (const auto& [text, signal] : distinct) signals.push_back(signal);
+  return signals;
+}
+
+// Remembers which signals fit which layer by kind and name, so that globs are matched once a layer.
+class FittingSignals {
+ public:
+  FittingSignals(std::vector<const Signal*> signals, runs::Layers& layers)
+      : signals_(std::move(signals)), layers_(layers) {}
+
+  struct Entry {
+    std::string layer;
+    std::vector<const Signal*> signals;
+  };
+  Result<const Entry*> Of(const runs::TensorRow& row) {
+    const auto [it, fresh] = known_.try_emplace({row.layer_id, row.kind});
+    if (!fresh) return &it->second;
+    auto layer = layers_.Find(row.layer_id);
+    if (!layer) return layer.error();
+    it->second.layer = layer->name;
+    const std::string kind = runs::KindName(row.kind);
+    for (const Signal* signal : signals_) {
+      if (signal->of == kind && cases::FitsLayer(*signal, layer->name)) {
+        it->second.signals.push_back(signal);
+      }
+    }
+    return &it->second;
+  }
+
+ private:
+  std::vector<const Signal*> signals_;
+  runs::Layers& layers_;
+  std::map<std::pair<int64_t, int64_t>, Entry> known_;
+};
+
+}  // namespace
+
+void FindStepSignals(const cases::CaseLibrary& library, const std::vector<runs::StepRow>& extremes,
+                     std::vector<StatHit>& found) {
+  Hits hits;
+  for (const Signal* signal : SignalsOf(library, /*of_step=*/true)) {
+    for (const runs::StepRow& row : extremes) {
+      if (const auto value = Column(row, signal->name); value && std::isfinite(*value)) {
+        hits.Offer(*signal, *value, row.step, "");
+      }
+    }
+  }
+  for (StatHit& hit : hits.Take()) found.push_back(std::move(hit));
+}
+
+Result<std::vector<StatHit>> FindStatSignals(const runs::Source& source, const Facts& facts,
+                                             const cases::CaseLibrary& library,
+                                             runs::Layers& layers) {
+  const int64_t last = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
+  auto steps =
+      runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), last}, kMaxSamples);
+  if (!steps) return steps.error();
+  Hits hits;
+  FittingSignals fitting(SignalsOf(library, /*of_step=*/false), layers);
+  size_t read_rows = 0;
+  for (auto step = steps->rbegin(); step != steps->rend() && read_rows < kMaxRows; ++step) {
+    auto rows = runs::ReadSample(source, *step);
+    if (!rows) return rows.error();
+    read_rows += rows->size();
+    for (const runs::TensorRow& row : *rows) {
+      if (facts.onset && *step == facts.onset->step && row.layer_id != facts.onset->layer_id) {
+        continue;
+      }
+      auto entry = fitting.Of(row);
+      if (!entry) return entry.error();
+      for (const Signal* signal : (*entry)->signals) {
+        auto value = Column(row, signal->name);
+        if (!value) continue;
+        if (signal->share) {
+          if (row.numel.value_or(0) <= 0) continue;
+          *value /= static_cast<double>(*row.numel);
+        }
+        hits.Offer(*signal, *value, *step, (*entry)->layer);
+      }
+    }
+  }
+  std::vector<StatHit> found = hits.Take();
+  // Figures of steps, up to the onset; one pass, each signal keeps its extreme row.
+  std::map<std::string, runs::StepRow> extremes;
+  const auto signals = SignalsOf(library, /*of_step=*/true);
+  auto read = runs::ForEachStep(
+      source, {std::numeric_limits<int64_t>::min(), last}, [&](const runs::StepRow& row) {
+        for (const Signal* signal : signals) {
+          const auto value = Column(row, signal->name);
+          if (!value || !std::isfinite(*value) || !cases::FitsValue(*signal, *value)) continue;
+          auto [it, fresh] = extremes.try_emplace(signal->text, row);
+          const double best = *Column(it->second, signal->name);
+          if (signal->op.starts_with('<') ? *value < best : *value > best) it->second = row;
+        }
+        return true;
+      });
+  if (!read) return read.error();
+  std::vector<runs::StepRow> rows;
+  for (auto& [text, row] : extremes) rows.push_back(row);
+  FindStepSignals(library, rows, found);
+  return found;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,68 @@
+// Facts that follow from the steps alone: how the loss scale, the loss and the gradient norm went,
+// and the alerts that a run without monitor would have had.
+//
+// One pass in ascending order; memory does not grow with the run. Owned by one call.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_COURSE_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_COURSE_H_
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/diagnose_run/facts.h"
+
+namespace mpnanny::diagnose_run {
+
+// How the loss scale goes, step by step.
+class ScaleCourse {
+ public:
+  void Add(const runs::StepRow& row);
+  ScaleTrack Finish() const;
+
+ private:
+  void Fall(double from, double to, int64_t step);
+
+  ScaleTrack track_;
+  std::optional<double> previous_;
+  bool flagged_ = false;  // moves are told by flags; until one is seen, by values
+  bool starting_ = true;  // every step so far was skipped: the scaler looks for its scale
+  int64_t falls_ = 0, startup_falls_ = 0, skip_run_ = 0, low_run_ = 0, stuck_run_ = 0;
+  std::optional<int64_t> skip_first_;
+  double run_from_ = 0, startup_from_ = 0, startup_to_ = 0;
+};
+
+class StepCourse {
+ public:
+  void Add(const runs::StepRow& row);
+  // Fills scale, course, bad_at_end and good_steps_after. The course ends at the first non-finite
+  // loss.
+  void Finish(Facts& facts) const;
+
+  // Alerts that the steps themselves prove: LOSS_NAN, LOSS_SPIKE, GRAD_EXPLOSION and those of the
+  // loss scale, each once, at its first step.
+  std::vector<SeenAlert> DerivedAlerts() const;
+
+  // The step of the first non-finite loss; else the first of an unbroken row of steps with
+  // non-finite gradients that lasts to the end and is longer than the search for a scale explains.
+  std::optional<int64_t> FirstBadStep() const;
+  // True if the course itself was bad from the loss on (against: from the gradients on).
+  bool LossIsBad() const { return first_bad_loss_.has_value(); }
+
+ private:
+  void AddLoss(const runs::StepRow& row);
+  void AddNorm(const runs::StepRow& row);
+
+  ScaleCourse scale_;
+  Course course_;
+  std::deque<double> losses_, norms_;  // the last kHistory finite ones
+  std::optional<int64_t> first_bad_loss_, bad_gradients_first_;
+  int64_t good_after_ = 0, bad_gradient_run_ = 0;
+  bool last_loss_bad_ = false;
+  std::optional<SeenAlert> loss_nan_, spike_, explosion_;
+  std::optional<runs::StepRow> last_;
+};
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_COURSE_H_

@@ -1,0 +1,35 @@
+// Folds the steps of a run, one after the other, into the figures of a Summary: of a monitor's run
+// or of a log's rows.
+//
+// Owned by one call; memory does not grow with the run.
+#ifndef MPNANNY_TOOLS_RUN_SUMMARY_STEP_FOLD_H_
+#define MPNANNY_TOOLS_RUN_SUMMARY_STEP_FOLD_H_
+
+#include <cstdint>
+#include <deque>
+
+#include "tools/run_summary/summary.h"
+#include "tools/runs/steps.h"
+
+namespace mpnanny::run_summary {
+
+class StepFold {
+ public:
+  explicit StepFold(Summary& summary) : s_(summary) {}
+  void Add(const runs::StepRow& row);  // in ascending order of step
+  void Finish();
+
+ private:
+  void AddLoss(int64_t step, double loss);
+  void AddScale(const runs::StepRow& row);
+
+  Summary& s_;  // borrowed
+  std::deque<double> first_losses_, last_losses_;
+  double seconds_ = 0;
+  int64_t timed_ = 0;
+  int64_t flag_rises_ = 0, flag_falls_ = 0;
+};
+
+}  // namespace mpnanny::run_summary
+
+#endif  // MPNANNY_TOOLS_RUN_SUMMARY_STEP_FOLD_H_
