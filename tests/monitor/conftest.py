@@ -1,5 +1,4 @@
-"""Real trainings, real databases: what the monitor's tests share. One process imports torch once.
-"""
+"""Real trainings, real databases: what the monitor's tests share. One process imports torch once."""
 
 from __future__ import annotations
 
