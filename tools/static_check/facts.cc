@@ -5,6 +5,9 @@
 namespace mpnanny::static_check {
 namespace {
 
+// A string that names an option ("--bf16", "16-mixed") is short; a docstring is not.
+constexpr size_t kLongestOption = 24;
+
 bool MentionsAny(std::string_view text, std::initializer_list<std::string_view> words) {
   for (const std::string_view word : words) {
     if (text.find(word) != std::string_view::npos) return true;
@@ -38,14 +41,23 @@ void FileFacts::AddTo(ProjectFacts& all) const {
       all.scaler_state || scalers.Has(ScalerCall::Op::kStateDict) ||
       MentionsAny(text, {"scaler.state_dict", "save_state(", "fabric.save", "save_checkpoint(self",
                          "scaler_state", "'scaler'", "\"scaler\""});
-  all.scaling_elsewhere =
-      all.scaling_elsewhere || all.grad_scaler ||
-      MentionsAny(text, {"scale_loss", "GradScaler", "loss_scaler", "LossScaler", "NativeScaler",
-                         "grad_scaler", "loss_scale", "deepspeed", "accelerate", "lightning",
-                         "fabric", "Fabric", "colossalai", "megatron", "apex", "scaler"});
-  all.sixteen_bit = all.sixteen_bit || !regions.all().empty() ||
-                    MentionsAny(text, {"float16", "bfloat16", ".half()", "torch.half", "fp16",
-                                       "bf16", "autocast", "GradScaler"});
+  // Names in code, not words of comments and docstrings.
+  all.scaling_elsewhere = all.scaling_elsewhere || all.grad_scaler;
+  all.sixteen_bit = all.sixteen_bit || !regions.all().empty();
+  for (NodeId id = 0; id < syntax.size() && !(all.scaling_elsewhere && all.sixteen_bit); ++id) {
+    const Kind kind = syntax[id].kind;
+    const std::string_view word = syntax.Text(id);
+    if (kind != Kind::kIdentifier && (kind != Kind::kString || word.size() > kLongestOption))
+      continue;
+    all.scaling_elsewhere =
+        all.scaling_elsewhere ||
+        (kind == Kind::kIdentifier &&
+         MentionsAny(word, {"scaler", "Scaler", "scale_loss", "loss_scale", "deepspeed", "ccelerat",
+                            "ightning", "fabric", "Fabric", "colossalai", "megatron", "apex"}));
+    all.sixteen_bit = all.sixteen_bit || word == "half" ||
+                      MentionsAny(word, {"float16", "fp16", "bf16", "FP16", "BF16", "autocast",
+                                         "GradScaler", "16-mixed"});
+  }
 }
 
 void FileFacts::Complete(const ProjectFacts& project_in, const CancelToken& cancel) {

@@ -75,7 +75,8 @@ std::string ToSarif(const Json& structured) {
     notifications.push_back({{"level", "note"}, {"message", {{"text", note}}}});
   const Json run = {
       {"tool",
-       {{"driver", {{"name", "mpnanny"}, {"semanticVersion", std::string(kVersion)}, {"rules", rules}}}}},
+       {{"driver",
+         {{"name", "mpnanny"}, {"semanticVersion", std::string(kVersion)}, {"rules", rules}}}}},
       {"invocations", Json::array({{{"executionSuccessful", true},
                                     {"toolExecutionNotifications", notifications}}})},
       {"columnKind", "unicodeCodePoints"},

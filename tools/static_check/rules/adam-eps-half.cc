@@ -1,0 +1,19 @@
+#include "tools/static_check/half_models.h"
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::adam_eps_half {
+
+void Check(const FileFacts& facts, Sink& sink) {
+  for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
+    const std::string name = facts.names.Callee(found.call);
+    if (name.find(".Adam") == std::string::npos && name.find(".NAdam") == std::string::npos)
+      continue;
+    const NodeId given = facts.names.Argument(found.call, 3, "eps");
+    const auto eps = given == kNoNode ? std::optional<double>(1e-8) : facts.bindings.Number(given);
+    if (!eps || *eps > kFp16RoundsToZero) continue;
+    sink.Add(found.call, "Adam keeps its moments in FP16 here, and its eps " + ShowNumber(*eps) +
+                             " is zero in FP16.");
+  }
+}
+
+}  // namespace mpnanny::static_check::adam_eps_half
