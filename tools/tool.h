@@ -59,6 +59,9 @@ struct CommandTwin {
   Json extra_options = Json::object();
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
+  // Properties that only choose what is shown ("min_severity"): the exit code is that of a call
+  // without them.
+  std::vector<std::string> shown_only = {};
   // Further values of --format beside text and json: "md", "sarif".
   std::map<std::string, std::function<std::string(const Json& structured)>> formats = {};
 };

@@ -220,7 +220,8 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   const ToolContext call{
       .roots = roots, .data = *data, .cancel = {}, .answer_bytes = SIZE_MAX, .progress = nullptr};
-  Result<ToolOutput> output = CallWhole(tool, Arguments(definition, values), call);
+  const Json arguments = Arguments(definition, values);
+  Result<ToolOutput> output = CallWhole(tool, arguments, call);
   if (!output) return fail(output.error());
 
   if (json) {
@@ -233,7 +234,12 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
   }
   context.out.flush();
   if (!context.out) return fail(Unavailable("The answer could not be written to stdout."));
-  return twin.exit_code ? twin.exit_code(output->structured, *extra) : 0;
+  if (!twin.exit_code) return 0;
+  Json everything = arguments;
+  for (const std::string& property : twin.shown_only) everything.erase(property);
+  if (everything != arguments) output = CallWhole(tool, everything, call);
+  if (!output) return fail(output.error());
+  return twin.exit_code(output->structured, *extra);
 }
 
 }  // namespace

@@ -171,6 +171,21 @@ void ExpectGoodError(const Error& error, const std::string& call) {
   EXPECT_TRUE(IsUtf8(error.Text())) << call;
 }
 
+// A text that sends a model to a tool which is not there costs it a call.
+void ExpectOnlyRealTools(const std::string& text, const std::string& call) {
+  static const std::vector<std::string> missing = [] {
+    std::vector<std::string> names = {
+        "static_check", "analyze_tensor", "auto_diff",   "list_runs",    "run_summary",
+        "diagnose_run", "query_alerts",   "query_stats", "compare_runs", "search_knowledge"};
+    for (const Tool& tool : AllTools()) std::erase(names, tool.definition.name);
+    return names;
+  }();
+  for (const std::string& name : missing) {
+    EXPECT_EQ(text.find(name), std::string::npos)
+        << call << " speaks of " << name << ", which is not there: " << text;
+  }
+}
+
 TEST_F(EveryTool, AnswersFitTheOutputSchemaAndTheWindowAndErrorsSaySomething) {
   for (const Tool& tool : AllTools()) {
     int answered = 0;
@@ -181,6 +196,7 @@ TEST_F(EveryTool, AnswersFitTheOutputSchemaAndTheWindowAndErrorsSaySomething) {
       if (!output) {
         ++refused;
         ExpectGoodError(output.error(), call);
+        ExpectOnlyRealTools(output.error().Text(), call);
         continue;
       }
       ++answered;
@@ -191,6 +207,7 @@ TEST_F(EveryTool, AnswersFitTheOutputSchemaAndTheWindowAndErrorsSaySomething) {
       EXPECT_LE(output->text.size(), kAnswerBytes) << call;
       EXPECT_FALSE(output->text.empty()) << call;
       EXPECT_TRUE(IsUtf8(output->text)) << call;
+      ExpectOnlyRealTools(output->text, call);
     }
     EXPECT_GT(answered, 0) << tool.definition.name << " answers nothing";
     EXPECT_GT(refused, 0) << tool.definition.name << " takes anything";

@@ -42,8 +42,10 @@ Tool EchoTool() {
   tool.definition.command.extra_options = *ParseJson(
       R"({"fail-on": {"type": "string", "enum": ["error", "never"], "default": "error", "description": "Exit 1."}})");
   tool.definition.command.exit_code = [](const Json& structured, const Json& extra) {
+    if (structured["min_severity"] != "info") return 3;  // it was not asked about everything
     return extra["fail-on"] == "error" && structured["strict"] == true ? 1 : 0;
   };
+  tool.definition.command.shown_only = {"min_severity"};
   tool.definition.command.formats["md"] = [](const Json& structured) {
     return "# " + std::to_string(structured.size());
   };
@@ -161,6 +163,8 @@ TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {
 TEST(Twin, ExitCodes) {
   EXPECT_EQ(Type({"echo"}).code, 0);
   EXPECT_EQ(Type({"echo", "--strict"}).code, 1);
+  EXPECT_EQ(Type({"echo", "--strict", "--min-severity", "error"}).code, 1)
+      << "what is not shown still counts";
   EXPECT_EQ(Type({"echo", "--strict", "--fail-on", "never"}).code, 0);
   EXPECT_EQ(Type({"echo", "--fail-on", "sometimes"}).code, 2);
   EXPECT_EQ(Type({"echo", "--fail"}).code, 2);

@@ -121,7 +121,7 @@ ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answ
             " for the rule, or search_knowledge with a case id for documented failures.\n";
   } else if (report.files_scanned > 0) {
     text +=
-        "Nothing found. What only shows at run time: auto_diff compares precisions, diagnose_run "
+        "Nothing found. What only shows at run time is seen by the monitor: diagnose_run "
         "reads a run.\n";
   } else {
     text +=

@@ -189,7 +189,7 @@ Tool MakeTool() {
       "training, or when the code of a "
       "broken run is at hand. Give paths (files, folders, notebooks), code, or files. It never "
       "runs the code. For a run that "
-      "went wrong use diagnose_run; for values of a tensor analyze_tensor.";
+      "went wrong use diagnose_run.";
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command.name = "check";
@@ -201,6 +201,7 @@ Tool MakeTool() {
         {"default", "warning"},
         {"description", "Exit with 1 if there is a finding of this severity or a worse one."}}}};
   definition.command.exit_code = ExitCode;
+  definition.command.shown_only = {"min_severity"};
   definition.command.formats["sarif"] = ToSarif;
   tool.run = Run;
   return tool;
