@@ -1,4 +1,6 @@
-"""Adam on FP16 parameters: eps 1e-8 rounds to 0, so a zero gradient gives 0/0. FP32 parameters are fine."""
+"""Adam on FP16 parameters: eps 1e-8 rounds to 0, so a zero gradient gives 0/0. FP32 parameters are
+fine.
+"""
 
 import torch
 

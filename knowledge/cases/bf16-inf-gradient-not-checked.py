@@ -1,4 +1,6 @@
-"""One infinite gradient under AdamW: without a check the weight and the optimizer's state are lost for good."""
+"""One infinite gradient under AdamW: without a check the weight and the optimizer's state are lost
+for good.
+"""
 
 import torch
 

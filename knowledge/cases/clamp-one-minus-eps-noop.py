@@ -1,4 +1,6 @@
-"""clamp(max=1 - 1e-6) does nothing in BF16 (and FP16): the bound itself rounds to 1, and log1p(-1) is -inf."""
+"""clamp(max=1 - 1e-6) does nothing in BF16 (and FP16): the bound itself rounds to 1, and log1p(-1)
+is -inf.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""A prompt longer than the cut-off leaves no label: mean cross-entropy over 0 tokens is 0/0, in FP32."""
+"""A prompt longer than the cut-off leaves no label: mean cross-entropy over 0 tokens is 0/0, in
+FP32.
+"""
 
 import torch
 from torch.nn import functional

@@ -1,4 +1,6 @@
-"""An average kept in BF16 with decay 0.9999 never leaves 1.0 although the weights stand at 1.5; in FP32 it follows."""
+"""An average kept in BF16 with decay 0.9999 never leaves 1.0 although the weights stand at 1.5; in
+FP32 it follows.
+"""
 
 import torch
 

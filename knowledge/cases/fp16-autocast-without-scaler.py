@@ -1,4 +1,6 @@
-"""FP16 autocast with a plain backward: small activation gradients become exactly zero. With GradScaler they do not."""
+"""FP16 autocast with a plain backward: small activation gradients become exactly zero. With
+GradScaler they do not.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""A query that may see no key: softmax over a row of -inf is 0/0, also in FP32, and poisons shared gradients."""
+"""A query that may see no key: softmax over a row of -inf is 0/0, also in FP32, and poisons shared
+gradients.
+"""
 
 import torch
 

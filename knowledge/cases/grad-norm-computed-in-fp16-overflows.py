@@ -1,4 +1,6 @@
-"""A finite FP16 gradient of norm 300: squared in FP16 the norm is inf, and clipping multiplies the gradient by 0."""
+"""A finite FP16 gradient of norm 300: squared in FP16 the norm is inf, and clipping multiplies the
+gradient by 0.
+"""
 
 import torch
 

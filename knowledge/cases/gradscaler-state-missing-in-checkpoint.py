@@ -1,4 +1,6 @@
-"""A scaler that settled at 256 starts at 65536 again when its state is not in the checkpoint: eight skipped steps."""
+"""A scaler that settled at 256 starts at 65536 again when its state is not in the checkpoint:
+eight skipped steps.
+"""
 
 import copy
 
@@ -13,7 +15,8 @@ def skipped_after_resume(scaler: torch.amp.GradScaler) -> int:
     skipped = 0
     for _ in range(20):
         before = scaler.get_scale()
-        # A gradient of 200 stands in an FP16 tensor while it is scaled: 200 * 256 fits, 200 * 512 = 102400 does not.
+        # A gradient of 200 stands in an FP16 tensor while it is scaled: 200 * 256 fits,
+        # 200 * 512 = 102400 does not.
         loss = (weight * 1.0).half().float() * 200
         scaler.scale(loss).backward()
         weight.grad = weight.grad.half().float()

@@ -1,4 +1,6 @@
-"""The sum of 65536 FP16 ones is inf, because the result is stored in FP16; summed into FP32 it is 65536."""
+"""The sum of 65536 FP16 ones is inf, because the result is stored in FP16; summed into FP32 it is
+65536.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""RMSNorm that squares in FP16: for |x| >= 256 the square is inf, rsqrt(inf) is 0, and the token becomes zeros."""
+"""RMSNorm that squares in FP16: for |x| >= 256 the square is inf, rsqrt(inf) is 0, and the token
+becomes zeros.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""Gradient descent on 50 * w^2: stable below a step of 2 / 100, divergent above, in FP32 exactly as in FP16."""
+"""Gradient descent on 50 * w^2: stable below a step of 2 / 100, divergent above, in FP32 exactly
+as in FP16.
+"""
 
 import torch
 

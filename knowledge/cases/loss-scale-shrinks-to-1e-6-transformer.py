@@ -1,4 +1,6 @@
-"""An overflow of the forward does not care for the loss scale: GradScaler halves it far below 1 and never steps."""
+"""An overflow of the forward does not care for the loss scale: GradScaler halves it far below 1
+and never steps.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""One NaN in one feature of one sample: standardising spreads it to the whole column, the first layer to the sample."""
+"""One NaN in one feature of one sample: standardising spreads it to the whole column, the first
+layer to the sample.
+"""
 
 import torch
 

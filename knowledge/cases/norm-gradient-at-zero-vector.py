@@ -1,4 +1,6 @@
-"""sqrt(sum of squares) at exactly zero has gradient inf * 0 = NaN; in FP16 vectors near 1e-4 are already zero there."""
+"""sqrt(sum of squares) at exactly zero has gradient inf * 0 = NaN; in FP16 vectors near 1e-4 are
+already zero there.
+"""
 
 import torch
 

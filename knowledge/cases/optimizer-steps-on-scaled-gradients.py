@@ -1,4 +1,6 @@
-"""SGD with lr 0.1 on a gradient of 1.0: a plain step after scaler.scale() moves the weight by 6553.6."""
+"""SGD with lr 0.1 on a gradient of 1.0: a plain step after scaler.scale() moves the weight by
+6553.6.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""Scaled by 1024 in one GradScaler, divided by 65536 in another: a gradient of 1.0 is applied as 0.0156."""
+"""Scaled by 1024 in one GradScaler, divided by 65536 in another: a gradient of 1.0 is applied as
+0.0156.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""update() between two optimizers: the second one's gradients are divided by another scale than they were multiplied by."""
+"""update() between two optimizers: the second one's gradients are divided by another scale than
+they were multiplied by.
+"""
 
 import torch
 

@@ -1,4 +1,6 @@
-"""T5-like feed-forward block whose output projection leaves FP16's range: FP16 breaks, BF16 does not."""
+"""T5-like feed-forward block whose output projection leaves FP16's range: FP16 breaks, BF16 does
+not.
+"""
 
 import torch
 
@@ -14,7 +16,8 @@ def run(dtype: torch.dtype) -> Numbers:
     exact = torch.relu(x @ wi.T) @ wo.T
 
     y = (torch.relu(x.to(dtype) @ wi.to(dtype).T) @ wo.to(dtype).T).float()
-    # T5's norm: mean of squares in FP32, then x / rms. Where a row holds inf this is inf * rsqrt(inf) = inf * 0 = NaN.
+    # T5's norm: mean of squares in FP32, then x / rms. Where a row holds inf this is inf *
+    # rsqrt(inf) = inf * 0 = NaN.
     normed = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6)
     return {
         "fp16_max": torch.finfo(torch.float16).max,

@@ -1,4 +1,6 @@
-"""unscale_ on every micro-batch of an accumulation raises at the second one; once before the step does not."""
+"""unscale_ on every micro-batch of an accumulation raises at the second one; once before the step
+does not.
+"""
 
 import torch
 

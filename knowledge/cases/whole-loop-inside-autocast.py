@@ -1,4 +1,6 @@
-"""A step inside the autocast block: the next forward uses the cached BF16 copy of the weights from before the step."""
+"""A step inside the autocast block: the next forward uses the cached BF16 copy of the weights from
+before the step.
+"""
 
 import torch
 

@@ -205,6 +205,8 @@ TEST_F(Signatures, ARuleSpeaksForOneCaseMost) {
         std::pair("double-unscale", "unscale-called-twice"),
         std::pair("optimizer-step-with-scaler", "optimizer-steps-on-scaled-gradients"),
         std::pair("scaler-step-without-update", "scaler-step-without-update"),
+        std::pair("log-of-softmax", "log-of-softmax-underflows"),
+        std::pair("autocast-disabled-no-float", "autocast-disabled-on-half-tensors"),
         std::pair("scaler-mismatch", "scaler-unscales-with-another-scale"),
         std::pair("backward-in-autocast", "whole-loop-inside-autocast"),
         std::pair("ema-in-half", "ema-in-half-never-moves"),

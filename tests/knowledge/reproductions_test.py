@@ -1,4 +1,6 @@
-"""Executes every reproduction of knowledge/cases in one interpreter: broken() fails, fixed() does not."""
+"""Executes every reproduction of knowledge/cases in one interpreter: broken() fails, fixed() does
+not.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ def test_reproduction_repeats_itself(path: Path) -> None:
     assert all(same(first[name], second[name]) for name in first), (first, second)
 
 
-# Numbers that the page's Mechanism quotes and the reproduction measures: (case, key of broken(), as the page writes it).
+# Numbers that the page's Mechanism quotes and the reproduction measures: (case, key of broken(),
+# as the page writes it).
 QUOTED = [
     ("t5-ffn-wo-fp16-overflow", "wo_absmax_fp32", "87,412"),
     ("t5-ffn-wo-fp16-overflow", "wo_inf", "14"),
@@ -110,6 +113,8 @@ QUOTED = [
     ("whole-loop-inside-autocast", "output_with_new_weights", "-8.13"),
     ("half-params-attempting-to-unscale", "parameter_bytes", "2"),
     ("grad-norm-computed-in-fp16-overflows", "true_norm", "300"),
+    ("log-of-softmax-underflows", "exact_probability", "2.1e-9"),
+    ("autocast-disabled-on-half-tensors", "h", "300"),
     ("optimizer-steps-on-scaled-gradients", "moved", "6553.6"),
     ("scaler-step-without-update", "raised_at", "2"),
     ("scaler-unscales-with-another-scale", "applied", "0.0156"),
