@@ -36,8 +36,8 @@ std::vector<std::string> RulesToLookFor(const Diagnosis& diagnosis) {
 std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis, bool code_given) {
   if (!facts.monitored) return kPatch;
   if (diagnosis.verdict == "healthy") {
-    return "None is needed. compare_runs tells whether the result equals a run in higher "
-           "precision.";
+    return "None is needed. Whether the result equals a run in higher precision shows only beside "
+           "such a run with the same seed.";
   }
   if (diagnosis.verdict == "not_established") {
     return "Let the run make some steps with a logged loss (record.log(loss=loss)) and ask again.";
@@ -72,8 +72,7 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis, bool
   if (half) {
     return "Train the same seed past step " + std::to_string(steps) +
            " in FP32 (autocast off): if it fails there as well, precision is not the cause; if it "
-           "does not, auto_diff on a batch before step " +
-           std::to_string(steps) + " shows the layer that must stay in FP32.";
+           "does not, keep only the producing layer in FP32 and see whether the run then holds.";
   }
   return "Train the same seed with a tenth of the learning rate: if it holds, the step size is the "
          "cause and not the numbers.";
