@@ -1,9 +1,10 @@
-"""What the monitor costs: step time with and without it, in interleaved pairs of blocks.
+"""What the monitor costs: CPU time of a training step with and without it, in interleaved pairs.
 
-Usage: PYTHONPATH=build/release/python .venv/bin/python bench/monitor.py [--pairs 20] [--interval 100]
+Usage: PYTHONPATH=build/release/python .venv/bin/python bench/monitor.py [--pairs 20]
 
-Prints one JSON line a model: the median ratio of the pairs with its 95 % interval (bootstrap), the same of two unwatched
-blocks as the noise of the machine,.
+Prints one JSON line a model: the median ratio of the pairs with its 95 % interval (bootstrap), and
+the same of two unwatched models as the noise of the machine. CPU time of the training thread, not
+wall time: other load on the machine does not count.
 """
 
 from __future__ import annotations
@@ -77,13 +78,13 @@ def conv_batch() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def block_time(model: nn.Module, optimizer: torch.optim.Optimizer, make_batch, steps: int) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(steps):
         x, y = make_batch()
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-    return (time.perf_counter() - start) / steps
+    return (time.thread_time() - start) / steps
 
 
 def interval(values: list[float]) -> tuple[float, float]:

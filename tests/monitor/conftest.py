@@ -1,4 +1,4 @@
-"""Real trainings, real databases: what the monitor's tests share. One process imports torch once."""
+"""Real trainings, real databases: what the tests of the monitor share."""
 
 from __future__ import annotations
 

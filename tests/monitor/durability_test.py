@@ -47,7 +47,7 @@ STEP = struct.Struct("<QqddddddqIIiiII")
 
 
 def ring_steps(database: str) -> tuple[int, bool, dict[int, tuple]]:
-    """The flight ring, read from its format (base/flight_ring.h) alone: run, closed, {step: slot}."""
+    """The ring read from its format (base/flight_ring.h) alone: run, closed, {step: slot}."""
     data = pathlib.Path(database + "-ring").read_bytes()
     head = HEADER.unpack_from(data)
     magic, version, header_bytes, step_slots, step_bytes = head[:5]
@@ -63,7 +63,7 @@ def ring_steps(database: str) -> tuple[int, bool, dict[int, tuple]]:
 
 
 def kill_after(database: str, steps: int, number: int) -> int:
-    """Runs TRAINING, sends the signal once so many steps are done; the last step that it told of."""
+    """Runs TRAINING, sends the signal after so many steps; the last step that it told of."""
     process = python(TRAINING, database)
     last = -1
     for line in process.stdout:

@@ -330,3 +330,46 @@ def test_checkpointed_modules_are_seen_once(db, database):
             run,
         )
         assert {row["name"]: row["n"] for row in seen} == {"first": 1, "second": 1}
+
+
+def test_another_models_training_does_not_disturb(db, database):
+    """As in a GAN: the other model's backward, clipping and optimizer come between ours."""
+    mine, other = nn.Linear(8, 3), nn.Linear(8, 3)
+    my_optimizer = torch.optim.SGD(mine.parameters(), lr=1e-3)
+    other_optimizer = torch.optim.SGD(other.parameters(), lr=1e-3)
+    nanny = watch_model(mine, db=db, quiet=True)
+    losses, norms = [], []
+    for _ in range(4):
+        x, y = batch()
+        cross_entropy(other(x), y).backward()
+        nn.utils.clip_grad_norm_(other.parameters(), 0.1)
+        other_optimizer.step()
+        my_optimizer.zero_grad()
+        loss = cross_entropy(mine(x), y)
+        nn.utils.clip_grad_norm_(other.parameters(), 0.1)
+        loss.backward()
+        losses.append(loss.item())
+        norms.append(math.hypot(*(p.grad.norm().item() for p in mine.parameters())))
+        my_optimizer.step()
+    nanny.close()
+    rows = database().rows("SELECT loss, grad_norm FROM step ORDER BY step")
+    assert [row["loss"] for row in rows] == losses
+    assert [row["grad_norm"] for row in rows] == pytest.approx(norms, rel=1e-5)
+
+
+def test_parts_of_a_model_that_are_called_by_themselves_are_seen(db, database):
+    model = nn.ModuleDict({"encoder": nn.Linear(8, 8), "head": nn.Linear(8, 3)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    nanny = watch_model(model, db=db, quiet=True, trace_interval=1)
+    for _ in range(3):
+        x, y = batch()
+        optimizer.zero_grad()
+        cross_entropy(model["head"](model["encoder"](x)), y).backward()
+        optimizer.step()
+    nanny.close()
+    seen = database().rows(
+        "SELECT name, count(*) AS n FROM tensor_stats JOIN layer USING (layer_id)"
+        " WHERE kind = 1 GROUP BY name"
+    )
+    assert {row["name"]: row["n"] for row in seen} == {"encoder": 3, "head": 3}
+    assert database().one("SELECT count(*) AS n FROM step")["n"] == 3

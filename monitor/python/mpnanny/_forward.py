@@ -69,6 +69,10 @@ class ForwardHooks:
         def hook(module: nn.Module, args: Any, output: Any) -> None:
             if is_compiling() or self.idle or not nanny._recording or _graph_task_id() != -1:
                 return
+            if nanny._open is None:  # a part of the model that is called by itself
+                if nanny._blocks_used or not torch.is_grad_enabled():
+                    return
+                nanny._begin_if_needed()
             try:
                 if observe(layer, args, output):
                     own = list(module._parameters.values())

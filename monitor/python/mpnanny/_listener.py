@@ -185,6 +185,12 @@ class TrainingListener:
                     return True
         return False
 
+    def _begin_if_ours(self, losses: Any) -> None:
+        """A compiled model's forward pass is not heard; its loss is, and so is that of others."""
+        if self._open is None and not self._blocks_used:
+            if any(_reaches(loss, self._parameter_ids) for loss in _tensors(losses)):
+                self._begin_if_needed()
+
     def _inverse_scale(self) -> float:
         """What gradients must be multiplied by at this moment."""
         step = self._open
@@ -205,7 +211,7 @@ class TrainingListener:
 
     @harmless
     def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None:
-        self._begin_if_needed()
+        self._begin_if_ours(outputs)
         step = self._open
         if step is None or not self._adopt(scaler):
             return
@@ -220,7 +226,7 @@ class TrainingListener:
 
     @harmless
     def heard_backward(self, tensors: Any) -> None:
-        self._begin_if_needed()
+        self._begin_if_ours(tensors)
         step = self._open
         if step is None:
             return
@@ -235,8 +241,10 @@ class TrainingListener:
             self._read_gradients()
 
     @harmless
-    def heard_clip(self) -> None:
-        self._read_gradients()
+    def heard_clip(self, parameters: Any) -> None:
+        # A generator must not be consumed here; clip_grad_norm_ itself makes a list of it before.
+        if any(id(parameter) in self._parameter_ids for parameter in _tensors(parameters)):
+            self._read_gradients()
 
     @harmless
     def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None:
@@ -335,6 +343,20 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, (list, tuple)):
         return [each for each in value if isinstance(each, torch.Tensor)]
     return []
+
+
+def _reaches(loss: torch.Tensor, parameters: set[int], limit: int = 1000) -> bool:
+    """Whether one of `parameters` is among the first `limit` nodes of the loss's graph."""
+    nodes, seen = [loss.grad_fn], set()
+    while nodes and len(seen) < limit:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if id(getattr(node, "variable", None)) in parameters:
+            return True
+        nodes.extend(following for following, _ in node.next_functions)
+    return False
 
 
 def _found_inf(scaler: Any, optimizer: Any) -> bool:
