@@ -1,19 +1,28 @@
+#include <set>
+
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_not_checkpointed {
 
-// True if the expression is a dict that holds an optimizer's state.
-static bool HoldsOptimizerState(const FileFacts& facts, NodeId expression) {
-  const NodeId dict = facts.bindings.ValueOf(expression);
-  if (!facts.syntax.Is(dict, Kind::kDictionary)) return false;
+// The dict with an optimizer's state that the expression stands for at this place, or kNoNode.
+static NodeId OptimizerState(const FileFacts& facts, NodeId expression) {
+  NodeId dict = facts.syntax.Unwrap(expression);
+  // A checkpoint's variable is often used for loading before: what was assigned last is what is
+  // saved.
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(expression)) {
+    const bool before = assignment.target < expression;
+    if (before && assignment.function == facts.syntax.FunctionOf(expression))
+      dict = assignment.value;
+  }
+  if (!facts.syntax.Is(dict, Kind::kDictionary)) return kNoNode;
   for (const NodeId pair : facts.syntax.Children(dict)) {
     const NodeId value = facts.syntax.Child(pair, PythonFields().value);
     if (facts.names.Method(value) == "state_dict" &&
         facts.scalers.IsOptimizer(facts.names.Key(facts.names.Receiver(value)))) {
-      return true;
+      return dict;
     }
   }
-  return false;
+  return kNoNode;
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -23,11 +32,11 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId enabled = facts.syntax.Unwrap(facts.names.Argument(made.call, -1, "enabled"));
     if (made.enabled_false || facts.syntax.Is(enabled, Kind::kComparison)) return;
   }
+  std::set<NodeId> reported;  // one dict may be saved under several names
   ForEachCall(facts, [&](NodeId call) {
-    if (facts.names.Callee(call) == "torch.save" &&
-        HoldsOptimizerState(facts, facts.names.Argument(call, 0, "obj"))) {
-      sink.Add(call);
-    }
+    if (facts.names.Callee(call) != "torch.save") return;
+    const NodeId dict = OptimizerState(facts, facts.names.Argument(call, 0, "obj"));
+    if (dict != kNoNode && reported.insert(dict).second) sink.Add(call);
   });
 }
 

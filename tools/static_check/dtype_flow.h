@@ -1,0 +1,58 @@
+// The walk behind Dtypes: one function's statements in order, with what is known of its variables.
+//
+// Internal to dtypes.cc. Lives for one function; writes into the Dtypes that it was made for.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_DTYPE_FLOW_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_DTYPE_FLOW_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/static_check/dtypes.h"
+
+namespace mpnanny::static_check {
+
+// The lattice's join: what a value is that is either of the two.
+Value Join(Value a, Value b);
+// torch's type promotion over tensors; Python numbers do not count beside a tensor.
+Value Promote(const std::vector<Value>& values);
+
+class DtypeFlow {
+ public:
+  DtypeFlow(Dtypes& owner, const CancelToken& cancel)
+      : d_(owner),
+        syntax_(owner.bindings_.syntax()),
+        names_(owner.bindings_.names()),
+        cancel_(cancel) {}
+  void Run(NodeId body) { Block(body); }
+
+ private:
+  using Env = std::map<std::string, Value, std::less<>>;
+  void Block(NodeId block);
+  static void Merge(Env& into, const Env& other);
+  void Statement(NodeId id);
+  void Generic(NodeId id);
+  Value AssignStatement(NodeId id);
+  void Assign(NodeId target, NodeId right, Value value);
+  Value Record(NodeId id, Value value);
+  Value Eval(NodeId id);
+  Value EvalNode(NodeId id);
+  // The dtype that an expression names: torch.float16, x.dtype.
+  Value TypeNamed(NodeId expression);
+  Value Call(NodeId id);
+  Value Cast(NodeId id, Value self);
+  static Value Born(NodeId id, Value value);
+  // "linear" for self.fc(x) where self.fc = nn.Linear(…); "" if it is no layer that is known.
+  std::string_view LayerFunction(NodeId call);
+  Value Op(NodeId id, std::string_view name, const std::vector<Value>& values, NodeId dtype);
+  Dtypes& d_;
+  const Syntax& syntax_;
+  const Names& names_;
+  const CancelToken& cancel_;
+  Env env_;
+};
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_DTYPE_FLOW_H_
