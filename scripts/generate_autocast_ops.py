@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes tools/static_check/data/autocast_ops.json: what autocast does to each operator, by device.
 
-Asked of the installed torch, no GPU needed: the dispatcher lists the operators that an Autocast key knows, and each of them
-is called under autocast with stand-in tensors of that device, while a kernel of ours in place of the real one writes down
-the dtypes that arrive below autocast. Run it again for another torch and review the difference:
+Asked of the installed torch, no GPU needed: the dispatcher lists the operators that an Autocast
+key knows, and each of them is called under autocast with stand-in tensors of that device, while a
+kernel of ours in place of the real one writes down the dtypes that arrive below autocast. Run it
+again for another torch and review the difference:
 
     .venv/bin/python scripts/generate_autocast_ops.py > tools/static_check/data/autocast_ops.json
 """
@@ -33,7 +34,7 @@ class Arrived(Exception):
 
 
 class StandIn(torch.Tensor):
-    """A tensor without data that claims to live on a device; calling any kernel on it tells what arrived."""
+    """A tensor without data that claims to live on a device; a kernel on it tells what arrived."""
 
     @staticmethod
     def __new__(cls, dtype: torch.dtype, device: str) -> StandIn:
@@ -109,7 +110,7 @@ def probe(op: Any, device: str, *pattern: torch.dtype) -> Arrived | str:
             op(*args, **kwargs)
     except Arrived as seen:
         return seen
-    except Exception as error:  # noqa: BLE001: whatever the operator says is the answer
+    except Exception as error:  # noqa: BLE001
         return str(error)
     finally:
         torch.set_autocast_enabled(device, was_enabled)
@@ -134,7 +135,7 @@ def policy_of(op: Any, device: str) -> str | None:
 
 
 def intercept(name: str, key: str) -> torch.library.Library:
-    """Puts a kernel of ours right below autocast: operators that are made of others never reach StandIn whole."""
+    """Puts our kernel right below autocast: operators made of others never reach StandIn whole."""
     library = torch.library.Library("aten", "IMPL")
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

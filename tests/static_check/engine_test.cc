@@ -87,6 +87,24 @@ TEST(Engine, WhatIsNoPythonIsSkippedWithANote) {
   }
 }
 
+// What doubles with each level of nesting would not end.
+TEST(Engine, NestingDoesNotMultiplyTheWork) {
+  std::string loops = "import torch\nscaler = torch.amp.GradScaler('cuda')\n";
+  std::string casts = "x";
+  std::string choice = "a";
+  for (int i = 0; i < 60; ++i) {
+    loops += std::string(static_cast<size_t>(i), ' ') +
+             (i % 2 == 0 ? "for x in y:\n" : "if f" + std::to_string(i) + ":\n");
+    casts = "y.to(" + casts + ".dtype)";
+    choice = "(" + choice + " if c else (d, e)[0])";
+  }
+  loops += std::string(60, ' ') + "scaler.scale(x).backward()\n";
+  const Report report =
+      CheckCode(loops + "z = " + casts + "\n" + "a, b = " + casts + ", " + choice + "\n");
+  EXPECT_EQ(report.files_scanned, 1);
+  EXPECT_TRUE(report.notes.empty()) << report.notes[0];
+}
+
 TEST(Engine, FilesWithoutTorchAreSkipped) {
   const auto report =
       Check({{"a.py", "print('hello')\n"}, {"b.py", kBad}, {"empty.py", ""}}, {}, Rules(), {});

@@ -1,5 +1,6 @@
 #include "tools/static_check/bindings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -170,11 +171,14 @@ std::vector<Assignment> Bindings::AssignmentsOf(NodeId expression) const {
       if (assignment.function == function) found.push_back(assignment);
     }
     if (!found.empty() || function == 0) return found;
-    for (const Function& candidate : functions_) {
-      if (candidate.node != function) continue;
-      for (const std::string& parameter : candidate.parameters) {
-        if (parameter == key) return {};  // a parameter hides what is outside
-      }
+    const auto candidate =
+        std::lower_bound(functions_.begin(), functions_.end(), function,
+                         [](const Function& a, NodeId id) { return a.node < id; });
+    // A parameter hides what is outside.
+    if (candidate != functions_.end() && candidate->node == function &&
+        std::find(candidate->parameters.begin(), candidate->parameters.end(), key) !=
+            candidate->parameters.end()) {
+      return {};
     }
   }
 }

@@ -247,7 +247,7 @@ Value DtypeFlow::TypeNamed(NodeId expression) {
   }
   if (syntax_.Is(id, Kind::kAttribute) &&
       syntax_.Text(syntax_.Child(id, PythonFields().attribute)) == "dtype") {
-    return Eval(syntax_.Child(id, PythonFields().object));
+    return d_.Of(syntax_.Child(id, PythonFields().object));  // evaluated with the arguments
   }
   return {Type::kUnknown, false, kNoNode};
 }
@@ -316,7 +316,7 @@ Value DtypeFlow::Call(NodeId id) {
 
 Value DtypeFlow::Cast(NodeId id, Value self) {
   const Value unknown{Type::kUnknown, false, kNoNode};
-  if (names_.Method(id) == "type_as") return Eval(names_.Argument(id, 0, "other"));
+  if (names_.Method(id) == "type_as") return d_.Of(names_.Argument(id, 0, "other"));
   NodeId dtype = names_.Argument(id, -1, "dtype");
   if (dtype != kNoNode) return Born(id, TypeNamed(dtype));
   for (const NodeId argument : names_.Arguments(id)) {

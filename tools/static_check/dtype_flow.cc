@@ -52,13 +52,17 @@ void DtypeFlow::Statement(NodeId id) {
     case Kind::kFor:
     case Kind::kWhile: {
       Eval(syntax_.Child(id, syntax_[id].kind == Kind::kFor ? f.right : f.condition));
-      for (int round = 0; round < 2; ++round) {
+      // Twice, so that what the body leaves is seen at its top; deeply nested loops once, or the
+      // work doubles at each.
+      const int rounds = ++loops_ > kLoopsRunTwice ? 1 : 2;
+      for (int round = 0; round < rounds; ++round) {
         const Env before = env_;
         if (syntax_[id].kind == Kind::kFor)
           Assign(syntax_.Child(id, f.left), kNoNode, {Type::kUnknown, false, kNoNode});
         Block(syntax_.Child(id, f.body));
         Merge(env_, before);
       }
+      --loops_;
       Block(syntax_.Child(syntax_.Child(id, f.alternative), f.body));
       return;
     }
@@ -124,7 +128,7 @@ void DtypeFlow::Assign(NodeId target, NodeId right, Value value) {
       parts = syntax_.Children(right);
     for (size_t i = 0; i < targets.size(); ++i) {
       const bool paired = parts.size() == targets.size();
-      Assign(targets[i], paired ? parts[i] : kNoNode, paired ? Eval(parts[i]) : value);
+      Assign(targets[i], paired ? parts[i] : kNoNode, paired ? d_.Of(parts[i]) : value);
     }
     return;
   }

@@ -50,7 +50,9 @@ class DtypeFlow {
   const Syntax& syntax_;
   const Names& names_;
   const CancelToken& cancel_;
+  static constexpr int kLoopsRunTwice = 4;
   Env env_;
+  int loops_ = 0;  // how many loops the current statement is inside of
 };
 
 }  // namespace mpnanny::static_check

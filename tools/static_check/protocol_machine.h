@@ -20,7 +20,7 @@ namespace mpnanny::static_check {
 
 // Bounds on the work for one function; past them it stays silent.
 inline constexpr size_t kMaxPaths = 48;
-inline constexpr int kMaxSteps = 60000;
+inline constexpr int kMaxSteps = 20000;
 
 enum class Gradients { kNone, kScaled, kPlain };
 

@@ -51,9 +51,11 @@ std::string ToText(const Finding& finding, bool explain) {
 std::string Counts(const Report& report) {
   int counts[3] = {};
   for (const Finding& finding : report.findings) ++counts[static_cast<int>(finding.severity)];
-  std::string text = std::to_string(counts[2]) + " errors, " + std::to_string(counts[1]) +
-                     " warnings, " + std::to_string(counts[0]) + " notes in " +
-                     std::to_string(report.files_scanned) + " files";
+  const auto count = [](int number, const char* noun) {
+    return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+  };
+  std::string text = count(counts[2], "error") + ", " + count(counts[1], "warning") + ", " +
+                     count(counts[0], "note") + " in " + count(report.files_scanned, "file");
   if (report.files_skipped > 0) {
     text += "; " + std::to_string(report.files_skipped) +
             " skipped (they never mention torch, or see the notes)";
