@@ -96,30 +96,45 @@ void AddExtremes(double low, double high, double absmax, double absmin, int64_t 
   stats.finite += finite;
 }
 
+// A float's bits as an integer that orders as the float does (-0 just below +0).
+inline int32_t OrderedBits(uint32_t bits) {
+  return static_cast<int32_t>(bits) ^ (static_cast<int32_t>(bits) >> 31 & 0x7fffffff);
+}
+inline float FromOrdered(int32_t ordered) {
+  return std::bit_cast<float>(ordered ^ (ordered >> 31 & 0x7fffffff));
+}
+
+// Extremes on integers: a comparison of floats may not be reordered, so it would not vectorise.
 MPNANNY_KERNEL void AddCounts(const float* values, int64_t count, TensorStats& stats) {
-  uint32_t zeros = 0, below = 0, subnormal = 0, above = 0, near = 0;
+  int32_t zeros = 0, below = 0, subnormal = 0, above = 0, near = 0;
   int32_t largest = 0, smallest = std::numeric_limits<int32_t>::max();
-  float low = values[0], high = values[0];
+  int32_t low = std::numeric_limits<int32_t>::max(), high = std::numeric_limits<int32_t>::min();
   for (int64_t i = 0; i < count; ++i) {
     const auto magnitude = static_cast<int32_t>(std::bit_cast<uint32_t>(values[i]) & kMagnitude);
-    zeros += magnitude == 0;
-    below += magnitude <= static_cast<int32_t>(kFlushed);    // zeros too; taken off below
+    zeros += magnitude < 1;
+    below += magnitude <= static_cast<int32_t>(kFlushed);    // zeros too
     subnormal += magnitude < static_cast<int32_t>(kNormal);  // and these
     above += magnitude >= static_cast<int32_t>(kOverflow);
     near += magnitude > static_cast<int32_t>(kNear);
+  }
+  // A loop of its own: the block is in the first cache, and the compiler takes each loop whole.
+  for (int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(values[i]);
+    const auto magnitude = static_cast<int32_t>(bits & kMagnitude);
+    // Of 0 this makes the largest integer, so that it does not count as the smallest magnitude.
+    const auto nonzero = static_cast<int32_t>((static_cast<uint32_t>(magnitude) - 1) & kMagnitude);
     largest = std::max(largest, magnitude);
-    const int32_t candidate = magnitude == 0 ? std::numeric_limits<int32_t>::max() : magnitude;
-    smallest = std::min(smallest, candidate);
-    low = values[i] < low ? values[i] : low;
-    high = values[i] > high ? values[i] : high;
+    smallest = std::min(smallest, nonzero);
+    low = std::min(low, OrderedBits(bits));
+    high = std::max(high, OrderedBits(bits));
   }
   stats.zeros += zeros;
   stats.below_fp16 += below - zeros;
   stats.subnormal_fp16 += subnormal - below;
   stats.above_fp16 += above;
   stats.near_fp16_max += near;
-  AddExtremes(low, high, std::bit_cast<float>(largest),
-              zeros == count ? 0.0f : std::bit_cast<float>(smallest), count, stats);
+  AddExtremes(FromOrdered(low), FromOrdered(high), std::bit_cast<float>(largest),
+              zeros == count ? 0.0f : std::bit_cast<float>(smallest + 1), count, stats);
 }
 
 void AddFinite(const float* values, int64_t count, TensorStats& stats, Sums& sums) {
