@@ -75,7 +75,9 @@ Json CallRequest(Json id, const std::string& tool, Json arguments = Json::object
 
 // A client that writes everything and closes its end at once still gets every answer.
 TEST(EndOfInput, QuickCallsAreAnsweredFirst) {
-  ServerProcess server;
+  StdioServerOptions options;
+  options.drain = std::chrono::seconds(60);  // a sanitizer's build on a busy machine is slow
+  ServerProcess server(options);
   std::string all;
   for (int i = 0; i < 200; ++i) all += DumpJson(CallRequest(i, "sleep", {{"ms", 1}})) + "\n";
   server.client.SendRaw(all);
@@ -108,7 +110,9 @@ TEST(EndOfInput, NorDoesOneThatDoesNot) {
 }
 
 TEST(Sockets, CarryLargeAnswersToASlowReader) {
-  ServerProcess server({}, MakeSockets());
+  StdioServerOptions options;
+  options.drain = std::chrono::seconds(60);  // a sanitizer's build on a busy machine is slow
+  ServerProcess server(options, MakeSockets());
   const std::string text(200'000, 'x');
   std::thread writer([&] {
     for (int i = 0; i < 20; ++i) server.client.Send(CallRequest(i, "echo", {{"text", text}}));

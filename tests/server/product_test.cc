@@ -1,0 +1,176 @@
+// What the product's own registry offers: every prompt, tool and resource family is whole and fits
+// the others.
+#include "server/product.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "base/front_matter.h"
+#include "server/prompts/prompt_file.h"
+#include "tests/server/test_server.h"
+
+namespace mpnanny {
+namespace {
+
+const DataFiles& Data() {
+  static const DataFiles data = *DataFiles::Create();
+  return data;
+}
+const AllowedRoots& Roots() {
+  static const AllowedRoots roots = *AllowedRoots::Create({MPNANNY_SOURCE_DIR});
+  return roots;
+}
+
+Registry Product() { return ProductRegistry({Roots(), Data()}); }
+
+std::vector<std::string> PromptPaths() {
+  std::vector<std::string> paths;
+  for (const std::string& path : Data().List("prompts/", ".md")) {
+    if (!path.ends_with("/README.md")) paths.push_back(path);
+  }
+  return paths;
+}
+
+class ProductPrompt : public testing::TestWithParam<std::string> {};
+
+TEST_P(ProductPrompt, IsWhole) {
+  const std::string_view text = *Data().Read(GetParam());
+  const auto prompt = ParsePrompt(text, GetParam());
+  ASSERT_TRUE(prompt) << prompt.error().Text();
+
+  // The example fills every required argument and is free of unknown ones; the text it makes has no
+  // gap left.
+  const auto file = ParseFrontMatter(text, GetParam());
+  ASSERT_TRUE(file->fields.contains("example"));
+  std::map<std::string, std::string> example;
+  std::set<std::string> declared;
+  for (const auto& [key, value] : file->fields["example"].items())
+    example[key] = value.get<std::string>();
+  for (const PromptArgument& argument : prompt->arguments) {
+    declared.insert(argument.name);
+    EXPECT_TRUE(!argument.required || example.contains(argument.name)) << argument.name;
+    EXPECT_TRUE(argument.values.empty() || argument.completed_by.empty()) << argument.name;
+    EXPECT_FALSE(argument.values.empty() && argument.completed_by.empty())
+        << argument.name << " has no completion";
+  }
+  for (const auto& [key, value] : example) EXPECT_TRUE(declared.contains(key)) << key;
+  Json messages = *prompt->render(example);
+  const std::string filled = messages[0]["content"]["text"];
+  EXPECT_EQ(filled.find("{{"), std::string::npos);
+  for (const auto& [key, value] : example) EXPECT_NE(filled.find(value), std::string::npos) << key;
+}
+
+// `name` in backticks with an underscore, or before "with", is a tool; mpnanny://… is a resource
+// template.
+TEST_P(ProductPrompt, NamesToolsAndResourcesThatExist) {
+  const Registry registry = Product();
+  const std::string text(*Data().Read(GetParam()));
+  std::set<std::string> tools;
+  for (const ServedTool& tool : registry.tools) tools.insert(tool.definition.name);
+  std::set<std::string> templates;
+  for (const ResourceTemplate& family : registry.resources) templates.insert(family.uri_template);
+  const std::set<std::string> fields = {"next_measurement"};  // of a tool's answer
+
+  int named = 0;
+  const std::regex tool_name("`([a-z]+_[a-z_]+)`");
+  for (std::sregex_iterator it(text.begin(), text.end(), tool_name), end; it != end; ++it) {
+    const std::string name = (*it)[1];
+    if (fields.contains(name)) continue;
+    EXPECT_TRUE(tools.contains(name)) << name;
+    ++named;
+  }
+  EXPECT_GT(named, 0) << "a prompt that uses no tool of ours";
+  const std::regex uri("`(mpnanny://[^`]*)`");
+  for (std::sregex_iterator it(text.begin(), text.end(), uri), end; it != end; ++it) {
+    EXPECT_TRUE(templates.contains((*it)[1])) << (*it)[1];
+  }
+  const auto prompt = ParsePrompt(text, GetParam());
+  for (const PromptArgument& argument : prompt->arguments) {
+    if (argument.completed_by.empty() || argument.completed_by == "path") continue;
+    const bool known =
+        std::any_of(registry.resources.begin(), registry.resources.end(), [&](const auto& family) {
+          return family.variable == argument.completed_by && family.complete;
+        });
+    EXPECT_TRUE(known) << "nothing completes '" << argument.completed_by << "'";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ProductPrompt, testing::ValuesIn(PromptPaths()),
+                         [](const auto& each) {
+                           return std::filesystem::path(each.param).stem().string();
+                         });
+
+TEST(Product, InstructionsNameOnlyToolsThatExistAndFit) {
+  const Registry registry = Product();
+  EXPECT_LE(registry.instructions.size(), 2048u);
+  std::set<std::string> tools;
+  for (const ServedTool& tool : registry.tools) tools.insert(tool.definition.name);
+  const std::regex name("\\b[a-z]+_[a-z]+\\b");
+  for (std::sregex_iterator it(registry.instructions.begin(), registry.instructions.end(), name),
+       end;
+       it != end; ++it) {
+    EXPECT_TRUE(tools.contains(it->str())) << it->str();
+  }
+}
+
+TEST(Product, ToolDefinitionsAreWholeAndInAFixedOrder) {
+  const Registry registry = Product();
+  ASSERT_FALSE(registry.tools.empty());
+  std::vector<std::string> names;
+  for (const ServedTool& tool : registry.tools) {
+    const ToolDefinition& definition = tool.definition;
+    names.push_back(definition.name);
+    EXPECT_TRUE(std::regex_match(definition.name, std::regex("[a-z_]{1,64}"))) << definition.name;
+    EXPECT_FALSE(definition.title.empty()) << definition.name;
+    EXPECT_LE(definition.description.size(), 600u) << definition.name;
+    EXPECT_EQ(definition.input_schema.value("type", ""), "object") << definition.name;
+    EXPECT_EQ(definition.output_schema.value("type", ""), "object") << definition.name;
+    EXPECT_EQ(definition.input_schema.value("additionalProperties", true), false)
+        << definition.name;
+  }
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()))
+      << "clients cache prompts by the order of tools";
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+}
+
+TEST(Product, EveryListedResourceCanBeRead) {
+  TestServer server(Product());
+  server.Initialize();
+  Json params = Json::object();
+  size_t read = 0;
+  while (true) {
+    Json page = server.client.Ask(Request("list", "resources/list", params));
+    for (const Json& resource : page["result"]["resources"]) {
+      Json answer = server.client.Ask(Request(1, "resources/read", {{"uri", resource.at("uri")}}));
+      EXPECT_FALSE(answer["result"]["contents"][0].value("text", "").empty()) << DumpJson(resource);
+      EXPECT_FALSE(resource.at("title").get<std::string>().empty());
+      ++read;
+    }
+    if (!page["result"].contains("nextCursor")) break;
+    params["cursor"] = page["result"]["nextCursor"];
+  }
+  EXPECT_EQ(read > 0, !Data().List("knowledge/cases/", ".md").empty());
+}
+
+TEST(Product, PathsAreCompletedInsideTheRootsOnly) {
+  TestServer server(Product());
+  server.Initialize();
+  const auto complete = [&](const std::string& typed) {
+    Json answer =
+        server.client.Ask(Request(1, "completion/complete",
+                                  {{"ref", {{"type", "ref/prompt"}, {"name", "review_model_code"}}},
+                                   {"argument", {{"name", "path"}, {"value", typed}}}}));
+    return answer["result"]["completion"]["values"];
+  };
+  EXPECT_EQ(complete("server/serv"), Json::array({"server/serve.cc", "server/serve.h"}));
+  EXPECT_EQ(complete("serve"), Json::array({"server/"}));
+  EXPECT_EQ(complete("../"), Json::array());
+  EXPECT_EQ(complete("/etc/"), Json::array());
+  EXPECT_EQ(complete("no/such/folder/"), Json::array());
+}
+
+}  // namespace
+}  // namespace mpnanny
