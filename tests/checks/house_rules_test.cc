@@ -15,8 +15,6 @@ constexpr size_t kMostLines = 400;
 
 // File -> why it may be longer.
 const std::map<std::string, std::string> kLongFiles = {
-    {"tools/static_check/dtypes.cc", "one lattice: its transfer functions share one state"},
-    {"tools/static_check/protocol.cc", "one typestate: its transitions are read side by side"},
     {"tests/runs/diagnose_test.cc", "one run after the other, each with its whole diagnosis"},
 };
 
