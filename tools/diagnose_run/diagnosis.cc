@@ -96,11 +96,18 @@ void Judge(const Facts& facts, Diagnosis& d) {
   if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
     return say("not_established", "Neither a loss nor a loss scale nor statistics were recorded.");
   }
-  say("healthy", "No sign of trouble in " + Count(s.steps, "step") +
-                     (s.loss_first ? ": the loss went from " + Number(s.loss_first) + " to " +
-                                         Number(s.loss_last) + ", all finite"
-                                   : "") +
-                     ".");
+  std::string headline = "No sign of trouble in " + Count(s.steps, "step");
+  if (s.loss_first) {
+    headline += ": the loss went from " + Number(s.loss_first) + " to " + Number(s.loss_last) +
+                ", all finite";
+  }
+  headline += ".";
+  if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
+    headline += facts.status == runs::Status::kException
+                    ? " The training ended with an exception; the recorded numbers do not tell why."
+                    : " The process was killed or went away; the recorded numbers do not tell why.";
+  }
+  say("healthy", std::move(headline));
 }
 
 void AddTimeline(const Facts& facts, Diagnosis& d) {
@@ -161,7 +168,7 @@ void AddTimeline(const Facts& facts, Diagnosis& d) {
 
 }  // namespace
 
-Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library, bool code_given) {
+Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   Diagnosis d;
   Judge(facts, d);
   const std::vector<Claim> claims = RunDetectors(facts);
@@ -177,6 +184,11 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library, bool c
   }
   AddTimeline(facts, d);
   d.limits = facts.limits;
+  for (const StaticFinding& finding : facts.findings) {
+    if (!finding.near_source || d.observations.size() >= 6) break;
+    d.observations.push_back("The code near the producer: " + finding.place + " " + finding.rule +
+                             " (" + finding.severity + "): " + finding.message);
+  }
   if (facts.onset && facts.onset->place == Onset::Place::kUnplaced) {
     d.limits.insert(d.limits.begin(),
                     "Which layer made the first bad value is not known: " + facts.onset->how + ".");
@@ -184,7 +196,7 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library, bool c
   if (d.verdict != "healthy" && d.hypotheses.empty()) {
     d.limits.push_back("No documented case fits what was recorded.");
   }
-  d.next_measurement = NextMeasurement(facts, d, code_given);
+  d.next_measurement = NextMeasurement(facts, d);
   return d;
 }
 

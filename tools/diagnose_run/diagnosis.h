@@ -31,9 +31,8 @@ struct Diagnosis {
   std::vector<std::string> limits;
 };
 
-// `library` must outlive the result. `code_given`: the facts hold the static findings of the run's
-// code.
-Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library, bool code_given);
+// `library` must outlive the result.
+Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library);
 
 }  // namespace mpnanny::diagnose_run
 

@@ -117,8 +117,9 @@ struct Facts {
   std::optional<Trend>
       trend;  // of the producer, or of the layer nearest to its limit before the onset
   std::vector<StatHit> stat_hits;
-  std::vector<std::string> log_hits;  // `log:` signals that a line fits, as written
-  std::vector<StaticFinding> findings;
+  std::vector<std::string> log_hits;    // `log:` signals that a line fits, as written
+  bool code_checked = false;            // the run's code was given and looked at
+  std::vector<StaticFinding> findings;  // near the producer first, then by severity
   bool has_activations = false, has_gradients = false, has_weights = false;  // seen in a sample
   std::vector<std::string> limits;  // what the record cannot show, for people
 };

@@ -61,10 +61,14 @@ Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   const runs::Run& run = source.run;
   std::vector<std::string>& limits = facts.limits;
   limits.insert(limits.end(), source.notes.begin(), source.notes.end());
-  const int64_t after_sample = std::numeric_limits<int64_t>::max();
-  auto sampled =
-      runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), after_sample}, 4);
+  // Before the first bad step: a broken step may lack gradients that every other one has.
+  const int64_t last = facts.onset ? facts.onset->step - 1 : std::numeric_limits<int64_t>::max();
+  auto sampled = runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), last}, 4);
   if (!sampled) return sampled.error();
+  if (sampled->empty()) {
+    sampled = runs::LastSampledSteps(source, {}, 4);
+    if (!sampled) return sampled.error();
+  }
   if (sampled->empty()) {
     limits.push_back("No statistics of tensors were recorded, so no layer can be named from them.");
   } else {

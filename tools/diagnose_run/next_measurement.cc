@@ -33,7 +33,7 @@ std::vector<std::string> RulesToLookFor(const Diagnosis& diagnosis) {
 
 }  // namespace
 
-std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis, bool code_given) {
+std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   if (!facts.monitored) return kPatch;
   if (diagnosis.verdict == "healthy") {
     return "None is needed. Whether the result equals a run in higher precision shows only beside "
@@ -51,7 +51,7 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis, bool
            std::to_string(facts.onset->step) + " with trace_interval=10, and look at absmax of " +
            runs::Name(facts.onset->layer) + ".";
   }
-  if (!code_given) {
+  if (!facts.code_checked) {
     const std::vector<std::string> rules = RulesToLookFor(diagnosis);
     std::string text = "Call diagnose_run again with paths=[the training code]";
     if (!rules.empty()) {
@@ -71,8 +71,11 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis, bool
   const int64_t steps = facts.onset ? facts.onset->step : facts.summary.last_step.value_or(0);
   if (half) {
     return "Train the same seed past step " + std::to_string(steps) +
-           " in FP32 (autocast off): if it fails there as well, precision is not the cause; if it "
-           "does not, keep only the producing layer in FP32 and see whether the run then holds.";
+           " in FP32 (autocast off) under the monitor: if it fails there as well, precision is not "
+           "the "
+           "cause; if it does not, the layer whose absmax there passes the format's limit is the "
+           "one "
+           "that must stay in FP32.";
   }
   return "Train the same seed with a tenth of the learning rate: if it holds, the step size is the "
          "cause and not the numbers.";

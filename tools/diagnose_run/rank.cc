@@ -16,10 +16,12 @@ using runs::Name;
 using runs::Number;
 
 constexpr double kWeightScale = 2.2;
-constexpr double kLeastConfidence = 0.12;
+constexpr double kLeastConfidence = 0.15;
 // What one matched signal is worth where it fits less than fully.
-constexpr double kCarrierWorth = 0.4;    // an alert of a layer that only carries
-constexpr double kElsewhereWorth = 0.5;  // a statistic of another layer than the producer
+constexpr double kCarrierWorth = 0.25;     // an alert of a layer that only carries
+constexpr double kElsewhereWorth = 0.5;    // a statistic of another layer than the producer
+constexpr double kConsequenceWorth = 0.3;  // what the scale does after the forward pass broke
+constexpr double kFarCodeWorth = 0.6;      // a static finding that is not near the producer
 constexpr double kWrongPrecision = 0.25;
 constexpr double kFavoured = 0.5;  // added at full strength
 constexpr double kOpposed = 0.7;   // taken away at full strength
@@ -49,7 +51,10 @@ std::string AlertSentence(const SeenAlert& alert, const char* how) {
   if (!alert.row.phase.empty()) text += " in " + EscapeControl(alert.row.phase, 40);
   if (!alert.layer.empty()) text += " at " + Name(alert.layer);
   text += ", step " + std::to_string(alert.row.step) + how;
-  if (!alert.row.message.empty()) text += ": " + EscapeControl(alert.row.message, 200);
+  if (!alert.row.message.empty()) {
+    text += ": " + EscapeControl(alert.row.message, 200);
+    if (text.back() == '.') text.pop_back();
+  }
   return text;
 }
 
@@ -112,14 +117,17 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
                         (signal.name == "collapsed" && scale.collapsed) ||
                         (signal.name == "stuck" && scale.stuck);
       if (!fits) return std::nullopt;
-      return Match{1, "the loss scale is " + signal.name + ": " +
-                          Number(facts.summary.scale_first) + " at first, " +
-                          Number(facts.summary.scale_last) + " at the end"};
+      // A forward pass, a batch or a loss that is not finite drags the scale down by itself.
+      const bool follows = facts.onset && facts.onset->phase != "backward" && facts.monitored;
+      return Match{follows ? kConsequenceWorth : 1,
+                   "the loss scale is " + signal.name + ": " + Number(facts.summary.scale_first) +
+                       " at first, " + Number(facts.summary.scale_last) + " at the end"};
     }
     case Signal::Kind::kRule:
       for (const StaticFinding& finding : facts.findings) {
         if (finding.rule != signal.name) continue;
-        return Match{1, "the code: " + finding.place + " " + finding.rule + ": " + finding.message};
+        return Match{finding.near_source ? 1 : kFarCodeWorth,
+                     "the code: " + finding.place + " " + finding.rule + ": " + finding.message};
       }
       return std::nullopt;
     case Signal::Kind::kLog:
@@ -142,7 +150,7 @@ bool Visible(const Signal& signal, const Facts& facts) {
     case Signal::Kind::kScale:
       return facts.summary.scale_first.has_value();
     case Signal::Kind::kRule:
-      return !facts.findings.empty();
+      return facts.code_checked;
     case Signal::Kind::kLog:
       return false;  // a log tells what its program chose to print
   }
@@ -166,6 +174,16 @@ bool CaseIs(const cases::Case& entry, std::string_view what) {
 bool AnyOf(const cases::Case& entry, const std::vector<std::string>& whats) {
   return std::any_of(whats.begin(), whats.end(),
                      [&](const std::string& what) { return CaseIs(entry, what); });
+}
+
+// INF and OVERFLOW of one place are two words for one thing: with one of them seen, the other is
+// not missed.
+bool AlternativeSeen(const cases::Case& entry, const Signal& missed, const Facts& facts) {
+  return std::any_of(entry.signals.begin(), entry.signals.end(), [&](const Signal& signal) {
+    return &signal != &missed && signal.kind == Signal::Kind::kAlert &&
+           missed.kind == signal.kind && signal.phase == missed.phase &&
+           signal.layer_glob == missed.layer_glob && MatchSignal(signal, facts);
+  });
 }
 
 // Several signals of one case often name one fact (INF and OVERFLOW of a layer, or NaN at two
@@ -200,7 +218,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
       continue;
     }
     hypothesis.unseen.push_back(&signal);
-    if (!Visible(signal, facts)) continue;
+    if (!Visible(signal, facts) || AlternativeSeen(entry, signal, facts)) continue;
     missed += signal.weight;
     if (signal.weight > strongest_weight) {
       strongest_weight = signal.weight;
@@ -217,7 +235,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   double factor = 1;
   for (const Claim& claim : claims) {
     if (AnyOf(entry, claim.favours)) {
-      weight += kFavoured * claim.strength;
+      weight += kFavoured * claim.strength * std::min(1.0, hypothesis.weight);
       hypothesis.evidence.push_back(claim.sentence);
     } else if (AnyOf(entry, claim.opposes)) {
       factor *= 1 - kOpposed * claim.strength;
@@ -233,7 +251,8 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   // The more of what would have been visible is missing, the less it is this case; alternatives of
   // one signature (INF or OVERFLOW) are the rule, so a miss takes little.
   factor *= 0.8 + 0.2 * hypothesis.weight / (hypothesis.weight + missed);
-  if (strongest_weight >= 2) hypothesis.against.push_back("Not seen: " + strongest_miss + ".");
+  if (strongest_weight >= 2)
+    hypothesis.against.push_back("Not seen: " + EscapeControl(strongest_miss, 100) + ".");
   hypothesis.confidence = (1 - std::exp(-weight / kWeightScale)) * factor;
   return hypothesis;
 }

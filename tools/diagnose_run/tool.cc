@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "tools/diagnose_run/code_evidence.h"
 #include "tools/diagnose_run/diagnosis.h"
 #include "tools/diagnose_run/gather.h"
 #include "tools/diagnose_run/log_reader.h"
@@ -85,11 +86,12 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     facts = *std::move(gathered);
   }
   AddQuestionHits(arguments.value("question", ""), library, facts);
-  const bool code_given = arguments.contains("paths") && !arguments["paths"].empty();
-  if (code_given)
-    facts.limits.push_back(
-        "The code was not checked for this answer; call static_check with the same paths.");
-  const Diagnosis diagnosis = Diagnose(facts, library, code_given);
+  if (arguments.contains("paths") && !arguments["paths"].empty()) {
+    std::vector<std::string> paths;
+    for (const Json& path : arguments["paths"]) paths.push_back(path.get<std::string>());
+    if (auto checked = CheckCode(paths, context, facts); !checked) return checked.error();
+  }
+  const Diagnosis diagnosis = Diagnose(facts, library);
   const size_t bytes = runs::AnswerBytes(arguments, context);
   return ToolOutput{DiagnosisJson(subject, facts, diagnosis, library, bytes),
                     DiagnosisText(subject, facts, diagnosis, bytes)};

@@ -20,7 +20,7 @@ inline constexpr size_t kFullAnswerBytes = 64'000;
 
 // How large text and structuredContent may each be, for a call with this `detail`.
 inline size_t AnswerBytes(const Json& arguments, const ToolContext& context) {
-  return arguments.value("detail", "normal") == "full"
+  return arguments.value("detail", "concise") == "full"
              ? std::max(context.answer_bytes, kFullAnswerBytes)
              : context.answer_bytes;
 }
@@ -28,8 +28,8 @@ inline size_t AnswerBytes(const Json& arguments, const ToolContext& context) {
 // The `detail` property of an input schema.
 inline Json DetailProperty() {
   return {{"type", "string"},
-          {"enum", {"normal", "full"}},
-          {"default", "normal"},
+          {"enum", {"concise", "full"}},
+          {"default", "concise"},
           {"description", "\"full\" allows an answer of about 64 KB instead of 8 KB."}};
 }
 

@@ -19,9 +19,12 @@ std::optional<Claim> DetectBirthPlace(const Facts& facts) {
   }
   if (onset.phase == "loss" && onset.place == Onset::Place::kProducer) {
     claim.sentence = "Born in the loss" + at + ": " + onset.how + ".";
-    claim.strength = 0.8;
     claim.favours = {"component:loss"};
-    claim.opposes = {"!component:loss"};
+    // A loss that ran away in finite numbers overflows in the end; where that happens says nothing
+    // then.
+    const auto divergence = DetectDivergence(facts);
+    claim.strength = divergence ? 0.2 : 0.8;
+    if (!divergence) claim.opposes = {"!component:loss"};
     return claim;
   }
   if (onset.phase == "optimizer" && (onset.kind == runs::kWeight || onset.kind == runs::kUpdate ||

@@ -54,7 +54,6 @@ std::optional<Claim> DetectDivergence(const Facts& facts) {
   claim.strength = wide ? 1 : InNarrowRange(facts) && facts.onset ? 0.3 : 0.6;
   claim.favours = {"component:learning-rate"};
   if (wide) {
-    claim.favours.push_back("category:not-precision");
     claim.opposes = {"!component:learning-rate"};
   }
   return claim;
