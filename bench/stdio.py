@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Start, memory and tools/call over stdio: mpnanny beside the official SDKs' servers. See bench/README.md.
+"""Start, memory and tools/call over stdio: mpnanny beside the official SDKs' servers.
+
+See bench/README.md.
 
 Usage: bench/stdio.py --program build/release/bin/mpnanny [--starts 15] [--calls 2000] [--rounds 5]
 """
@@ -45,7 +47,7 @@ def message(number: int, method: str, params: dict[str, object]) -> bytes:
 
 
 class Process:
-    """One running server, initialized; `start_ms` is the time from starting it to its first reply."""
+    """One running server; `start_ms` is the time from starting it to its first reply."""
 
     def __init__(self, server: Server) -> None:
         first = message(0, "initialize", INITIALIZE)
@@ -187,7 +189,8 @@ def main() -> None:
                 measure_calls(server, options.calls)
         print_table(measured)
     print(
-        f"medians of {options.starts} starts and {options.rounds} rounds of {options.calls} calls, interleaved"
+        f"medians of {options.starts} starts and {options.rounds} rounds "
+        f"of {options.calls} calls, interleaved"
     )
 
 

@@ -2,8 +2,8 @@
 
 Usage: run_python.py --program build/release/bin/mpnanny
 
-The client checks every structured result against the tool's output schema by itself. Prints each check that fails and a
-last line `N passed, N failed`; exits 1 if one failed.
+The client checks every structured result against the tool's output schema by itself. Prints each
+check that fails and a last line `N passed, N failed`; exits 1 if one failed.
 """
 
 import argparse
