@@ -47,4 +47,15 @@ std::vector<std::string> DataFiles::List(std::string_view prefix, std::string_vi
   return paths;
 }
 
+uint64_t DataFiles::Fingerprint(std::string_view prefix) const {
+  uint64_t fingerprint = 0;
+  for (auto it = files_.lower_bound(prefix); it != files_.end() && it->first.starts_with(prefix);
+       ++it) {
+    for (const std::string_view part : {std::string_view(it->first), it->second}) {
+      fingerprint = fingerprint * 1099511628211u ^ std::hash<std::string_view>{}(part);
+    }
+  }
+  return fingerprint;
+}
+
 }  // namespace mpnanny

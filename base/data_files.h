@@ -8,6 +8,7 @@
 #ifndef MPNANNY_BASE_DATA_FILES_H_
 #define MPNANNY_BASE_DATA_FILES_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -37,6 +38,11 @@ class DataFiles {
 
   // Paths that start with `prefix` and end with `suffix`, sorted: List("knowledge/cases/", ".md").
   std::vector<std::string> List(std::string_view prefix, std::string_view suffix) const;
+
+  // Changes with the path or the text of any file whose path starts with `prefix`: what is built
+  // from those files may be kept under it. By content, not by the object's address: another set of
+  // data files may come to lie at the same place.
+  uint64_t Fingerprint(std::string_view prefix) const;
 
  private:
   std::map<std::string, std::string_view, std::less<>> files_;

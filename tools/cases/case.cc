@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <mutex>
 
 #include "base/front_matter.h"
 #include "base/text.h"
@@ -244,6 +245,19 @@ std::vector<std::string> CaseLibrary::Ids() const {
   ids.reserve(cases_.size());
   for (const Case& one : cases_) ids.push_back(one.id);
   return ids;
+}
+
+std::shared_ptr<const CaseLibrary> SharedLibrary(const DataFiles& data) {
+  static std::mutex mutex;
+  static std::shared_ptr<const CaseLibrary> kept;
+  static uint64_t kept_fingerprint = 0;
+  const uint64_t fingerprint = data.Fingerprint(kCaseFolder);
+  const std::lock_guard lock(mutex);
+  if (!kept || kept_fingerprint != fingerprint) {
+    kept = std::make_shared<const CaseLibrary>(CaseLibrary::Load(data));
+    kept_fingerprint = fingerprint;
+  }
+  return kept;
 }
 
 }  // namespace mpnanny::cases

@@ -6,6 +6,7 @@
 #ifndef MPNANNY_TOOLS_CASES_CASE_H_
 #define MPNANNY_TOOLS_CASES_CASE_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,9 @@ class CaseLibrary {
   std::vector<Case> cases_;
   std::vector<std::string> problems_;
 };
+
+// The library of `data`, read once for as long as its cases stay the same.
+std::shared_ptr<const CaseLibrary> SharedLibrary(const DataFiles& data);
 
 }  // namespace mpnanny::cases
 

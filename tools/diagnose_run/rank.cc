@@ -186,8 +186,7 @@ bool AlternativeSeen(const cases::Case& entry, const Signal& missed, const Facts
   });
 }
 
-// Several signals of one case often name one fact (INF and OVERFLOW of a layer, or NaN at two
-// places): the first counts fully, others of the same kind half.
+// Several signals of one case may be met by one and the same fact, which counts once.
 class Weights {
  public:
   double Add(const Signal& signal, const std::string& sentence, double worth) {
@@ -252,7 +251,8 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   // one signature (INF or OVERFLOW) are the rule, so a miss takes little.
   factor *= 0.8 + 0.2 * hypothesis.weight / (hypothesis.weight + missed);
   if (strongest_weight >= 2)
-    hypothesis.against.push_back("Not seen: " + EscapeControl(strongest_miss, 100) + ".");
+    hypothesis.against.push_back("Its signal `" + EscapeControl(strongest_miss, 100) +
+                                 "` was not seen.");
   hypothesis.confidence = (1 - std::exp(-weight / kWeightScale)) * factor;
   return hypothesis;
 }

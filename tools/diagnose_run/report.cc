@@ -75,6 +75,26 @@ Json CasesOf(const Hypothesis& hypothesis, const cases::CaseLibrary& library) {
   return ids;
 }
 
+// Static findings that are told: those near the producer first.
+constexpr size_t kCodeFindings = 3;
+
+Json CodeJson(const Facts& facts) {
+  Json code = Json::array();
+  for (const StaticFinding& finding : facts.findings) {
+    if (code.size() == kCodeFindings) break;
+    code.push_back({{"rule", finding.rule},
+                    {"severity", finding.severity},
+                    {"place", finding.place},
+                    {"message", finding.message},
+                    {"near_producer", finding.near_source},
+                    {"cases", finding.cases}});
+  }
+  return code;
+}
+
+// A cause this much weaker than the best is named in one line: its whole case would only distract.
+constexpr double kFarBehind = 0.5;
+
 double Rounded(double confidence) { return std::round(confidence * 100) / 100; }
 
 Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
@@ -102,11 +122,64 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
           {"hypotheses_left_out",
            d.hypotheses.size() - std::min(extent.hypotheses, d.hypotheses.size())},
           {"observations", Cut(d.observations, 6, extent.sentence)},
+          {"code", CodeJson(facts)},
+          {"code_findings", facts.findings.size()},
           {"timeline", std::move(timeline)},
           {"next_measurement", d.next_measurement},
           {"limits", Cut(d.limits, extent.limits, extent.sentence)},
           {"run", subject.run.empty() ? Json(nullptr) : Json(subject.run)},
           {"name", subject.name}};
+}
+
+std::string CodeText(const Facts& facts) {
+  if (facts.findings.empty()) return "";
+  std::string text = "\nIn the code (static_check):\n";
+  for (size_t i = 0; i < std::min(kCodeFindings, facts.findings.size()); ++i) {
+    const StaticFinding& finding = facts.findings[i];
+    text += "- " + finding.place + " " + finding.severity + " [" + finding.rule + "]" +
+            (finding.near_source ? ", beside the producer: " : ", not at the producer: ") +
+            finding.message + "\n";
+  }
+  if (facts.findings.size() > kCodeFindings) {
+    text += "- and " + std::to_string(facts.findings.size() - kCodeFindings) + " more findings.\n";
+  }
+  return text;
+}
+
+std::string CausesText(const Diagnosis& d, const Extent& extent) {
+  if (d.hypotheses.empty()) return "";
+  const auto told_above = [&](const std::string& sentence) {
+    return std::find(d.observations.begin(), d.observations.end(), sentence) !=
+           d.observations.end();
+  };
+  const auto name = [](const Hypothesis& h) {
+    return h.cause->title + " [" + h.cause->id + "], confidence " +
+           runs::Number(Rounded(h.confidence), 2);
+  };
+  std::string text = "\nCauses, most likely first:\n";
+  const double far_behind = kFarBehind * d.hypotheses[0].confidence;
+  size_t shown = 0;
+  for (; shown < std::min(extent.hypotheses, d.hypotheses.size()); ++shown) {
+    const Hypothesis& h = d.hypotheses[shown];
+    if (h.confidence < far_behind) break;
+    text += std::to_string(shown + 1) + ". " + name(h) + "\n";
+    std::vector<std::string> evidence = h.evidence;
+    std::erase_if(evidence, told_above);
+    for (const std::string& sentence : Cut(evidence, extent.evidence, extent.sentence)) {
+      text += "   for: " + sentence + "\n";
+    }
+    for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
+      text += "   against: " + sentence + "\n";
+    }
+    text += "   fix: " + Shorten(h.cause->fix, shown == 0 ? extent.fix : extent.other_fix) + "\n";
+  }
+  const size_t named = std::min(extent.hypotheses, d.hypotheses.size());
+  if (shown < named) text += "Far less likely:\n";
+  for (; shown < named; ++shown) text += "- " + name(d.hypotheses[shown]) + "\n";
+  if (d.hypotheses.size() > shown) {
+    text += "and " + std::to_string(d.hypotheses.size() - shown) + " less likely ones.\n";
+  }
+  return text;
 }
 
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
@@ -154,26 +227,8 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
       text += "- " + sentence + "\n";
     }
   }
-  if (!d.hypotheses.empty()) text += "\nCauses, most likely first:\n";
-  for (size_t i = 0; i < std::min(extent.hypotheses, d.hypotheses.size()); ++i) {
-    const Hypothesis& h = d.hypotheses[i];
-    text += std::to_string(i + 1) + ". " + h.cause->title + " [" + h.cause->id + "], confidence " +
-            runs::Number(Rounded(h.confidence), 2) + "\n";
-    for (const std::string& sentence : Cut(h.evidence, extent.evidence, extent.sentence)) {
-      // What the record shows is told above once.
-      if (std::find(d.observations.begin(), d.observations.end(), sentence) ==
-          d.observations.end()) {
-        text += "   for: " + sentence + "\n";
-      }
-    }
-    for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
-      text += "   against: " + sentence + "\n";
-    }
-    text += "   fix: " + Shorten(h.cause->fix, i == 0 ? extent.fix : extent.other_fix) + "\n";
-  }
-  if (d.hypotheses.size() > extent.hypotheses) {
-    text += "   and " + std::to_string(d.hypotheses.size() - extent.hypotheses) + " less likely.\n";
-  }
+  text += CodeText(facts);
+  text += CausesText(d, extent);
   if (!d.timeline.empty()) text += "\nTime line:\n";
   for (const Moment& moment : Thinned(d.timeline, extent.moments)) {
     text += "  step " + std::to_string(moment.step) + "  " + Shorten(moment.what, extent.sentence) +
@@ -241,6 +296,13 @@ Json DiagnosisSchema() {
        {"against", runs::ListSchema(texts, "What speaks against it.")},
        {"cases", runs::ListSchema(texts, "The case and those related to it.")},
        {"fix", runs::TextSchema("What to do.")}});
+  const Json code_finding = runs::ObjectSchema(
+      {{"rule", runs::TextSchema("Rule id; mpnanny://rules/{rule} tells all.")},
+       {"severity", {{"enum", {"error", "warning", "info"}}}},
+       {"place", runs::TextSchema("file:line.")},
+       {"message", runs::TextSchema("What is found.")},
+       {"near_producer", {{"type", "boolean"}, {"description", "Within 40 lines of it."}}},
+       {"cases", runs::ListSchema(texts, "Cases that explain it.")}});
   const Json moment = runs::ObjectSchema(
       {{"step", runs::IntegerSchema("Step.")}, {"what", runs::TextSchema("What happened.")}});
   return runs::ObjectSchema(
@@ -250,6 +312,8 @@ Json DiagnosisSchema() {
        {"hypotheses", runs::ListSchema(hypothesis, "Causes, most likely first.")},
        {"hypotheses_left_out", runs::IntegerSchema("Less likely ones that did not fit.")},
        {"observations", runs::ListSchema(texts, "What the record shows, with numbers.")},
+       {"code", runs::ListSchema(code_finding, "Static findings in `paths`, at most 3.")},
+       {"code_findings", runs::IntegerSchema("All of them.")},
        {"timeline", runs::ListSchema(moment, "In order of time.")},
        {"next_measurement", runs::TextSchema("The cheapest one that would decide.")},
        {"limits", runs::ListSchema(texts, "What this diagnosis cannot see.")},

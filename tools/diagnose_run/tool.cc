@@ -69,7 +69,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
         "Give `run` (list_runs finds them), or for a run without monitor its console "
         "output as `log_text` or `log_path`.");
   }
-  const cases::CaseLibrary library = cases::CaseLibrary::Load(context.data);
+  const auto shared_library = cases::SharedLibrary(context.data);
+  const cases::CaseLibrary& library = *shared_library;
   Subject subject;
   Facts facts;
   if (arguments.contains("run")) {

@@ -8,17 +8,16 @@ namespace {
 
 constexpr size_t kMostKept = 4096;
 
-// How much of the case's whole weight its signals for this alert carry; 0 if none fits.
-double ShareOf(const cases::Case& entry, const runs::AlertRow& alert, const std::string& layer) {
-  double whole = 0;
-  double fitting = 0;
+// The weight of the case's strongest signal for this alert; 0 if none fits. Weights are comparable
+// across cases (knowledge/README.md).
+double WeightFor(const cases::Case& entry, const runs::AlertRow& alert, const std::string& layer) {
+  double weight = 0;
   for (const cases::Signal& signal : entry.signals) {
-    whole += signal.weight;
     if (signal.kind != cases::Signal::Kind::kAlert || signal.name != alert.type) continue;
     if (!signal.phase.empty() && signal.phase != alert.phase) continue;
-    if (cases::FitsLayer(signal, layer)) fitting = std::max(fitting, signal.weight);
+    if (cases::FitsLayer(signal, layer)) weight = std::max(weight, signal.weight);
   }
-  return whole > 0 ? fitting / whole : 0;
+  return weight;
 }
 
 }  // namespace
@@ -31,8 +30,8 @@ const std::vector<std::string>& AlertCases::Of(const runs::AlertRow& alert,
   std::vector<std::pair<double, const cases::Case*>> ranked;
   for (const cases::Case& entry : library_.all()) {
     if (entry.kind != "failure") continue;
-    const double share = ShareOf(entry, alert, layer);
-    if (share > 0) ranked.emplace_back(share, &entry);
+    const double weight = WeightFor(entry, alert, layer);
+    if (weight > 0) ranked.emplace_back(weight, &entry);
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -140,7 +140,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     after = *cursor;
   }
 
-  const cases::CaseLibrary library = cases::CaseLibrary::Load(context.data);
+  const auto shared_library = cases::SharedLibrary(context.data);
+  const cases::CaseLibrary& library = *shared_library;
   AlertCases explaining(library);
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes);
   Groups groups;

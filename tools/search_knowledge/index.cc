@@ -288,17 +288,10 @@ Result<std::vector<Hit>> KnowledgeIndex::Search(const std::string& query,
 }
 
 Result<std::shared_ptr<const KnowledgeIndex>> SharedIndex(const DataFiles& data) {
-  // The texts decide, not the object's address: a test or a server may make a second set of data
-  // files.
-  size_t fingerprint = 0;
-  for (const std::string& path : data.List(cases::kCaseFolder, ".md")) {
-    for (const std::string_view part : {std::string_view(path), data.Read(path).value_or("")}) {
-      fingerprint = fingerprint * 1099511628211u ^ std::hash<std::string_view>{}(part);
-    }
-  }
+  const uint64_t fingerprint = data.Fingerprint(cases::kCaseFolder);
   static std::mutex mutex;
   static std::shared_ptr<const KnowledgeIndex> kept;
-  static size_t kept_fingerprint = 0;
+  static uint64_t kept_fingerprint = 0;
   const std::lock_guard lock(mutex);
   if (!kept || kept_fingerprint != fingerprint) {
     auto built = KnowledgeIndex::Build(data);
