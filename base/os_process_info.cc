@@ -38,7 +38,8 @@ bool ProcessRuns(int64_t pid, double started_by) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return true;
-  // "pid (name) state ppid … starttime(22)": the name may hold anything, so fields count from the last ')'.
+  // "pid (name) state ppid … starttime(22)": the name may hold anything, so fields count from the
+  // last ')'.
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return true;
   std::istringstream fields(line.substr(name_end + 1));

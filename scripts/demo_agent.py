@@ -1,4 +1,4 @@
-"""The demo's conversation: what an AI agent asks mpnanny over MCP, and what it gets, through the official Python client.
+"""The demo's conversation: an AI agent asks mpnanny over MCP, through the official Python client.
 
 Nothing is prepared: every answer is the built server's, about the code and the run that are named.
 
@@ -16,9 +16,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
 
-BOLD, DIM, RESET = (
-    ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() else ("", "", "")
-)
+BOLD, DIM, RESET = ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() else ("", "", "")
 
 
 def heading(text: str) -> None:
@@ -43,9 +41,7 @@ class Conversation:
         took = (time.perf_counter() - start) * 1e3
         text = "\n".join(block.text for block in result.content if block.type == "text")
         shown(text)
-        print(
-            f"{DIM}        ({took:.1f} ms, {len(text.encode())} bytes of text){RESET}"
-        )
+        print(f"{DIM}        ({took:.1f} ms, {len(text.encode())} bytes of text){RESET}")
         if result.is_error:
             sys.exit(f"demo: {tool} answered with an error")
         return result.structured_content or {}
@@ -78,9 +74,7 @@ async def converse(program: str, review: pathlib.Path, run: pathlib.Path) -> Non
             arguments["paths"] = [str(review)]
         diagnosis = await talk.call("diagnose_run", arguments)
 
-        heading(
-            "User: has anyone seen this before? (in Chinese: 前向溢出，损失变成 NaN)"
-        )
+        heading("User: has anyone seen this before? (in Chinese: 前向溢出，损失变成 NaN)")
         await talk.call("search_knowledge", {"query": "前向激活溢出 损失变成 nan"})
 
         causes = diagnosis.get("hypotheses") or []

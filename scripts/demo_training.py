@@ -1,8 +1,8 @@
-"""The demo's training run: a small character-level transformer, trained in FP16 mixed precision on the CPU.
+"""The demo's training run: a small character-level transformer in FP16 on the CPU.
 
-It looks healthy for a while, and then the loss is NaN. Nothing is injected: the gated feed-forward block multiplies large
-numbers, nothing bounds the residual stream, and the output projection grows until it no longer fits into FP16. In FP32 the
-very same script trains on (`--precision fp32`).
+It looks healthy for a while, and then the loss is NaN. Nothing is injected: the gated feed-forward
+block multiplies large numbers, nothing bounds the residual stream, and the output projection grows
+until it no longer fits into FP16. In FP32 the very same script trains on (`--precision fp32`).
 
 Usage: demo_training.py [--steps N] [--precision fp16|bf16|fp32] [--db FILE]
 """
@@ -69,9 +69,7 @@ class Block(nn.Module):
 
 
 class CharModel(nn.Module):
-    def __init__(
-        self, vocabulary: int, width: int = 64, heads: int = 4, depth: int = 3
-    ) -> None:
+    def __init__(self, vocabulary: int, width: int = 64, heads: int = 4, depth: int = 3) -> None:
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
@@ -86,7 +84,7 @@ class CharModel(nn.Module):
 
 
 def corpus() -> tuple[torch.Tensor, int]:
-    """Text that every Python brings along: the source of its own argparse module, as character ids."""
+    """Text that every Python brings along: the source of argparse, as character ids."""
     text = pathlib.Path(argparse.__file__).read_text(encoding="utf-8")
     alphabet = {character: i for i, character in enumerate(sorted(set(text)))}
     return torch.tensor([alphabet[character] for character in text]), len(alphabet)
@@ -104,9 +102,7 @@ def main() -> None:
     data, vocabulary = corpus()
     model = CharModel(vocabulary)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.0)
-    warmup = torch.optim.lr_scheduler.LinearLR(
-        optimizer, start_factor=0.02, total_iters=50
-    )
+    warmup = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.02, total_iters=50)
     scaler = torch.amp.GradScaler("cpu", enabled=args.precision == "fp16")
     dtype = torch.float16 if args.precision == "fp16" else torch.bfloat16
     nanny = MixedPrecisionNanny(
@@ -119,9 +115,7 @@ def main() -> None:
         with nanny.step(step) as record:
             with torch.autocast("cpu", dtype=dtype, enabled=args.precision != "fp32"):
                 logits = model(batch[:, :-1])
-                loss = F.cross_entropy(
-                    logits.flatten(0, 1).float(), batch[:, 1:].flatten()
-                )
+                loss = F.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
             optimizer.zero_grad(set_to_none=True)
             scaler.scale(loss).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -130,11 +124,7 @@ def main() -> None:
             record.log(loss=loss, lr=warmup.get_last_lr()[0])
             warmup.step()
         if step % 10 == 0:
-            print(
-                json.dumps(
-                    {"step": step, "loss": loss.item(), "scale": scaler.get_scale()}
-                )
-            )
+            print(json.dumps({"step": step, "loss": loss.item(), "scale": scaler.get_scale()}))
     nanny.close()
 
 

@@ -1,4 +1,4 @@
-"""Clipping gradients that are still multiplied by the loss scale divides the real limit by 65536."""
+"""Clipping gradients that still carry the loss scale divides the real limit by 65536."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""CIoU's alpha = v / (1 - iou + v + eps) for two equal boxes: eps 1e-9 is 0 in FP16, so it is 0/0."""
+"""CIoU's alpha = v / (1 - iou + v + eps) of equal boxes: eps 1e-9 is 0 in FP16, so it is 0/0."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The demo's training and the two questions, end to end: torch, monitor, database, tools; nothing stands in for anything."""
+"""The demo's training and the two questions, end to end: torch, monitor, database, tools."""
 
 import json
 import pathlib
