@@ -18,13 +18,12 @@ namespace {
 constexpr size_t kSafeChunk = PIPE_BUF;
 constexpr int kStoppedGraceMs = 200;
 
-// Points `fd` at `target`, which is opened if it is none of the process's descriptors.
-bool Redirect(int fd, int target, int flags) {
-  if (fcntl(target, F_GETFD) != -1) return dup2(target, fd) >= 0;
+// Points `fd` at /dev/null.
+bool Silence(int fd, int flags) {
   const int null = open("/dev/null", flags);
-  if (null < 0) return false;
-  const bool done = dup2(null, fd) >= 0;
-  if (null != fd) close(null);
+  if (null == fd) return true;
+  const bool done = null >= 0 && dup2(null, fd) >= 0;
+  if (null >= 0) close(null);
   return done;
 }
 
@@ -52,13 +51,12 @@ Result<ProtocolStreams> TakeStandardStreams() {
     return Unavailable("stdin or stdout is closed.",
                        "An MCP client starts the server with both as pipes.");
   }
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null < 0 || dup2(null, STDIN_FILENO) < 0 ||
-      !Redirect(STDOUT_FILENO, STDERR_FILENO, O_WRONLY)) {
+  // A closed stderr is opened: else the next file to be opened would get its number, and the log.
+  const bool has_log = fcntl(STDERR_FILENO, F_GETFD) != -1 || Silence(STDERR_FILENO, O_WRONLY);
+  if (!has_log || !Silence(STDIN_FILENO, O_RDONLY) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     return Unavailable(std::string("Cannot redirect the standard streams: ") +
                        std::strerror(errno) + ".");
   }
-  close(null);
   return streams;
 }
 

@@ -25,13 +25,18 @@ void OnSignal(int) {
 }  // namespace
 
 StopEvent::StopEvent() {
-  if (pipe(pipe_) != 0) {
+  int made[2] = {-1, -1};
+  bool well = pipe(made) == 0;
+  for (int i = 0; i < 2 && well; ++i) {
+    // Out of the way of the standard streams: where one of them is closed, the pipe would take its
+    // number, and who asks for the stream would get the pipe.
+    pipe_[i] = fcntl(made[i], F_DUPFD_CLOEXEC, 3);
+    close(made[i]);
+    well = pipe_[i] >= 0 && fcntl(pipe_[i], F_SETFL, O_NONBLOCK) == 0;
+  }
+  if (!well) {
     LogError("No file descriptor left for a pipe.");
     std::abort();
-  }
-  for (const int fd : pipe_) {
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    fcntl(fd, F_SETFL, O_NONBLOCK);
   }
 }
 

@@ -11,7 +11,8 @@ namespace mpnanny {
 
 class StopEvent {
  public:
-  StopEvent();  // aborts if the system has no descriptor left for a pipe
+  // Takes no descriptor below 3. Aborts if the system has none left for a pipe.
+  StopEvent();
   ~StopEvent();
   StopEvent(const StopEvent&) = delete;
   StopEvent& operator=(const StopEvent&) = delete;
