@@ -36,6 +36,7 @@ bool RunStdioServer(const Registry& registry, ProtocolStreams streams, StopEvent
   dispatcher->StopCalls();
   if (dispatcher->WaitUntilIdle(options.stop)) return true;
   stop.Request();  // a call that is stuck in writing gives up now
+  dispatcher->AnswerForCalls();
   if (dispatcher->WaitUntilIdle(options.stop)) return true;
   static_cast<void>(dispatcher.release());
   return false;

@@ -21,7 +21,7 @@ struct StdioServerOptions {
   // After the end of input, calls that still run get this long to answer, then they are told to
   // stop.
   std::chrono::milliseconds drain{2000};
-  // What stopped calls get to notice.
+  // What stopped calls get to notice; after that they are answered for.
   std::chrono::milliseconds stop{500};
 };
 

@@ -50,9 +50,11 @@ Json Call::Response(MethodResult result) const {
 }
 
 void Call::TakeBack() {
-  cancel_.Cancel();
-  const std::lock_guard lock(mutex_);
-  sink_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    sink_.reset();
+  }
+  cancel_.Cancel();  // only now: work that notices at once must find nobody to answer
 }
 
 void Call::Progress(double progress, std::optional<double> total, const std::string& message) {

@@ -40,7 +40,7 @@ class Call {
   // The client no longer wants the answer: none will be sent, and the work is told to stop.
   void TakeBack();
 
-  // Tells the work to stop; it still may answer.
+  // Tells the work to stop; the call still gets its answer.
   void Stop() const { cancel_.Cancel(); }
 
   // Sends a progress note, if the client asked for them, the call is open and `progress` is more

@@ -61,8 +61,17 @@ void RunningCalls::Remove(Handle handle) {
 
 void RunningCalls::StopAll() {
   const std::lock_guard lock(mutex_);
-  for (const Entry& entry : calls_) entry.call->Stop();
+  // The newest first: one that waits must not start because an older one ends.
+  for (auto entry = calls_.rbegin(); entry != calls_.rend(); ++entry) entry->call->Stop();
   for (const Entry& entry : overdue_) entry.call->Stop();
+}
+
+std::vector<std::shared_ptr<Call>> RunningCalls::All() {
+  std::vector<std::shared_ptr<Call>> all;
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : overdue_) all.push_back(entry.call);
+  for (const Entry& entry : calls_) all.push_back(entry.call);
+  return all;
 }
 
 bool RunningCalls::WaitUntilNone(Clock::duration at_most) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "server/dispatch/call.h"
 
@@ -50,6 +51,7 @@ class RunningCalls {
   Handle Add(std::shared_ptr<Call> call);
   void Remove(Handle handle);
   void StopAll();
+  std::vector<std::shared_ptr<Call>> All();
   bool WaitUntilNone(Clock::duration at_most);
 
  private:

@@ -59,6 +59,13 @@ Outcome UnavailableOutcome(const Method& method, const std::string& message) {
   return WireError{kInternalError, message};
 }
 
+// For a call that was told to stop. Nothing is sent if it was the client who took it back.
+Outcome StoppingOutcome(const Method& method) {
+  return UnavailableOutcome(method,
+                            "The server is stopping; this call was not finished. Start the server "
+                            "again and repeat the call.");
+}
+
 RequestContext MakeContext(const std::shared_ptr<Call>& call, Connection& connection) {
   RequestContext context{call->envelope().revision, call->envelope().client_capabilities,
                          call->cancel(), nullptr, connection.legacy};
@@ -185,33 +192,40 @@ void Dispatcher::HandleRequest(RequestMessage request,
 void Dispatcher::Start(const Method& method, Json params, const std::shared_ptr<Call>& call,
                        const std::shared_ptr<Connection>& connection) {
   if (method.runs_on == RunsOn::kReader) {
-    Outcome outcome = RunGuarded(method, call->method(), params, MakeContext(call, *connection));
-    connection->calls.Remove(
-        *call);  // before the answer: from then on the client may use the id again
-    call->Answer(std::move(outcome));
-    return;
+    return Finish(method, *call, *connection,
+                  RunGuarded(method, call->method(), params, MakeContext(call, *connection)));
   }
   const auto handle = running_.Add(call);
   const bool taken =
       pool_.Submit([this, &method, params = std::move(params), call, connection, handle] {
+        Outcome outcome = Stopped{};
         if (!call->cancel().cancelled()) {
           const TraceSpan span("call", call->method());
-          Outcome outcome =
-              RunGuarded(method, call->method(), params, MakeContext(call, *connection));
-          connection->calls.Remove(*call);
-          call->Answer(std::move(outcome));
-        } else {
-          connection->calls.Remove(*call);
-          call->TakeBack();
+          outcome = RunGuarded(method, call->method(), params, MakeContext(call, *connection));
         }
+        Finish(method, *call, *connection, std::move(outcome));
         running_.Remove(handle);
       });
   if (taken) return;
-  connection->calls.Remove(*call);
-  call->Answer(UnavailableOutcome(method, "Too many calls are waiting (" +
-                                              std::to_string(options_.max_waiting_calls) +
-                                              "). Wait for some answers, then try again."));
+  Finish(method, *call, *connection,
+         UnavailableOutcome(method, "Too many calls are waiting (" +
+                                        std::to_string(options_.max_waiting_calls) +
+                                        "). Wait for some answers, then try again."));
   running_.Remove(handle);
+}
+
+void Dispatcher::Finish(const Method& method, Call& call, Connection& connection,
+                        Outcome outcome) const {
+  // Before the answer: from then on the client may use the id again.
+  connection.calls.Remove(call);
+  if (std::holds_alternative<Stopped>(outcome)) outcome = StoppingOutcome(method);
+  call.Answer(std::move(outcome));
+}
+
+void Dispatcher::AnswerForCalls() {
+  for (const auto& call : running_.All()) {
+    call->Answer(StoppingOutcome(methods_.find(call->method())->second));
+  }
 }
 
 void Dispatcher::AnswerOverdue(Call& call) const {

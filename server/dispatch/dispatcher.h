@@ -48,8 +48,12 @@ class Dispatcher {
   // Waits until no call runs; false if that took longer.
   bool WaitUntilIdle(std::chrono::milliseconds at_most) { return running_.WaitUntilNone(at_most); }
 
-  // Tells all running calls to stop. Those that notice still answer.
+  // Tells all calls to stop. Those that notice, and those that still wait for their turn, are
+  // answered: the server is stopping.
   void StopCalls() { running_.StopAll(); }
+
+  // Gives this same answer for the calls that have none yet, whatever they do.
+  void AnswerForCalls();
 
  private:
   void HandleOne(Json json, const std::shared_ptr<Connection>& connection,
@@ -60,6 +64,7 @@ class Dispatcher {
                      const std::shared_ptr<MessageSink>& sink, bool in_batch);
   void Start(const Method& method, Json params, const std::shared_ptr<Call>& call,
              const std::shared_ptr<Connection>& connection);
+  void Finish(const Method& method, Call& call, Connection& connection, Outcome outcome) const;
   void AnswerOverdue(Call& call) const;
 
   const MethodTable methods_;

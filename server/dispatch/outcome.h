@@ -20,9 +20,11 @@ struct MethodResult {
   std::optional<CacheHint> cache = std::nullopt;  // only for the results that have one
 };
 
-struct NoAnswer {};  // the client took the request back
+// The work heeded its cancel token. Whether that is answered is not the handler's to know: not if
+// the client took the request back, but if the server is stopping.
+struct Stopped {};
 
-using Outcome = std::variant<MethodResult, WireError, NoAnswer>;
+using Outcome = std::variant<MethodResult, WireError, Stopped>;
 
 }  // namespace mpnanny
 

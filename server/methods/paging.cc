@@ -4,7 +4,6 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "server/protocol/error_codes.h"
 
@@ -27,7 +26,7 @@ std::optional<size_t> ReadCursor(const std::string& list, const Json& cursor, si
 
 }  // namespace
 
-std::variant<Json, WireError> Page(const std::string& list, Json items, const Json& params) {
+std::variant<Json, WireError> Page(const std::string& list, const Json& items, const Json& params) {
   size_t start = 0;
   if (const auto cursor = params.find("cursor"); cursor != params.end() && !cursor->is_null()) {
     const auto read = ReadCursor(list, *cursor, items.size());
@@ -41,7 +40,7 @@ std::variant<Json, WireError> Page(const std::string& list, Json items, const Js
   const size_t end = std::min(start + kPageItems, items.size());
   Json body = Json::object();
   body[list] = Json::array();
-  for (size_t i = start; i < end; ++i) body[list].push_back(std::move(items[i]));
+  for (size_t i = start; i < end; ++i) body[list].push_back(items[i]);
   if (end < items.size()) body["nextCursor"] = list + ":" + std::to_string(end);
   return body;
 }

@@ -17,7 +17,7 @@ inline constexpr size_t kPageItems = 200;
 
 // {"<list>": [the page], "nextCursor": …}: the items of `items` (an array) from where params.cursor
 // says. A cursor that we did not give out for this list is error -32602.
-std::variant<Json, WireError> Page(const std::string& list, Json items, const Json& params);
+std::variant<Json, WireError> Page(const std::string& list, const Json& items, const Json& params);
 
 }  // namespace mpnanny
 

@@ -37,12 +37,12 @@ Outcome List(const Registry& registry, const Json& params, const RequestContext&
       resources.push_back(std::move(resource));
     }
   }
-  auto page = Page("resources", std::move(resources), params);
+  auto page = Page("resources", resources, params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), HintFor(AllPublic(registry))};
 }
 
-Outcome ListTemplates(const Registry& registry, const Json& params) {
+Json Templates(const Registry& registry) {
   Json templates = Json::array();
   for (const ResourceTemplate& family : registry.resources) {
     templates.push_back({{"uriTemplate", family.uri_template},
@@ -51,7 +51,11 @@ Outcome ListTemplates(const Registry& registry, const Json& params) {
                          {"description", family.description},
                          {"mimeType", family.mime_type}});
   }
-  auto page = Page("resourceTemplates", std::move(templates), params);
+  return templates;
+}
+
+Outcome ListTemplates(const Json& templates, const Json& params) {
+  auto page = Page("resourceTemplates", templates, params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), HintFor(true)};
 }
@@ -78,7 +82,7 @@ Outcome Read(const Registry& registry, const Json& params, const RequestContext&
     auto text = family.read(*value, registry.tool_context(context));
     if (!text) {
       if (text.error().kind == ErrorKind::kCancelled && context.cancel.cancelled())
-        return NoAnswer{};
+        return Stopped{};
       return ReadError(uri, text.error());
     }
     Json contents = {{"uri", uri}, {"mimeType", family.mime_type}, {"text", *std::move(text)}};
@@ -103,8 +107,9 @@ void AddResourceMethods(const Registry& registry, MethodTable& methods) {
                          const RequestContext& context) { return List(registry, params, context); },
   };
   methods["resources/templates/list"] = {
-      .run = [&registry](const Json& params,
-                         const RequestContext&) { return ListTemplates(registry, params); },
+      .run = [templates = Templates(registry)](
+                 const Json& params,
+                 const RequestContext&) { return ListTemplates(templates, params); },
   };
   methods["resources/read"] = {
       .runs_on = RunsOn::kPool,

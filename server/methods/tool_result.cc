@@ -24,7 +24,7 @@ Outcome ToolOutcome(const std::string& tool, Result<ToolOutput> result, const Ca
                          {"structuredContent", std::move(result->structured)}}};
   }
   const Error& error = result.error();
-  if (error.kind == ErrorKind::kCancelled && cancel.cancelled()) return NoAnswer{};
+  if (error.kind == ErrorKind::kCancelled && cancel.cancelled()) return Stopped{};
   if (error.kind == ErrorKind::kInternal) {
     const std::string log_id = LogError(tool + ": " + error.Text());
     return WireError{kInternalError, tool + " failed by an internal error (" + log_id +

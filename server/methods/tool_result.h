@@ -17,7 +17,7 @@ namespace mpnanny {
 // A CallToolResult with isError: the model reads it and can do better.
 Json ErrorToolResult(const std::string& text);
 
-// Our own bugs become error -32603 with a log id, a call that was taken back gets no answer;
+// Our own bugs become error -32603 with a log id, a call that was told to stop is Stopped;
 // everything else that went wrong is a result with isError.
 Outcome ToolOutcome(const std::string& tool, Result<ToolOutput> result, const CancelToken& cancel);
 

@@ -31,10 +31,14 @@ Json Listing(const ToolDefinition& tool) {
   return listing;
 }
 
-Outcome List(const Registry& registry, const Json& params) {
+Json Listings(const Registry& registry) {
   Json listings = Json::array();
   for (const ServedTool& tool : registry.tools) listings.push_back(Listing(tool.definition));
-  auto page = Page("tools", std::move(listings), params);
+  return listings;
+}
+
+Outcome List(const Json& listings, const Json& params) {
+  auto page = Page("tools", listings, params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), CacheHint{kToolsTtlMs, true}};
 }
@@ -68,8 +72,8 @@ Outcome CallByName(const Registry& registry, const Json& params, const RequestCo
 
 void AddToolMethods(const Registry& registry, MethodTable& methods) {
   methods["tools/list"] = {
-      .run = [&registry](const Json& params,
-                         const RequestContext&) { return List(registry, params); },
+      .run = [listings = Listings(registry)](
+                 const Json& params, const RequestContext&) { return List(listings, params); },
   };
   methods["tools/call"] = {
       .runs_on = RunsOn::kPool,

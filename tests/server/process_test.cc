@@ -73,6 +73,11 @@ Json CallRequest(Json id, const std::string& tool, Json arguments = Json::object
                        {{"name", tool}, {"arguments", std::move(arguments)}});
 }
 
+void ExpectStopping(Json answer) {
+  EXPECT_EQ(answer["result"]["isError"], true) << DumpJson(answer);
+  EXPECT_NE(DumpJson(answer).find("server is stopping"), std::string::npos) << DumpJson(answer);
+}
+
 // A client that writes everything and closes its end at once still gets every answer.
 TEST(EndOfInput, QuickCallsAreAnsweredFirst) {
   StdioServerOptions options;
@@ -94,6 +99,21 @@ TEST(EndOfInput, ACallThatHeedsCancellationDoesNotHoldTheProcess) {
   server.client.Send(CallRequest(2, "echo"));
   server.client.CloseInput();
   EXPECT_EQ(server.client.Answer(2)["id"], 2);
+  ExpectStopping(server.client.Answer(1));
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(EndOfInput, CallsThatWaitForTheirTurnAreAnswered) {
+  StdioServerOptions options;
+  options.drain = milliseconds(50);
+  options.dispatcher.threads = 1;
+  ServerProcess server(options);
+  server.client.Send(CallRequest(1, "sleep_until_cancelled"));
+  for (int i = 2; i < 5; ++i) server.client.Send(CallRequest(i, "echo"));
+  server.client.CloseInput();
+  const std::vector<Json> answers = server.client.ReadAll();
+  EXPECT_EQ(answers.size(), 4u);
+  for (const Json& answer : answers) ExpectStopping(answer);
   EXPECT_EQ(server.Wait(), 0);
 }
 
@@ -106,6 +126,7 @@ TEST(EndOfInput, NorDoesOneThatDoesNot) {
   server.client.Send(CallRequest(2, "echo"));
   EXPECT_EQ(server.client.Answer(2)["id"], 2);
   server.client.CloseInput();
+  ExpectStopping(server.client.Answer(1));
   EXPECT_EQ(server.Wait(), 4);
 }
 
