@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <system_error>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -31,6 +33,38 @@ class Descriptor {
 // True if `path` is `root` or lies below it; both canonical.
 bool Contains(const fs::path& root, const fs::path& path) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+// Where `path` (absolute) leads, or would lead if what is missing were there: links are followed by
+// hand, since fs::weakly_canonical takes a link to a missing file for a missing file and gives up
+// at a loop or an unreadable folder. What cannot be looked at counts as a plain name; a loop ends
+// where it is.
+fs::path Destination(const fs::path& path) {
+  constexpr int kMaxLinks = 40;  // as many as Linux follows
+  fs::path seen = path.root_path();
+  std::deque<fs::path> rest(path.begin(), path.end());
+  int links = 0;
+  while (!rest.empty()) {
+    const fs::path part = rest.front();
+    rest.pop_front();
+    if (part.empty() || part == "." || part == path.root_path()) continue;
+    if (part == "..") {
+      seen = seen.parent_path();
+      continue;
+    }
+    std::error_code ec;
+    const fs::path next = seen / part;
+    const fs::path target = fs::read_symlink(next, ec);  // fails for what is no link
+    if (ec) {
+      seen = next;
+    } else if (++links > kMaxLinks) {
+      return next;
+    } else {
+      if (target.is_absolute()) seen = target.root_path();
+      rest.insert(rest.begin(), target.begin(), target.end());
+    }
+  }
+  return seen;
 }
 
 }  // namespace
@@ -106,10 +140,10 @@ Result<std::string> AllowedRoots::Resolve(const std::string& path) const {
   }
   fs::path full(path);
   if (full.is_relative()) full = fs::path(roots_.front()) / full;
-  std::error_code ec;
-  const fs::path canonical = fs::canonical(full, ec);
+  std::error_code why;
+  const fs::path canonical = fs::canonical(full, why);
   // What lies outside is answered alike whether it exists or not: the answer must not tell.
-  const fs::path seen = ec ? fs::weakly_canonical(full, ec) : canonical;
+  const fs::path seen = why ? Destination(full) : canonical;
   if (!unrestricted_ && std::none_of(roots_.begin(), roots_.end(), [&](const std::string& root) {
         return Contains(root, seen);
       })) {
@@ -118,7 +152,10 @@ Result<std::string> AllowedRoots::Resolve(const std::string& path) const {
     return InvalidInput(shown + " lies outside the folders that this server may read.",
                         "Allowed: " + list + ". Start the server with --root FOLDER to add one.");
   }
-  if (canonical.empty()) {
+  if (why && why != std::errc::no_such_file_or_directory && why != std::errc::not_a_directory) {
+    return InvalidInput(shown + ": " + why.message() + ".");
+  }
+  if (why) {
     return NotFound(
         shown + ": no such file or folder.",
         full.string() == path ? "" : "Looked for " + EscapeControl(full.string()) + ".");

@@ -70,6 +70,39 @@ TEST_F(FilesTest, WhatLiesOutsideIsAnsweredAlikeWhetherItExistsOrNot) {
             roots->Resolve("../out/none.py").error().kind);
 }
 
+TEST_F(FilesTest, LinksAreJudgedByWhereTheyLead) {
+  const auto roots = AllowedRoots::Create({Path("in")});
+  ASSERT_TRUE(roots);
+  fs::create_symlink(Path("out/b.py"), Path("in/there.py"));
+  fs::create_symlink(Path("out/none.py"), Path("in/missing.py"));
+  fs::create_symlink("../out/none.py", Path("in/relative.py"));
+  fs::create_symlink("missing.py", Path("in/twice.py"));
+  for (const char* link : {"there.py", "missing.py", "relative.py", "twice.py"}) {
+    const auto got = roots->Resolve(link);
+    EXPECT_EQ(got.error().kind, ErrorKind::kInvalidInput) << link;
+    EXPECT_NE(got.error().message.find("outside"), std::string::npos) << got.error().message;
+  }
+  fs::create_symlink("../in/none.py", Path("in/dangling.py"));
+  EXPECT_EQ(roots->Resolve("dangling.py").error().kind, ErrorKind::kNotFound);
+  fs::create_symlink("../in/a.py", Path("in/good.py"));
+  EXPECT_EQ(*roots->Resolve("good.py"), Path("in/a.py"));
+}
+
+TEST_F(FilesTest, WhatLiesInsideAndCannotBeFollowedIsNotCalledOutside) {
+  const auto roots = AllowedRoots::Create({Path("in")});
+  ASSERT_TRUE(roots);
+  fs::create_symlink("loop.py", Path("in/loop.py"));
+  for (const std::string& path : {std::string("loop.py"), std::string(300, 'n')}) {
+    const auto got = roots->Resolve(path);
+    EXPECT_EQ(got.error().kind, ErrorKind::kInvalidInput) << path;
+    EXPECT_EQ(got.error().message.find("outside"), std::string::npos) << got.error().message;
+  }
+  fs::create_symlink(Path("out/loop.py"), Path("out/loop.py"));
+  EXPECT_NE(roots->Resolve("../out/loop.py").error().message.find("outside"), std::string::npos);
+  EXPECT_NE(roots->Resolve("../" + std::string(300, 'n')).error().message.find("outside"),
+            std::string::npos);
+}
+
 TEST_F(FilesTest, NoRootMeansTheWorkingDirectoryUnlessThatIsSlash) {
   const fs::path before = fs::current_path();
   fs::current_path(dir_);
