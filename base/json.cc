@@ -4,8 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace mpnanny {
 namespace {
+
+constexpr size_t kMaxReason = 300;  // bytes of the library's text that are shown
 
 // Greatest nesting depth of `text`, found without building a tree. Brackets inside strings do not
 // count.
@@ -40,7 +44,7 @@ std::string Dump(const Json& json, int indent) {
 
 Result<Json> ParseJson(std::string_view text, size_t max_depth) {
   if (const size_t depth = NestingDepth(text); depth > max_depth) {
-    return InvalidInput("JSON is nested " + std::to_string(depth) + " levels deep; the limit is " +
+    return InvalidInput("JSON nested " + std::to_string(depth) + " levels deep; the limit is " +
                         std::to_string(max_depth) + ".");
   }
   try {
@@ -50,9 +54,10 @@ Result<Json> ParseJson(std::string_view text, size_t max_depth) {
     // nothing to a reader.
     std::string what = e.what();
     if (const size_t end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
-    return InvalidInput("not valid JSON: " + what + ".");
+    // The library quotes the last token, which may be megabytes of anything.
+    return InvalidInput("not valid JSON: " + EscapeControl(what, kMaxReason) + ".");
   } catch (const Json::exception& e) {
-    return InvalidInput(std::string("not valid JSON: ") + e.what() + ".");
+    return InvalidInput("not valid JSON: " + EscapeControl(e.what(), kMaxReason) + ".");
   }
 }
 

@@ -4,10 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "base/text.h"
 
@@ -19,9 +21,20 @@ spdlog::logger& Logger() {
     auto made = std::make_shared<spdlog::logger>("mpnanny",
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
-    const char* level = std::getenv("MPNANNY_LOG");
-    made->set_level(level ? spdlog::level::from_str(level) : spdlog::level::warn);
     made->flush_on(spdlog::level::warn);
+    made->set_level(spdlog::level::warn);
+    const char* given = std::getenv("MPNANNY_LOG");
+    if (!given || !*given) return made;
+    std::string word = given;
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    // The library takes any word that it does not know for "off".
+    const auto level = spdlog::level::from_str(word);
+    if (level != spdlog::level::off || word == "off") {
+      made->set_level(level);
+    } else {
+      made->warn("MPNANNY_LOG={} is no level: debug, info, warn, error or off. Using warn.",
+                 EscapeControl(given, 40));
+    }
     return made;
   }();
   return *logger;

@@ -1,7 +1,8 @@
 // Log lines on stderr (stdout belongs to the protocol), by spdlog. Newlines and control characters
 // are escaped.
 //
-// Thread-safe. MPNANNY_LOG=debug|info|warn|error sets the level; default warn.
+// Thread-safe. MPNANNY_LOG=debug|info|warn|error|off (in any case) sets the level; default warn,
+// and for other words warn with a line that says so.
 #ifndef MPNANNY_BASE_LOG_H_
 #define MPNANNY_BASE_LOG_H_
 

@@ -42,7 +42,7 @@ std::string PercentEncode(std::string_view text) {
 std::string PercentDecode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    int byte = 0;
+    unsigned byte = 0;  // for a signed one from_chars would take "-1" too
     if (text[i] == '%' && i + 2 < text.size() &&
         std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
             text.data() + i + 3) {

@@ -1,43 +1,57 @@
 #include "base/trace.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "base/json.h"
+#include "base/log.h"
 
 namespace mpnanny {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The trace file, or null when tracing is off. Never closed: spans may end in static destructors.
-std::FILE* TraceFile() {
-  static std::FILE* const file = [] {
+struct Trace {
+  std::FILE* file = nullptr;  // null when tracing is off
+  Clock::time_point origin;   // before every span's start: times in the file are never negative
+};
+
+// Never closed: spans may end in static destructors.
+const Trace& TheTrace() {
+  static const Trace trace = [] {
+    Trace opened;
     const char* path = std::getenv("MPNANNY_TRACE");
-    std::FILE* opened = path && *path ? std::fopen(path, "we") : nullptr;
-    if (opened) std::fputs("[\n", opened);
+    if (!path || !*path) return opened;
+    opened.file = std::fopen(path, "we");
+    opened.origin = Clock::now();
+    if (opened.file) {
+      std::fputs("[\n", opened.file);
+    } else {
+      LogWarning("No trace: MPNANNY_TRACE=" + std::string(path) + ": " + std::strerror(errno) +
+                 ".");
+    }
     return opened;
   }();
-  return file;
+  return trace;
 }
 
 }  // namespace
 
-TraceSpan::TraceSpan(const char* name, std::string detail) : name_(name) {
-  if (!TraceFile()) return;
-  detail_ = std::move(detail);
+TraceSpan::TraceSpan(const char* name, std::string_view detail) : name_(name) {
+  if (!TheTrace().file) return;
+  detail_ = detail;
   start_ = Clock::now();
 }
 
 TraceSpan::~TraceSpan() {
-  std::FILE* const file = TraceFile();
+  const auto& [file, origin] = TheTrace();
   if (!file) return;
   static std::mutex mutex;
-  static const Clock::time_point origin = Clock::now();
   const auto micros = [](Clock::duration d) {
     return std::chrono::duration<double, std::micro>(d).count();
   };

@@ -62,6 +62,10 @@ Result<PromptArgument> ParseArgument(const Json& json, const std::string& where)
   if (json.contains("completed_by")) {
     auto by = StringField(json, "completed_by", where);
     if (!by) return by.error();
+    if (!argument.values.empty()) {
+      return InvalidInput(where + ": argument '" + argument.name +
+                          "' has 'values' and 'completed_by'; only one of them can complete it.");
+    }
     argument.completed_by = *std::move(by);
   }
   return argument;

@@ -50,6 +50,7 @@ TEST(PercentEncoding, RoundTrips) {
   EXPECT_EQ(PercentDecode("100%"), "100%");
   EXPECT_EQ(PercentDecode("%zz%4"), "%zz%4");
   EXPECT_EQ(PercentDecode("%41"), "A");
+  EXPECT_EQ(PercentDecode("%-1%+1"), "%-1%+1") << "a sign is no hex digit";
 }
 
 TEST(Crc32, EqualsThePublishedCheckValue) {

@@ -36,6 +36,16 @@ TEST(ParseJson, RefusesWhatIsNoJson) {
   }
 }
 
+TEST(ParseJson, QuotesLittleOfWhatIsBrokenAndNothingRaw) {
+  const auto json = ParseJson("{\"a\": \"" + std::string(100'000, 'x') + "\x1b[2J");
+  ASSERT_FALSE(json);
+  EXPECT_LT(json.error().message.size(), 400u);
+  const auto control = ParseJson("{\"a\": \"\x7f\xe2\x80\xae");
+  ASSERT_FALSE(control);
+  EXPECT_EQ(control.error().message.find('\x7f'), std::string::npos) << control.error().message;
+  EXPECT_EQ(control.error().message.find("\xe2\x80\xae"), std::string::npos);
+}
+
 TEST(DumpJson, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(DumpJson(Json("a\xff")), "\"a\xEF\xBF\xBD\"");
 }

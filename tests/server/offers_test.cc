@@ -149,6 +149,9 @@ TEST(PromptFiles, BrokenOnesAreRefused) {
   EXPECT_NE(error(argument + "    required: maybe\n", "{{x}}").find("'required'"),
             std::string::npos);
   EXPECT_NE(error(argument + "    values: warm\n", "{{x}}").find("'values'"), std::string::npos);
+  EXPECT_NE(error(argument + "    values: [warm]\n    completed_by: nobody\n", "{{x}}")
+                .find("'completed_by'"),
+            std::string::npos);
   EXPECT_NE(ParsePrompt("no front matter", "prompts/p.md").error().message.find("prompts/p.md"),
             std::string::npos);
 }
