@@ -25,6 +25,9 @@ TEST(ParseJson, BoundsDepthBeforeATreeIsBuilt) {
   EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']')));
   EXPECT_FALSE(ParseJson(std::string(65, '[') + std::string(65, ']')));
   EXPECT_FALSE(ParseJson(std::string(5'000'000, '[')));
+  // Reads after "This message is" as well as after "file: ".
+  EXPECT_EQ(ParseJson(std::string(70, '[')).error().message,
+            "JSON nested 70 levels deep; the limit is 64.");
   // Brackets in strings are text, escaped quotes do not end one.
   EXPECT_TRUE(ParseJson("\"" + std::string(500, '[') + "\\\"" + std::string(500, '{') + "\""));
 }
