@@ -46,18 +46,20 @@ bool FitsSomeType(const Json& schema, const Json& value) {
   return false;
 }
 
-std::optional<Json> AsInteger(const Json& value) {
+std::optional<Json> AsInteger(const Json& value) {  // 5.0, "5" and "5.0" are 5
   constexpr double kExact =
       9007199254740992.0;  // 2^53: above it a double does not tell every integer
+  std::optional<double> number;
   if (value.is_string()) {
-    if (const auto number = WholeNumber<int64_t>(value.get<std::string>())) return Json(*number);
+    const std::string& text = value.get_ref<const std::string&>();
+    if (const auto whole = WholeNumber<int64_t>(text)) return Json(*whole);
+    number = WholeNumber<double>(text);
   } else if (value.is_number_float()) {
-    const double number = value.get<double>();
-    if (std::abs(number) <= kExact && number == std::floor(number)) {
-      return Json(static_cast<int64_t>(number));
-    }
+    number = value.get<double>();
   }
-  return std::nullopt;
+  if (!number || !(std::abs(*number) <= kExact) || *number != std::floor(*number))
+    return std::nullopt;
+  return Json(static_cast<int64_t>(*number));
 }
 
 std::optional<Json> AsNumber(const Json& value) {

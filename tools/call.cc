@@ -263,7 +263,9 @@ std::string JoinProblems(std::vector<std::string> problems) {
     problems.resize(kMostProblems);
     problems.push_back("and " + std::to_string(found - kMostProblems) + " more");
   }
-  return Join(problems, "; ");
+  std::string text = Join(problems, "; ");
+  if (!text.ends_with("?")) text += ".";  // "Did you mean …?" has its end
+  return text;
 }
 
 Error HandlerThrew(const std::string& tool, const char* what) {
@@ -278,7 +280,7 @@ Result<void> ValidateAgainstSchema(const Json& schema, const Json& value, const 
   try {
     const std::vector<std::string> problems = Problems(schema, value, "the value");
     if (problems.empty()) return {};
-    return InvalidInput(what + ": " + JoinProblems(problems) + ".");
+    return InvalidInput(what + ": " + JoinProblems(problems));
   } catch (const std::exception& thrown) {
     return Internal("The schema of " + what + " cannot be used: " + thrown.what());
   }
@@ -299,7 +301,7 @@ Result<ToolOutput> CallTool(const Tool& tool, Json arguments, const ToolContext&
         Problems(definition.input_schema, arguments, "the arguments");
     if (!problems.empty()) {
       const std::vector<std::string> names = Names(definition.input_schema);
-      return InvalidInput(definition.name + ": " + JoinProblems(problems) + ".",
+      return InvalidInput(definition.name + ": " + JoinProblems(problems),
                           names.empty() ? "It takes no arguments."
                                         : "Its arguments are " + Join(names, ", ") + ".");
     }

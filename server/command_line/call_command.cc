@@ -1,9 +1,9 @@
 // `mpnanny call TOOL --args JSON`: what an MCP client would get, without a client.
 #include <istream>
-#include <iterator>
 #include <memory>
 #include <ostream>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "tools/call.h"
@@ -11,12 +11,20 @@
 namespace mpnanny {
 namespace {
 
-constexpr uint64_t kMostArgumentBytes = 5u << 20;  // what a client may send in one message
+// As for every text that is read whole.
+constexpr uint64_t kMostArgumentBytes = kMaxTextFileBytes;
 
 // The arguments: JSON as it stands, @FILE, or - for stdin.
 Result<Json> ReadArguments(const std::string& text, std::istream& in) {
   if (text == "-") {
-    return ParseJson(std::string(std::istreambuf_iterator<char>(in), {}));
+    std::string typed(kMostArgumentBytes + 1, '\0');
+    in.read(typed.data(), static_cast<std::streamsize>(typed.size()));
+    typed.resize(static_cast<size_t>(in.gcount()));
+    if (typed.size() > kMostArgumentBytes) {
+      return InvalidInput("stdin holds more than " + std::to_string(kMostArgumentBytes >> 20) +
+                          " MiB.");
+    }
+    return ParseJson(typed);
   }
   if (text.starts_with("@")) {
     Result<std::string> file = ReadFile(text.substr(1), kMostArgumentBytes);
@@ -87,7 +95,6 @@ void AddCallCommand(CommandSet& set) {
     Result<Json> structured = Call(set, values->tool, values->arguments, values->access);
     if (!structured) return PrintError(set.context, "call", structured.error(), true);
     set.context.out << DumpJson(*structured) << "\n";
-    set.context.out.flush();
     return 0;
   });
 }

@@ -130,12 +130,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddCallCommand(set);
 }
 
-}  // namespace
-
-int RunCommandLine(const std::vector<std::string>& arguments, const CommandLineContext& context) {
-  std::vector<std::string> words = arguments;
-  if (words.empty()) words = {context.interactive ? "--help" : "serve"};
-
+int ParseAndRun(std::vector<std::string> words, const CommandLineContext& context) {
   CLI::App parser(kSummary, "mpnanny");
   parser.formatter(std::make_shared<HelpFormatter>());
   parser.set_help_flag("-h,--help", "Show this help");
@@ -169,6 +164,29 @@ int RunCommandLine(const std::vector<std::string>& arguments, const CommandLineC
   // A family of commands ("knowledge") without one of them.
   context.err << parser.help();
   return kExitError;
+}
+
+// Whether who typed this reads errors as JSON.
+bool WantsJson(const std::vector<std::string>& words) {
+  if (words.front() == "call") return true;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--format=json") return true;
+    if (words[i] == "--format" && i + 1 < words.size() && words[i + 1] == "json") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<std::string>& arguments, const CommandLineContext& context) {
+  std::vector<std::string> words = arguments;
+  if (words.empty()) words = {context.interactive ? "--help" : "serve"};
+  const int code = ParseAndRun(words, context);
+  // A full disk: whoever reads the exit code must not take half an answer for the whole.
+  context.out.flush();
+  if (context.out) return code;
+  return PrintError(context, words.front(),
+                    Unavailable("The answer could not be written to stdout."), WantsJson(words));
 }
 
 std::string Wrap(const std::string& text, size_t columns) {

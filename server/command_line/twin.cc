@@ -114,7 +114,8 @@ void AddOption(CLI::App& command, const std::string& option, const std::string& 
   CLI::Option* const added = command.add_option(option, words, help);
   added->type_name(ValueName(property, schema))->allow_extra_args(false);
   if (IsType(schema, "array")) {
-    added->delimiter(',');
+    // Words from a fixed list may stand together ("a,b"); a path or a glob may have a comma in it.
+    if (schema.value("items", Json::object()).contains("enum")) added->delimiter(',');
   } else {
     added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
@@ -122,15 +123,20 @@ void AddOption(CLI::App& command, const std::string& option, const std::string& 
 
 // "`min_severity` must be …" as "--min-severity must be …".
 Error WithOptionNames(Error error, const ToolDefinition& definition) {
-  for (const auto& [property, schema] : Properties(definition).items()) {
+  const auto rename = [&error](const std::string& property, const std::string& name) {
     const std::string quoted = "`" + property + "`";
-    const std::string name = property == definition.command.positional
-                                 ? ValueName(property, schema)
-                                 : OptionName(definition.command, property);
     for (size_t at = error.message.find(quoted); at != std::string::npos;
          at = error.message.find(quoted, at)) {
       error.message.replace(at, quoted.size(), name);
     }
+  };
+  for (const auto& [property, schema] : Properties(definition).items()) {
+    rename(property, property == definition.command.positional
+                         ? ValueName(property, schema)
+                         : OptionName(definition.command, property));
+  }
+  for (const auto& [option, unused] : definition.command.extra_options.items()) {
+    rename(option, OptionName(definition.command, option));
   }
   if (error.hint.starts_with("Its arguments are "))
     error.hint.clear();  // `--help` lists the options
@@ -156,7 +162,8 @@ Json Arguments(const ToolDefinition& definition, const TwinValues& values) {
 }
 
 // Values of the options that only the command line has, with their defaults.
-Result<Json> Extra(const CommandTwin& twin, const TwinValues& values) {
+Result<Json> Extra(const ToolDefinition& definition, const TwinValues& values) {
+  const CommandTwin& twin = definition.command;
   Json extra = Json::object();
   for (const auto& [name, schema] : twin.extra_options.items()) {
     const auto words = values.extra.find(name);
@@ -167,7 +174,8 @@ Result<Json> Extra(const CommandTwin& twin, const TwinValues& values) {
     }
   }
   const Json schema = {{"type", "object"}, {"properties", twin.extra_options}};
-  if (auto valid = ValidateAgainstSchema(schema, extra, "options"); !valid) return valid.error();
+  if (auto valid = ValidateAgainstSchema(schema, extra, definition.name); !valid)
+    return valid.error();
   return extra;
 }
 
@@ -213,7 +221,7 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
     return fail(InvalidInput("--format must be one of " + Join(formats, ", ") + ", not '" +
                              EscapeControl(values.format, 60) + "'."));
   }
-  Result<Json> extra = Extra(twin, values);
+  Result<Json> extra = Extra(definition, values);
   if (!extra) return fail(extra.error());
   Result<DataFiles> data = DataFiles::Create(values.data_dir);
   if (!data) return fail(data.error());
@@ -232,8 +240,6 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
     const std::string text = twin.formats.at(values.format)(output->structured);
     context.out << text << (text.ends_with("\n") ? "" : "\n");
   }
-  context.out.flush();
-  if (!context.out) return fail(Unavailable("The answer could not be written to stdout."));
   if (!twin.exit_code) return 0;
   Json everything = arguments;
   for (const std::string& property : twin.shown_only) everything.erase(property);
@@ -262,11 +268,16 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
   for (const auto& [property, schema] : Properties(definition).items()) {
     if (property == bare) {
       const bool list = IsType(schema, "array");
+      // Extra arguments are off, else the parser reads "[a, b]" as a list. It then gives an option
+      // no more words than it expects at least, and TakeLast forgives that there are fewer.
+      const int words = list ? CLI::detail::expected_max_vector_size : 1;
       command
           .add_option(BareName(property, schema), values->given[property],
                       HelpText(schema, set.tools))
           ->type_name("")
-          ->expected(0, list ? CLI::detail::expected_max_vector_size : 1);
+          ->allow_extra_args(false)
+          ->expected(words, words)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       if (property == twin.positional) continue;
     }
     if (!IsOption(property, schema)) {

@@ -71,6 +71,7 @@ TEST_F(CallToolTest, TakesWhatModelsSendWhereItsMeaningIsPlain) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"limit":"42"})", R"("limit":42)"},
       {R"({"limit":42.0})", R"("limit":42)"},
+      {R"({"limit":"42.0"})", R"("limit":42)"},
       {R"({"share":"0.5"})", R"("share":0.5)"},
       {R"({"share":"1e-3"})", R"("share":0.001)"},
       {R"({"strict":"True"})", R"("strict":true)"},
@@ -126,6 +127,7 @@ TEST_F(CallToolTest, AnUnknownArgumentNamesTheNearestKnownOne) {
   EXPECT_EQ(output.error().kind, ErrorKind::kInvalidInput);
   EXPECT_NE(output.error().Text().find("`severty`. Did you mean 'severity'?"), std::string::npos)
       << output.error().Text();
+  EXPECT_EQ(output.error().Text().find("?."), std::string::npos) << output.error().Text();
   EXPECT_NE(output.error().hint.find("layers"), std::string::npos) << "all names are offered";
 }
 

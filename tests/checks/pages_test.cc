@@ -189,6 +189,35 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
   }
 }
 
+// What a text tells its reader to type exists: "`mpnanny WORD", ": mpnanny WORD" or, in a page, a
+// line of a code block that begins so.
+TEST_F(PagesTest, CommandsThatTextsNameExist) {
+  std::set<std::string> commands = {"serve", "rules", "knowledge", "call", "config"};
+  for (const Tool& tool : AllTools()) {
+    const std::string& name = tool.definition.command.name;
+    commands.insert(name.substr(0, name.find(' ')));
+  }
+  int named = 0;
+  for (const SourceFile& file : Tree()) {
+    const bool page = file.path.ends_with(".md");
+    if (file.path.starts_with("tests/") || !(page || IsCpp(file.path))) continue;
+    std::string text = file.text;
+    bool fenced = false;
+    for (const std::string& line : page ? file.Lines() : std::vector<std::string>{}) {
+      if (line.starts_with("```")) fenced = !fenced;
+      if (fenced && line.starts_with("mpnanny ")) text += "\n`" + line;
+    }
+    for (const char* start : {"`mpnanny ", ": mpnanny "}) {
+      for (const std::string& word : Linked(text, start)) {
+        if (word == "COMMAND" || word == "TOOL") continue;  // stands for any
+        EXPECT_TRUE(commands.contains(word)) << file.path << " names `mpnanny " << word << "`";
+        ++named;
+      }
+    }
+  }
+  EXPECT_GE(named, 10);
+}
+
 TEST_F(PagesTest, EveryListedResourceCanBeReadAndCompleted) {
   const AllowedRoots roots = *AllowedRoots::Create({std::string(MPNANNY_SOURCE_DIR) + "/tests"});
   const ToolContext context{.roots = roots, .data = data_, .cancel = {}, .progress = nullptr};

@@ -29,6 +29,7 @@ Tool EchoTool() {
       "paths": {"type": "array", "items": {"type": "string"}, "description": "Files."},
       "min_severity": {"enum": ["error", "warning", "info"], "type": "string", "default": "info", "description": "Least."},
       "rules": {"type": "array", "items": {"type": "string"}, "description": "Only these."},
+      "kinds": {"type": "array", "items": {"type": "string", "enum": ["inf", "nan"]}, "description": "Kinds."},
       "limit": {"type": "integer", "minimum": 1, "description": "Most."},
       "strict": {"type": "boolean", "default": false, "description": "Strict."},
       "colour": {"type": "boolean", "default": true, "description": "Colour."},
@@ -40,10 +41,10 @@ Tool EchoTool() {
   tool.definition.output_schema = {{"type", "object"}};
   tool.definition.command = {.name = "echo", .positional = "paths", .options = {{"run", "db"}}};
   tool.definition.command.extra_options = *ParseJson(
-      R"({"fail-on": {"type": "string", "enum": ["error", "never"], "default": "error", "description": "Exit 1."}})");
+      R"({"fail_on": {"type": "string", "enum": ["error", "never"], "default": "error", "description": "Exit 1."}})");
   tool.definition.command.exit_code = [](const Json& structured, const Json& extra) {
     if (structured["min_severity"] != "info") return 3;  // it was not asked about everything
-    return extra["fail-on"] == "error" && structured["strict"] == true ? 1 : 0;
+    return extra["fail_on"] == "error" && structured["strict"] == true ? 1 : 0;
   };
   tool.definition.command.shown_only = {"min_severity"};
   tool.definition.command.formats["md"] = [](const Json& structured) {
@@ -120,14 +121,16 @@ Outcome Type(const std::vector<std::string>& arguments, const std::string& input
 }
 
 TEST(Twin, OptionsAreMadeFromTheSchema) {
-  const Outcome outcome = Type({"echo", "a.py", "b.py", "--min-severity", "error", "--rules", "x,y",
-                                "--rules", "z", "--limit", "3", "--strict", "--no-colour", "--db",
-                                "m.db", "--fail-on", "never", "--format", "json"});
+  const Outcome outcome =
+      Type({"echo",        "a.py", "b.py",    "--min-severity", "error",   "--rules",  "x,y",
+            "--rules",     "z",    "--kinds", "inf,nan",        "--limit", "3",        "--strict",
+            "--no-colour", "--db", "m.db",    "--fail-on",      "never",   "--format", "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   EXPECT_EQ(json["paths"], Json({"a.py", "b.py"}));
   EXPECT_EQ(json["min_severity"], "error");
-  EXPECT_EQ(json["rules"], Json({"x", "y", "z"}));
+  EXPECT_EQ(json["rules"], Json({"x,y", "z"})) << "a comma may be part of a name or a path";
+  EXPECT_EQ(json["kinds"], Json({"inf", "nan"}));
   EXPECT_EQ(json["limit"], 3);
   EXPECT_EQ(json["strict"], true);
   EXPECT_EQ(json["colour"], false);
@@ -142,6 +145,19 @@ TEST(Twin, AnOptionDoesNotSwallowThePositionals) {
   EXPECT_EQ(outcome.json()["rules"], Json({"x"}));
   EXPECT_EQ(outcome.json()["paths"], Json({"a.py", "call"}))
       << "a file may be called like a command";
+}
+
+TEST(Twin, PositionalsAreTakenAsTheyStand) {
+  const auto paths = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"echo", "--format", "json"});
+    const Outcome outcome = Type(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? outcome.json()["paths"] : Json();
+  };
+  EXPECT_EQ(paths({"[id]", "[a, b]"}), Json({"[id]", "[a, b]"}));
+  EXPECT_EQ(paths({"--", "x.py"}), Json::array({"x.py"}));
+  EXPECT_EQ(paths({"--", "-x.py", "--y", "z"}), Json({"-x.py", "--y", "z"}));
+  EXPECT_EQ(Type({"need", "--format", "json", "--", "[m].db"}).json()["run"], "[m].db");
 }
 
 TEST(Twin, TheOnlyThingThatAToolNeedsMayStandBare) {
@@ -166,7 +182,9 @@ TEST(Twin, ExitCodes) {
   EXPECT_EQ(Type({"echo", "--strict", "--min-severity", "error"}).code, 1)
       << "what is not shown still counts";
   EXPECT_EQ(Type({"echo", "--strict", "--fail-on", "never"}).code, 0);
-  EXPECT_EQ(Type({"echo", "--fail-on", "sometimes"}).code, 2);
+  const Outcome wrong = Type({"echo", "--fail-on", "sometimes"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_TRUE(wrong.err.starts_with("mpnanny echo: --fail-on must be one of")) << wrong.err;
   EXPECT_EQ(Type({"echo", "--fail"}).code, 2);
 }
 
@@ -252,6 +270,13 @@ TEST(Call, TakesItsArgumentsFromAFileOrStdin) {
   const std::string path = ::testing::TempDir() + "call_arguments.json";
   std::ofstream(path) << R"({"limit": 6})";
   EXPECT_EQ(Type({"call", "echo_things", "--args", "@" + path}).json()["limit"], 6);
+}
+
+TEST(Call, StdinIsReadOnlyUpToALimit) {
+  const Outcome outcome =
+      Type({"call", "echo_things", "--args", "-"}, R"({"limit": 5})" + std::string(17u << 20, ' '));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("stdin holds more than"), std::string::npos) << outcome.err;
 }
 
 TEST(Call, EveryErrorIsJsonOnStderrAndExitCode2) {

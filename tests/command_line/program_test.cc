@@ -81,6 +81,16 @@ TEST(Program, CallReadsOnlyBelowItsRoots) {
   EXPECT_TRUE(ParseJson(refused.out)) << refused.out;
 }
 
+TEST(Program, AnAnswerThatCannotBeWrittenIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  for (const char* arguments : {" --version", " --help", " rules", " config cursor",
+                                " call list_runs", " runs", " knowledge lint"}) {
+    const Outcome outcome = Shell(kProgram + arguments + " 2>&1 >/dev/full </dev/null");
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_NE(outcome.out.find("could not be written"), std::string::npos) << outcome.out;
+  }
+}
+
 TEST(Program, AClosedPipeIsNoCrash) { EXPECT_EQ(Shell(kProgram + " --help | head -c 1").out, "m"); }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr char kPatch[] =
     "  from mpnanny import MixedPrecisionNanny; nanny = MixedPrecisionNanny(model, "
     "optimizer=optimizer, scaler=scaler)\n"
     "  with nanny.step(step) as record: ...; record.log(loss=loss)\n"
-    "or none: mpnanny run -- python train.py. Then ask again with run=nanny_logs/metrics.db.";
+    "Then ask again with run=nanny_logs/metrics.db.";
 
 // Rules of the hypotheses' cases that nobody looked for yet.
 std::vector<std::string> RulesToLookFor(const Diagnosis& diagnosis) {

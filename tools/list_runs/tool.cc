@@ -77,8 +77,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 
   if (total == 0) {
     output.text = "No monitored run at or below " + EscapeControl(path, 500) +
-                  ". A run is recorded by `mpnanny run -- python train.py` or by "
-                  "MixedPrecisionNanny(model) in the script; it writes nanny_logs/metrics.db.\n";
+                  ". A run is recorded by MixedPrecisionNanny(model) in the script; it writes "
+                  "nanny_logs/metrics.db.\n";
   } else {
     output.text =
         runs::Count(static_cast<int64_t>(total), "run") + " in " +
