@@ -1,74 +1,14 @@
 #include "tools/static_check/conditions.h"
 
 #include <cctype>
-#include <optional>
+
+#include "tools/static_check/questions.h"
 
 namespace mpnanny::static_check {
 namespace {
 
-constexpr std::string_view kMixedPrecision = "<mixed precision is on>";
-
-bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-
-// True if one of the words that names are made of ("use_amp" is use, amp) tells of FP16 mixed
-// precision.
-bool AsksForMixedPrecision(std::string_view text) {
-  bool found = false;
-  std::string word;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && IsWordCharacter(text[i])) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(text[i])));
-      continue;
-    }
-    if (word == "bf16" || word == "bfloat16") return false;
-    found = found || word == "amp" || word == "scaler" || word == "fp16" || word == "mixed" ||
-            word == "autocast" || word == "float16" || word == "half" || word == "precision" ||
-            word == "gradscaler" || word == "useamp";
-    word.clear();
-  }
-  return found;
-}
-
-struct Atom {
-  std::string key;
-  bool positive = true;
-};
-
-// Splits a condition without and/or/not into what it asks and which answer it wants.
-std::optional<Atom> ReadAtom(const Syntax& syntax, NodeId id) {
-  std::string_view text = syntax.Text(id);
-  Atom atom;
-  if (syntax.Is(id, Kind::kComparison)) {
-    const std::vector<NodeId> operands = syntax.Children(id);
-    const std::string_view op = syntax.Text(syntax.Child(id, PythonFields().operators));
-    if (operands.size() == 2) {
-      const bool negated = op == "!=" || op.starts_with("is not") || op == "not in";
-      if (syntax.Is(operands[1], Kind::kNone)) {
-        atom.positive = negated;  // `x is not None` asks for x
-        text = syntax.Text(operands[0]);
-      } else if (syntax.Is(operands[1], Kind::kTrue)) {
-        atom.positive = !negated;
-        text = syntax.Text(operands[0]);
-      } else if (syntax.Is(operands[1], Kind::kFalse)) {
-        atom.positive = negated;
-        text = syntax.Text(operands[0]);
-      } else if (negated && AsksForMixedPrecision(text)) {
-        atom.positive = false;
-      }
-    }
-  }
-  if (text.size() > 200) return std::nullopt;
-  if (AsksForMixedPrecision(text)) {
-    atom.key = kMixedPrecision;
-    return atom;
-  }
-  if (text.find('(') != std::string_view::npos)
-    return std::nullopt;  // a call may answer differently next time
-  for (const char c : text) {
-    if (std::isspace(static_cast<unsigned char>(c)) == 0) atom.key += c;
-  }
-  return atom;
-}
+// How many names that stand for expressions are looked through.
+constexpr int kMaxNames = 3;
 
 Tri Not(Tri value) {
   return value == Tri::kYes ? Tri::kNo : value == Tri::kNo ? Tri::kYes : Tri::kUnknown;
@@ -80,58 +20,82 @@ bool IsAnd(const Syntax& syntax, NodeId boolean) {
 
 }  // namespace
 
-Tri Conditions::Evaluate(const Syntax& syntax, NodeId condition) const {
-  const Fields& f = PythonFields();
-  const NodeId id = syntax.Unwrap(condition);
-  switch (syntax.kind(id)) {
-    case Kind::kTrue:
-      return Tri::kYes;
-    case Kind::kFalse:
-    case Kind::kNone:
-      return Tri::kNo;
-    case Kind::kNot:
-      return Not(Evaluate(syntax, syntax.Child(id, f.argument)));
-    case Kind::kBoolean: {
-      const Tri left = Evaluate(syntax, syntax.Child(id, f.left));
-      const Tri right = Evaluate(syntax, syntax.Child(id, f.right));
-      const Tri decides = IsAnd(syntax, id) ? Tri::kNo : Tri::kYes;
-      if (left == decides || right == decides) return decides;
-      return left == Tri::kUnknown || right == Tri::kUnknown ? Tri::kUnknown : Not(decides);
-    }
-    default: {
-      if (id == kNoNode) return Tri::kUnknown;
-      const auto atom = ReadAtom(syntax, id);
-      if (!atom) return Tri::kUnknown;
-      const auto it = known_.find(atom->key);
-      if (it == known_.end()) return Tri::kUnknown;
-      return it->second == atom->positive ? Tri::kYes : Tri::kNo;
-    }
-  }
+Tri Conditions::Known(const std::string& question) const {
+  const auto it = known_.find(question);
+  if (it == known_.end()) return Tri::kUnknown;
+  return it->second ? Tri::kYes : Tri::kNo;
 }
 
-void Conditions::Assume(const Syntax& syntax, NodeId condition, bool value) {
+Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition) const {
+  return Evaluate(bindings, condition, kMaxNames);
+}
+
+Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition, int depth) const {
   const Fields& f = PythonFields();
-  const NodeId id = syntax.Unwrap(condition);
+  const Syntax& syntax = bindings.syntax();
+  bool positive = true;
+  const NodeId id = Core(bindings, condition, &positive);
+  const auto answer = [&](Tri value) { return positive ? value : Not(value); };
+  if (id == kNoNode) return Tri::kUnknown;
+  switch (syntax.kind(id)) {
+    case Kind::kTrue:
+      return answer(Tri::kYes);
+    case Kind::kFalse:
+    case Kind::kNone:
+      return answer(Tri::kNo);
+    case Kind::kBoolean: {
+      const Tri left = Evaluate(bindings, syntax.Child(id, f.left), depth);
+      const Tri right = Evaluate(bindings, syntax.Child(id, f.right), depth);
+      const Tri decides = IsAnd(syntax, id) ? Tri::kNo : Tri::kYes;
+      if (left == decides || right == decides) return answer(decides);
+      if (left != Tri::kUnknown && right != Tri::kUnknown) return answer(Not(decides));
+      break;
+    }
+    default:
+      break;
+  }
+  const Question question = Ask(bindings, id);
+  if (const Tri known = question.key.empty() ? Tri::kUnknown : Known(question.key);
+      known != Tri::kUnknown)
+    return answer(question.positive ? known : Not(known));
+  const NodeId meaning =
+      depth > 0 && question.key != kMixedPrecision ? Meaning(bindings, id) : kNoNode;
+  return meaning == kNoNode ? Tri::kUnknown : answer(Evaluate(bindings, meaning, depth - 1));
+}
+
+void Conditions::Assume(const Bindings& bindings, NodeId condition, bool value) {
+  Assume(bindings, condition, value, kMaxNames);
+}
+
+void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted, int depth) {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = bindings.syntax();
+  bool positive = true;
+  const NodeId id = Core(bindings, condition, &positive);
+  const bool value = wanted == positive;
   if (id == kNoNode) return;
-  if (syntax.Is(id, Kind::kNot)) return Assume(syntax, syntax.Child(id, f.argument), !value);
+  const Question question = Ask(bindings, id);
+  if (!question.key.empty()) known_[question.key] = question.positive == value;
   if (syntax.Is(id, Kind::kBoolean)) {
     const NodeId left = syntax.Child(id, f.left);
     const NodeId right = syntax.Child(id, f.right);
     if (IsAnd(syntax, id) == value) {
-      Assume(syntax, left, value);
-      Assume(syntax, right, value);
+      Assume(bindings, left, value, depth);
+      Assume(bindings, right, value, depth);
       return;
     }
     // Of an `and` that fails one side is known to fail only if the other is known to hold.
     const Tri other = value ? Tri::kNo : Tri::kYes;
-    if (Evaluate(syntax, left) == other) {
-      Assume(syntax, right, value);
-    } else if (Evaluate(syntax, right) == other) {
-      Assume(syntax, left, value);
+    if (Evaluate(bindings, left, depth) == other) {
+      Assume(bindings, right, value, depth);
+    } else if (Evaluate(bindings, right, depth) == other) {
+      Assume(bindings, left, value, depth);
     }
     return;
   }
-  if (const auto atom = ReadAtom(syntax, id)) known_[atom->key] = atom->positive == value;
+  if (depth == 0 || question.key == kMixedPrecision) return;
+  if (const NodeId meaning = Meaning(bindings, id); meaning != kNoNode)
+    Assume(bindings, meaning, value, depth - 1);
 }
 
 bool Conditions::AssumeMixedPrecision() {
@@ -140,12 +104,14 @@ bool Conditions::AssumeMixedPrecision() {
 
 void Conditions::Forget(std::string_view variable) {
   if (variable.empty()) return;
+  const auto is_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
   for (auto it = known_.begin(); it != known_.end();) {
     const std::string& key = it->first;
     bool mentions = false;
     for (size_t at = key.find(variable); at != std::string::npos && !mentions;
          at = key.find(variable, at + 1)) {
-      const auto is_name = [](char c) { return IsWordCharacter(c) || c == '_'; };
       const size_t end = at + variable.size();
       mentions = key != kMixedPrecision &&
                  (at == 0 || (!is_name(key[at - 1]) && key[at - 1] != '.')) &&

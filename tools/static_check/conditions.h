@@ -3,8 +3,9 @@
 // The largest source of false alarms is the other branch: `if use_amp:
 // scaler.scale(loss).backward() else: loss.backward()` followed, lines later, by `if scaler is not
 // None: scaler.unscale_(optimizer)`. Conditions that ask whether mixed precision is on (their names
-// hold amp, scaler, fp16, mixed, autocast …) are therefore taken as one and the same question.
-// Plain value; copied with the path it belongs to.
+// hold amp, scaler, fp16, mixed, autocast …) are therefore taken as one and the same question, and
+// so are `clip`, `clip > 0` and `clip is not None`. Plain value; copied with the path it belongs
+// to.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_CONDITIONS_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_CONDITIONS_H_
 
@@ -13,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/static_check/names.h"
+#include "tools/static_check/bindings.h"
 #include "tools/static_check/regions.h"
 
 namespace mpnanny::static_check {
@@ -21,9 +22,9 @@ namespace mpnanny::static_check {
 class Conditions {
  public:
   // Whether the condition is known to hold.
-  Tri Evaluate(const Syntax& syntax, NodeId condition) const;
+  Tri Evaluate(const Bindings& bindings, NodeId condition) const;
   // Takes it as given that the condition is `value`.
-  void Assume(const Syntax& syntax, NodeId condition, bool value);
+  void Assume(const Bindings& bindings, NodeId condition, bool value);
   // The variable got a new value: what was known of conditions that mention it is gone.
   void Forget(std::string_view variable);
   void Clear() { known_.clear(); }
@@ -34,6 +35,10 @@ class Conditions {
   auto operator<=>(const Conditions&) const = default;
 
  private:
+  Tri Known(const std::string& question) const;
+  Tri Evaluate(const Bindings& bindings, NodeId condition, int depth) const;
+  void Assume(const Bindings& bindings, NodeId condition, bool value, int depth);
+
   std::map<std::string, bool, std::less<>> known_;
 };
 

@@ -9,7 +9,7 @@ namespace mpnanny::static_check {
 
 void ProtocolMachine::Report(Violation::Kind kind, NodeId call, const Path& path,
                              const std::string& optimizer) {
-  if (path.escaped) return;
+  if (path.escaped || path.unseen) return;
   const NodeId node = helper_call_ == kNoNode ? call : helper_call_;
   found_.emplace(std::pair(static_cast<int>(kind), node),
                  Violation{kind, node, call, path.scaler, optimizer});
@@ -17,6 +17,12 @@ void ProtocolMachine::Report(Violation::Kind kind, NodeId call, const Path& path
 
 void ProtocolMachine::Backward(Path& path, const std::string& scaler) {
   const bool scaled = !scaler.empty() && path.conditions.AssumeMixedPrecision();
+  if (path.unseen) {
+    // These gradients are new; whether update() has run on the older ones is not known.
+    path.unscaled.clear();
+    path.stepped.clear();
+    path.unseen = false;
+  }
   path.gradients = scaled ? Gradients::kScaled : Gradients::kPlain;
   path.scaler = scaler;
   path.updated = false;
@@ -83,10 +89,11 @@ Paths ProtocolMachine::Call(NodeId id, Paths in) {
       syntax_.Text(names_.Receiver(id)).find(".grad") != std::string_view::npos) {
     return Each(std::move(in), [](Path& path) { path.escaped = true; });
   }
-  if (helper_call_ == kNoNode) {
-    const Function* helper = bindings_.Callee(id);
-    if (helper != nullptr)
-      return matters_.contains(helper->node) ? OnHelper(id, *helper, std::move(in)) : in;
+  if (const Function* helper = bindings_.Callee(id)) {
+    if (!reaches_.contains(helper->node)) return in;
+    if (helper_call_ == kNoNode && matters_.contains(helper->node))
+      return OnHelper(id, *helper, std::move(in));
+    return Each(std::move(in), [](Path& path) { path.unseen = true; });  // too deep to follow
   }
   return OnUnseen(id, std::move(in));
 }
@@ -154,14 +161,36 @@ Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
     const std::string key = KeyOf(argument);
     escapes = escapes || scalers_.IsScaler(names_.Key(argument)) || scalers_.IsScaler(key);
   }
-  // An inherited method may use any attribute of self.
-  const std::string receiver = names_.Key(names_.Receiver(id));
-  if (receiver == "self" || receiver == "super") {
-    for (const ScalerCall& call : scalers_.calls())
-      escapes = escapes || call.scaler.starts_with("self.");
+  const bool unseen = MayUseSelf(id);
+  if (!escapes && !unseen) return in;
+  return Each(std::move(in), [&](Path& path) { (escapes ? path.escaped : path.unseen) = true; });
+}
+
+bool ProtocolMachine::MayUseSelf(NodeId call) const {
+  const std::vector<ScalerCall>& calls = scalers_.calls();
+  if (std::none_of(calls.begin(), calls.end(),
+                   [](const ScalerCall& c) { return c.scaler.starts_with("self."); }))
+    return false;
+  // hooks.after_backward(self)
+  for (const NodeId argument : names_.Arguments(call)) {
+    if (syntax_.Text(argument) == "self") return true;
   }
-  if (!escapes) return in;
-  return Each(std::move(in), [](Path& path) { path.escaped = true; });
+  const NodeId receiver = names_.Receiver(call);
+  if (syntax_.Is(receiver, Kind::kCall))
+    return syntax_.Text(syntax_.Child(receiver, PythonFields().function)) == "super";
+  if (syntax_.Text(receiver) != "self") return false;
+  // An inherited method may; a module or a loss that is kept in self does not.
+  for (const std::string_view name : {"model", "net", "network", "module", "encoder", "decoder",
+                                      "criterion", "loss_fn", "loss_func", "loss_function"}) {
+    if (names_.Method(call) == name) return false;
+  }
+  const std::vector<Assignment> values =
+      bindings_.AssignmentsOf(syntax_.Child(call, PythonFields().function));
+  return values.empty() || std::any_of(values.begin(), values.end(), [&](const Assignment& a) {
+           const std::string_view text = syntax_.Text(a.value);
+           return syntax_.Is(a.value, Kind::kLambda) || text.starts_with("self.") ||
+                  text.find("partial(") != std::string_view::npos;
+         });
 }
 
 bool IsClip(const Names& names, NodeId call) {
@@ -180,7 +209,7 @@ Protocol::Protocol(const Bindings& bindings, const Scalers& scalers, const Cance
   if (scalers.calls().empty()) return;
   ProtocolMachine machine(bindings, scalers, cancel);
   for (const Function& function : bindings.functions()) {
-    if (machine.matters(function) || function.node == 0) machine.Run(function, &violations_);
+    if (machine.reaches(function) || function.node == 0) machine.Run(function, &violations_);
   }
   // A helper that is wrong by itself is reported there, once, and not at every call.
   std::vector<Violation> kept;

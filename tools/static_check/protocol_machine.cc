@@ -27,6 +27,21 @@ bool ProtocolMachine::Matters(const Function& function) const {
   return false;
 }
 
+void ProtocolMachine::FindReaching() {
+  std::vector<std::pair<NodeId, NodeId>> calls;  // caller, callee
+  for (NodeId id = 0; id < syntax_.size(); ++id) {
+    if (syntax_[id].kind != Kind::kCall) continue;
+    if (const Function* callee = bindings_.Callee(id))
+      calls.emplace_back(syntax_.FunctionOf(id), callee->node);
+  }
+  reaches_ = matters_;
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const auto& [caller, callee] : calls)
+      grew = (reaches_.contains(callee) && reaches_.insert(caller).second) || grew;
+  }
+}
+
 std::string ProtocolMachine::Translate(std::string key) const {
   if (key.empty() || arguments_.empty()) return key;
   const size_t end = key.find_first_of(".[");
@@ -129,15 +144,15 @@ Flow ProtocolMachine::Statement(NodeId id, Paths in) {
 
 void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths* no) const {
   for (const Path& path : in) {
-    const Tri known = path.conditions.Evaluate(syntax_, condition);
+    const Tri known = path.conditions.Evaluate(bindings_, condition);
     if (known != Tri::kNo) {
       Path taken = path;
-      taken.conditions.Assume(syntax_, condition, true);
+      taken.conditions.Assume(bindings_, condition, true);
       yes->insert(std::move(taken));
     }
     if (known != Tri::kYes) {
       Path other = path;
-      other.conditions.Assume(syntax_, condition, false);
+      other.conditions.Assume(bindings_, condition, false);
       no->insert(std::move(other));
     }
   }
@@ -220,13 +235,39 @@ void ProtocolMachine::Rebind(NodeId target, Path& path) const {
   }
 }
 
+Paths ProtocolMachine::Choice(NodeId id, Paths in) {
+  const std::vector<NodeId> parts = syntax_.Children(id);  // value, condition, other value
+  if (parts.size() != 3) return in;
+  for (const NodeId value : {parts[0], parts[2]}) {
+    const ScalerCall* call = scalers_.At(syntax_.Unwrap(value));
+    // `scaler.scale(loss) if use_amp else loss` is judged by what it is used for.
+    if (call != nullptr && call->op == ScalerCall::Op::kScale) return in;
+  }
+  Paths yes;
+  Paths no;
+  Split(parts[1], Expression(parts[1], std::move(in)), &yes, &no);
+  Paths out = Expression(parts[0], std::move(yes));
+  Add(out, Expression(parts[2], std::move(no)));
+  return out;
+}
+
 Paths ProtocolMachine::Expression(NodeId id, Paths in) {
   if (id == kNoNode || in.empty()) return in;
   const Kind kind = syntax_[id].kind;
   if (kind == Kind::kLambda || kind == Kind::kFunction) return in;
   const Fields& f = PythonFields();
-  if (kind == Kind::kConditional && !scalers_.ScaledBy(id).empty())
-    return in;  // judged by what it is used for
+  if (kind == Kind::kConditional) return Choice(id, std::move(in));
+  if (kind == Kind::kBoolean) {
+    // `use_amp and scaler.step(optimizer)`: the right side runs only if the left one lets it.
+    const NodeId left = syntax_.Child(id, f.left);
+    Paths yes;
+    Paths no;
+    Split(left, Expression(left, std::move(in)), &yes, &no);
+    const bool is_and = syntax_.Text(syntax_.Child(id, f.operator_)) == "and";
+    Paths out = Expression(syntax_.Child(id, f.right), std::move(is_and ? yes : no));
+    Add(out, is_and ? no : yes);
+    return out;
+  }
   for (const NodeId child : syntax_.Children(id)) in = Expression(child, std::move(in));
   if (kind == Kind::kCall) return Call(id, std::move(in));
   if (kind == Kind::kAssignment || kind == Kind::kAugmentedAssignment ||

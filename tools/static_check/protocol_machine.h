@@ -27,7 +27,9 @@ enum class Gradients { kNone, kScaled, kPlain };
 // What is known at one point of one path.
 struct Path {
   Gradients gradients = Gradients::kNone;
-  bool escaped = false;     // somebody unseen may have unscaled, clipped or stepped
+  bool escaped = false;     // the gradients are handled in a way that is not known; for good
+  bool unseen = false;      // code that is not seen may have unscaled, stepped or updated since the
+                            // last backward
   bool updated = false;     // update() since the last backward
   bool after_step = false;  // the gradients were used by a step and not cleared since
   std::string scaler;       // who scaled the gradients
@@ -55,13 +57,17 @@ class ProtocolMachine {
     for (const Function& function : bindings.functions()) {
       if (Matters(function)) matters_.insert(function.node);
     }
+    FindReaching();
   }
   void Run(const Function& function, std::vector<Violation>* violations);
-  bool matters(const Function& function) const { return matters_.contains(function.node); }
+  // True if the function, or one that it calls however deep, does what the protocol knows.
+  bool reaches(const Function& function) const { return reaches_.contains(function.node); }
 
  private:
   // True if the function does anything that the protocol knows.
   bool Matters(const Function& function) const;
+  // Fills reaches_.
+  void FindReaching();
   // A key of the code that runs, in terms of the function that is analysed (a helper's parameter is
   // its argument).
   std::string KeyOf(NodeId expression) const { return Translate(names_.Key(expression)); }
@@ -79,6 +85,8 @@ class ProtocolMachine {
   void Rebind(NodeId target, Path& path) const;
   // Runs the calls of an expression, inner ones first.
   Paths Expression(NodeId id, Paths in);
+  // `a if condition else b`.
+  Paths Choice(NodeId id, Paths in);
   // Calls `apply(path, scaler)` with the scaler that scaled `value` on that path ("" for none);
   // splits paths where `value` is `scaler.scale(loss) if use_amp else loss`.
   template <typename Apply>
@@ -122,12 +130,15 @@ class ProtocolMachine {
   Paths OnScaler(NodeId id, const ScalerCall& call, Paths in);
   Paths OnHelper(NodeId id, const Function& helper, Paths in);
   Paths OnUnseen(NodeId id, Paths in);
+  // True if the call may reach scalers that are attributes of self, in code that is not seen.
+  bool MayUseSelf(NodeId call) const;
   const Bindings& bindings_;
   const Syntax& syntax_;
   const Names& names_;
   const Scalers& scalers_;
   const CancelToken& cancel_;
   std::set<NodeId> matters_;
+  std::set<NodeId> reaches_;  // functions that matter or call, however deep, one that does
   int steps_ = 0;
   NodeId helper_call_ = kNoNode;                  // set while a helper's body is run
   std::map<std::string, std::string> arguments_;  // the helper's parameters
