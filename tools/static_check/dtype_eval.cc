@@ -22,6 +22,10 @@ constexpr std::string_view kKeepsDtype[] = {
     "squeeze",
     "flatten",
     "masked_fill",
+    "max",
+    "min",
+    "amax",
+    "amin",
     "clamp",
     "clip",
     "clamp_min",
@@ -192,6 +196,12 @@ Value DtypeFlow::EvalNode(NodeId id) {
       for (const NodeId child : syntax_.Children(id)) {
         if (syntax_[child].field == f.subscript) Eval(child);
       }
+      // x.max(dim)[1] are positions.
+      const NodeId pair = syntax_.Unwrap(syntax_.Child(id, f.value));
+      if (const std::string_view method = names_.Method(pair);
+          (method == "max" || method == "min") &&
+          syntax_.Text(syntax_.Child(id, f.subscript)) != "0")
+        return {Type::kIndex, false, kNoNode};
       return value;
     }
     case Kind::kUnary:

@@ -126,7 +126,10 @@ void DtypeFlow::Assign(NodeId target, NodeId right, Value value) {
     std::vector<NodeId> parts;
     if (syntax_.Is(right, Kind::kExpressionList) || syntax_.Is(right, Kind::kTuple))
       parts = syntax_.Children(right);
+    const std::string_view method = names_.Method(right);
+    const bool with_positions = method == "max" || method == "min";
     for (size_t i = 0; i < targets.size(); ++i) {
+      if (with_positions && i > 0) value = {Type::kIndex, false, kNoNode};
       const bool paired = parts.size() == targets.size();
       Assign(targets[i], paired ? parts[i] : kNoNode, paired ? d_.Of(parts[i]) : value);
     }

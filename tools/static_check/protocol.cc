@@ -62,7 +62,10 @@ Paths ProtocolMachine::Call(NodeId id, Paths in) {
                          path.unscaled.begin(), path.unscaled.end());
       if (path.after_step && !unscaled_since) {
         Report(Violation::Kind::kClipAfterStep, id, path, "");
-      } else if (path.unscaled.empty()) {
+      } else if (std::includes(path.stepped.begin(), path.stepped.end(), path.unscaled.begin(),
+                               path.unscaled.end())) {
+        // Who was unscaled and has stepped since is done with: these gradients are another's.
+
         Report(Violation::Kind::kClipScaled, id, path, "");
       }
     });

@@ -16,11 +16,41 @@ std::string_view DeviceOf(std::string_view name) {
   return {};
 }
 
+// A try that asks which names this torch has: nothing but imports, plain assignments and classes in
+// its body or in the except clause that `node` stands in, and an except clause for their absence. A
+// training loop in a try is none.
+bool CatchesAbsence(const FileFacts& facts, NodeId attempt, NodeId node) {
+  const Syntax& syntax = facts.syntax;
+  bool catches = false;
+  NodeId block = syntax.Child(attempt, PythonFields().body);
+  for (const NodeId part : syntax.Children(attempt)) {
+    if (!syntax.Is(part, Kind::kExcept)) continue;
+    for (const NodeId inner : syntax.Children(part)) {
+      if (!syntax.Is(inner, Kind::kBlock)) continue;
+      if (inner < node && node < syntax[inner].after) block = inner;
+      const std::string_view header =
+          std::string_view(syntax.text())
+              .substr(syntax[part].begin, syntax[inner].begin - syntax[part].begin);
+      for (const std::string_view error :
+           {"ImportError", "AttributeError", "ModuleNotFoundError", "Exception", "except:"})
+        catches = catches || header.find(error) != std::string_view::npos;
+    }
+  }
+  if (!catches) return false;
+  const std::vector<NodeId> statements = syntax.Children(block);
+  return std::all_of(statements.begin(), statements.end(), [&](NodeId statement) {
+    const Kind kind = syntax[statement].kind;
+    if (kind == Kind::kImport || kind == Kind::kImportFrom || kind == Kind::kReturn) return true;
+    const NodeId inner = syntax[statement].first_child;
+    return kind == Kind::kAssignment || syntax.Is(inner, Kind::kAssignment);
+  });
+}
+
 // Inside a fallback for another version of torch: try/except, or an if that asks for a version or
 // an attribute.
 bool IsFallback(const FileFacts& facts, NodeId node) {
   for (NodeId up = facts.syntax[node].parent; up != kNoNode; up = facts.syntax[up].parent) {
-    if (facts.syntax[up].kind == Kind::kTry) return true;
+    if (facts.syntax[up].kind == Kind::kTry && CatchesAbsence(facts, up, node)) return true;
     if (facts.syntax[up].kind != Kind::kIf) continue;
     const std::string_view condition =
         facts.syntax.Text(facts.syntax.Child(up, PythonFields().condition));
