@@ -4,9 +4,12 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,42 @@ namespace mpnanny {
 namespace {
 
 constexpr size_t kTensorsPerCall = 16;
+
+// Python's lock is let go of while one lives, and taken again when an exception leaves its scope.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() { PyEval_RestoreThread(state_); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// What Python calls in place of `Function`: an exception that crossed the interpreter's C code
+// would end the training, so that it becomes a Python error, which the front keeps to itself.
+template <auto Function>
+struct Guarded;
+template <typename R, typename... A, R (*Function)(A...)>
+struct Guarded<Function> {
+  static R Call(A... arguments) {
+    try {
+      return Function(arguments...);
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+    } catch (...) {
+      PyErr_SetString(PyExc_RuntimeError, "unknown C++ exception");
+    }
+    if constexpr (std::is_pointer_v<R>) {
+      return nullptr;
+    } else {
+      return -1;
+    }
+  }
+};
 
 struct RecorderObject {
   PyObject ob_base;
@@ -51,18 +90,22 @@ int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
                  environment};
   options.dense_steps = dense;
   Result<std::unique_ptr<Recorder>> opened = Internal("not opened");
-  Py_BEGIN_ALLOW_THREADS;
-  opened = Recorder::Open(std::move(options));
-  Py_END_ALLOW_THREADS;
+  {
+    const Unlocked unlocked;
+    opened = Recorder::Open(std::move(options));
+  }
   if (!opened) {
     PyErr_SetString(PyExc_OSError, opened.error().Text().c_str());
     return -1;
   }
+  auto inputs = std::make_unique<TensorList>();
+  auto outputs = std::make_unique<TensorList>();
+  auto parameters = std::make_unique<TensorList>();
   RecorderObject* self = Self(object);
   self->recorder = opened->release();
-  self->inputs = new TensorList;
-  self->outputs = new TensorList;
-  self->parameters = new TensorList;
+  self->inputs = inputs.release();
+  self->outputs = outputs.release();
+  self->parameters = parameters.release();
   return 0;
 }
 
@@ -224,9 +267,8 @@ PyObject* SetNotes(PyObject* object, PyObject* json) {
 
 PyObject* Flush(PyObject* object, PyObject*) {
   if (Recorder* recorder = Live(object)) {
-    Py_BEGIN_ALLOW_THREADS;
+    const Unlocked unlocked;
     recorder->Flush();
-    Py_END_ALLOW_THREADS;
   }
   Py_RETURN_NONE;
 }
@@ -255,11 +297,10 @@ PyObject* Close(PyObject* object, PyObject* reason) {
   std::unique_ptr<Recorder> recorder(std::exchange(Self(object)->recorder, nullptr));
   std::string trouble;
   if (recorder) {
-    Py_BEGIN_ALLOW_THREADS;
+    const Unlocked unlocked;
     const Result<void> closed = recorder->Close(text);
     if (!closed) trouble = closed.error().Text();
     recorder.reset();
-    Py_END_ALLOW_THREADS;
   }
   return Text(trouble);
 }
@@ -280,39 +321,41 @@ PyObject* Note(PyObject* object, void*) {
   return Text(recorder != nullptr ? recorder->note() : "");
 }
 
-template <typename Function>
-PyCFunction Method(Function* function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+template <auto Function>
+PyCFunction Method() {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Guarded<Function>::Call));
 }
 
 PyMethodDef kMethods[] = {
-    {"add_layer", AddLayer, METH_VARARGS, "add_layer(name, type, source, numel, leaf) -> id"},
-    {"begin_step", BeginStep, METH_O, "begin_step(step) -> whether it is sampled"},
-    {"observe", Method(&Observe), METH_FASTCALL,
+    {"add_layer", Method<&AddLayer>(), METH_VARARGS,
+     "add_layer(name, type, source, numel, leaf) -> id"},
+    {"begin_step", Method<&BeginStep>(), METH_O, "begin_step(step) -> whether it is sampled"},
+    {"observe", Method<&Observe>(), METH_FASTCALL,
      "observe(layer, args, output) -> whether to explain()"},
-    {"explain", Method(&Explain), METH_FASTCALL, "explain(layer, args, output, parameters)"},
-    {"gradients", Gradients, METH_VARARGS, "gradients(layers, tensors, inverse_scale)"},
-    {"weights", Weights, METH_VARARGS, "weights(layers, tensors)"},
-    {"activation_gradient", ActivationGradient, METH_VARARGS,
+    {"explain", Method<&Explain>(), METH_FASTCALL, "explain(layer, args, output, parameters)"},
+    {"gradients", Method<&Gradients>(), METH_VARARGS, "gradients(layers, tensors, inverse_scale)"},
+    {"weights", Method<&Weights>(), METH_VARARGS, "weights(layers, tensors)"},
+    {"activation_gradient", Method<&ActivationGradient>(), METH_VARARGS,
      "activation_gradient(layer, slot, inverse_scale, tensor)"},
-    {"publish", Publish, METH_VARARGS,
+    {"publish", Method<&Publish>(), METH_VARARGS,
      "publish(at, duration, loss, lr, scale, scale_after, growth_interval, skipped, memory)"},
-    {"end_step", EndStep, METH_VARARGS, "end_step(as publish) -> new alerts"},
-    {"event", Event, METH_VARARGS, "event(step, type, detail)"},
-    {"set_notes", SetNotes, METH_O, "set_notes(json)"},
-    {"flush", Flush, METH_NOARGS, "flush()"},
-    {"failure", Failure, METH_NOARGS, "failure() -> why nothing is recorded any more, or ''"},
-    {"unseen", Unseen, METH_NOARGS, "unseen() -> names of modules that never ran"},
-    {"close", Close, METH_O, "close(reason) -> what went wrong, or ''"},
-    {"abandon", Abandon, METH_NOARGS, "abandon()"},
+    {"end_step", Method<&EndStep>(), METH_VARARGS, "end_step(as publish) -> new alerts"},
+    {"event", Method<&Event>(), METH_VARARGS, "event(step, type, detail)"},
+    {"set_notes", Method<&SetNotes>(), METH_O, "set_notes(json)"},
+    {"flush", Method<&Flush>(), METH_NOARGS, "flush()"},
+    {"failure", Method<&Failure>(), METH_NOARGS,
+     "failure() -> why nothing is recorded any more, or ''"},
+    {"unseen", Method<&Unseen>(), METH_NOARGS, "unseen() -> names of modules that never ran"},
+    {"close", Method<&Close>(), METH_O, "close(reason) -> what went wrong, or ''"},
+    {"abandon", Method<&Abandon>(), METH_NOARGS, "abandon()"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef kProperties[] = {
-    {"run_id", RunId, nullptr, "the run's number in its database", nullptr},
-    {"note", Note, nullptr, "what could not be set up", nullptr},
+    {"run_id", &Guarded<&RunId>::Call, nullptr, "the run's number in its database", nullptr},
+    {"note", &Guarded<&Note>::Call, nullptr, "what could not be set up", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot kSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Init)},
+PyType_Slot kSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Guarded<&Init>::Call)},
                         {Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)},
                         {Py_tp_methods, kMethods},
                         {Py_tp_getset, kProperties},
@@ -345,8 +388,9 @@ PyObject* ListAlertTypes(PyObject*, PyObject*) {
 }
 
 PyMethodDef kFunctions[] = {
-    {"unreadable", UnreadableReasons, METH_NOARGS, "why tensors could not be read so far"},
-    {"alert_types", ListAlertTypes, METH_NOARGS, "[(type, severity, threshold)]"},
+    {"unreadable", Method<&UnreadableReasons>(), METH_NOARGS,
+     "why tensors could not be read so far"},
+    {"alert_types", Method<&ListAlertTypes>(), METH_NOARGS, "[(type, severity, threshold)]"},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
                        "mpnanny._core",

@@ -170,9 +170,12 @@ void GradientConditions::Magnitude(int64_t step, double absmax, int64_t layer,
   }
 }
 
-void LossCondition(const StepFacts& facts, bool search, Alerts& out) {
+void LossCondition(const StepFacts& facts, const ScaleConditions& scale, Alerts& out) {
   if (!facts.loss || std::isfinite(*facts.loss)) return;
-  if (search && facts.scale && facts.skipped && !facts.forward_nonfinite) return;
+  if (std::isinf(*facts.loss) && scale.searching() && facts.scale && facts.skipped &&
+      !facts.forward_nonfinite && scale.skipped_in_a_row() < kDeclineFalls) {
+    return;
+  }
   const char* what = std::isnan(*facts.loss) ? "NaN" : "infinite";
   AlertRow& alert = Raise(
       out, "LOSS_NAN", facts.step, "loss",

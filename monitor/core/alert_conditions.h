@@ -66,9 +66,10 @@ class GradientConditions {
   int64_t seen_ = 0;
 };
 
-// LOSS_NAN. `search`: the scaler is still looking for its scale; a skipped step with a clean
-// forward is then ordinary.
-void LossCondition(const StepFacts& facts, bool search, Alerts& out);
+// LOSS_NAN. An infinite loss in a skipped step with a clean forward, while `scale` (not told of the
+// step yet) is still searched for, may be a scaled loss that was logged and is left out for the
+// first kDeclineFalls skips in a row. NaN is never left out: no scale makes NaN of a finite loss.
+void LossCondition(const StepFacts& facts, const ScaleConditions& scale, Alerts& out);
 
 // OVERFLOW, SATURATION, UNDERFLOW of a sampled tensor. `judged` is the format that it must fit
 // into; `plain_fp32` (nothing of the run is in half precision) makes an overflow an INFO and is

@@ -91,15 +91,14 @@ Result<RunDatabase> RunDatabase::Open(const std::string& path) {
   return database;
 }
 
-Result<void> RunDatabase::Prepare() {
+Result<bool> RunDatabase::IsNew() {
   Result<int64_t> application = Number("PRAGMA application_id");
   if (!application) return application.error();
   Result<int64_t> version = Number("PRAGMA user_version");
   if (!version) return version.error();
   Result<int64_t> tables = Number("SELECT count(*) FROM sqlite_schema");
   if (!tables) return tables.error();
-  const bool empty = *tables == 0;
-  if (!empty && *application != kApplicationId) {
+  if (*tables > 0 && *application != kApplicationId) {
     return DataCorrupt(path_ + ": a database of another program.", "Choose another file with db=.");
   }
   if (*version > kSchemaVersion) {
@@ -107,13 +106,24 @@ Result<void> RunDatabase::Prepare() {
         path_ + ": written by a newer mpnanny (schema " + std::to_string(*version) + ").",
         "Choose another file with db=, or update mpnanny.");
   }
+  return *tables == 0;
+}
+
+Result<void> RunDatabase::Prepare() {
+  // Only in one transaction do the figures fit together: another run may be making the file now.
+  if (auto begun = Execute("BEGIN"); !begun) return begun;
+  const Result<bool> checked = IsNew();  // before anything of a foreign file is changed
+  sqlite3_exec(connection_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+  if (!checked) return checked.error();
   statements_.clear();  // the schema and the journal mode change under them
   // NORMAL in WAL mode: a crash of the process loses nothing, one of the machine at most the last
   // batches, and the file stays sound.
   if (auto set = Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"); !set)
     return set;
   return Transaction([&]() -> Result<void> {
-    if (empty) {
+    const Result<bool> empty = IsNew();
+    if (!empty) return empty.error();
+    if (*empty) {
       for (const EmbeddedFile& file : EmbeddedSchema()) {
         if (auto made = Execute(std::string(file.text).c_str()); !made) return made;
       }
@@ -157,27 +167,30 @@ Result<void> RunDatabase::StartRun(const RunRow& run) {
         .OrNull(run.environment);
     if (auto done = Step(*insert); !done) return done;
     run_id_ = sqlite3_last_insert_rowid(connection_.get());
-    Result<int64_t> offset = Number("SELECT coalesce(max(layer_id), 0) FROM layer");
-    if (!offset) return offset.error();
-    layer_offset_ = *offset;
     return {};
   });
 }
 
-Result<void> RunDatabase::Insert(const LayerRow& row) {
-  auto insert = Prepared(
-      "INSERT OR IGNORE INTO layer (layer_id, run_id, name, type, position, source, numel) VALUES "
-      "(?, ?, ?, ?, ?, ?, ?)");
-  if (!insert) return insert.error();
-  Binder(*insert)
-      .Add(row.id + layer_offset_)
-      .Add(run_id_)
-      .Add(row.name)
-      .OrNull(row.type)
-      .Add(row.position)
-      .OrNull(row.source)
-      .Add(row.numel);
-  return Step(*insert);
+Result<void> RunDatabase::Insert(const std::vector<LayerRow>& rows) {
+  Result<int64_t> offset = Number("SELECT coalesce(max(layer_id), 0) FROM layer");
+  if (!offset) return offset.error();
+  layer_offset_ = *offset;
+  for (const LayerRow& row : rows) {
+    auto insert = Prepared(
+        "INSERT INTO layer (layer_id, run_id, name, type, position, source, numel) VALUES "
+        "(?, ?, ?, ?, ?, ?, ?)");
+    if (!insert) return insert.error();
+    Binder(*insert)
+        .Add(row.id + layer_offset_)
+        .Add(run_id_)
+        .Add(row.name)
+        .OrNull(row.type)
+        .Add(row.position)
+        .OrNull(row.source)
+        .Add(row.numel);
+    if (auto done = Step(*insert); !done) return done;
+  }
+  return {};
 }
 
 Result<void> RunDatabase::SetPosition(int64_t layer, int64_t position) {

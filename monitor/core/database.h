@@ -33,15 +33,17 @@ class RunDatabase {
   // there stay.
   Result<int64_t> Recover(const RingRemains& remains);
 
-  // Writes the run's row; sets run_id() and layer_offset().
+  // Writes the run's row; sets run_id().
   Result<void> StartRun(const RunRow& run);
   int64_t run_id() const { return run_id_; }
-  int64_t layer_offset() const { return layer_offset_; }
+  int64_t layer_offset() const { return layer_offset_; }  // known once the layers are inserted
 
   // One transaction around `write`, which calls the functions below; rolled back if one of them
   // fails.
   Result<void> Transaction(const std::function<Result<void>()>& write);
-  Result<void> Insert(const LayerRow& row);
+  // All layers of the run, once: their ids follow those of every run in the file, which is decided
+  // in this transaction, so that two runs never share one. Sets layer_offset().
+  Result<void> Insert(const std::vector<LayerRow>& rows);
   Result<void> SetPosition(int64_t layer, int64_t position);
   Result<void> Insert(const StepRow& row);
   Result<void> Insert(const SampleRow& row);
@@ -72,6 +74,7 @@ class RunDatabase {
   Result<sqlite3_stmt*> Prepared(const char* sql);  // reset and ready to bind; kept
   Result<void> Step(sqlite3_stmt* statement);
   Result<int64_t> Number(const char* sql);
+  Result<bool> IsNew();  // false: ours; an error: another program's, or a newer mpnanny's
   Result<void> Prepare();
 
   std::string path_;

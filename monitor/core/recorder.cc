@@ -26,9 +26,13 @@ Result<std::unique_ptr<Recorder>> Recorder::Open(RecorderOptions options) {
   }
   if (options.run.precision == "auto") options.run.precision.clear();
   if (auto started = database->StartRun(options.run); !started) return started.error();
-  if (ring) ring->Start(database->run_id(), options.run.started_at, database->layer_offset());
-  return std::unique_ptr<Recorder>(
+  std::unique_ptr<Recorder> recorder(
       new Recorder(std::move(options), *std::move(database), std::move(ring), std::move(note)));
+  if (auto writing = recorder->writer_.Start(); !writing) {
+    (void)recorder->Close("exception");  // the run's row must not look like one in progress
+    return writing.error();
+  }
+  return recorder;
 }
 
 Recorder::Recorder(RecorderOptions options, RunDatabase database,
@@ -42,6 +46,7 @@ Recorder::Recorder(RecorderOptions options, RunDatabase database,
       precision_(options_.run.precision) {}
 
 int64_t Recorder::AddLayer(LayerRow row, bool leaf) {
+  if (registered_) return 0;
   Layer added;
   added.name = row.name;
   added.leaf = leaf;
@@ -49,11 +54,27 @@ int64_t Recorder::AddLayer(LayerRow row, bool leaf) {
   layers_.push_back(std::move(added));
   row.id = static_cast<int64_t>(layers_.size());
   const int64_t id = row.id;
-  writer_.Put(std::move(row));
+  announced_.push_back(std::move(row));
   return id;
 }
 
+void Recorder::Register() {
+  if (std::exchange(registered_, true)) return;
+  const Result<int64_t> offset = writer_.AddLayers(std::exchange(announced_, {}));
+  if (offset && ring_) {
+    ring_->Start(run_id_, options_.run.started_at, *offset);
+  } else {
+    ring_.reset();
+  }
+}
+
+void Recorder::Flush() {
+  Register();
+  writer_.Flush();
+}
+
 bool Recorder::BeginStep(int64_t step) {
+  Register();
   step_ = step;
   dense_ = dense_left_ > 0;
   const bool periodic = first_step_ || step % options_.run.trace_interval == 0;
@@ -167,6 +188,7 @@ std::vector<AlertRow> Recorder::EndStep(const StepEnd& end) {
   UpdatePrecision(end);
   Alerts found;
   RaiseFindings(end, found);
+  const bool explained = !found.empty();
   StepFacts facts;
   facts.step = step_;
   facts.loss = end.loss;
@@ -180,8 +202,8 @@ std::vector<AlertRow> Recorder::EndStep(const StepEnd& end) {
       std::any_of(findings_.begin(), findings_.end(), [](const NonFinite& finding) {
         return finding.stats.nan + finding.stats.posinf > 0 || finding.phase == "data";
       });
-  LossCondition(facts, scale_conditions_.searching(), found);
-  RaiseGradients(end, found);
+  LossCondition(facts, scale_conditions_, found);
+  RaiseGradients(end, explained, found);
   scale_conditions_.Step(facts, found);
   gradient_conditions_.Norm(facts, found);
   if (sampling_) SampleConditions(found);
@@ -249,6 +271,7 @@ std::vector<std::string> Recorder::UnseenLeaves() const {
 }
 
 Result<void> Recorder::Close(const std::string& end_reason) {
+  Register();
   Result<void> closed = writer_.Close(UnixSeconds(), end_reason);
   if (closed && ring_) ring_->MarkClosed();
   return closed;

@@ -3,8 +3,8 @@
 //
 // One for each run. Owns the writer, the ring, the conditions and their history. Every function is
 // called by the training process under Python's lock, one at a time; none blocks on a disk but
-// Flush() and Close(). Tensors are borrowed for the call and only read. No function fails towards
-// training: trouble is kept in failure() and in the notes.
+// the first BeginStep(), Flush() and Close(). Tensors are borrowed for the call and only read. No
+// function fails towards training: trouble is kept in failure() and in the notes.
 #ifndef MPNANNY_MONITOR_CORE_RECORDER_H_
 #define MPNANNY_MONITOR_CORE_RECORDER_H_
 
@@ -56,7 +56,7 @@ class Recorder {
   std::string failure() const { return writer_.failure(); }
 
   // Announces a module (`leaf`: without children) or a parameter (`leaf` of no meaning). Ids count
-  // from 1.
+  // from 1. Only before the first step, which puts all of them into the file; later 0 and nothing.
   int64_t AddLayer(LayerRow row, bool leaf);
 
   // Starts a step: true if it is sampled.
@@ -87,7 +87,7 @@ class Recorder {
 
   void Event(std::optional<int64_t> step, std::string type, std::string detail);
   void SetNotes(std::string json) { writer_.Put(NotesRow{std::move(json)}); }
-  void Flush() { writer_.Flush(); }
+  void Flush();
   std::vector<std::string> UnseenLeaves() const;
 
   // Ends the run; nothing may be called afterwards.
@@ -122,7 +122,8 @@ class Recorder {
   Recorder(RecorderOptions options, RunDatabase database, std::optional<FlightRecorder> ring,
            std::string note);
 
-  Layer& layer(int64_t id) { return layers_[static_cast<size_t>(id - 1)]; }
+  Layer& layer(int64_t id) { return layers_.at(static_cast<size_t>(id - 1)); }
+  void Register();  // the layers, and with them the ring: its samples name rows of the file
   void AddSample(int64_t layer_id, TensorKind kind, int32_t slot, const TensorView& view,
                  const TensorStats& stats, double factor, bool cast_to_fp16 = false,
                  std::optional<int> producer = std::nullopt);
@@ -131,7 +132,8 @@ class Recorder {
   bool HasProducerBelow(const std::string& container) const;
   void AddFinding(NonFinite finding);
   void RaiseFindings(const StepEnd& end, Alerts& out);
-  void RaiseGradients(const StepEnd& end, Alerts& out);
+  // `explained`: the forward pass has an alert already.
+  void RaiseGradients(const StepEnd& end, bool explained, Alerts& out);
   void SampleConditions(Alerts& out);
   void KeepSamples();
   std::vector<AlertRow> Enter(Alerts& found);
@@ -148,6 +150,8 @@ class Recorder {
   GradientConditions gradient_conditions_;
 
   std::vector<Layer> layers_;
+  std::vector<LayerRow> announced_;  // until they are registered
+  bool registered_ = false;
   int64_t positions_ = 0;
   bool first_step_ = true;
   bool half_seen_ = false, bf16_seen_ = false, fp8_seen_ = false, scaler_seen_ = false;

@@ -48,7 +48,7 @@ std::string Counts(const TensorStats& stats) {
 bool Recorder::HasProducerBelow(const std::string& container) const {
   return std::any_of(findings_.begin(), findings_.end(), [&](const NonFinite& finding) {
     if (!finding.producer || !finding.layer) return false;
-    const std::string& name = layers_[static_cast<size_t>(*finding.layer - 1)].name;
+    const std::string& name = layers_.at(static_cast<size_t>(*finding.layer - 1)).name;
     return container.empty() || name.starts_with(container + ".");
   });
 }
@@ -185,8 +185,10 @@ void Recorder::AddFinding(NonFinite finding) {
 }
 
 void Recorder::RaiseFindings(const StepEnd& end, Alerts& out) {
-  // -inf alone, with a finite loss and finite gradients, is a mask that a module made.
-  const bool harmless = (!end.loss || std::isfinite(*end.loss)) && bad_gradients_.empty();
+  // -inf alone, with a finite loss and finite gradients, is a mask that a module made. Gradients
+  // for which GradScaler skips the step are no sign against it: RaiseGradients() judges them.
+  const bool harmless =
+      (!end.loss || std::isfinite(*end.loss)) && (bad_gradients_.empty() || end.skipped);
   for (const NonFinite& finding : findings_) {
     const TensorStats& stats = finding.stats;
     if (harmless && stats.nan + stats.posinf == 0) continue;
@@ -203,9 +205,8 @@ void Recorder::RaiseFindings(const StepEnd& end, Alerts& out) {
   }
 }
 
-void Recorder::RaiseGradients(const StepEnd& end, Alerts& out) {
-  if (bad_gradients_.empty() || !findings_.empty() || (end.loss && !std::isfinite(*end.loss)))
-    return;
+void Recorder::RaiseGradients(const StepEnd& end, bool explained, Alerts& out) {
+  if (bad_gradients_.empty() || explained || (end.loss && !std::isfinite(*end.loss))) return;
   // GradScaler skips such a step and lowers the scale; that is how it works. It stays no accident
   // once the scale is so low that the scale cannot be the reason.
   if (end.skipped && end.scale &&
@@ -232,8 +233,8 @@ void Recorder::RaiseGradients(const StepEnd& end, Alerts& out) {
 
 std::optional<JudgedSample> Recorder::Judge(const Pending& sample) const {
   const SampleRow& row = sample.row;
-  JudgedSample judged{row, layers_[static_cast<size_t>(row.layer - 1)].name, Format::kFp16, false,
-                      sample.producer};
+  JudgedSample judged{row, layers_.at(static_cast<size_t>(row.layer - 1)).name, Format::kFp16,
+                      false, sample.producer};
   const std::string& precision = options_.run.precision;
   const bool backward =
       row.kind == TensorKind::kActivationGradient || row.kind == TensorKind::kGradient;

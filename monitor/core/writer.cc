@@ -1,6 +1,7 @@
 #include "monitor/core/writer.h"
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 namespace mpnanny {
@@ -9,7 +10,39 @@ double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-Writer::Writer(RunDatabase database) : database_(std::move(database)), thread_([this] { Run(); }) {}
+Writer::Writer(RunDatabase database) : database_(std::move(database)) {}
+
+Result<void> Writer::Start() {
+  try {
+    thread_ = std::thread([this] {
+      // An exception that left the thread would end the training.
+      try {
+        Run();
+      } catch (const std::exception& error) {
+        Fail(error.what());
+      } catch (...) {
+        Fail("unknown");
+      }
+    });
+  } catch (const std::exception& error) {
+    return Unavailable(std::string("No thread for the writer: ") + error.what() + ".",
+                       "Raise the limit on threads or address space (ulimit -u, ulimit -v).");
+  }
+  return {};
+}
+
+void Writer::Fail(const char* why) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    try {
+      failure_ = std::string("The writer stopped: ") + why + ".";
+    } catch (...) {
+      failure_ = "out of memory";  // short: needs none
+    }
+    queue_.clear();
+  }
+  written_.notify_all();
+}
 
 Writer::~Writer() {
   {
@@ -33,6 +66,14 @@ void Writer::Put(Row row) {
   if (queue_.size() >= kMaxRows) return;
   queue_.push_back(std::move(row));
   ++put_;
+}
+
+Result<int64_t> Writer::AddLayers(std::vector<LayerRow> layers) {
+  Put(LayersRow{std::move(layers)});
+  Flush();
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return Unavailable(failure_);
+  return database_.layer_offset();  // the thread set it before it told of the batch
 }
 
 void Writer::FlushSoon() {
@@ -95,6 +136,8 @@ Result<void> Writer::Write(const std::vector<Row>& batch) {
               return database_.Update(each.row);
             } else if constexpr (std::is_same_v<T, NotesRow>) {
               return database_.SetNotes(each.json);
+            } else if constexpr (std::is_same_v<T, LayersRow>) {
+              return database_.Insert(each.rows);
             } else if constexpr (std::is_same_v<T, PrecisionRow>) {
               return database_.SetPrecision(each.precision);
             } else if constexpr (std::is_same_v<T, ParentRow>) {

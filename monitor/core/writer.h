@@ -37,8 +37,11 @@ struct PrecisionRow {
 struct ParentRow {
   int64_t first_step = 0;
 };
-using Row = std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayerRow, PositionRow, EventRow,
-                         NotesRow, PrecisionRow, ParentRow>;
+struct LayersRow {
+  std::vector<LayerRow> rows;
+};
+using Row = std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayersRow, PositionRow,
+                         EventRow, NotesRow, PrecisionRow, ParentRow>;
 
 class Writer {
  public:
@@ -48,12 +51,18 @@ class Writer {
   static constexpr size_t kMaxRows =
       1'000'000;  // of all kinds: a disk that hangs must not eat the memory
 
-  explicit Writer(RunDatabase database);
-  ~Writer();  // abandons what is queued, unless Close() was called
+  explicit Writer(RunDatabase database);  // queues; Start() makes it write
+  ~Writer();                              // abandons what is queued, unless Close() was called
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
+  // Starts the thread, once. Unavailable: the system gives no further thread.
+  Result<void> Start();
+
   void Put(Row row);
+  // Waits until the run's layers are in the file, all in one transaction; once, before any row that
+  // names one. Returns what is added to LayerRow::id there; Unavailable: the writer has failed.
+  Result<int64_t> AddLayers(std::vector<LayerRow> layers);
   void FlushSoon();  // at once, without waiting for it
   // Waits until what was put before is in the database, or the writer has failed.
   void Flush();
@@ -66,6 +75,7 @@ class Writer {
 
  private:
   void Run();
+  void Fail(const char* why) noexcept;  // of the thread, which ends
   Result<void> Write(const std::vector<Row>& batch);
 
   RunDatabase database_;  // the thread's, until it is joined

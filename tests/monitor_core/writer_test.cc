@@ -218,6 +218,7 @@ TEST(Writer, SamplesThatDoNotFitAreDroppedAndCountedStepsAreNot) {
   ASSERT_EQ(sqlite3_open(path.c_str(), &other), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
   Writer writer(*std::move(database));
+  ASSERT_TRUE(writer.Start());
   writer.Put(StepRow{});
   writer.FlushSoon();
   const auto put = static_cast<int64_t>(2 * Writer::kMaxSamples + 10);
