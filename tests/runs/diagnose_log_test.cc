@@ -84,6 +84,138 @@ TEST(DiagnoseLogTest, ErrorMessagesOfPyTorchAreEvidence) {
   EXPECT_EQ(d["hypotheses"][0]["cause"], "half-params-attempting-to-unscale");
 }
 
+std::string Repeated(int from, int to, const std::string& line) {
+  std::string log;
+  for (int i = from; i < to; ++i) {
+    std::string one = line;
+    if (const size_t at = one.find('%'); at != std::string::npos)
+      one.replace(at, 1, std::to_string(i));
+    log += one + "\n";
+  }
+  return log;
+}
+
+bool Says(const Json& sentences, const std::string& words) {
+  for (const Json& sentence : sentences) {
+    if (sentence.get<std::string>().find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(DiagnoseLogTest, NanNormsAtTheEndAreNoSearchForAScale) {
+  TempFolder folder;
+  const std::string good = Repeated(0, 20, "{'loss': 2.3, 'grad_norm': 1.0, 'epoch': 0.%}");
+  for (const int bad : {1, 8}) {
+    const std::string log = good + Repeated(0, bad, "{'loss': 0.0, 'grad_norm': nan}");
+    const Json d = Diagnose(folder, {{"log_text", log}});
+    EXPECT_EQ(d["verdict"], "broken") << d["headline"];
+    EXPECT_EQ(d["first_bad"]["step"], 20);
+    EXPECT_FALSE(d["hypotheses"].empty());
+  }
+  const std::string two = good + Repeated(0, 2, "{'loss': 2.0, 'grad_norm': inf}");
+  EXPECT_EQ(Diagnose(folder, {{"log_text", two}})["verdict"], "broken");
+  // One skip at the end is what growing the scale costs, 8 at the beginning what finding it does.
+  const std::string skip = "Gradient overflow. Skipping step, reducing loss scale to 1024\n";
+  EXPECT_EQ(Diagnose(folder, {{"log_text", Repeated(0, 20, "step % loss 2.0") + skip}})["verdict"],
+            "healthy");
+  EXPECT_EQ(Diagnose(folder, {{"log_text", Repeated(0, 8, skip) + good}})["verdict"], "healthy");
+}
+
+TEST(DiagnoseLogTest, ALineThatTellsOfAFaultIsNotHealthy) {
+  TempFolder folder;
+  const std::string good = Repeated(0, 60, "step % loss 2.0 loss_scale=1024 lr=1e-05");
+  // "loss scale* e-0" fits these lines by their learning rate.
+  EXPECT_EQ(Diagnose(folder, {{"log_text", good}})["verdict"], "healthy");
+  const Json d = Diagnose(
+      folder, {{"log_text", good + "RuntimeError: Function 'SqrtBackward0' returned nan values"}});
+  EXPECT_NE(d["verdict"], "healthy");
+  EXPECT_FALSE(d["hypotheses"].empty());
+}
+
+TEST(DiagnoseLogTest, WordsThatBeginLikeNumbersAreNone) {
+  TempFolder folder;
+  for (const std::string line : {"loss: InfoNCE", "loss = inf_guard(x)", "loss: nan2zero"}) {
+    const Json d = Diagnose(folder, {{"log_text", line + "\n" + Repeated(0, 60, "step % loss 2")}});
+    EXPECT_EQ(d["verdict"], "healthy") << line << d["headline"];
+  }
+}
+
+TEST(DiagnoseLogTest, TheTotalLossIsReadWhateverStandsBeforeIt) {
+  TempFolder folder;
+  const std::string good = Repeated(0, 5, "iter % loss_cls: 0.9 loss_bbox: 0.6 loss: 1.5");
+  Json d = Diagnose(folder, {{"log_text", good + "iter 5 loss_cls: 0.9 loss_bbox: 0.6 loss: nan"}});
+  EXPECT_EQ(d["verdict"], "broken") << d["headline"];
+  EXPECT_EQ(d["first_bad"]["step"], 5);
+  d = Diagnose(folder, {{"log_text", good + "iter 5 loss_cls: nan loss_bbox: 0.6 loss: 1.5"}});
+  EXPECT_EQ(d["first_bad"]["step"], 5) << d["headline"];
+  EXPECT_NE(d["first_bad"]["what"].get<std::string>().find("part"), std::string::npos);
+}
+
+TEST(DiagnoseLogTest, StepsThatBeginAnewOverwriteNothing) {
+  TempFolder folder;
+  std::string log;
+  for (int epoch = 0; epoch < 6; ++epoch) {
+    for (int step = 0; step < 100; step += 10) {
+      log += "epoch " + std::to_string(epoch) + " step " + std::to_string(step) + " loss " +
+             (epoch < 4 ? "2.0" : "nan") + "\n";
+    }
+  }
+  const Json d = Diagnose(folder, {{"log_text", log}});
+  EXPECT_EQ(d["verdict"], "broken");
+  EXPECT_EQ(d["first_bad"]["step"], 400);
+  EXPECT_TRUE(Says(d["limits"], "begin anew")) << d["limits"];
+}
+
+TEST(DiagnoseLogTest, ALossInWords) {
+  TempFolder folder;
+  const std::string good = Repeated(0, 5, "step % loss 2.0");
+  for (const std::string end :
+       {"Loss is nan, stopping training", "loss became inf", "Non-finite loss, aborting"}) {
+    const Json d = Diagnose(folder, {{"log_text", good + end}});
+    EXPECT_EQ(d["verdict"], "broken") << end;
+    EXPECT_EQ(d["first_bad"]["step"], 5) << end;
+  }
+  EXPECT_EQ(Diagnose(folder, {{"log_text", "stops if the loss is nan\n" + good}})["verdict"],
+            "healthy");
+}
+
+TEST(DiagnoseLogTest, AnErrorIsTheHeadline) {
+  TempFolder folder;
+  const Json d =
+      Diagnose(folder, {{"log_text",
+                         "RuntimeError: unscale_() has already been called on this optimizer "
+                         "since the last update()."}});
+  EXPECT_EQ(d["verdict"], "broken");
+  EXPECT_NE(d["headline"].get<std::string>().find("unscale_() has already"), std::string::npos);
+  EXPECT_FALSE(Says(d["limits"], "loss scale")) << d["limits"];
+}
+
+TEST(DiagnoseLogTest, EveryOverflowOfAScalerIsAStep) {
+  TempFolder folder;
+  std::string log;
+  for (int i = 0; i < 18; ++i) {
+    log +=
+        "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(1 << (20 - i)) +
+        ", reducing to " + std::to_string(1 << (19 - i)) + "\n";
+  }
+  const Json d = Diagnose(folder, {{"log_text", log}});
+  EXPECT_EQ(d["verdict"], "broken") << d["headline"];
+  EXPECT_EQ(d["timeline"].back()["step"], 17) << d["timeline"];
+  EXPECT_NE(d["timeline"].back()["what"].get<std::string>().find("loss scale 4"), std::string::npos)
+      << d["timeline"];
+}
+
+TEST(DiagnoseLogTest, ThousandsSeparatorsAndCsv) {
+  TempFolder folder;
+  Json d = Diagnose(
+      folder, {{"log_text", "step 1,000 loss 2.0\nstep 2,000 loss 1.9\nstep 3,000 loss nan\n"}});
+  EXPECT_EQ(d["first_bad"]["step"], 3000);
+  d = Diagnose(folder,
+               {{"log_text", "step,loss_cls,loss,lr\n10,1,2.0,0.1\n20,1,,0.1\n30,1,nan,0.1"}});
+  EXPECT_EQ(d["verdict"], "broken");
+  EXPECT_EQ(d["first_bad"]["step"], 30);
+}
+
 TEST(DiagnoseLogTest, HostileLogs) {
   TempFolder folder;
   std::string noise(200'000, '\0');

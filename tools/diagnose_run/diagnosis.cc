@@ -17,6 +17,8 @@ using runs::Name;
 using runs::Number;
 
 constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
+// Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
+constexpr double kErrorWeight = 4, kSignWeight = 2;
 constexpr size_t kMostHypotheses = 6;
 // A loss that fell by this share learns; warnings about lost gradients then do not decide.
 constexpr double kLearns = 0.05;
@@ -36,6 +38,15 @@ bool HasErrorOf(const Facts& facts, const char* type) {
   return std::any_of(facts.alerts.begin(), facts.alerts.end(), [&](const SeenAlert& alert) {
     return alert.row.type == type && alert.row.severity == "ERROR";
   });
+}
+
+// The strongest telling line of the log or the question; nullptr below the weight that matters.
+const LogHit* StrongestHit(const Facts& facts, double least) {
+  const LogHit* best = nullptr;
+  for (const LogHit& hit : facts.log_hits) {
+    if (hit.telling && hit.weight >= least && (!best || hit.weight > best->weight)) best = &hit;
+  }
+  return best;
 }
 
 // Sets verdict and headline.
@@ -61,7 +72,15 @@ void Judge(const Facts& facts, Diagnosis& d) {
     return say("degraded",
                "Values left the range, " + first + ", while the logged loss is finite.");
   }
+  // A message of this weight is an exception of PyTorch: the training went no further.
+  if (const LogHit* error = StrongestHit(facts, kErrorWeight)) {
+    return say("broken", std::string(facts.monitored ? "The question quotes" : "The log holds") +
+                             " an error: " + EscapeControl(error->line, 200));
+  }
   if (s.steps < kLeastSteps) {
+    if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
+      return say("degraded", "A line tells of a known fault: " + EscapeControl(sign->line, 200));
+    }
     return say("not_established",
                s.steps == 0 ? "No step was recorded, so nothing can be said."
                             : "Only " + Count(s.steps, "step") + " recorded: too few to judge.");
@@ -95,6 +114,16 @@ void Judge(const Facts& facts, Diagnosis& d) {
   }
   if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
     return say("not_established", "Neither a loss nor a loss scale nor statistics were recorded.");
+  }
+  if (s.skipped_steps == s.steps) {
+    return say("not_established", "All " + Count(s.steps, "step") +
+                                      " recorded were skipped: the scaler found no scale yet" +
+                                      (s.scale_last ? ", it is at " + Number(s.scale_last) : "") +
+                                      ".");
+  }
+  if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
+    return say("degraded", "The figures are in order, but a line tells of a known fault: " +
+                               EscapeControl(sign->line, 200));
   }
   std::string headline = "No sign of trouble in " + Count(s.steps, "step");
   if (s.loss_first) {

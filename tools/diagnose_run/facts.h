@@ -97,6 +97,13 @@ struct StatHit {       // a case's `stat:` signal that a recorded value fits
   double value = 0;
 };
 
+struct LogHit {        // a case's `log:` signal that a line fits
+  std::string signal;  // as written
+  double weight = 0;
+  std::string line;     // raw
+  bool telling = true;  // false: the line is one of good figures, which the pattern happens to fit
+};
+
 struct StaticFinding {
   std::string rule, severity, place, message;  // place: "train.py:42"; escaped
   std::vector<std::string> cases;
@@ -117,7 +124,7 @@ struct Facts {
   std::optional<Trend>
       trend;  // of the producer, or of the layer nearest to its limit before the onset
   std::vector<StatHit> stat_hits;
-  std::vector<std::string> log_hits;    // `log:` signals that a line fits, as written
+  std::vector<LogHit> log_hits;         // `log:` signals that a line or the question fits
   bool code_checked = false;            // the run's code was given and looked at
   std::vector<StaticFinding> findings;  // near the producer first, then by severity
   bool has_activations = false, has_gradients = false, has_weights = false;  // seen in a sample

@@ -33,7 +33,12 @@ Facts GatherLog(const LogRows& log, const cases::CaseLibrary& library) {
       onset.phase = "";  // a NaN loss may come from anywhere before it
       onset.is_nan = row->flags & runs::kLossNan;
       onset.is_inf = row->flags & runs::kLossInf;
-      onset.what = std::string("the loss is ") + (onset.is_nan ? "NaN" : "infinite");
+      const bool part = row->loss && std::isfinite(*row->loss);
+      onset.what = std::string(part ? "a part of the loss is " : "the loss is ") +
+                   (onset.is_nan ? "NaN" : "infinite");
+    } else if (course.LossIsZeroed()) {
+      onset.phase = "";  // the loss may have been NaN as well
+      onset.what = "the gradient norm is not finite from here on, and the loss is logged as 0";
     } else {
       onset.phase = "backward";
       onset.what = "non-finite gradients from here on, every step";
@@ -47,13 +52,19 @@ Facts GatherLog(const LogRows& log, const cases::CaseLibrary& library) {
   }
   FindStepSignals(library, before, facts.stat_hits);
 
-  facts.limits.push_back("Read from a text log: " + std::to_string(log.lines_used) + " of " +
-                         runs::Count(log.lines, "line") +
-                         " hold figures. A log shows neither layers nor "
-                         "tensors, so the producer cannot be named.");
-  if (log.steps_counted && !log.steps.empty()) {
+  facts.limits.push_back("Read from a text log: figures stand in " +
+                         std::to_string(log.lines_used) + " of " + runs::Count(log.lines, "line") +
+                         ". A log shows neither layers nor tensors, so the producer cannot be "
+                         "named.");
+  if (log.steps.empty()) return facts;
+  if (log.steps_counted) {
     facts.limits.push_back(
         "The log has no step numbers: its lines with a loss were counted from 0.");
+  }
+  if (log.steps_restarted) {
+    facts.limits.push_back(
+        "The log's step numbers begin anew: steps were counted on from the last one before, so "
+        "step numbers here are not those printed.");
   }
   if (!facts.summary.scale_first) facts.limits.push_back("The log shows no loss scale.");
   if (!std::any_of(log.steps.begin(), log.steps.end(),

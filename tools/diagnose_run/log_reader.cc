@@ -1,159 +1,18 @@
 #include "tools/diagnose_run/log_reader.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
-#include <set>
+
+#include "tools/diagnose_run/log_line.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
 
 constexpr size_t kMaxLineBytes = 20'000;
 constexpr size_t kMaxRows = 1'000'000;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-enum class Field { kNone, kStep, kLoss, kGradNorm, kScale, kLr };
-
-bool IsWordChar(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '/' || c == '.' ||
-         c == '-';
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
-// What a key stands for, by its words. Validation figures are not the training's course.
-Field FieldOf(const std::string& key) {
-  const auto has = [&](const char* word) { return key.find(word) != std::string::npos; };
-  if (has("eval") || has("valid") || has("val_") || has("val/") || has("test") || has("best")) {
-    return Field::kNone;
-  }
-  if (has("scale"))
-    return has("loss") || key == "scale" || has("grad") ? Field::kScale : Field::kNone;
-  if (has("norm")) return has("grad") || key == "gnorm" ? Field::kGradNorm : Field::kNone;
-  if (key == "gnorm") return Field::kGradNorm;
-  if (has("loss")) return Field::kLoss;
-  if (key == "lr" || key.ends_with("/lr") || key.ends_with("_lr") || has("learning rate") ||
-      has("learning_rate")) {
-    return Field::kLr;
-  }
-  if (key == "step" || key == "iter" || key == "iteration" || key == "it" || key == "global_step" ||
-      key == "num_updates" || key.ends_with(" step") || key.ends_with(" iteration") ||
-      key.ends_with("/step") || key.ends_with("/global_step")) {
-    return Field::kStep;
-  }
-  return Field::kNone;
-}
-
-// A number at `i`, in any spelling of nan and inf ("NaN", "-inf", "nan.0", "1.#QNAN",
-// "tensor(nan)"); moves `i` past it.
-std::optional<double> NumberAt(std::string_view line, size_t& i) {
-  size_t at = i;
-  if (line.substr(at).starts_with("tensor(")) at += 7;
-  const size_t start = at;
-  const bool negative = at < line.size() && line[at] == '-';
-  if (at < line.size() && (line[at] == '-' || line[at] == '+')) ++at;
-  const std::string word = Lower(line.substr(at, 9));
-  const auto ends_word = [&](size_t length) {
-    const size_t end = at + length;
-    return end >= line.size() || !std::isalpha(static_cast<unsigned char>(line[end]));
-  };
-  for (const char* spelling : {"nan", "inf", "infinity", "1.#qnan", "1.#ind", "1.#inf"}) {
-    const std::string_view s(spelling);
-    if (!word.starts_with(s) || !ends_word(s.size())) continue;
-    i = at + s.size();
-    if (s.find("inf") != std::string_view::npos) return negative ? -kInf : kInf;
-    return kNan;
-  }
-  if (line[start] == '+') ++i;
-  double value = 0;
-  const char* const begin = line.data() + (line[start] == '+' ? start + 1 : start);
-  const auto [end, error] = std::from_chars(begin, line.data() + line.size(), value);
-  if (error == std::errc::invalid_argument) return std::nullopt;
-  i = static_cast<size_t>(end - line.data());
-  if (error == std::errc::result_out_of_range) {
-    // Beyond double either way; "e-" tells which.
-    const std::string_view written(begin, static_cast<size_t>(end - begin));
-    return written.find("e-") != std::string_view::npos ? 0.0 : negative ? -kInf : kInf;
-  }
-  return value;
-}
-
-// Every "key=value", "key: value" and "key value" of a line whose key stands for a field, first one
-// of each field wins.
-std::map<Field, double> Pairs(std::string_view line) {
-  std::map<Field, double> found;
-  for (size_t i = 0; i < line.size();) {
-    if (!std::isalpha(static_cast<unsigned char>(line[i]))) {
-      ++i;
-      continue;
-    }
-    // A key is one word, or words with single blanks ("lm loss", "learning rate"), up to '=', ':'
-    // or the value.
-    const size_t start = i;
-    // A blank ends it where a digit, "nan" or "inf" follows ("loss nan").
-    while (i < line.size()) {
-      if (line[i] == ' ') {
-        size_t next = i + 1;
-        const bool word =
-            next < line.size() && std::isalpha(static_cast<unsigned char>(line[next]));
-        if (!word || NumberAt(line, next)) break;
-      } else if (!IsWordChar(line[i])) {
-        break;
-      }
-      ++i;
-    }
-    std::string key = Lower(line.substr(start, i - start));
-    size_t value_at = i;
-    while (value_at < line.size() && (line[value_at] == ' ' || line[value_at] == '"' ||
-                                      line[value_at] == '\'' || line[value_at] == '\t')) {
-      ++value_at;
-    }
-    const bool separator =
-        value_at < line.size() && (line[value_at] == '=' || line[value_at] == ':');
-    if (separator) {
-      ++value_at;
-      while (value_at < line.size() &&
-             (line[value_at] == ' ' || line[value_at] == '"' || line[value_at] == '\'' ||
-              line[value_at] == '\t' || line[value_at] == '[')) {
-        ++value_at;
-      }
-    }
-    if (value_at >= line.size()) break;
-    if (separator || value_at > i) {
-      // Without a separator only the last word is the key ("at step 12").
-      if (!separator)
-        key = key.substr(key.rfind(' ') == std::string::npos ? 0 : key.rfind(' ') + 1);
-      Field field = FieldOf(key);
-      if (field == Field::kNone && key.find(' ') != std::string::npos) {
-        field = FieldOf(key.substr(key.rfind(' ') + 1));
-      }
-      size_t end = value_at;
-      if (field != Field::kNone) {
-        if (const auto value = NumberAt(line, end)) {
-          found.try_emplace(field, *value);
-          i = end;
-          continue;
-        }
-      }
-    }
-    i = std::max(i, start + 1);
-  }
-  // A scaler that prints nothing else is told from its well-known sentence.
-  if (const size_t at = Lower(line).find("reducing loss scale to "); at != std::string::npos) {
-    size_t end = at + 23;
-    if (const auto value = NumberAt(line, end)) found[Field::kScale] = *value;
-  }
-  return found;
-}
+constexpr size_t kHitLineBytes = 400;
 
 std::string PrecisionOf(const std::string& lower) {
   for (const char* key :
@@ -172,12 +31,104 @@ std::string PrecisionOf(const std::string& lower) {
 }
 
 void SetFlags(std::vector<runs::StepRow>& rows) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    runs::StepRow& row = rows[i];
+  for (runs::StepRow& row : rows) {
     if (row.loss && std::isnan(*row.loss)) row.flags |= runs::kLossNan;
     if (row.loss && std::isinf(*row.loss)) row.flags |= runs::kLossInf;
     if (row.grad_norm && !std::isfinite(*row.grad_norm)) row.flags |= runs::kGradNonFinite;
   }
+}
+
+bool IsCount(const std::optional<double>& step) {
+  return step && std::isfinite(*step) && std::fabs(*step) < 9e15;
+}
+
+// Puts the figures of lines into rows of steps.
+class Rows {
+ public:
+  size_t size() const { return by_step_.size(); }
+  void Add(const Figures& figures);
+  void Finish(LogRows& log);
+
+ private:
+  int64_t Place(const Figures& figures);
+  // A counter that begins anew with each epoch goes on where the last one ended.
+  int64_t PlaceStep(int64_t step, const Figures& figures);
+  int64_t Last() const { return by_step_.rbegin()->first; }
+
+  std::map<int64_t, runs::StepRow> by_step_;
+  std::optional<int64_t> announced_;  // a step number that stood alone in its line
+  std::optional<int64_t> last_loss_;  // the row of the last line with a step and a loss
+  int64_t stride_ = 1, offset_ = 0;
+  std::optional<double> epoch_, loss_epoch_;
+  bool any_step_ = false, restarted_ = false;
+};
+
+void Rows::Add(const Figures& figures) {
+  if (figures.epoch) epoch_ = figures.epoch;
+  if (!figures.Any()) {
+    if (IsCount(figures.step)) {
+      announced_ = static_cast<int64_t>(*figures.step);
+      any_step_ = true;
+    }
+    return;
+  }
+  runs::StepRow& row = by_step_[Place(figures)];
+  // Of several losses for one step (one a rank) a bad one is kept.
+  if (figures.loss && !(row.loss && !std::isfinite(*row.loss))) row.loss = figures.loss;
+  if (figures.bad_part) {
+    row.flags |= std::isnan(*figures.bad_part) ? runs::kLossNan : runs::kLossInf;
+  }
+  if (figures.grad_norm) row.grad_norm = figures.grad_norm;
+  if (figures.scale) row.loss_scale = figures.scale;
+  if (figures.lr) row.lr = figures.lr;
+  if (figures.skipping) row.flags |= runs::kSkipped | runs::kGradNonFinite;
+}
+
+int64_t Rows::Place(const Figures& figures) {
+  if (IsCount(figures.step)) {
+    any_step_ = true;
+    return PlaceStep(static_cast<int64_t>(*figures.step), figures);
+  }
+  if (by_step_.empty()) return announced_.value_or(0);
+  if (announced_ && *announced_ + offset_ > Last()) return *announced_ + offset_;
+  const runs::StepRow& last = by_step_.rbegin()->second;
+  const bool next =
+      figures.loss || (figures.skipping && (last.loss || last.flags & runs::kSkipped));
+  return Last() + (next ? 1 : 0);
+}
+
+int64_t Rows::PlaceStep(int64_t step, const Figures& figures) {
+  if (!figures.loss && !figures.grad_norm) return step + offset_;
+  const bool other_epoch = epoch_ && loss_epoch_ && *epoch_ != *loss_epoch_;
+  if (last_loss_ &&
+      (step + offset_ < *last_loss_ || (step + offset_ == *last_loss_ && other_epoch))) {
+    offset_ = Last() + stride_ - step;
+    restarted_ = true;
+  }
+  const int64_t at = step + offset_;
+  if (figures.loss) {
+    if (last_loss_ && at > *last_loss_) stride_ = at - *last_loss_;
+    last_loss_ = at;
+    loss_epoch_ = epoch_;
+  }
+  return at;
+}
+
+void Rows::Finish(LogRows& log) {
+  log.steps_counted = !any_step_;
+  log.steps_restarted = restarted_;
+  for (auto& [step, row] : by_step_) {
+    row.step = step;
+    log.steps.push_back(std::move(row));
+  }
+  SetFlags(log.steps);
+}
+
+// A pattern that mere figures of a line can fit ("loss scale* e-0" by a learning rate) tells of
+// trouble only where the figures do.
+bool FiguresAreFine(const Figures& figures) {
+  return figures.loss && std::isfinite(*figures.loss) && !figures.bad_part &&
+         (!figures.grad_norm || std::isfinite(*figures.grad_norm));
 }
 
 }  // namespace
@@ -191,11 +142,10 @@ Result<LogRows> ReadLog(std::string_view text, const cases::CaseLibrary& library
       if (signal.kind == cases::Signal::Kind::kLog) signals.push_back(&signal);
     }
   }
-  std::set<std::string> hits;
-  std::map<int64_t, runs::StepRow> by_step;
-  runs::StepRow pending;  // figures since the last step number
-  bool any_step = false;
-  for (size_t start = 0; start < text.size() && by_step.size() < kMaxRows;) {
+  std::map<std::string, LogHit> hits;
+  Rows rows;
+  std::vector<Column> columns;
+  for (size_t start = 0; start < text.size() && rows.size() < kMaxRows;) {
     const size_t end = std::min(text.find_first_of("\n\r", start), text.size());
     const std::string_view line = text.substr(start, std::min(end - start, kMaxLineBytes));
     start = end + 1;
@@ -203,49 +153,27 @@ Result<LogRows> ReadLog(std::string_view text, const cases::CaseLibrary& library
     if (++log.lines % 1024 == 0) {
       if (auto check = cancel.Check(); !check) return check.error();
     }
+    if (columns.empty() && line.find(',') != std::string_view::npos) columns = ReadHeader(line);
+    std::optional<Figures> cells;
+    if (!columns.empty()) cells = ReadCells(line, columns);
+    const Figures figures = cells && cells->Any() ? *cells : ReadFigures(line);
     for (const cases::Signal* signal : signals) {
-      if (!hits.contains(signal->text) && cases::FitsLogLine(*signal, line))
-        hits.insert(signal->text);
-    }
-    const std::string lower = Lower(line);
-    if (log.precision.empty()) log.precision = PrecisionOf(lower);
-    const auto pairs = Pairs(line);
-    const auto of = [&](Field field) {
-      const auto it = pairs.find(field);
-      return it == pairs.end() ? std::optional<double>() : std::optional(it->second);
-    };
-    const auto loss = of(Field::kLoss), norm = of(Field::kGradNorm), scale = of(Field::kScale),
-               lr = of(Field::kLr), step = of(Field::kStep);
-    const bool skipping = lower.find("skipping step") != std::string::npos ||
-                          lower.find("skipped step") != std::string::npos;
-    if (!loss && !norm && !scale && !lr && !skipping) {
-      if (step && std::isfinite(*step) && std::fabs(*step) < 9e15) {
-        pending = {};
-        pending.step = static_cast<int64_t>(*step);
-        any_step = true;
+      LogHit& hit = hits[signal->text];
+      if ((!hit.line.empty() && hit.weight >= signal->weight && hit.telling) ||
+          !cases::FitsLogLine(*signal, line)) {
+        continue;
       }
-      continue;
+      hit = {signal->text, signal->weight, std::string(line.substr(0, kHitLineBytes)),
+             !FiguresAreFine(figures)};
     }
-    ++log.lines_used;
-    int64_t at = by_step.empty() ? 0 : by_step.rbegin()->first + (loss ? 1 : 0);
-    if (step && std::isfinite(*step) && std::fabs(*step) < 9e15) {
-      at = static_cast<int64_t>(*step);
-      any_step = true;
-    } else if (any_step && !by_step.empty() && pending.step > by_step.rbegin()->first) {
-      at = pending.step;
-    }
-    runs::StepRow& row = by_step[at];
-    row.step = at;
-    if (loss) row.loss = loss;
-    if (norm) row.grad_norm = norm;
-    if (scale) row.loss_scale = scale;
-    if (lr) row.lr = lr;
-    if (skipping) row.flags |= runs::kSkipped | runs::kGradNonFinite;
+    if (log.precision.empty()) log.precision = PrecisionOf(LowerCase(line));
+    if (figures.Any()) ++log.lines_used;
+    rows.Add(figures);
   }
-  log.steps_counted = !any_step;
-  for (auto& [step, row] : by_step) log.steps.push_back(std::move(row));
-  SetFlags(log.steps);
-  log.hits.assign(hits.begin(), hits.end());
+  rows.Finish(log);
+  for (auto& [text_of, hit] : hits) {
+    if (!hit.line.empty()) log.hits.push_back(std::move(hit));
+  }
   return log;
 }
 

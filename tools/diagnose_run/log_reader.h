@@ -23,9 +23,10 @@ inline constexpr uint64_t kMaxLogBytes = 64u << 20;
 struct LogRows {
   std::vector<runs::StepRow> steps;  // ascending; flags are set from the values
   int64_t lines = 0, lines_used = 0;
-  bool steps_counted = false;     // no step number was found: rows are numbered from 0
-  std::vector<std::string> hits;  // `log:` signals of the library that a line fits, as written
-  std::string precision;          // if a line says so; "" otherwise
+  bool steps_counted = false;    // no step number was found: rows are numbered from 0
+  bool steps_restarted = false;  // the step counter began anew: rows are numbered on
+  std::vector<LogHit> hits;      // `log:` signals of the library that a line fits
+  std::string precision;         // if a line says so; "" otherwise
 };
 
 // Keys are found by name, whatever stands before them ("train/loss", "lm loss", "grad_norm",

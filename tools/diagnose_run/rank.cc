@@ -26,6 +26,11 @@ constexpr double kWrongPrecision = 0.25;
 constexpr double kFavoured = 0.5;  // added at full strength
 constexpr double kOpposed = 0.7;   // taken away at full strength
 
+// Messages of rules end with a full stop already.
+std::string WithStop(const std::string& sentence) {
+  return sentence.ends_with('.') ? sentence : sentence + ".";
+}
+
 struct Match {
   double worth = 0;
   std::string sentence;
@@ -131,8 +136,8 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
       }
       return std::nullopt;
     case Signal::Kind::kLog:
-      for (const std::string& hit : facts.log_hits) {
-        if (hit == signal.text)
+      for (const LogHit& hit : facts.log_hits) {
+        if (hit.signal == signal.text)
           return Match{1, "the log holds: " + EscapeControl(signal.name, 120)};
       }
       return std::nullopt;
@@ -213,7 +218,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   for (const Signal& signal : entry.signals) {
     if (auto match = MatchSignal(signal, facts)) {
       const double weight = weights.Add(signal, match->sentence, match->worth);
-      if (weight > 0) seen.emplace_back(weight, match->sentence + ".");
+      if (weight > 0) seen.emplace_back(weight, WithStop(match->sentence));
       continue;
     }
     hypothesis.unseen.push_back(&signal);

@@ -50,17 +50,36 @@ void StepCourse::Add(const runs::StepRow& row) {
   if (row.loss) AddLoss(row);
   if (row.grad_norm && !first_bad_loss_) AddNorm(row);
   if (row.lr && !first_bad_loss_) course_.lr_before = row.lr;
-  const bool bad_norm = row.grad_norm && !std::isfinite(*row.grad_norm);
-  if ((row.flags & (runs::kGradNonFinite | runs::kSkipped)) || bad_norm) {
-    if (bad_gradient_run_++ == 0) bad_gradients_first_ = row.step;
-  } else {
-    bad_gradient_run_ = 0;
-  }
+  AddGradients(row);
   if (first_bad_loss_ && row.step > *first_bad_loss_ && row.loss && std::isfinite(*row.loss) &&
       !(row.flags & runs::kSkipped)) {
     ++good_after_;
   }
   last_ = row;
+}
+
+void StepCourse::AddGradients(const runs::StepRow& row) {
+  const bool bad_norm = row.grad_norm && !std::isfinite(*row.grad_norm);
+  if (!bad_norm && !(row.flags & (runs::kGradNonFinite | runs::kSkipped))) {
+    bad_gradient_run_ = unskipped_ = 0;
+    zeroed_ = false;
+    was_good_ = true;
+    return;
+  }
+  if (bad_gradient_run_++ == 0) bad_gradients_first_ = row.step;
+  // A log without a word about the skip shows it by the fall of the scale one row later.
+  const bool fell =
+      last_ && last_->loss_scale && row.loss_scale && *row.loss_scale < *last_->loss_scale;
+  if (fell && unskipped_ > 0) --unskipped_;
+  if (!(row.flags & (runs::kSkipped | runs::kScaleFell))) ++unskipped_;
+  zeroed_ = zeroed_ || (row.grad_norm && std::isnan(*row.grad_norm) && row.loss && *row.loss == 0 &&
+                        !(row.flags & runs::kSkipped));
+}
+
+bool StepCourse::GradientsAreBad() const {
+  constexpr int64_t kLaterSkips = run_summary::kStartupSkips / 2;
+  return unskipped_ >= 2 || zeroed_ ||
+         bad_gradient_run_ > (was_good_ ? kLaterSkips : run_summary::kStartupSkips);
 }
 
 void StepCourse::AddLoss(const runs::StepRow& row) {
@@ -75,6 +94,9 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
     return;
   }
   if (first_bad_loss_) return;
+  if (!first_bad_part_ && (row.flags & (runs::kLossNan | runs::kLossInf))) {
+    first_bad_part_ = row.step;
+  }
   // The mean of the last 20 is cheap and decides for almost every step that it is no spike.
   if (!spike_ && losses_.size() >= kEnough && loss > 2 * std::fabs(MeanOfLast(losses_, kEnough))) {
     const double median = Median(losses_);
@@ -118,8 +140,9 @@ void StepCourse::AddNorm(const runs::StepRow& row) {
 }
 
 std::optional<int64_t> StepCourse::FirstBadStep() const {
+  if (first_bad_part_) return first_bad_part_;  // never after the first bad loss
   if (first_bad_loss_) return first_bad_loss_;
-  if (bad_gradient_run_ > run_summary::kStartupSkips) return bad_gradients_first_;
+  if (GradientsAreBad()) return bad_gradients_first_;
   return std::nullopt;
 }
 
@@ -133,7 +156,8 @@ void StepCourse::Finish(Facts& facts) const {
         *std::max_element(norms_.end() - static_cast<ptrdiff_t>(n), norms_.end());
   }
   facts.good_steps_after = good_after_;
-  facts.bad_at_end = last_loss_bad_ || bad_gradient_run_ > run_summary::kStartupSkips / 2;
+  facts.bad_at_end =
+      last_loss_bad_ || GradientsAreBad() || bad_gradient_run_ > run_summary::kStartupSkips / 2;
 }
 
 std::vector<SeenAlert> StepCourse::DerivedAlerts() const {

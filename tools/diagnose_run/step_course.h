@@ -43,22 +43,30 @@ class StepCourse {
   // loss scale, each once, at its first step.
   std::vector<SeenAlert> DerivedAlerts() const;
 
-  // The step of the first non-finite loss; else the first of an unbroken row of steps with
-  // non-finite gradients that lasts to the end and is longer than the search for a scale explains.
+  // The step of the first loss that is not finite, in whole or in part; else the first of an
+  // unbroken row of steps with non-finite gradients that lasts to the end and that no scaler
+  // explains: longer than its search for a scale at the beginning or than a row of skips later, or
+  // two steps that show no skip, or one with a NaN norm whose loss is logged as 0.
   std::optional<int64_t> FirstBadStep() const;
   // True if the course itself was bad from the loss on (against: from the gradients on).
-  bool LossIsBad() const { return first_bad_loss_.has_value(); }
+  bool LossIsBad() const { return first_bad_loss_ || first_bad_part_; }
+  // True if the bad gradients at the end come with a loss of 0: some loops log 0 for NaN.
+  bool LossIsZeroed() const { return zeroed_; }
 
  private:
+  bool GradientsAreBad() const;
+  void AddGradients(const runs::StepRow& row);
   void AddLoss(const runs::StepRow& row);
   void AddNorm(const runs::StepRow& row);
 
   ScaleCourse scale_;
   Course course_;
   std::deque<double> losses_, norms_;  // the last kHistory finite ones
-  std::optional<int64_t> first_bad_loss_, bad_gradients_first_;
+  std::optional<int64_t> first_bad_loss_, first_bad_part_, bad_gradients_first_;
   int64_t good_after_ = 0, bad_gradient_run_ = 0;
-  bool last_loss_bad_ = false;
+  int64_t unskipped_ = 0;  // of that run, steps that show no skip
+  bool was_good_ = false;  // some step had good gradients
+  bool last_loss_bad_ = false, zeroed_ = false;
   std::optional<SeenAlert> loss_nan_, spike_, explosion_;
   std::optional<runs::StepRow> last_;
 };

@@ -23,9 +23,9 @@ void AddQuestionHits(const std::string& question, const cases::CaseLibrary& libr
   for (const cases::Case& entry : library.all()) {
     for (const cases::Signal& signal : entry.signals) {
       if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, question) &&
-          std::find(facts.log_hits.begin(), facts.log_hits.end(), signal.text) ==
-              facts.log_hits.end()) {
-        facts.log_hits.push_back(signal.text);
+          std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
+                       [&](const LogHit& hit) { return hit.signal == signal.text; })) {
+        facts.log_hits.push_back({signal.text, signal.weight, question.substr(0, 400), true});
       }
     }
   }
