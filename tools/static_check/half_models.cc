@@ -32,6 +32,26 @@ std::string CastVariable(const FileFacts& facts, NodeId call) {
   return root == kNoNode ? "" : facts.names.Key(root);
 }
 
+// The call of parameters() that the expression is, or picks from with filter(…) or a
+// comprehension; kNoNode for others.
+NodeId Parameters(const FileFacts& facts, NodeId id) {
+  if (id == kNoNode) return kNoNode;
+  const Syntax& syntax = facts.syntax;
+  if (facts.names.Method(id) == "parameters") return id;
+  const bool picks =
+      syntax.Is(id, Kind::kCall)
+          ? syntax.Text(syntax.Child(id, PythonFields().function)) == "filter"
+          : syntax.Is(id, Kind::kOther) && syntax.Text(id).find(" for ") != std::string_view::npos;
+  NodeId found = kNoNode;
+  for (NodeId call = id; picks && call < syntax[id].after; ++call) {
+    const std::string_view method = facts.names.Method(call);
+    if (method != "parameters" && method != "named_parameters") continue;
+    if (found != kNoNode) return kNoNode;  // of two models
+    found = call;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
@@ -54,8 +74,13 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
     const std::string callee = facts.names.Callee(id);
     if (!callee.starts_with("torch.optim.") || callee.find("lr_scheduler") != std::string::npos)
       continue;
-    const NodeId parameters = facts.names.Argument(id, 0, "params");
-    if (facts.names.Method(parameters) != "parameters") continue;
+    const NodeId parameters = Parameters(facts, facts.names.Argument(id, 0, "params"));
+    if (parameters == kNoNode) continue;
+    const bool some = parameters != facts.names.Argument(id, 0, "params");
+    // Those that are picked may be the ones (adapters, a head) that were cast back.
+    if (some && (facts.syntax.text().find("float()") != std::string::npos ||
+                 facts.syntax.text().find("float32") != std::string::npos))
+      continue;
     const std::string model = facts.names.Key(facts.names.Receiver(parameters));
     const Cast* last = nullptr;
     for (const Cast& cast : casts) {
@@ -63,7 +88,8 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
           cast.model == model && facts.syntax.FunctionOf(cast.node) == facts.syntax.FunctionOf(id);
       if (same) last = &cast;
     }
-    if (!model.empty() && last != nullptr && last->half) found.push_back({id, last->node, model});
+    if (!model.empty() && last != nullptr && last->half)
+      found.push_back({id, last->node, model, some});
   }
   return found;
 }

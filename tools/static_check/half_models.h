@@ -15,6 +15,7 @@ struct HalfOptimizer {
   NodeId call = kNoNode;  // torch.optim.X(model.parameters(), …)
   NodeId cast = kNoNode;  // the expression that made the model FP16
   std::string model;      // its variable
+  bool some = false;      // of its parameters only some are picked, perhaps the FP32 ones
 };
 
 // Optimizers of torch.optim over parameters() of a variable that was cast to FP16 before, in the

@@ -11,8 +11,9 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId given = facts.names.Argument(found.call, 3, "eps");
     const auto eps = given == kNoNode ? std::optional<double>(1e-8) : facts.bindings.Number(given);
     if (!eps || *eps > kFp16RoundsToZero) continue;
-    sink.Add(found.call, "Adam keeps its moments in FP16 here, and its eps " + ShowNumber(*eps) +
-                             " is zero in FP16.");
+    RawFinding& finding = sink.Add(found.call, "Adam keeps its moments in FP16 here, and its eps " +
+                                                   ShowNumber(*eps) + " is zero in FP16.");
+    if (found.some) finding.confidence = "medium";
   }
 }
 
