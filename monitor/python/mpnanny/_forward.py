@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,88 +18,162 @@ if TYPE_CHECKING:
 _graph_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
 
+class _Hook:
+    """What torch keeps inside the model, and copies, pickles and saves with it.
+
+    A copy is another model, which is not watched: it gets a function of the standard library that
+    does nothing in the hook's place, so that a saved model loads where mpnanny is not installed.
+    """
+
+    __torch_unserializable__ = True  # a tensor with it is saved without a warning
+
+    def __deepcopy__(self, _memo: Any) -> Callable[..., None]:
+        return contextlib.nullcontext().__exit__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+class _EnterModel(_Hook):
+    def __init__(self, hooks: ForwardHooks) -> None:
+        self._hooks = hooks
+
+    def __call__(self, module: nn.Module, _args: Any) -> None:
+        if not is_compiling():
+            self._hooks.enter_model(module)
+
+
+class _LeaveModel(_Hook):
+    def __init__(self, hooks: ForwardHooks) -> None:
+        self._hooks = hooks
+
+    def __call__(self, _module: nn.Module, _args: Any, _output: Any) -> None:
+        if not is_compiling():
+            self._hooks.idle = False
+
+
+class _Forward(_Hook):
+    def __init__(self, hooks: ForwardHooks, layer: int, leaf: bool) -> None:
+        self._hooks = hooks
+        self._nanny = hooks.nanny
+        self._observe = hooks.nanny._core.observe
+        self._layer = layer
+        self._leaf = leaf
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if is_compiling() or self._hooks.idle:
+            return
+        nanny = self._nanny
+        if not nanny._recording or _graph_task_id() != -1:
+            return
+        if nanny._open is None:  # a part of the model that is called by itself
+            if nanny._blocks_used or not torch.is_grad_enabled() or not nanny._trains(module):
+                return
+            nanny._begin_if_needed()
+        try:
+            inputs = _together(args, kwargs) if kwargs else args
+            if self._observe(self._layer, inputs, output):
+                own = list(module._parameters.values()) if self._leaf else []
+                nanny._core.explain(self._layer, inputs, output, own)
+                if nanny._open is not None:
+                    nanny._open.explained = True
+            if nanny._sampling and self._leaf:
+                self._watch_gradients(output)
+        except Exception as error:
+            nanny._trouble("a forward hook", error)
+
+    def _watch_gradients(self, output: Any) -> None:
+        outputs = output if isinstance(output, (tuple, list)) else (output,)
+        for slot, tensor in enumerate(outputs[:8]):
+            # A hook on a leaf (a parameter that is handed out) would stay for as long as it lives.
+            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+                tensor.register_hook(_Gradient(self._nanny, self._layer, slot))
+
+
+class _Gradient(_Hook):
+    def __init__(self, nanny: MixedPrecisionNanny, layer: int, slot: int) -> None:
+        self._nanny = nanny
+        self._layer = layer
+        self._slot = slot
+        self._step = nanny._number
+
+    def __call__(self, gradient: torch.Tensor) -> None:
+        nanny = self._nanny
+        if not nanny._recording or nanny._number != self._step:
+            return
+        try:
+            nanny._core.activation_gradient(
+                self._layer, self._slot, nanny._inverse_scale(), gradient
+            )
+        except Exception as error:
+            nanny._trouble("a gradient hook", error)
+
+
+def _together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All inputs of a call, masks last: the core takes -inf for a fault in the first one only."""
+    masks = [value for name, value in kwargs.items() if "mask" in name]
+    if not masks:
+        return (*args, *kwargs.values())
+    return (*args, *(value for name, value in kwargs.items() if "mask" not in name), *masks)
+
+
 class ForwardHooks:
     """Installed once and kept: putting them on for a sampled step only would recompile compiled
     models.
     """
 
-    def __init__(self, nanny: MixedPrecisionNanny, modules: Iterable[WatchedModule]) -> None:
-        self._nanny = nanny
-        self._handles: list[Any] = []
+    def __init__(self, nanny: MixedPrecisionNanny) -> None:
+        self.nanny = nanny
         self.idle = False  # an evaluation, or nothing to record into
-        self._core = nanny._core
+        self._handles: list[Any] = []
+        self._watched: list[tuple[int, WatchedModule]] = []
+
+    def install(self, modules: Iterable[WatchedModule]) -> None:
+        """Tells the core of `modules`, in their order, and listens to them."""
         for watched in modules:
-            layer = self._core.add_layer(
+            layer = self.nanny._core.add_layer(
                 watched.name,
                 type(watched.module).__name__,
                 watched.source,
                 watched.numel,
                 watched.leaf,
             )
-            nanny._names[layer] = watched.name
+            self.nanny._names[layer] = watched.name
+            self._watched.append((layer, watched))
+        self._register()
+
+    def _register(self) -> None:
+        keep = self._handles.append
+        for layer, watched in self._watched:
+            module = watched.module
             if not watched.name:
-                self._handles.append(watched.module.register_forward_pre_hook(self._enter_model))
-            hook = self._make(layer, watched.leaf)
-            self._handles.append(watched.module.register_forward_hook(hook))
+                keep(module.register_forward_pre_hook(_EnterModel(self)))
+            hook = _Forward(self, layer, watched.leaf)
+            keep(module.register_forward_hook(hook, with_kwargs=True))
             if not watched.name:
-                leave = watched.module.register_forward_hook(self._leave_model, always_call=True)
-                self._handles.append(leave)
+                keep(module.register_forward_hook(_LeaveModel(self), always_call=True))
 
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
 
-    def _enter_model(self, _module: nn.Module, _args: Any) -> None:
-        if is_compiling():
-            return
-        # Evaluation between training steps runs without gradients; re-computation of a checkpoint
-        # is seen inside.
-        self.idle = not torch.is_grad_enabled()
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """Without hooks for a moment: torch.jit.script would compile them."""
+        installed = bool(self._handles)
+        self.remove()
+        try:
+            yield
+        finally:
+            if installed and self.nanny._recording:
+                self._register()
+
+    def enter_model(self, module: nn.Module) -> None:
+        # Evaluation between training steps runs without gradients or in evaluation mode;
+        # re-computation of a checkpoint is seen inside.
+        nanny = self.nanny
+        explicit = nanny._open is not None and nanny._open.explicit
+        self.idle = not torch.is_grad_enabled() or not (explicit or nanny._trains(module))
         if not self.idle:
-            self._nanny._begin_if_needed()
-
-    def _leave_model(self, _module: nn.Module, _args: Any, _output: Any) -> None:
-        if not is_compiling():
-            self.idle = False
-
-    def _make(self, layer: int, leaf: bool) -> Callable[[nn.Module, Any, Any], None]:
-        observe = self._core.observe
-        nanny = self._nanny
-
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            if is_compiling() or self.idle or not nanny._recording or _graph_task_id() != -1:
-                return
-            if nanny._open is None:  # a part of the model that is called by itself
-                if nanny._blocks_used or not torch.is_grad_enabled():
-                    return
-                nanny._begin_if_needed()
-            try:
-                if observe(layer, args, output):
-                    own = list(module._parameters.values())
-                    self._core.explain(layer, args, output, own if leaf else [])
-                if nanny._sampling and leaf:
-                    self._watch_gradients(layer, output)
-            except Exception as error:
-                nanny._trouble("a forward hook", error)
-
-        return hook
-
-    def _watch_gradients(self, layer: int, output: Any) -> None:
-        outputs = output if isinstance(output, (tuple, list)) else (output,)
-        for slot, tensor in enumerate(outputs[:8]):
-            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
-                tensor.register_hook(self._make_gradient_hook(layer, slot, self._nanny._number))
-
-    def _make_gradient_hook(self, layer: int, slot: int, step: int) -> Callable[[Any], None]:
-        nanny = self._nanny
-
-        def hook(gradient: torch.Tensor) -> None:
-            if not nanny._recording or nanny._number != step:
-                return
-            try:
-                self._core.activation_gradient(layer, slot, nanny._inverse_scale(), gradient)
-            except Exception as error:
-                nanny._trouble("a gradient hook", error)
-
-        return hook
+            nanny._model_runs()

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 Selector = str | re.Pattern[str] | type[nn.Module]
 
@@ -30,6 +31,11 @@ class WatchedParameter:
     name: str
     parameter: nn.Parameter
     source: str
+
+
+def count_elements(parameter: nn.Parameter) -> int:
+    """0 where it is not known yet: a lazy module learns its shape from its first input."""
+    return 0 if is_lazy(parameter) else parameter.numel()
 
 
 def _is_leaf(module: nn.Module) -> bool:
@@ -118,7 +124,7 @@ def find_modules(model: nn.Module, layers: Iterable[Selector] | None) -> Iterato
         leaf = _is_leaf(module)
         if name and not leaf and not _runs_code(module):
             continue
-        numel = sum(p.numel() for p in module.parameters(recurse=False))
+        numel = sum(count_elements(p) for p in module.parameters(recurse=False))
         yield WatchedModule(name, module, sources.of(name), leaf, numel)
 
 

@@ -16,7 +16,14 @@ from torch import nn
 
 from . import _process, _taps
 from ._console import Console
+from ._optimizers import Optimizers, Watched
+from ._reading import found_inf, reaches, tensors
 from ._step import OpenStep, to_float
+
+# A step without an optimizer that is known (a hand-written update) ends after so many forward
+# passes, one with an optimizer (accumulation) much later: what it has gathered must not grow.
+FORWARDS_WITHOUT_OPTIMIZER = 256
+FORWARDS_PER_STEP = 8192
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -65,10 +72,11 @@ class TrainingListener:
     _open: OpenStep | None
     _core: Any
     _console: Console
-    _optimizer: Any
+    _model: nn.Module
+    _optimizers: Optimizers
     _scaler: Any
-    _parameters: list[nn.Parameter]
-    _parameter_layers: list[int]
+    _watched: Watched
+    _trains_in_eval: bool  # a backward pass came out of evaluation mode
     _parameter_ids: set[int]
     _names: dict[int, str]
     _blocks_used: bool
@@ -126,6 +134,21 @@ class TrainingListener:
         if self._open is None and not self._blocks_used:
             self._begin(self._number + 1, explicit=False)
 
+    def _trains(self, module: nn.Module) -> bool:
+        """False in an evaluation, with gradients on or not."""
+        return module.training or self._trains_in_eval
+
+    @harmless
+    def _model_runs(self) -> None:
+        step = self._open
+        if step is not None and not step.explicit:
+            step.forwards += 1
+            known = self._optimizers.main is not None
+            if step.forwards >= (FORWARDS_PER_STEP if known else FORWARDS_WITHOUT_OPTIMIZER):
+                self._note(f"a step was ended after {step.forwards} forward passes without update")
+                self._finish()
+        self._begin_if_needed()
+
     def _begin(self, number: int, explicit: bool) -> None:
         failure = self._core.failure()
         if failure:
@@ -144,8 +167,9 @@ class TrainingListener:
         peak = None
         if torch.cuda.is_initialized():
             peak = torch.cuda.max_memory_allocated()
-        if self._optimizer is not None and step.lr is None:
-            step.lr = to_float(self._optimizer.param_groups[0].get("lr"))
+        main = self._optimizers.main
+        if main is not None and step.lr is None:
+            step.lr = to_float(main.param_groups[0].get("lr"))
         return step.end_arguments(peak)
 
     def _finish(self) -> None:
@@ -161,6 +185,14 @@ class TrainingListener:
                 Alert(number, phase, name, kind, severity, value, threshold, producer, message)
             )
 
+    def _finish_last(self) -> None:
+        """At the end: a last forward pass without backward was no training, unless it broke."""
+        step = self._open
+        if step is not None and not step.explicit:
+            if not (step.backward_heard or step.uses_scaler or step.explained or step.read):
+                self._open = None
+        self._finish()
+
     def _raise(self, alert: Alert) -> None:
         self._alert_counts[alert.severity] = self._alert_counts.get(alert.severity, 0) + 1
         where = f"at step {alert.step} ({alert.phase})"
@@ -175,28 +207,19 @@ class TrainingListener:
     # --- what torch says (see _taps)
     # ------------------------------------------------------------------------------
 
-    def _is_ours(self, optimizer: Any) -> bool:
-        if self._optimizer is not None:
-            return optimizer is self._optimizer
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if id(parameter) in self._parameter_ids:
-                    self._optimizer = optimizer
-                    return True
-        return False
-
     def _begin_if_ours(self, losses: Any) -> None:
         """A compiled model's forward pass is not heard; its loss is, and so is that of others."""
         if self._open is None and not self._blocks_used:
-            if any(_reaches(loss, self._parameter_ids) for loss in _tensors(losses)):
+            if any(reaches(loss, self._parameter_ids) for loss in tensors(losses)):
+                self._trains_in_eval = not self._model.training
                 self._begin_if_needed()
 
     def _inverse_scale(self) -> float:
-        """What gradients must be multiplied by at this moment."""
+        """What gradients that nobody has unscaled must be multiplied by at this moment."""
         step = self._open
-        if step is None or not step.uses_scaler or step.unscaled or not step.scale:
+        if step is None or not step.uses_scaler or not step.scale_now:
             return 1.0
-        return 1.0 / step.scale
+        return 1.0 / step.scale_now
 
     def _read_scale(self, scaler: Any) -> float | None:
         scale = getattr(scaler, "_scale", None)
@@ -209,62 +232,76 @@ class TrainingListener:
             self._scaler = scaler
         return scaler is self._scaler and scaler.is_enabled()
 
+    def _use_scaler(self, step: OpenStep, scaler: Any) -> None:
+        step.uses_scaler = True
+        step.scale_now = self._read_scale(scaler)
+        if step.scale is None:
+            step.scale = step.scale_now
+            step.growth_interval = int(scaler.get_growth_interval())
+
     @harmless
     def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None:
         self._begin_if_ours(outputs)
         step = self._open
         if step is None or not self._adopt(scaler):
             return
-        step.uses_scaler = True
-        if step.scale is None:
-            step.scale = self._read_scale(scaler)
-            step.growth_interval = int(scaler.get_growth_interval())
-        for before, after in zip(_tensors(outputs), _tensors(scaled), strict=False):
-            if before.numel() == 1:
-                step.add_loss(to_float(before))
-                step.scaled_ids.add(id(after))
+        self._use_scaler(step, scaler)
+        for loss in tensors(outputs):
+            if loss.numel() == 1:
+                step.loss_from_scaler = True
+                step.add_loss(to_float(loss))
 
     @harmless
-    def heard_backward(self, tensors: Any) -> None:
-        self._begin_if_ours(tensors)
+    def heard_backward(self, losses: Any) -> None:
+        self._begin_if_ours(losses)
         step = self._open
         if step is None:
             return
-        for tensor in _tensors(tensors):
-            if tensor.numel() == 1 and id(tensor) not in step.scaled_ids:
-                step.add_loss(to_float(tensor))
+        step.backward_heard = True
+        if step.loss_from_scaler or (step.in_closure and step.closure_heard):
+            return
+        step.closure_heard = step.in_closure
+        for loss in tensors(losses):
+            if loss.numel() == 1:
+                step.add_loss(to_float(loss))
 
     @harmless
     def heard_unscaled(self, scaler: Any, optimizer: Any) -> None:
-        if self._open is not None and self._adopt(scaler) and self._is_ours(optimizer):
-            self._open.unscaled = True
-            self._read_gradients()
+        if self._open is not None and self._adopt(scaler):
+            self._read_gradients(self._optimizers.held(optimizer), 1.0)
 
     @harmless
     def heard_clip(self, parameters: Any) -> None:
         # A generator must not be consumed here; clip_grad_norm_ itself makes a list of it before.
-        if any(id(parameter) in self._parameter_ids for parameter in _tensors(parameters)):
-            self._read_gradients()
+        # What was unscaled has been read by then, so the rest is still scaled.
+        step = self._open
+        if step is None or self._watched.ids <= step.read:
+            return
+        clipped = self._watched.among(map(id, tensors(parameters)))
+        self._read_gradients(clipped, self._inverse_scale())
 
     @harmless
     def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None:
-        if self._open is not None and self._adopt(scaler) and self._is_ours(optimizer):
-            self._open.uses_scaler = True
+        if self._open is None or not self._adopt(scaler):
+            return
+        held = self._optimizers.held(optimizer)
+        if held is not None:
             self._open.awaits_update = True
-            if self._open.scale is None:
-                self._open.scale = self._read_scale(scaler)
-            self._read_gradients()
+            self._use_scaler(self._open, scaler)
+            self._read_gradients(held, self._inverse_scale())
 
     @harmless
     def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None:
         step = self._open
-        if step is None or not self._adopt(scaler) or not self._is_ours(optimizer):
+        if step is None or not self._adopt(scaler) or self._optimizers.held(optimizer) is None:
             return
         # A fused optimizer skips inside its own kernel: there only the found-inf of the scaler
         # tells.
         fused = getattr(optimizer, "_step_supports_amp_scaling", False)
-        step.skipped = _found_inf(scaler, optimizer) if fused else not step.optimizer_stepped
-        step.optimizer_stepped = True
+        skipped = found_inf(scaler, optimizer) if fused else id(optimizer) not in step.stepped
+        step.skipped = step.skipped or skipped
+        if skipped and not fused and self._optimizers.count_step(optimizer):
+            self._main_stepped(step, optimizer)
 
     @harmless
     def heard_update(self, scaler: Any) -> None:
@@ -281,35 +318,61 @@ class TrainingListener:
         self._finish_if_over(step)
 
     @harmless
-    def heard_optimizer_step(self, optimizer: Any) -> None:
-        if self._is_ours(optimizer):
+    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
+        held = self._optimizers.held(optimizer)
+        if held is None:
+            return
+        if optimizer is self._optimizers.main:
             self._begin_if_needed()
-            self._read_gradients()
+        if self._open is None:
+            return
+        self._open.in_closure, self._open.closure_heard = closure, False
+        if not closure:  # else the closure makes the gradients
+            # Had its scaler stepped it, they would be read: they are applied as they are.
+            self._read_gradients(held, 1.0)
 
     @harmless
     def heard_optimizer_stepped(self, optimizer: Any) -> None:
         step = self._open
-        if step is None or not self._is_ours(optimizer):
+        held = self._optimizers.held(optimizer)
+        if step is None or held is None:
             return
+        if step.in_closure:
+            step.in_closure = False
+            self._read_gradients(held, 1.0)
+        step.stepped.add(id(optimizer))
+        if self._optimizers.count_step(optimizer):
+            self._main_stepped(step, optimizer)
+            if not step.awaits_update:
+                self._finish_if_over(step)
+
+    def _main_stepped(self, step: OpenStep, optimizer: Any) -> None:
         step.optimizer_stepped = True
-        if not step.awaits_update:
-            self._finish_if_over(step)
+        step.lr = to_float(optimizer.param_groups[0].get("lr"))  # before a scheduler changes it
 
     def _finish_if_over(self, step: OpenStep) -> None:
         if not step.optimizer_stepped:
             return
-        if not step.explicit or step.ended is not None:
+        if not step.explicit:
+            if not step.uses_scaler:  # optimizers that step after the main one
+                for held in self._optimizers.others():
+                    self._read_gradients(held, 1.0)
+            self._finish()
+        elif step.ended is not None:
             self._finish()
 
-    def _read_gradients(self) -> None:
+    def _read_gradients(self, held: Watched | None, factor: float) -> None:
+        """Each once a step, at the first moment that shows them whole and not yet clipped."""
         step = self._open
-        if step is None or step.gradients_read:
+        if step is None or held is None or held.ids <= step.read:
             return
-        step.gradients_read = True
-        gradients = [parameter.grad for parameter in self._parameters]
-        self._core.gradients(self._parameter_layers, gradients, self._inverse_scale())
+        if step.read:
+            held = held.without(step.read)
         if self._sampling:
-            self._core.weights(self._parameter_layers, self._parameters)
+            self._core.weights(held.layers, held.parameters)
+        gradients = [parameter.grad for parameter in held.parameters]
+        self._core.gradients(held.layers, gradients, factor)
+        step.read |= held.ids
 
     # --- trouble ---
 
@@ -335,30 +398,3 @@ class TrainingListener:
             )
         except Exception:
             self._recording = False
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [each for each in value if isinstance(each, torch.Tensor)]
-    return []
-
-
-def _reaches(loss: torch.Tensor, parameters: set[int], limit: int = 1000) -> bool:
-    """Whether one of `parameters` is among the first `limit` nodes of the loss's graph."""
-    nodes, seen = [loss.grad_fn], set()
-    while nodes and len(seen) < limit:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if id(getattr(node, "variable", None)) in parameters:
-            return True
-        nodes.extend(following for following, _ in node.next_functions)
-    return False
-
-
-def _found_inf(scaler: Any, optimizer: Any) -> bool:
-    found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
-    return any((to_float(tensor) or 0.0) > 0 for tensor in found)

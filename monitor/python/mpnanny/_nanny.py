@@ -4,6 +4,7 @@ the core's (C++).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -19,8 +20,9 @@ from ._console import Console
 from ._core import Recorder, unreadable
 from ._environment import describe, rank_and_size, run_name
 from ._forward import ForwardHooks
-from ._layers import Selector, check_selectors, find_modules, find_parameters
+from ._layers import Selector, check_selectors, count_elements, find_modules, find_parameters
 from ._listener import Alert, TrainingListener, harmless
+from ._optimizers import Optimizers, Watched
 from ._step import OpenStep
 
 PRECISIONS = ("auto", "fp16", "bf16", "fp32", "fp8")
@@ -89,9 +91,9 @@ class MixedPrecisionNanny(TrainingListener):
         self._number = -1
         self._open: OpenStep | None = None
         self._blocks_used = False
-        self._optimizer = optimizer
+        self._optimizers = Optimizers(optimizer, Watched([], []), set())
+        self._trains_in_eval = False
         self._scaler = scaler
-        self._scaler_given = scaler is not None
         self._on_alert = on_alert
         self._end_reason = "closed"
         self._notes: list[str] = []
@@ -103,8 +105,7 @@ class MixedPrecisionNanny(TrainingListener):
         self._pointed = False
         self._console = Console(quiet)
         self._model = model
-        self._parameters: list[nn.Parameter] = []
-        self._parameter_layers: list[int] = []
+        self._watched = Watched([], [])
         self._parameter_ids: set[int] = set()
         self._forward: ForwardHooks | None = None
         self._core: Any = None
@@ -117,7 +118,7 @@ class MixedPrecisionNanny(TrainingListener):
             )
         except Exception as error:
             self._console.warn(f"not watching: {error}")
-            self._stop_listening()
+            self._give_up(error)
 
     # --- starting and ending ---
 
@@ -146,23 +147,39 @@ class MixedPrecisionNanny(TrainingListener):
         self._recording = True
         if self._core.note:
             self._note(self._core.note)
+        parameters: list[nn.Parameter] = []
+        layers: list[int] = []
         for watched in find_parameters(self._model, selectors):
             layer = self._core.add_layer(
-                watched.name, "parameter", watched.source, watched.parameter.numel(), False
+                watched.name, "parameter", watched.source, count_elements(watched.parameter), False
             )
             self._names[layer] = watched.name
-            self._parameters.append(watched.parameter)
-            self._parameter_layers.append(layer)
+            parameters.append(watched.parameter)
+            layers.append(layer)
         self._parameter_ids = {id(p) for p in self._model.parameters()}
+        self._watched = Watched(parameters, layers)
+        given = self._optimizers.main
+        self._optimizers = Optimizers(given, self._watched, self._parameter_ids)
         modules = list(find_modules(self._model, selectors))
-        self._forward = ForwardHooks(self, modules)
+        self._forward = ForwardHooks(self)
+        self._forward.install(modules)
         _taps.add(self)
         _process.add(self)
         leaves = sum(watched.leaf for watched in modules)
         self._console.say(
-            f"watching {leaves} modules and {len(self._parameters)} parameters, "
-            f"recording into {self.run}"
+            f"watching {leaves} modules and {len(parameters)} parameters, recording into {self.run}"
         )
+
+    def _give_up(self, error: Exception) -> None:
+        """After a start that failed half-way: nothing of it stays behind."""
+        self._recording = False
+        self._stop_listening()
+        if self._core is None:
+            return
+        with contextlib.suppress(Exception):
+            why = f"the start failed: {type(error).__name__}: {error}"
+            self._core.set_notes(json.dumps([*self._notes, why]))
+            self._core.close("exception")
 
     def _free_path(self, db: str, rank: int, world_size: int) -> str:
         """`db`, made different for each rank and each model that is watched at once."""
@@ -199,7 +216,7 @@ class MixedPrecisionNanny(TrainingListener):
             return
         handle = self.run
         try:
-            self._finish()
+            self._finish_last()
             unseen = self._core.unseen()
             if unseen and self._steps_done:
                 shown = ", ".join(unseen[:5]) + (" …" if len(unseen) > 5 else "")
@@ -229,6 +246,9 @@ class MixedPrecisionNanny(TrainingListener):
         super()._stop_listening()
         if self._forward is not None:
             self._forward.remove()
+
+    def hooks_off(self) -> contextlib.AbstractContextManager[None]:
+        return self._forward.off() if self._forward is not None else contextlib.nullcontext()
 
     def _abandon(self) -> None:
         """In a forked child: inert, and without a trace of the parent's files."""

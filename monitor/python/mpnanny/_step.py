@@ -31,15 +31,21 @@ class OpenStep:
     logged_loss: float | None = None
     logged_lr: float | None = None
     seen_loss: float | None = None  # sum of what backward() or scale() got
-    scaled_ids: set[int] = field(default_factory=set)  # results of scale(): counted already
+    loss_from_scaler: bool = False  # scale() gave it; what follows is the same loss, scaled
+    in_closure: bool = False  # an optimizer is calling a closure
+    closure_heard: bool = False  # the first of its losses is counted
+    backward_heard: bool = False
+    explained: bool = False  # something that is not finite was met
+    forwards: int = 0  # of the whole model
     lr: float | None = None
     scale: float | None = None
     scale_after: float | None = None
     growth_interval: int = 2000
     uses_scaler: bool = False
-    unscaled: bool = False
-    gradients_read: bool = False
-    optimizer_stepped: bool = False
+    scale_now: float | None = None  # differs from `scale` after an update within the step
+    read: set[int] = field(default_factory=set)  # ids of parameters whose gradients are read
+    stepped: set[int] = field(default_factory=set)  # ids of optimizers that really stepped
+    optimizer_stepped: bool = False  # the main one, or its step was skipped
     awaits_update: bool = False  # scaler.step() came, scaler.update() not yet
     skipped: bool = False
     ended: float | None = None  # when its block or its optimizer step ended

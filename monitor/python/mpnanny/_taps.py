@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 import torch
 import torch.optim.optimizer as torch_optimizer
 from torch.amp import GradScaler
+from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
 
 
@@ -28,8 +30,9 @@ class Listener(Protocol):
     def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None: ...
     def heard_update(self, scaler: Any) -> None: ...
     def heard_updated(self, scaler: Any) -> None: ...
-    def heard_optimizer_step(self, optimizer: Any) -> None: ...
+    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None: ...
     def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
+    def hooks_off(self) -> AbstractContextManager[None]: ...
 
 
 _listeners: list[Listener] = []
@@ -112,12 +115,27 @@ def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
     return clip
 
 
-def _before_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+def _script(original: Callable[..., Any]) -> Callable[..., Any]:
+    def script(*args: Any, **kwargs: Any) -> Any:
+        with ExitStack() as stack:
+            for listener in tuple(_listeners):
+                stack.enter_context(listener.hooks_off())
+            return original(*args, **kwargs)
+
+    return script
+
+
+def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if is_compiling():
+        return
+    closure = len(args) > 1 or kwargs.get("closure") is not None  # args[0] is the optimizer
     for listener in tuple(_listeners):
-        listener.heard_optimizer_step(optimizer)
+        listener.heard_optimizer_step(optimizer, closure)
 
 
 def _after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    if is_compiling():
+        return
     for listener in tuple(_listeners):
         listener.heard_optimizer_stepped(optimizer)
 
@@ -132,6 +150,8 @@ def add(listener: Listener) -> None:
         _wrap(torch.autograd, "backward", _backward)
         # clip_grad_norm_ looks this one up in its module, however it was itself imported.
         _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
+        # It compiles the hooks of a module, which it cannot.
+        _wrap(torch.jit, "script", _script)
         before = torch_optimizer.register_optimizer_step_pre_hook(_before_step)
         after = torch_optimizer.register_optimizer_step_post_hook(_after_step)
         _undo.extend((before.remove, after.remove))

@@ -1,0 +1,36 @@
+"""Reads what torch's calls hand over: losses, their graph, a scaler's verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._step import to_float
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [each for each in value if isinstance(each, torch.Tensor)]
+    return []
+
+
+def reaches(loss: torch.Tensor, parameters: set[int], limit: int = 1000) -> bool:
+    """Whether one of `parameters` is among the first `limit` nodes of the loss's graph."""
+    nodes, seen = [loss.grad_fn], set()
+    while nodes and len(seen) < limit:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if id(getattr(node, "variable", None)) in parameters:
+            return True
+        nodes.extend(following for following, _ in node.next_functions)
+    return False
+
+
+def found_inf(scaler: Any, optimizer: Any) -> bool:
+    found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
+    return any((to_float(tensor) or 0.0) > 0 for tensor in found)
