@@ -216,6 +216,39 @@ TEST(DiagnoseLogTest, ThousandsSeparatorsAndCsv) {
   EXPECT_EQ(d["first_bad"]["step"], 30);
 }
 
+TEST(DiagnoseLogTest, AScalerAtItsMinimumIsBroken) {
+  TempFolder folder;
+  std::string log;
+  for (int scale = 65536; scale > 1; scale /= 2) {
+    log += "OVERFLOW! Skipping step. Attempted loss scale: " + std::to_string(scale) +
+           ", reducing to " + std::to_string(scale / 2) + "\n";
+  }
+  EXPECT_EQ(Diagnose(folder, {{"log_text", log}})["verdict"], "broken");
+  const Json d = Diagnose(
+      folder, {{"log_text", log.substr(0, log.find("2048")) + "\nException: Current loss scale "
+                                                              "already at minimum"}});
+  EXPECT_EQ(d["verdict"], "degraded") << d["headline"];
+}
+
+TEST(DiagnoseLogTest, SentencesOfTheCodeEndOnce) {
+  TempFolder folder;
+  folder.Write("train.py",
+               "import torch\ndef step(model, x, scaler, opt):\n"
+               "    with torch.autocast('cuda', torch.float16):\n        loss = model(x)\n"
+               "    scaler.scale(loss).backward()\n"
+               "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+               "    scaler.step(opt)\n    scaler.update()\n");
+  const Json d = Diagnose(folder, {{"log_text", "step 1 loss nan"}, {"paths", {"train.py"}}});
+  bool code = false;
+  for (const Json& h : d["hypotheses"]) {
+    for (const Json& sentence : h["evidence"]) {
+      code = code || sentence.get<std::string>().starts_with("the code:");
+      EXPECT_FALSE(sentence.get<std::string>().ends_with("..")) << sentence;
+    }
+  }
+  EXPECT_TRUE(code) << d["hypotheses"];
+}
+
 TEST(DiagnoseLogTest, HostileLogs) {
   TempFolder folder;
   std::string noise(200'000, '\0');

@@ -74,8 +74,7 @@ void Judge(const Facts& facts, Diagnosis& d) {
   }
   // A message of this weight is an exception of PyTorch: the training went no further.
   if (const LogHit* error = StrongestHit(facts, kErrorWeight)) {
-    return say("broken", std::string(facts.monitored ? "The question quotes" : "The log holds") +
-                             " an error: " + EscapeControl(error->line, 200));
+    return say("broken", "A known error was raised: " + EscapeControl(error->line, 200));
   }
   if (s.steps < kLeastSteps) {
     if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
@@ -115,15 +114,20 @@ void Judge(const Facts& facts, Diagnosis& d) {
   if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
     return say("not_established", "Neither a loss nor a loss scale nor statistics were recorded.");
   }
+  if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
+    return say("degraded", "The figures do not decide, but a line tells of a known fault: " +
+                               EscapeControl(sign->line, 200));
+  }
   if (s.skipped_steps == s.steps) {
+    if (s.scale_last && *s.scale_last <= 1) {
+      return say("broken", "Every one of " + Count(s.steps, "step") +
+                               " recorded was skipped, and the loss scale is down to " +
+                               Number(s.scale_last) + ".");
+    }
     return say("not_established", "All " + Count(s.steps, "step") +
                                       " recorded were skipped: the scaler found no scale yet" +
                                       (s.scale_last ? ", it is at " + Number(s.scale_last) : "") +
                                       ".");
-  }
-  if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-    return say("degraded", "The figures are in order, but a line tells of a known fault: " +
-                               EscapeControl(sign->line, 200));
   }
   std::string headline = "No sign of trouble in " + Count(s.steps, "step");
   if (s.loss_first) {
