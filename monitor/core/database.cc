@@ -118,8 +118,14 @@ Result<void> RunDatabase::Prepare() {
   statements_.clear();  // the schema and the journal mode change under them
   // NORMAL in WAL mode: a crash of the process loses nothing, one of the machine at most the last
   // batches, and the file stays sound.
-  if (auto set = Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"); !set)
-    return set;
+  // The switch to WAL does not wait for a lock by itself: another run may be switching, too.
+  constexpr int kPauseMs = 10;
+  for (int waited = 0;; waited += kPauseMs) {
+    const auto set = Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+    if (set) break;
+    if (sqlite3_errcode(connection_.get()) != SQLITE_BUSY || waited >= kBusyMs) return set;
+    sqlite3_sleep(kPauseMs);
+  }
   return Transaction([&]() -> Result<void> {
     const Result<bool> empty = IsNew();
     if (!empty) return empty.error();

@@ -86,6 +86,7 @@ bool Recorder::BeginStep(int64_t step) {
   first_step_ = false;
   observed_ = nan_found_ = inf_found_ = false;
   samples_.clear();
+  samples_left_out_ = 0;
   findings_.clear();
   bad_gradients_.clear();
   first_nonfinite_ = -1;
@@ -99,6 +100,10 @@ bool Recorder::BeginStep(int64_t step) {
 void Recorder::AddSample(int64_t layer_id, TensorKind kind, int32_t slot, const TensorView& view,
                          const TensorStats& stats, double factor, bool cast_to_fp16,
                          std::optional<int> producer) {
+  if (samples_.size() >= std::max(kStepSamples, kStepSamplesPerLayer * layers_.size())) {
+    ++samples_left_out_;
+    return;
+  }
   Pending sample;
   sample.row.step = step_;
   sample.row.layer = layer_id;
@@ -213,6 +218,7 @@ std::vector<AlertRow> Recorder::EndStep(const StepEnd& end) {
 }
 
 void Recorder::KeepSamples() {
+  if (samples_left_out_ > 0) writer_.Drop(samples_left_out_);
   for (Pending& sample : samples_) {
     if (ring_) ring_->Write(sample.row);
     writer_.Put(std::move(sample.row));

@@ -47,6 +47,14 @@ struct StepEnd {
 
 class Recorder {
  public:
+  // What a step may keep, however long it lasts (an update written by hand never ends one): the
+  // samples and findings beyond are left out, the samples counted in the event samples_dropped.
+  // A step of a model whose layers run a few times stays far below.
+  static constexpr size_t kStepSamples = 8'192;
+  static constexpr size_t kStepSamplesPerLayer = 8;  // allows a model of many layers more
+  static constexpr size_t kStepFindings = 256;
+  static constexpr int32_t kSampledCalls = 1'024;  // of one layer
+
   // Opens the database and the ring, brings what a killed run left in the ring into its rows, and
   // starts the run.
   static Result<std::unique_ptr<Recorder>> Open(RecorderOptions options);
@@ -162,6 +170,7 @@ class Recorder {
   int64_t step_ = 0;
   bool sampling_ = false, dense_ = false, observed_ = false;
   std::vector<Pending> samples_;
+  int64_t samples_left_out_ = 0;
   std::vector<NonFinite> findings_;
   bool nan_found_ = false, inf_found_ = false;
   int64_t first_nonfinite_ = -1, nonfinite_layers_ = 0, last_clean_ = 0;

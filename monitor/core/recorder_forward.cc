@@ -60,7 +60,8 @@ bool Recorder::Observe(int64_t layer_id, std::span<const TensorView> inputs,
     here.position = positions_++;
     writer_.Put(PositionRow{layer_id, here.position});
   }
-  const int32_t call = here.calls++;
+  const int32_t call = here.calls;
+  if (call < kSampledCalls) ++here.calls;
   for (const TensorView& output : outputs) {
     half_seen_ = half_seen_ || output.dtype == DType::kFloat16;
     bf16_seen_ = bf16_seen_ || output.dtype == DType::kBFloat16;
@@ -68,7 +69,7 @@ bool Recorder::Observe(int64_t layer_id, std::span<const TensorView> inputs,
         fp8_seen_ || output.dtype == DType::kFloat8E4M3 || output.dtype == DType::kFloat8E5M2;
   }
   bool nonfinite = false;
-  if (sampling_ && here.leaf) {
+  if (sampling_ && here.leaf && call < kSampledCalls) {
     // Autocast casts the input of an operator of its low-precision list; that is where an FP32
     // value overflows.
     const bool half_out = !outputs.empty() && outputs[0].dtype == DType::kFloat16;
@@ -181,7 +182,7 @@ void Recorder::Explain(int64_t layer_id, std::span<const TensorView> inputs,
 void Recorder::AddFinding(NonFinite finding) {
   nan_found_ = nan_found_ || finding.stats.nan > 0;
   inf_found_ = inf_found_ || finding.stats.posinf + finding.stats.neginf > 0;
-  findings_.push_back(std::move(finding));
+  if (findings_.size() < kStepFindings) findings_.push_back(std::move(finding));
 }
 
 void Recorder::RaiseFindings(const StepEnd& end, Alerts& out) {

@@ -68,6 +68,11 @@ void Writer::Put(Row row) {
   ++put_;
 }
 
+void Writer::Drop(int64_t samples) {
+  const std::lock_guard lock(mutex_);
+  dropped_ += samples;
+}
+
 Result<int64_t> Writer::AddLayers(std::vector<LayerRow> layers) {
   Put(LayersRow{std::move(layers)});
   Flush();

@@ -60,6 +60,7 @@ class Writer {
   Result<void> Start();
 
   void Put(Row row);
+  void Drop(int64_t samples);  // counts samples that were never put
   // Waits until the run's layers are in the file, all in one transaction; once, before any row that
   // names one. Returns what is added to LayerRow::id there; Unavailable: the writer has failed.
   Result<int64_t> AddLayers(std::vector<LayerRow> layers);

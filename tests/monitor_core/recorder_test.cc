@@ -5,8 +5,10 @@
 #include <sqlite3.h>
 
 #include <filesystem>
+#include <latch>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mpnanny {
@@ -180,6 +182,25 @@ TEST_F(RecorderTest, TwoRunsAtOnceKeepTheirLayersApart) {
   EXPECT_EQ(Ask("SELECT position FROM layer ORDER BY layer_id"), "0 1 2 0 1 2");
 }
 
+TEST_F(RecorderTest, RunsThatStartTogetherOnANewFileAllGetIt) {
+  constexpr int kRuns = 4, kRounds = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    path_ = (folder_ / ("together" + std::to_string(round) + ".db")).string();
+    std::latch ready(kRuns);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kRuns; ++i) {
+      threads.emplace_back([&] {
+        ready.arrive_and_wait();
+        const auto recorder = Open();
+        const bool closed = recorder && recorder->Close("closed");
+        EXPECT_TRUE(closed);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(Ask("SELECT count(*) FROM run WHERE end_reason = 'closed'"), std::to_string(kRuns));
+  }
+}
+
 TEST_F(RecorderTest, LayersAreInTheFileBeforeAnySampleOfThem) {
   const auto recorder = Open();
   Add(*recorder, "early");
@@ -195,6 +216,28 @@ TEST_F(RecorderTest, ARunWithoutAStepHasItsLayers) {
   Add(*recorder, "only");
   ASSERT_TRUE(recorder->Close("closed"));
   EXPECT_EQ(Ask("SELECT name FROM layer"), "only");
+}
+
+// --- a step that never ends ---
+
+TEST_F(RecorderTest, AStepKeepsSoManySamplesAndCountsTheRest) {
+  const auto recorder = Open();
+  constexpr int64_t kLayers = 20;
+  for (int64_t i = 0; i < kLayers; ++i) Add(*recorder, "l" + std::to_string(i));
+  const Vector in({1, 2}), out({3, 4});
+  recorder->BeginStep(0);
+  constexpr int64_t kCalls = 1000;
+  for (int64_t call = 0; call < kCalls; ++call) {
+    for (int64_t layer = 1; layer <= kLayers; ++layer) {
+      Forward(*recorder, layer, in.view(), out.view());
+    }
+  }
+  recorder->EndStep({});
+  ASSERT_TRUE(recorder->Close("closed"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM tensor_stats"), std::to_string(Recorder::kStepSamples));
+  EXPECT_EQ(Ask("SELECT json_extract(detail, '$.count') FROM event WHERE type = "
+                "'samples_dropped'"),
+            std::to_string(kCalls * kLayers - static_cast<int64_t>(Recorder::kStepSamples)));
 }
 
 }  // namespace
