@@ -4,16 +4,14 @@
 #include <Python.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "monitor/bindings/convert.h"
+#include "monitor/bindings/guarded.h"
 #include "monitor/bindings/tensor_reader.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/recorder.h"
@@ -22,42 +20,6 @@ namespace mpnanny {
 namespace {
 
 constexpr size_t kTensorsPerCall = 16;
-
-// Python's lock is let go of while one lives, and taken again when an exception leaves its scope.
-class Unlocked {
- public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked() { PyEval_RestoreThread(state_); }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
-// What Python calls in place of `Function`: an exception that crossed the interpreter's C code
-// would end the training, so that it becomes a Python error, which the front keeps to itself.
-template <auto Function>
-struct Guarded;
-template <typename R, typename... A, R (*Function)(A...)>
-struct Guarded<Function> {
-  static R Call(A... arguments) {
-    try {
-      return Function(arguments...);
-    } catch (const std::bad_alloc&) {
-      PyErr_NoMemory();
-    } catch (const std::exception& error) {
-      PyErr_SetString(PyExc_RuntimeError, error.what());
-    } catch (...) {
-      PyErr_SetString(PyExc_RuntimeError, "unknown C++ exception");
-    }
-    if constexpr (std::is_pointer_v<R>) {
-      return nullptr;
-    } else {
-      return -1;
-    }
-  }
-};
 
 struct RecorderObject {
   PyObject ob_base;
