@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -111,8 +112,9 @@ struct StaticFinding {
 };
 
 struct Facts {
-  bool monitored = true;  // false: read from a log
-  std::string precision;  // fp16 | bf16 | fp8 | fp32 | mixed; "" not known
+  std::set<std::string> known_rules;  // ids of the static rules that there are
+  bool monitored = true;              // false: read from a log
+  std::string precision;              // fp16 | bf16 | fp8 | fp32 | mixed; "" not known
   run_summary::Summary summary;
   runs::Status status = runs::Status::kClosed;
   std::vector<SeenAlert> alerts;  // in order of time; at most kAlertsKept

@@ -18,11 +18,12 @@ constexpr char kPatch[] =
     "Then ask again with run=nanny_logs/metrics.db.";
 
 // Rules of the hypotheses' cases that nobody looked for yet.
-std::vector<std::string> RulesToLookFor(const Diagnosis& diagnosis) {
+std::vector<std::string> RulesToLookFor(const Facts& facts, const Diagnosis& diagnosis) {
   std::vector<std::string> rules;
   for (size_t i = 0; i < std::min<size_t>(3, diagnosis.hypotheses.size()); ++i) {
     for (const cases::Signal* signal : diagnosis.hypotheses[i].unseen) {
       if (signal->kind == cases::Signal::Kind::kRule && rules.size() < 4 &&
+          facts.known_rules.contains(signal->name) &&
           std::find(rules.begin(), rules.end(), signal->name) == rules.end()) {
         rules.push_back(signal->name);
       }
@@ -52,7 +53,7 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
            runs::Name(facts.onset->layer) + ".";
   }
   if (!facts.code_checked) {
-    const std::vector<std::string> rules = RulesToLookFor(diagnosis);
+    const std::vector<std::string> rules = RulesToLookFor(facts, diagnosis);
     std::string text = "Call diagnose_run again with paths=[the training code]";
     if (!rules.empty()) {
       text += ": it costs milliseconds, and a finding of ";

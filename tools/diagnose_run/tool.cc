@@ -86,6 +86,10 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     if (!gathered) return gathered.error();
     facts = *std::move(gathered);
   }
+  constexpr std::string_view kRuleFolder = "tools/static_check/rules/";
+  for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
+    facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
+  }
   AddQuestionHits(arguments.value("question", ""), library, facts);
   if (arguments.contains("paths") && !arguments["paths"].empty()) {
     std::vector<std::string> paths;
