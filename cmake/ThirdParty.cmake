@@ -8,12 +8,41 @@ find_path(VALIJSON_INCLUDE valijson/validator.hpp REQUIRED)
 add_library(mpn_valijson INTERFACE)
 target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")
 
+# libsodium: random ids, MACs, comparison in constant time. Static where there is an archive, so that starting the program
+# loads one library less.
+find_path(SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(SODIUM_LIBRARY NAMES libsodium.a sodium REQUIRED)
+add_library(mpn_sodium INTERFACE)
+target_include_directories(mpn_sodium SYSTEM INTERFACE "${SODIUM_INCLUDE}")
+target_link_libraries(mpn_sodium INTERFACE "${SODIUM_LIBRARY}")
+
 set(MPNANNY_DEPS "${CMAKE_SOURCE_DIR}/.deps/src" CACHE PATH "Fetched third-party sources (scripts/setup)")
 file(GLOB _ts "${MPNANNY_DEPS}/tree-sitter-0.*/tree_sitter/core/lib")
 file(GLOB _tspy "${MPNANNY_DEPS}/tree_sitter_python-0.*/src")
 if(NOT _ts OR NOT _tspy)
   message(FATAL_ERROR "tree-sitter's sources are not in ${MPNANNY_DEPS}. Run ./scripts/setup first.")
 endif()
+
+# cpp-httplib: the whole header, of 0.28 or later (scripts/fetch_httplib).
+file(GLOB _httplib "${MPNANNY_DEPS}/cpp-httplib-*/httplib.h")
+foreach(_header IN LISTS _httplib ITEMS /usr/local/include/httplib.h /usr/include/httplib.h)
+  if(NOT EXISTS "${_header}")
+    continue()
+  endif()
+  file(STRINGS "${_header}" _version REGEX "^#define CPPHTTPLIB_VERSION \"")
+  file(STRINGS "${_header}" _whole REGEX "^inline Server::Server\\(\\)")
+  string(REGEX REPLACE ".*\"(.*)\".*" "\\1" _version "${_version}")
+  if(_whole AND _version VERSION_GREATER_EQUAL 0.28)
+    get_filename_component(HTTPLIB_INCLUDE "${_header}" DIRECTORY)
+    break()
+  endif()
+endforeach()
+if(NOT HTTPLIB_INCLUDE)
+  message(FATAL_ERROR "cpp-httplib's header is neither in ${MPNANNY_DEPS} nor on the system. Run ./scripts/setup first.")
+endif()
+add_library(mpn_httplib INTERFACE)
+target_include_directories(mpn_httplib SYSTEM INTERFACE "${HTTPLIB_INCLUDE}")
+target_link_libraries(mpn_httplib INTERFACE Threads::Threads)
 
 # One include folder with the grammar ABI's headers, which the Python package of the grammar leaves out.
 set(_abi "${CMAKE_BINARY_DIR}/third_party/tree_sitter")
