@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 
 #include "base/result.h"
 
@@ -16,11 +15,21 @@ namespace mpnanny {
 
 class CancelToken {
  public:
+  using Clock = std::chrono::steady_clock;
+
   CancelToken() = default;  // never cancelled, no deadline
 
-  bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
-  bool expired() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
+  bool cancelled() const { return state_ && state_->cancelled.load(std::memory_order_relaxed); }
+  bool expired() const {
+    const Clock::time_point until = deadline();
+    return until != Clock::time_point::max() && Clock::now() >= until;
+  }
   bool stop_requested() const { return cancelled() || expired(); }
+
+  // Clock::time_point::max() if there is none. It may be put off while the work runs.
+  Clock::time_point deadline() const {
+    return state_ ? state_->deadline.load(std::memory_order_relaxed) : Clock::time_point::max();
+  }
 
   // Cancelled or DeadlineExceeded, if one of them holds.
   Result<void> Check() const {
@@ -31,18 +40,25 @@ class CancelToken {
 
  private:
   friend class CancelSource;
-  std::shared_ptr<std::atomic<bool>>
-      flag_;  // shared: the call may outlive the request that started it
-  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  struct State {
+    std::atomic<bool> cancelled{false};
+    std::atomic<Clock::time_point> deadline{Clock::time_point::max()};
+  };
+  std::shared_ptr<State> state_;  // shared: the call may outlive the request that started it
 };
 
 class CancelSource {
  public:
-  CancelSource() { token_.flag_ = std::make_shared<std::atomic<bool>>(false); }
-  explicit CancelSource(std::chrono::steady_clock::duration limit) : CancelSource() {
-    token_.deadline_ = std::chrono::steady_clock::now() + limit;
+  using Clock = CancelToken::Clock;
+
+  CancelSource() { token_.state_ = std::make_shared<CancelToken::State>(); }
+  explicit CancelSource(Clock::duration limit) : CancelSource() { SetLimit(limit); }
+
+  void Cancel() const { token_.state_->cancelled.store(true, std::memory_order_relaxed); }
+  // The deadline is so far from now.
+  void SetLimit(Clock::duration limit) const {
+    token_.state_->deadline.store(Clock::now() + limit, std::memory_order_relaxed);
   }
-  void Cancel() const { token_.flag_->store(true, std::memory_order_relaxed); }
   CancelToken token() const { return token_; }
 
  private:

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "base/version.h"
-#include "server/methods/tool_result.h"
 #include "server/prompts/prompt_file.h"
-#include "tools/call.h"
+#include "server/serve_tool.h"
 
 namespace mpnanny {
 namespace {
@@ -42,16 +41,6 @@ ToolContext MakeToolContext(const ProductSettings& settings, const RequestContex
 
 }  // namespace
 
-ServedTool ServeTool(Tool tool, const ProductSettings& settings) {
-  ToolDefinition definition = tool.definition;
-  auto call = [tool = std::move(tool), settings](Json arguments, const RequestContext& request) {
-    return ToolOutcome(tool.definition.name,
-                       CallTool(tool, std::move(arguments), MakeToolContext(settings, request)),
-                       request.cancel);
-  };
-  return {std::move(definition), std::move(call)};
-}
-
 Registry ProductRegistry(const ProductSettings& settings) {
   Registry registry;
   registry.server_info = {
@@ -61,7 +50,12 @@ Registry ProductRegistry(const ProductSettings& settings) {
       {"description",
        "Finds numerical faults in mixed-precision PyTorch training, with evidence."}};
   registry.instructions = kInstructions;
-  for (Tool& tool : AllTools()) registry.tools.push_back(ServeTool(std::move(tool), settings));
+  registry.tool_context = [settings](const RequestContext& request) {
+    return MakeToolContext(settings, request);
+  };
+  for (Tool& tool : AllTools()) {
+    registry.tools.push_back(ServeTool(std::move(tool), registry.tool_context));
+  }
   registry.resources = AllResourceTemplates();
   struct Prompts {
     std::once_flag loaded;
@@ -71,9 +65,6 @@ Registry ProductRegistry(const ProductSettings& settings) {
                       &data = settings.data]() -> const std::vector<ServedPrompt>& {
     std::call_once(prompts->loaded, [&] { prompts->list = LoadPrompts(data); });
     return prompts->list;
-  };
-  registry.tool_context = [settings](const RequestContext& request) {
-    return MakeToolContext(settings, request);
   };
   return registry;
 }

@@ -7,7 +7,6 @@
 #include "base/data_files.h"
 #include "base/files.h"
 #include "server/registry.h"
-#include "tools/tool.h"
 
 namespace mpnanny {
 
@@ -19,9 +18,6 @@ struct ProductSettings {
 };
 
 Registry ProductRegistry(const ProductSettings& settings);
-
-// A tool as the server calls it: arguments checked by CallTool, its Result mapped to the wire.
-ServedTool ServeTool(Tool tool, const ProductSettings& settings);
 
 }  // namespace mpnanny
 

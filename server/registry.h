@@ -39,8 +39,30 @@ struct ServedPrompt {
   std::string title;
   std::string description;
   std::vector<PromptArgument> arguments;
-  // The PromptMessage list. `arguments` holds declared ones only, the required ones among them.
-  std::function<Result<Json>(const std::map<std::string, std::string>& arguments)> render;
+  // The result's body holds "messages", the PromptMessage list. `arguments` holds declared ones
+  // only, the required ones among them.
+  std::function<Outcome(const std::map<std::string, std::string>& arguments,
+                        const RequestContext& context)>
+      render;
+};
+
+// A resource with a URI of its own, beside the families of tools/tool.h. Listed before them.
+struct ServedResource {
+  std::string uri;
+  std::string name;
+  std::string title;
+  std::string description;
+  std::string mime_type;
+  bool is_public = false;
+  // The result's body holds "contents".
+  std::function<Outcome(const RequestContext& context)> read;
+};
+
+// What a server promises beside its tools, resources and prompts.
+struct ServedFeatures {
+  bool logging = false;        // handlers send log messages
+  bool list_changes = false;   // lists of tools, prompts or resources change while the server runs
+  bool subscriptions = false;  // somebody tells NoticeHub::ResourceUpdated()
 };
 
 struct Registry {
@@ -48,11 +70,15 @@ struct Registry {
   std::string instructions;  // at most 2 KB: clients cut there
   std::vector<ServedTool> tools;
   std::vector<ResourceTemplate> resources;
+  std::vector<ServedResource> fixed_resources = {};
   // A function, because reading prompt files costs more than a first answer may: the first call
   // does it. Null: none.
   std::function<const std::vector<ServedPrompt>&()> prompts;
   // The context in which resource families run.
   std::function<ToolContext(const RequestContext& context)> tool_context;
+  ServedFeatures features = {};
+
+  bool has_resources() const { return !resources.empty() || !fixed_resources.empty(); }
 };
 
 }  // namespace mpnanny

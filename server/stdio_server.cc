@@ -27,11 +27,12 @@ bool RunStdioServer(const Registry& registry, ProtocolStreams streams, StopEvent
   // Not on the stack: if calls do not end, it is left behind with them.
   auto dispatcher = std::make_unique<Dispatcher>(MakeMethodTable(registry), registry.server_info,
                                                  options.dispatcher);
-  const auto connection = std::make_shared<Connection>();
+  const auto connection = std::make_shared<Connection>(transport.sink());
   const StdioEnd end =
       transport.Run([&](std::string_view text, const std::shared_ptr<MessageSink>& sink) {
         dispatcher->Handle(text, connection, sink);
       });
+  dispatcher->StopListening();
   if (end == StdioEnd::kEndOfInput && Drain(*dispatcher, stop, options.drain)) return true;
   dispatcher->StopCalls();
   if (dispatcher->WaitUntilIdle(options.stop)) return true;

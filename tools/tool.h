@@ -27,6 +27,11 @@ namespace mpnanny {
 // by default.
 inline constexpr size_t kAnswerBytes = 8000;
 
+struct ToolOutput {
+  Json structured;   // object that fits the tool's output_schema
+  std::string text;  // the same facts for people and for clients that show only text
+};
+
 // What a handler may use. Everything is borrowed and outlives the call.
 struct ToolContext {
   const AllowedRoots& roots;  // every path of a client goes through Resolve()
@@ -39,11 +44,11 @@ struct ToolContext {
   // progress must grow; `total` if known. Null when the client did not ask for progress.
   std::function<void(double progress, std::optional<double> total, const std::string& message)>
       progress;
-};
-
-struct ToolOutput {
-  Json structured;   // object that fits the tool's output_schema
-  std::string text;  // the same facts for people and for clients that show only text
+  // What a call has so far, whole and in the shape of its answer: given to the client, as "still
+  // running", if the call does not end in time. A tool whose definition says may_go_on calls this
+  // now and then once it runs for seconds, and is then not stopped at the deadline. Null where
+  // nobody waits (the command line).
+  std::function<void(ToolOutput so_far)> so_far = nullptr;
 };
 
 // The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the
@@ -81,6 +86,9 @@ struct ToolDefinition {
   bool destructive = false;
   bool idempotent = true;
   bool open_world = false;
+  // It may take longer than clients wait: the server then answers what there is so far, with a job
+  // that the next call passes back. See ToolContext::so_far.
+  bool may_go_on = false;
 };
 
 struct Tool {

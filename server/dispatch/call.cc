@@ -25,14 +25,28 @@ Call::~Call() {
 }
 
 void Call::Answer(Outcome outcome) {
+  std::shared_ptr<MessageSink> sink;  // let go of after the lock: that may end its stream
   const std::lock_guard lock(mutex_);
   if (!sink_) return;
+  sink = std::move(sink_);
+  sink_ = nullptr;
   if (auto* result = std::get_if<MethodResult>(&outcome)) {
-    sink_->Send(Response(std::move(*result)));
+    sink->Send(Response(std::move(*result)));
+  } else if (auto* input = std::get_if<InputRequired>(&outcome)) {
+    Json body = {{"resultType", "input_required"}};
+    if (!input->requests.empty()) body["inputRequests"] = std::move(input->requests);
+    if (!input->state.is_null()) body["requestState"] = std::move(input->state);
+    sink->Send(Response(MethodResult{std::move(body)}));
   } else if (auto* error = std::get_if<WireError>(&outcome)) {
-    sink_->Send(ErrorResponse(id_, EncodeError(envelope_.revision, std::move(*error))));
+    sink->Send(ErrorResponse(id_, EncodeError(envelope_.revision, std::move(*error))));
   }
-  sink_.reset();
+}
+
+bool Call::Send(const Json& message) {
+  const std::lock_guard lock(mutex_);
+  if (!sink_) return false;
+  sink_->Send(message);
+  return true;
 }
 
 Json Call::Response(MethodResult result) const {
@@ -50,11 +64,78 @@ Json Call::Response(MethodResult result) const {
 }
 
 void Call::TakeBack() {
+  std::shared_ptr<MessageSink> sink;
   {
     const std::lock_guard lock(mutex_);
-    sink_.reset();
+    sink.swap(sink_);
   }
   cancel_.Cancel();  // only now: work that notices at once must find nobody to answer
+}
+
+bool Call::open() const {
+  const std::lock_guard lock(mutex_);
+  return sink_ != nullptr;
+}
+
+void Call::Log(LogLevel level, const std::string& logger, Json data) {
+  if (!envelope_.log_level || level < *envelope_.log_level) return;
+  Json params = {{"level", LogLevelName(level)}};
+  if (!logger.empty()) params["logger"] = logger;
+  params["data"] = std::move(data);
+  Send(Notification("notifications/message", std::move(params)));
+}
+
+void Call::SuspendStream() {
+  const std::lock_guard lock(mutex_);
+  if (sink_) sink_->Suspend();
+}
+
+void Call::MayOutliveItsDeadline(const std::string& tool, RunningAnswer running,
+                                 Clock::duration limit) {
+  const std::lock_guard lock(mutex_);
+  tool_ = tool;
+  running_ = std::move(running);
+  cancel_.SetLimit(limit);
+}
+
+void Call::StartClock(Clock::duration limit) {
+  const std::lock_guard lock(mutex_);
+  ended_ = false;
+  cancel_.SetLimit(limit);
+}
+
+bool Call::BecomeJob(Jobs& jobs) {
+  RunningAnswer running;
+  std::string job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!sink_ || ended_ || !running_ || job_) return false;
+    job_ = jobs.Adopt(tool_, running_, cancel_);
+    if (!job_) {  // too many go on already: this one ends as if it could not
+      cancel_.SetLimit(Clock::duration::zero());
+      return false;
+    }
+    job = *job_;
+    running = running_;
+  }
+  Answer(running(job));  // without the lock: what it tells may need the thread that works
+  return true;
+}
+
+void Call::SetAsked(std::vector<std::string> ids) {
+  const std::lock_guard lock(mutex_);
+  asked_ = std::move(ids);
+}
+
+std::vector<std::string> Call::TakeAsked() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(asked_, {});
+}
+
+std::optional<std::string> Call::Ended() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  return job_;
 }
 
 void Call::Progress(double progress, std::optional<double> total, const std::string& message) {

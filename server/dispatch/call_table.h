@@ -1,7 +1,8 @@
 // The calls that run: by connection and id for cancellation and duplicates, and all together for
 // deadlines and the end.
 //
-// Both tables are thread-safe and share ownership of the calls in them.
+// Both tables are thread-safe and share ownership of the calls in them; connections are not kept
+// alive by them.
 #ifndef MPNANNY_SERVER_DISPATCH_CALL_TABLE_H_
 #define MPNANNY_SERVER_DISPATCH_CALL_TABLE_H_
 
@@ -27,28 +28,34 @@ class ConnectionCalls {
   void Remove(const Call& call);
   // The call with this id, taken out of the table; null if there is none.
   std::shared_ptr<Call> Take(const RequestId& id);
+  // All of them, taken out.
+  std::vector<std::shared_ptr<Call>> TakeAll();
 
  private:
   std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Call>> calls_;
 };
 
-// All calls that the pool has or will get. A thread, started with the first call, hands those that
-// are still there `limit` after they were added to `on_overdue`.
+struct Connection;
+
+// Calls of which something is awaited. A thread, started with the first call, hands those that are
+// still there `limit` after they were added to `on_limit`, and `grace` later to `on_overdue`.
 class RunningCalls {
  public:
   using Clock = Call::Clock;
   struct Entry {
     Clock::time_point deadline;
     std::shared_ptr<Call> call;
-    bool overdue = false;  // handed to on_overdue, still at work
+    std::weak_ptr<Connection> connection;
+    std::list<Entry>* in = nullptr;  // the list that it stands in
   };
   using Handle = std::list<Entry>::iterator;
+  using OnTime = std::function<void(const Entry&)>;
 
-  RunningCalls(Clock::duration limit, std::function<void(Call&)> on_overdue);
+  RunningCalls(Clock::duration limit, Clock::duration grace, OnTime on_limit, OnTime on_overdue);
   ~RunningCalls();
 
-  Handle Add(std::shared_ptr<Call> call);
+  Handle Add(std::shared_ptr<Call> call, const std::shared_ptr<Connection>& connection);
   void Remove(Handle handle);
   void StopAll();
   std::vector<std::shared_ptr<Call>> All();
@@ -56,15 +63,19 @@ class RunningCalls {
 
  private:
   void Watch();
+  bool None() const { return calls_.empty() && late_.empty() && overdue_.empty(); }
 
   const Clock::duration limit_;
-  const std::function<void(Call&)> on_overdue_;
+  const Clock::duration grace_;
+  const OnTime on_limit_;
+  const OnTime on_overdue_;
   std::mutex mutex_;
   std::condition_variable wake_watcher_;
   std::condition_variable none_left_;
-  std::list<Entry> calls_;  // in the order of their deadlines
-  std::list<Entry> overdue_;
-  bool watcher_idle_ = false;  // it waits without a deadline
+  std::list<Entry> calls_;    // in the order of their deadlines
+  std::list<Entry> late_;     // had their limit, have their grace; in the order of its end
+  std::list<Entry> overdue_;  // handed to both, still there
+  Clock::time_point next_look_ = Clock::time_point::max();  // when the watcher wakes by itself
   bool ending_ = false;
   std::thread watcher_;
 };

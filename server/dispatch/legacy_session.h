@@ -1,5 +1,5 @@
-// The only thing that a connection remembers between messages: what `initialize` of a legacy client
-// agreed on.
+// The only thing that a connection remembers between messages: what a legacy client settled by
+// `initialize` and `logging/setLevel`.
 //
 // Modern requests never read it. Thread-safe.
 #ifndef MPNANNY_SERVER_DISPATCH_LEGACY_SESSION_H_
@@ -16,27 +16,27 @@ namespace mpnanny {
 
 class LegacySession {
  public:
-  struct Agreement {
-    Revision revision;
-    Json client_capabilities;
-  };
-
   // A second `initialize` replaces the first: a client that starts over has forgotten the earlier
-  // one.
-  void Agree(Agreement agreement) {
+  // one. Until the client sets a level, it gets what a person would want to see.
+  void Agree(Revision revision, Json client_capabilities) {
     const std::lock_guard lock(mutex_);
-    agreement_ = std::move(agreement);
+    agreed_ = Envelope{revision, std::move(client_capabilities), nullptr, LogLevel::kInfo};
   }
 
-  // Empty before `initialize`.
-  std::optional<Agreement> agreement() const {
+  void SetLogLevel(LogLevel level) {
     const std::lock_guard lock(mutex_);
-    return agreement_;
+    if (agreed_) agreed_->log_level = level;
+  }
+
+  // What every request of this client starts from; empty before `initialize`.
+  std::optional<Envelope> agreed() const {
+    const std::lock_guard lock(mutex_);
+    return agreed_;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::optional<Agreement> agreement_;
+  std::optional<Envelope> agreed_;
 };
 
 }  // namespace mpnanny

@@ -26,6 +26,7 @@ struct Method {
   RunsOn runs_on = RunsOn::kReader;
   std::function<Outcome(const Json& params, const RequestContext& context)> run;
   bool before_initialize = false;  // a legacy client may call it first
+  bool may_ask_client = false;     // it may answer InputRequired
   // How a failure that is not the handler's own looks: overdue, or too many calls at once. Null:
   // error -32603.
   std::function<Outcome(const std::string& message)> unavailable = nullptr;

@@ -5,7 +5,7 @@
 namespace mpnanny {
 
 WorkerPool::WorkerPool(size_t threads, size_t max_waiting)
-    : max_threads_(threads), max_waiting_(max_waiting) {}
+    : base_threads_(threads), max_waiting_(max_waiting) {}
 
 WorkerPool::~WorkerPool() {
   std::deque<std::function<void()>> dropped;
@@ -22,12 +22,24 @@ bool WorkerPool::Submit(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= max_waiting_) return false;
   waiting_.push_back(std::move(work));
-  if (idle_ < waiting_.size() && threads_.size() < max_threads_) {
+  Serve();
+  return true;
+}
+
+void WorkerPool::SetExtraThreads(size_t extra) {
+  const std::lock_guard lock(mutex_);
+  extra_ = extra;
+  if (!waiting_.empty()) Serve();
+}
+
+// Sees to it that a thread takes what waits. Under the lock. Threads that are more than needed
+// stay: an idle one costs nothing.
+void WorkerPool::Serve() {
+  if (idle_ < waiting_.size() && threads_.size() < base_threads_ + extra_) {
     threads_.emplace_back([this] { Work(); });
   } else {
     changed_.notify_one();
   }
-  return true;
 }
 
 void WorkerPool::Work() {

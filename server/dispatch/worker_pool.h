@@ -23,14 +23,19 @@ class WorkerPool {
   // False, without taking `work`, if `max_waiting` pieces wait already.
   bool Submit(std::function<void()> work);
 
+  // So many threads more (or fewer) than at first, because some are busy for long.
+  void SetExtraThreads(size_t extra);
+
  private:
+  void Serve();
   void Work();
 
-  const size_t max_threads_;
+  const size_t base_threads_;
   const size_t max_waiting_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
+  size_t extra_ = 0;
   size_t idle_ = 0;
   bool ending_ = false;
   std::vector<std::thread> threads_;

@@ -10,13 +10,18 @@ namespace {
 // What we are and offer does not change while the process runs.
 constexpr int64_t kDiscoverTtlMs = 300'000;
 
-// Advertised is what works: a family that nobody registered is not named. No listChanged, no
-// subscribe, no logging.
+// Advertised is what works: a family that nobody registered is not named.
 Json Capabilities(const Registry& registry) {
+  const ServedFeatures& features = registry.features;
+  const Json list = features.list_changes ? Json{{"listChanged", true}} : Json::object();
   Json capabilities = Json::object();
-  if (!registry.tools.empty()) capabilities["tools"] = Json::object();
-  if (!registry.resources.empty()) capabilities["resources"] = Json::object();
-  if (registry.prompts) capabilities["prompts"] = Json::object();
+  if (!registry.tools.empty()) capabilities["tools"] = list;
+  if (registry.has_resources()) {
+    capabilities["resources"] = list;
+    if (features.subscriptions) capabilities["resources"]["subscribe"] = true;
+  }
+  if (registry.prompts) capabilities["prompts"] = list;
+  if (features.logging) capabilities["logging"] = Json::object();
   if (!registry.resources.empty() || registry.prompts) capabilities["completions"] = Json::object();
   return capabilities;
 }
@@ -40,7 +45,8 @@ Outcome Initialize(const Registry& registry, const Json& params, const RequestCo
     }
   }
   const Revision revision = NegotiateLegacy(version->get<std::string>());
-  context.legacy.Agree({revision, params.value("capabilities", Json::object())});
+  context.connection->legacy.Agree(revision, params.value("capabilities", Json::object()));
+  context.notices.AddLegacy(context.connection);
   Json body = {{"protocolVersion", RevisionName(revision)},
                {"capabilities", Capabilities(registry)},
                {"serverInfo", registry.server_info}};

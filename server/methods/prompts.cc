@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "base/text.h"
 #include "server/methods/methods.h"
 #include "server/methods/paging.h"
@@ -71,7 +70,8 @@ std::variant<std::map<std::string, std::string>, WireError> ReadArguments(
   return values;
 }
 
-Outcome Get(const std::vector<ServedPrompt>& prompts, const Json& params) {
+Outcome Get(const std::vector<ServedPrompt>& prompts, const Json& params,
+            const RequestContext& context) {
   const auto given = params.find("name");
   if (given == params.end() || !given->is_string()) {
     return WireError{kInvalidParams, "params.name must be the name of a prompt."};
@@ -83,13 +83,11 @@ Outcome Get(const std::vector<ServedPrompt>& prompts, const Json& params) {
     if (prompt.name != name) continue;
     auto arguments = ReadArguments(prompt, params);
     if (auto* error = std::get_if<WireError>(&arguments)) return std::move(*error);
-    auto messages = prompt.render(std::get<0>(arguments));
-    if (!messages) {
-      const std::string log_id = LogError("prompt " + name + ": " + messages.error().Text());
-      return WireError{kInternalError,
-                       "Internal error " + log_id + "; the server's stderr has the details."};
+    Outcome outcome = prompt.render(std::get<0>(arguments), context);
+    if (auto* result = std::get_if<MethodResult>(&outcome)) {
+      result->body["description"] = prompt.description;
     }
-    return MethodResult{{{"description", prompt.description}, {"messages", *std::move(messages)}}};
+    return outcome;
   }
   std::string message = "Unknown prompt '" + EscapeControl(name, 100) + "'.";
   if (const std::string near = DidYouMean(name, names); !near.empty()) message += " " + near;
@@ -104,8 +102,11 @@ void AddPromptMethods(const Registry& registry, MethodTable& methods) {
                          const RequestContext&) { return List(registry.prompts(), params); },
   };
   methods["prompts/get"] = {
-      .run = [&registry](const Json& params,
-                         const RequestContext&) { return Get(registry.prompts(), params); },
+      .run =
+          [&registry](const Json& params, const RequestContext& context) {
+            return Get(registry.prompts(), params, context);
+          },
+      .may_ask_client = true,
   };
 }
 

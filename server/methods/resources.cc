@@ -21,12 +21,21 @@ CacheHint HintFor(bool is_public) { return {is_public ? kBuiltInTtlMs : 0, is_pu
 
 bool AllPublic(const Registry& registry) {
   return std::all_of(registry.resources.begin(), registry.resources.end(),
-                     [](const ResourceTemplate& family) { return family.is_public; });
+                     [](const ResourceTemplate& family) { return family.is_public; }) &&
+         std::all_of(registry.fixed_resources.begin(), registry.fixed_resources.end(),
+                     [](const ServedResource& fixed) { return fixed.is_public; });
 }
 
 Outcome List(const Registry& registry, const Json& params, const RequestContext& context) {
-  const ToolContext tool_context = registry.tool_context(context);
   Json resources = Json::array();
+  for (const ServedResource& fixed : registry.fixed_resources) {
+    resources.push_back({{"uri", fixed.uri},
+                         {"name", fixed.name},
+                         {"title", fixed.title},
+                         {"description", fixed.description},
+                         {"mimeType", fixed.mime_type}});
+  }
+  const ToolContext tool_context = registry.tool_context(context);
   for (const ResourceTemplate& family : registry.resources) {
     if (!family.list) continue;
     for (const ResourceTemplate::Entry& entry : family.list(tool_context)) {
@@ -70,12 +79,25 @@ WireError ReadError(const std::string& uri, const Error& error) {
   return {unknown ? kResourceNotFound : kInternalError, error.Text(), {{"uri", uri}}};
 }
 
+const ServedResource* FixedResource(const Registry& registry, const std::string& uri) {
+  for (const ServedResource& fixed : registry.fixed_resources) {
+    if (fixed.uri == uri) return &fixed;
+  }
+  return nullptr;
+}
+
 Outcome Read(const Registry& registry, const Json& params, const RequestContext& context) {
   const auto given = params.find("uri");
   if (given == params.end() || !given->is_string()) {
     return WireError{kInvalidParams, "params.uri must be the URI of a resource."};
   }
   const std::string& uri = given->get_ref<const std::string&>();
+  if (const ServedResource* fixed = FixedResource(registry, uri)) {
+    Outcome outcome = fixed->read(context);
+    if (auto* result = std::get_if<MethodResult>(&outcome))
+      result->cache = HintFor(fixed->is_public);
+    return outcome;
+  }
   for (const ResourceTemplate& family : registry.resources) {
     const auto value = MatchResourceUri(family, uri);
     if (!value) continue;
@@ -100,6 +122,14 @@ Outcome Read(const Registry& registry, const Json& params, const RequestContext&
 
 }  // namespace
 
+bool KnowsResource(const Registry& registry, const std::string& uri) {
+  return FixedResource(registry, uri) ||
+         std::any_of(registry.resources.begin(), registry.resources.end(),
+                     [&](const ResourceTemplate& family) {
+                       return MatchResourceUri(family, uri).has_value();
+                     });
+}
+
 void AddResourceMethods(const Registry& registry, MethodTable& methods) {
   methods["resources/list"] = {
       .runs_on = RunsOn::kPool,  // the first one may have to read all cases, or look for runs
@@ -115,6 +145,7 @@ void AddResourceMethods(const Registry& registry, MethodTable& methods) {
       .runs_on = RunsOn::kPool,
       .run = [&registry](const Json& params,
                          const RequestContext& context) { return Read(registry, params, context); },
+      .may_ask_client = true,
   };
 }
 

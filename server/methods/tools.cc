@@ -1,5 +1,6 @@
 // tools/list and tools/call.
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +44,20 @@ Outcome List(const Json& listings, const Json& params) {
   return MethodResult{std::get<Json>(std::move(page)), CacheHint{kToolsTtlMs, true}};
 }
 
+// A call that was answered "running" is asked about again.
+Outcome GoOn(const std::string& tool, const Json& job, const RequestContext& context) {
+  if (!job.is_string()) return MethodResult{ErrorToolResult("job must be a string.")};
+  const std::string& id = job.get_ref<const std::string&>();
+  // Answers a little before the deadline of this call: as the first answer did, with what there is.
+  const auto left = context.cancel.deadline() - std::chrono::steady_clock::now();
+  auto outcome = context.jobs.Wait(id, tool, context.cancel, left - left / 20);
+  if (outcome) return *std::move(outcome);
+  return MethodResult{
+      ErrorToolResult("There is no job '" + EscapeControl(id, 100) + "' of " + tool +
+                      ": it ended over half an hour ago, or the server was started again. Call " +
+                      tool + " with the arguments of the first call.")};
+}
+
 Outcome CallByName(const Registry& registry, const Json& params, const RequestContext& context) {
   const auto name = params.find("name");
   if (name == params.end() || !name->is_string()) {
@@ -65,6 +80,9 @@ Outcome CallByName(const Registry& registry, const Json& params, const RequestCo
       return WireError{kInvalidParams, "params.arguments must be an object."};
     arguments = *given;
   }
+  if (tool->definition.may_go_on && arguments.contains("job")) {
+    return GoOn(wanted, arguments["job"], context);
+  }
   return tool->call(std::move(arguments), context);
 }
 
@@ -80,6 +98,7 @@ void AddToolMethods(const Registry& registry, MethodTable& methods) {
       .run = [&registry](
                  const Json& params,
                  const RequestContext& context) { return CallByName(registry, params, context); },
+      .may_ask_client = true,
       .unavailable = [](const std::string& message) -> Outcome {
         return MethodResult{ErrorToolResult(message)};
       },

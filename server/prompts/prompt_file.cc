@@ -163,10 +163,11 @@ Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path)
     return InvalidInput(path + ": {{" + *used.begin() +
                         "}} is used and not declared in 'arguments'.");
   }
-  prompt.render = [body = std::move(file->body)](
-                      const std::map<std::string, std::string>& values) -> Result<Json> {
-    return Json::array(
-        {{{"role", "user"}, {"content", {{"type", "text"}, {"text", FillIn(body, values)}}}}});
+  prompt.render = [body = std::move(file->body)](const std::map<std::string, std::string>& values,
+                                                 const RequestContext&) -> Outcome {
+    Json message = {{"role", "user"},
+                    {"content", {{"type", "text"}, {"text", FillIn(body, values)}}}};
+    return MethodResult{{{"messages", Json::array({std::move(message)})}}};
   };
   return prompt;
 }

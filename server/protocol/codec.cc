@@ -75,7 +75,11 @@ Json EncodeResult(Revision revision, std::string_view method, Json result,
 }
 
 WireError EncodeError(Revision revision, WireError error) {
-  if (IsModern(revision) && error.code == kResourceNotFound) error.code = kInvalidParams;
+  if (IsModern(revision)) {
+    if (error.code == kResourceNotFound) error.code = kInvalidParams;
+  } else if (error.code == kMissingClientCapability) {
+    error.code = kInvalidRequest;
+  }
   return error;
 }
 

@@ -11,6 +11,24 @@ InvalidMessage Invalid(std::optional<RequestId> id, std::string why, int code = 
   return {std::move(id), {code, std::move(why), nullptr}};
 }
 
+ResponseMessage ReadResponse(std::optional<RequestId> id, Json json) {
+  ResponseMessage response{std::move(id)};
+  const auto error = json.find("error");
+  if (error == json.end()) {
+    response.result = std::move(json["result"]);
+    return response;
+  }
+  response.error = WireError{kInternalError, "(no message)", nullptr};
+  if (!error->is_object()) return response;
+  if (const auto code = error->find("code"); code != error->end() && code->is_number_integer()) {
+    response.error->code = code->get<int>();
+  }
+  if (const auto text = error->find("message"); text != error->end() && text->is_string()) {
+    response.error->message = text->get<std::string>();
+  }
+  return response;
+}
+
 }  // namespace
 
 std::optional<RequestId> RequestId::FromJson(const Json& json) {
@@ -33,7 +51,9 @@ Message ClassifyMessage(Json json) {
   const auto method = json.find("method");
   if (method == json.end()) {
     // An error answer may have a null id or none.
-    if ((has_id && json.contains("result")) || json.contains("error")) return ResponseMessage{};
+    if ((has_id && json.contains("result")) || json.contains("error")) {
+      return ReadResponse(std::move(id), std::move(json));
+    }
     return Invalid(
         id, "Not a JSON-RPC message: it has neither \"method\" nor \"result\" nor \"error\".");
   }
@@ -66,6 +86,10 @@ Json ErrorResponse(const std::optional<RequestId>& id, const WireError& error) {
 
 Json Notification(std::string method, Json params) {
   return {{"jsonrpc", "2.0"}, {"method", std::move(method)}, {"params", std::move(params)}};
+}
+
+Json MakeRequest(const std::string& id, const std::string& method, Json params) {
+  return {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
 }
 
 }  // namespace mpnanny

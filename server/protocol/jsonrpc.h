@@ -45,8 +45,12 @@ struct NotificationMessage {
   Json params = Json::object();
 };
 
-// An answer to a request of ours.
-struct ResponseMessage {};
+// An answer to a request of ours: a result, or an error.
+struct ResponseMessage {
+  std::optional<RequestId> id;  // none where the client could not read ours
+  Json result = nullptr;
+  std::optional<WireError> error = std::nullopt;
+};
 
 struct InvalidMessage {
   std::optional<RequestId>
@@ -62,6 +66,7 @@ Message ClassifyMessage(Json json);
 Json ResultResponse(const RequestId& id, Json result);
 Json ErrorResponse(const std::optional<RequestId>& id, const WireError& error);
 Json Notification(std::string method, Json params);
+Json MakeRequest(const std::string& id, const std::string& method, Json params);
 
 }  // namespace mpnanny
 

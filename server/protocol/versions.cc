@@ -49,7 +49,7 @@ Revision NegotiateLegacy(std::string_view asked) {
 Json SupportedModernRevisions() { return Json::array({RevisionName(Revision::k2026_07_28)}); }
 
 bool IsModernRequest(std::string_view method, const Json& params) {
-  if (method == "server/discover") return true;
+  if (method == "server/discover" || method == "subscriptions/listen") return true;
   const Json* meta = Meta(params);
   if (!meta || !meta->is_object()) return false;
   for (const char* key : {kVersionKey, kCapabilitiesKey, kClientInfoKey, kLogLevelKey}) {
@@ -81,21 +81,28 @@ std::variant<Envelope, WireError> ReadModernEnvelope(const Json& params) {
   if (const auto info = meta->find(kClientInfoKey); info != meta->end() && !info->is_object()) {
     return BadMeta(std::string("params._meta: ") + kClientInfoKey + " must be an object.");
   }
+  std::optional<LogLevel> log_level;
+  if (const auto level = meta->find(kLogLevelKey); level != meta->end()) {
+    if (level->is_string()) log_level = LogLevelFromName(level->get_ref<const std::string&>());
+    if (!log_level) {
+      return BadMeta(std::string("params._meta: ") + kLogLevelKey + " must be one of " +
+                     LogLevelNames() + ".");
+    }
+  }
   auto token = ProgressToken(*meta);
   if (auto* error = std::get_if<WireError>(&token)) return std::move(*error);
-  return Envelope{Revision::k2026_07_28, *capabilities, std::get<Json>(std::move(token))};
+  return Envelope{Revision::k2026_07_28, *capabilities, std::get<Json>(std::move(token)),
+                  log_level};
 }
 
-std::variant<Envelope, WireError> ReadLegacyEnvelope(const Json& params, Revision revision,
-                                                     const Json& client_capabilities) {
-  Envelope envelope{revision, client_capabilities, nullptr};
+std::variant<Envelope, WireError> ReadLegacyEnvelope(const Json& params, Envelope agreed) {
   const Json* meta = Meta(params);
-  if (!meta || meta->is_null()) return envelope;
+  if (!meta || meta->is_null()) return agreed;
   if (!meta->is_object()) return BadMeta("params._meta must be an object.");
   auto token = ProgressToken(*meta);
   if (auto* error = std::get_if<WireError>(&token)) return std::move(*error);
-  envelope.progress_token = std::get<Json>(std::move(token));
-  return envelope;
+  agreed.progress_token = std::get<Json>(std::move(token));
+  return agreed;
 }
 
 }  // namespace mpnanny

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "server/protocol/jsonrpc.h"
+#include "server/protocol/log_level.h"
 
 namespace mpnanny {
 
@@ -36,7 +37,7 @@ Revision NegotiateLegacy(std::string_view asked);
 Json SupportedModernRevisions();
 
 // True if the request belongs to the modern era: its _meta has a field that only modern requests
-// have, or the method exists in that era only.
+// have, or the method exists in that era only (server/discover, subscriptions/listen).
 bool IsModernRequest(std::string_view method, const Json& params);
 
 // JSON-RPC batches exist in this revision.
@@ -47,14 +48,14 @@ struct Envelope {
   Revision revision = kNewestLegacy;
   Json client_capabilities = Json::object();
   Json progress_token = nullptr;  // string or integer; null when no progress is wanted
+  std::optional<LogLevel> log_level = std::nullopt;  // the least that is sent; none: nothing is
 };
 
 // Reads a modern request's envelope; its error is -32602 or -32022.
 std::variant<Envelope, WireError> ReadModernEnvelope(const Json& params);
 
-// Reads a legacy request's envelope (the revision and the capabilities are those of `initialize`).
-std::variant<Envelope, WireError> ReadLegacyEnvelope(const Json& params, Revision revision,
-                                                     const Json& client_capabilities);
+// Reads a legacy request's envelope. `agreed`: what `initialize` and logging/setLevel settled.
+std::variant<Envelope, WireError> ReadLegacyEnvelope(const Json& params, Envelope agreed);
 
 }  // namespace mpnanny
 

@@ -90,6 +90,8 @@ StdioTransport::StdioTransport(ProtocolStreams streams, StopEvent& stop, size_t 
       max_line_bytes_(max_line_bytes),
       sink_(std::make_shared<Sink>(streams.out, stop)) {}
 
+std::shared_ptr<MessageSink> StdioTransport::sink() const { return sink_; }
+
 StdioEnd StdioTransport::Run(const MessageHandler& handler) {
   LineSplitter lines(max_line_bytes_);
   const std::shared_ptr<MessageSink> sink = sink_;

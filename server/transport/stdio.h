@@ -31,6 +31,9 @@ class StdioTransport {
   // over; a last line without a newline counts.
   StdioEnd Run(const MessageHandler& handler);
 
+  // Where every message goes, whatever it belongs to.
+  std::shared_ptr<MessageSink> sink() const;
+
  private:
   class Sink;
 

@@ -23,6 +23,10 @@ class MessageSink {
   // Sends one JSON-RPC message (or batch). Messages never overlap each other. A peer that is gone
   // is not an error: what is sent to it vanishes.
   virtual void Send(const Json& message) = 0;
+
+  // Ends what carries the messages now; later ones wait until the client asks for them. Only the
+  // resumable streams of HTTP's legacy sessions can do that, the others carry on.
+  virtual void Suspend() {}
 };
 
 // `text`: one message as it came, without framing; only valid during the call.

@@ -57,7 +57,10 @@ TEST_P(ProductPrompt, IsWhole) {
         << argument.name << " has no completion";
   }
   for (const auto& [key, value] : example) EXPECT_TRUE(declared.contains(key)) << key;
-  Json messages = *prompt->render(example);
+  TestServer server(Product());
+  const Json answer = server.client.Ask(
+      ModernRequest(1, "prompts/get", {{"name", prompt->name}, {"arguments", example}}));
+  const Json messages = answer["result"]["messages"];
   const std::string filled = messages[0]["content"]["text"];
   EXPECT_EQ(filled.find("{{"), std::string::npos);
   for (const auto& [key, value] : example) EXPECT_NE(filled.find(value), std::string::npos) << key;
@@ -165,7 +168,8 @@ TEST(Product, PathsAreCompletedInsideTheRootsOnly) {
                                    {"argument", {{"name", "path"}, {"value", typed}}}}));
     return answer["result"]["completion"]["values"];
   };
-  EXPECT_EQ(complete("server/serv"), Json::array({"server/serve.cc", "server/serve.h"}));
+  EXPECT_EQ(complete("server/stdio_"),
+            Json::array({"server/stdio_server.cc", "server/stdio_server.h"}));
   EXPECT_EQ(complete("serve"), Json::array({"server/"}));
   EXPECT_EQ(complete("../"), Json::array());
   EXPECT_EQ(complete("/etc/"), Json::array());

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "server/product.h"
 #include "server/prompts/prompt_file.h"
+#include "server/serve_tool.h"
 
 namespace mpnanny {
 namespace {
@@ -130,8 +130,11 @@ Do it in a {{tone}} way.
 }  // namespace
 
 Registry TestRegistry() {
-  const ProductSettings settings{Roots(), Data()};
   Registry registry;
+  registry.tool_context = [](const RequestContext& request) {
+    return ToolContext{
+        .roots = Roots(), .data = Data(), .cancel = request.cancel, .progress = request.progress};
+  };
   registry.server_info = {{"name", "test"},
                           {"title", "Test"},
                           {"version", "1.2.3"},
@@ -164,7 +167,7 @@ Registry TestRegistry() {
                         [](const Json&, const ToolContext&) -> Result<ToolOutput> {
                           throw std::runtime_error("secret detail of an exception");
                         })}) {
-    registry.tools.push_back(ServeTool(std::move(tool), settings));
+    registry.tools.push_back(ServeTool(std::move(tool), registry.tool_context));
   }
   // Not through CallTool: what the dispatcher itself has to withstand.
   registry.tools.push_back(
@@ -176,10 +179,6 @@ Registry TestRegistry() {
   registry.prompts = []() -> const std::vector<ServedPrompt>& {
     static const std::vector<ServedPrompt> prompts = {*ParsePrompt(kGreet, "prompts/greet.md")};
     return prompts;
-  };
-  registry.tool_context = [](const RequestContext& request) {
-    return ToolContext{
-        .roots = Roots(), .data = Data(), .cancel = request.cancel, .progress = request.progress};
   };
   return registry;
 }

@@ -66,8 +66,9 @@ bool IsAutocast(std::string_view qualified);
 // torch's GradScaler, also FSDP's ShardedGradScaler.
 bool IsGradScaler(std::string_view qualified);
 // "softmax" of torch.softmax, torch.nn.functional.softmax, torch.special.… and so on; "" if it is
-// no function of torch.
+// no function of torch. A part of `qualified`, so not of a temporary.
 std::string_view TorchFunction(std::string_view qualified);
+std::string_view TorchFunction(std::string&& qualified) = delete;
 
 }  // namespace mpnanny::static_check
 

@@ -4,9 +4,9 @@ namespace mpnanny::static_check::clamp_bound_rounds_to_one {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ForEachCall(facts, [&](NodeId call) {
-    const bool method = facts.names.Callee(call).empty();
-    const std::string_view name =
-        method ? facts.names.Method(call) : TorchFunction(facts.names.Callee(call));
+    const std::string callee = facts.names.Callee(call);
+    const bool method = callee.empty();
+    const std::string_view name = method ? facts.names.Method(call) : TorchFunction(callee);
     const int shift = method ? 0 : 1;
     NodeId bound = kNoNode;
     if (name == "clamp" || name == "clip" || name == "clamp_")

@@ -18,7 +18,8 @@ static bool ZeroHurts(const FileFacts& facts, NodeId id) {
     return syntax.Text(syntax.Child(up, f.operator_)) == "/" && syntax.Child(up, f.right) == id;
   }
   if (syntax.Is(up, Kind::kArgumentList)) {
-    return FailsAtZero(TorchFunction(facts.names.Callee(syntax[up].parent)));
+    const std::string callee = facts.names.Callee(syntax[up].parent);
+    return FailsAtZero(TorchFunction(callee));
   }
   return syntax.Is(up, Kind::kAttribute) &&
          FailsAtZero(syntax.Text(syntax.Child(up, f.attribute))) &&
@@ -44,9 +45,9 @@ void Check(const FileFacts& facts, Sink& sink) {
       const NodeId right = facts.syntax.Child(id, f.right);
       facts.bindings.Number(right) ? report(id, right, left) : report(id, left, right);
     } else if (facts.syntax[id].kind == Kind::kCall) {
-      const bool method = facts.names.Callee(id).empty();
-      const std::string_view name =
-          method ? facts.names.Method(id) : TorchFunction(facts.names.Callee(id));
+      const std::string callee = facts.names.Callee(id);
+      const bool method = callee.empty();
+      const std::string_view name = method ? facts.names.Method(id) : TorchFunction(callee);
       if (name != "clamp" && name != "clamp_min" && name != "clip") continue;
       const NodeId tensor =
           method ? facts.names.Receiver(id) : facts.names.Argument(id, 0, "input");

@@ -1,0 +1,76 @@
+// Calls that were answered "still running" and went on: what became of them.
+//
+// A job's id is a handle that the client passes back; it is the only thing that outlives a call,
+// and it is forgotten a while after its end. Thread-safe.
+#ifndef MPNANNY_SERVER_DISPATCH_JOBS_H_
+#define MPNANNY_SERVER_DISPATCH_JOBS_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/cancel.h"
+#include "server/dispatch/outcome.h"
+
+namespace mpnanny {
+
+// Makes the answer of a call that goes on; `job` is its handle. Called from another thread than the
+// one that does the work.
+using RunningAnswer = std::function<Outcome(const std::string& job)>;
+
+class Jobs {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Limits {
+    size_t running = 4;  // a fifth call ends at its deadline as if it could not go on
+    size_t kept = 64;    // jobs in all: finished ones go, the oldest first
+    Clock::duration keep = std::chrono::minutes(30);  // after the end
+  };
+
+  Jobs() : Jobs(Limits()) {}
+  explicit Jobs(Limits limits) : limits_(limits) {}
+
+  // The work of `tool` goes on; its id, or nullopt if too many do.
+  std::optional<std::string> Adopt(const std::string& tool, RunningAnswer running,
+                                   CancelSource cancel);
+
+  void Finish(const std::string& id, Outcome outcome);
+
+  // Waits for the end of the job of this tool, but not past `at_most` or what `cancel` says: its
+  // outcome, or its running answer. nullopt: there is no such job.
+  std::optional<Outcome> Wait(const std::string& id, const std::string& tool,
+                              const CancelToken& cancel, Clock::duration at_most);
+
+  // Tells all to stop.
+  void StopAll();
+
+  // How many are at work.
+  size_t running();
+
+ private:
+  struct Job {
+    std::string tool;
+    RunningAnswer running;
+    CancelSource cancel;
+    std::optional<Outcome> outcome;
+    Clock::time_point ended;
+  };
+
+  size_t AtWork() const;
+  void DropOld();
+
+  const Limits limits_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::map<std::string, Job> jobs_;  // guarded by mutex_
+};
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_SERVER_DISPATCH_JOBS_H_
