@@ -33,9 +33,9 @@ bool RunStdioServer(const Registry& registry, ProtocolStreams streams, StopEvent
         dispatcher->Handle(text, connection, sink);
       });
   dispatcher->StopListening();
-  if (end == StdioEnd::kEndOfInput && Drain(*dispatcher, stop, options.drain)) return true;
-  dispatcher->StopCalls();
-  if (dispatcher->WaitUntilIdle(options.stop)) return true;
+  const bool idle = end == StdioEnd::kEndOfInput && Drain(*dispatcher, stop, options.drain);
+  dispatcher->StopCalls();  // among them those that wait for the client, which cannot answer now
+  if (idle || dispatcher->WaitUntilIdle(options.stop)) return true;
   stop.Request();  // a call that is stuck in writing gives up now
   dispatcher->AnswerForCalls();
   if (dispatcher->WaitUntilIdle(options.stop)) return true;

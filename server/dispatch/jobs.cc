@@ -48,7 +48,7 @@ std::optional<Outcome> Jobs::Wait(const std::string& id, const std::string& tool
         running = job->second.running;
         break;
       }
-      ended_.wait_for(lock, kLook);
+      ended_.wait_until(lock, std::min(until, Clock::now() + kLook));
     }
   }
   return running(id);  // without the lock: the job may end meanwhile
