@@ -141,6 +141,28 @@ TEST(Engine, CancelStops) {
   EXPECT_EQ(report.error().kind, ErrorKind::kCancelled);
 }
 
+TEST(Engine, TellsHowFarItIsAndWhatItHas) {
+  const std::string bad =
+      "import torch\ndef f(loss, p, o):\n    s = torch.amp.GradScaler('cuda')\n"
+      "    s.scale(loss).backward()\n    torch.nn.utils.clip_grad_norm_(p, 1.0)\n"
+      "    s.step(o)\n    s.update()\n";
+  Options options;
+  std::vector<size_t> steps;
+  std::vector<size_t> found;
+  options.on_step = [&](size_t done, size_t total, const Report& so_far) {
+    EXPECT_EQ(total, 6u);
+    steps.push_back(done);
+    found.push_back(so_far.findings.size());
+  };
+  const auto report = Check({{"a.py", bad}, {"b.py", "print(1)\n"}, {"c.py", bad}}, options,
+                            Rules(), CancelToken());
+  ASSERT_TRUE(report);
+  // b.py never mentions torch: both of its steps are done when it has been read.
+  EXPECT_EQ(steps, (std::vector<size_t>{0, 1, 2, 4, 5}));
+  EXPECT_EQ(found.front(), 0u);
+  EXPECT_EQ(2 * found.back(), report->findings.size()) << "c.py is as bad as a.py";
+}
+
 TEST(Suppression, SilencesOneRuleOrAll) {
   const std::string line = "clip_grad_norm_(model.parameters(), 1.0)";
   for (const char* comment : {"  # mpnanny: ignore", "  # mpnanny: ignore[clip-before-unscale]",

@@ -89,6 +89,18 @@ TEST_F(ToolTest, PagesTellEveryFindingOnce) {
   EXPECT_FALSE(whole->structured.contains("next_cursor"));
 }
 
+TEST_F(ToolTest, ReportsProgressToWhoWantsIt) {
+  std::vector<double> told;
+  ToolContext context{roots_, data_, {}, false, kAnswerBytes, nullptr};
+  context.progress = [&](double progress, std::optional<double> total, const std::string&) {
+    ASSERT_TRUE(total);
+    EXPECT_LE(progress, *total);
+    told.push_back(progress);
+  };
+  ASSERT_TRUE(CallTool(tool_, {{"code", BadFunction(1)}}, context));
+  EXPECT_FALSE(told.empty());
+}
+
 TEST_F(ToolTest, WrongArgumentsSayWhatToDo) {
   for (const Json& arguments :
        {Json::object(), Json{{"code", "x"}, {"paths", {"y"}}}, Json{{"paths", Json::array()}},

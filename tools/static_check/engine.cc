@@ -239,8 +239,13 @@ Result<Report> Check(const std::vector<Source>& sources, const Options& options,
   ProjectFacts project;
   size_t total = 0;
   int beyond = 0;
-  for (const Source& source : sources) {
+  const auto tell = [&](size_t done) {
+    if (options.on_step) options.on_step(done, 2 * sources.size(), report);
+  };
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
     if (auto stopped = cancel.Check(); !stopped) return stopped.error();
+    tell(i);
     Unit unit;
     if (total > kMaxTotalBytes) {
       ++beyond;
@@ -262,8 +267,10 @@ Result<Report> Check(const std::vector<Source>& sources, const Options& options,
                            std::to_string(kMaxTotalBytes >> 20) +
                            " MB of code. Name fewer paths at once.");
   }
-  for (Unit& unit : units) {
+  for (size_t i = 0; i < units.size(); ++i) {
+    Unit& unit = units[i];
     if (auto stopped = cancel.Check(); !stopped) return stopped.error();
+    tell(2 * sources.size() - units.size() + i);
     unit.facts->Complete(project, cancel);
     std::vector<RawFinding> raw;
     rules.queries().Run(*unit.facts, &raw);
@@ -294,14 +301,17 @@ Result<Report> Check(const std::vector<Source>& sources, const Options& options,
   if (report.findings.size() >= kMaxFindings) {
     report.notes.push_back("There are more findings than can be told; check fewer files at once.");
   }
-  std::stable_sort(report.findings.begin(), report.findings.end(),
-                   [](const Finding& a, const Finding& b) {
-                     return std::tuple(-static_cast<int>(a.severity), std::string_view(a.path),
-                                       a.line, a.column, std::string_view(a.rule)) <
-                            std::tuple(-static_cast<int>(b.severity), std::string_view(b.path),
-                                       b.line, b.column, std::string_view(b.rule));
-                   });
+  SortFindings(report.findings);
   return report;
+}
+
+void SortFindings(std::vector<Finding>& findings) {
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    return std::tuple(-static_cast<int>(a.severity), std::string_view(a.path), a.line, a.column,
+                      std::string_view(a.rule)) < std::tuple(-static_cast<int>(b.severity),
+                                                             std::string_view(b.path), b.line,
+                                                             b.column, std::string_view(b.rule));
+  });
 }
 
 }  // namespace mpnanny::static_check

@@ -10,6 +10,8 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +59,9 @@ struct Options {
   Severity min_severity = Severity::kInfo;
   std::vector<std::string> rules;   // only these; empty: all. Unknown ids are an error.
   std::vector<std::string> ignore;  // not these
+  // Called before every step (each file is read once and checked once): how many of how many are
+  // done, and what has been found so far, in no order. May be null.
+  std::function<void(size_t done, size_t total, const struct Report& so_far)> on_step = nullptr;
 };
 
 struct Report {
@@ -76,6 +81,9 @@ inline constexpr int kMaxSyntaxDepth = 600;
 // deadline; what is wrong with a source becomes a note.
 Result<Report> Check(const std::vector<Source>& sources, const Options& options,
                      const RuleSet& rules, const CancelToken& cancel);
+
+// The order in which findings are told: by severity (error first), then path, line, column, rule.
+void SortFindings(std::vector<Finding>& findings);
 
 }  // namespace mpnanny::static_check
 

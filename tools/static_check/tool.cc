@@ -1,6 +1,8 @@
 #include "tools/tool.h"
 
 #include <charconv>
+#include <chrono>
+#include <functional>
 #include <string>
 
 #include "base/text.h"
@@ -14,6 +16,10 @@ namespace mpnanny::static_check {
 namespace {
 
 constexpr size_t kMaxGivenFiles = 500;
+constexpr std::chrono::milliseconds kProgressEvery{250};
+// Long before clients give up, and rarely enough to cost nothing.
+constexpr std::chrono::seconds kFirstSoFar{5};
+constexpr std::chrono::seconds kSoFarEvery{5};
 
 Json Strings(const char* description) {
   return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", description}};
@@ -132,6 +138,30 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
   return CollectSources(paths, context.roots, context.cancel);
 }
 
+// Tells how far a check is, and now and then what it has found, to a client that may not wait for
+// its end.
+std::function<void(size_t, size_t, const Report&)> Watch(const ToolContext& context) {
+  if (!context.progress && !context.so_far) return nullptr;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  return [&context, progress_at = start, so_far_at = start + kFirstSoFar](
+             size_t done, size_t total, const Report& so_far) mutable {
+    const Clock::time_point now = Clock::now();
+    if (context.progress && now >= progress_at) {
+      progress_at = now + kProgressEvery;
+      context.progress(static_cast<double>(done), static_cast<double>(total),
+                       std::to_string(so_far.files_scanned) + " files checked");
+    }
+    if (context.so_far && now >= so_far_at) {
+      so_far_at = now + kSoFarEvery;
+      Report shown = so_far;
+      SortFindings(shown.findings);
+      shown.notes.insert(shown.notes.begin(), "Not done yet: more files are being checked.");
+      context.so_far(ShowReport(shown, 0, /*full=*/false, context.answer_bytes));
+    }
+  };
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto collected = ReadSources(arguments, context);
   if (!collected) return std::move(collected).error();
@@ -152,6 +182,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
                           "Use next_cursor of the answer before, with the same arguments.");
     }
   }
+  options.on_step = Watch(context);
   auto report = Check(collected->sources, options, **rules, context.cancel);
   if (!report) return std::move(report).error();
   report->files_skipped += collected->skipped;
@@ -203,6 +234,7 @@ Tool MakeTool() {
   definition.command.exit_code = ExitCode;
   definition.command.shown_only = {"min_severity"};
   definition.command.formats["sarif"] = ToSarif;
+  definition.may_go_on = true;
   tool.run = Run;
   return tool;
 }
