@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -58,6 +59,13 @@ void StopEvent::BindSignals() {
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     sigaction(kSignals[i], &action, &g_earlier[i]);
+  }
+}
+
+void StopEvent::Wait() const {
+  while (!requested()) {
+    pollfd raised{pipe_[0], POLLIN, 0};
+    poll(&raised, 1, -1);
   }
 }
 

@@ -22,6 +22,8 @@ class StopEvent {
   void BindSignals();
 
   void Request();
+  // Waits until the event is raised.
+  void Wait() const;
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
   // Readable once the event is raised, and ever after.

@@ -49,6 +49,7 @@ const std::vector<std::string> kSystemHeaders = {
 const std::map<std::string, std::vector<std::string>> kConfined = {
     {"valijson/", {"tools/call.cc"}},    {"yaml-cpp/", {"base/front_matter.cc"}},
     {"spdlog/", {"base/log.cc"}},        {"CLI/", {"server/command_line/"}},
+    {"httplib.h", {"server/transport/http/listener.cc"}},
     {"Python.h", {"monitor/bindings/"}}, {"torch/", {"tools/worker/"}},
     {"ATen/", {"tools/worker/"}},        {"c10/", {"tools/worker/"}},
 };

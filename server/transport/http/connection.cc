@@ -1,0 +1,96 @@
+#include "server/transport/http/connection.h"
+
+#include <algorithm>
+
+namespace mpnanny {
+
+namespace {
+constexpr size_t kBufferBytes = 16u << 10;
+}
+
+HttpConnection::HttpConnection(int socket, const HttpLimits& limits)
+    : socket_(socket), limits_(limits), buffer_(kBufferBytes) {}
+
+bool HttpConnection::AwaitRequest() {
+  if (at_ == end_) {
+    State expected = State::kBusy;
+    if (!state_.compare_exchange_strong(expected, State::kIdle)) return false;
+    const Received got = Receive(socket_, buffer_.data(), buffer_.size());
+    expected = State::kIdle;
+    if (!state_.compare_exchange_strong(expected, State::kBusy)) return false;
+    if (got.status != ReceiveStatus::kData) return false;
+    at_ = 0;
+    end_ = got.bytes;
+  } else if (stopped()) {
+    return false;
+  }
+  phase_ = Phase::kHead;
+  head_bytes_ = end_ - at_;
+  in_header_lines_ = false;
+  escape_rest_ = "";
+  deadline_ = SocketClock::now() + limits_.head;
+  return true;
+}
+
+void HttpConnection::BeginBody() {
+  phase_ = Phase::kBody;
+  deadline_ = SocketClock::now() + limits_.body;
+}
+
+long HttpConnection::ReadMore(char* to, size_t size) {
+  if (*escape_rest_ != '\0') return ReadHead(to);
+  if (phase_ == Phase::kEnd) return 0;
+  if (phase_ == Phase::kRefused || timed_out_) return -1;
+  const bool direct = phase_ == Phase::kBody && size >= buffer_.size();
+  char* const target = direct ? to : buffer_.data();
+  const Received got = ReceiveBy(socket_, target, direct ? size : buffer_.size(), deadline_);
+  if (got.status == ReceiveStatus::kTimedOut) {
+    timed_out_ = true;
+    return -1;
+  }
+  if (got.status == ReceiveStatus::kEnd) return 0;
+  // A peer that always has a byte ready would never meet the wait's limit.
+  if (SocketClock::now() > deadline_) {
+    timed_out_ = true;
+    return -1;
+  }
+  if (direct) return static_cast<long>(got.bytes);
+  if (phase_ == Phase::kHead && (head_bytes_ += got.bytes) > limits_.head_bytes) return -1;
+  at_ = 0;
+  end_ = got.bytes;
+  return Read(to, size);
+}
+
+// One byte: heads are read line by line.
+long HttpConnection::ReadHead(char* to) {
+  if (*escape_rest_ != '\0') {
+    *to = *escape_rest_++;
+    return 1;
+  }
+  const char c = buffer_[at_++];
+  if (c == '\n') in_header_lines_ = true;
+  if (c == '%' && escape_percent && in_header_lines_) escape_rest_ = "25";
+  *to = c;
+  return 1;
+}
+
+bool HttpConnection::Write(std::string_view bytes) {
+  if (!broken_ && !SendWhole(socket_, bytes, limits_.stall)) broken_ = true;
+  return !broken_;
+}
+
+WakeEvent& HttpConnection::wake() {
+  if (!wake_) wake_.emplace();
+  return *wake_;
+}
+
+void HttpConnection::StopIfIdle() {
+  State expected = State::kIdle;
+  if (state_.compare_exchange_strong(expected, State::kStopped)) {
+    StopReceiving(socket_);
+  } else if (expected == State::kBusy) {
+    state_.compare_exchange_strong(expected, State::kStopped);
+  }
+}
+
+}  // namespace mpnanny

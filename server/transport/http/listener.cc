@@ -1,0 +1,313 @@
+#include "server/transport/http/listener.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "server/transport/http/thread_cache.h"
+
+// The library's own limit of a header line; the head as a whole is bounded in connection.cc.
+#define CPPHTTPLIB_LISTEN_BACKLOG 512
+#include <httplib.h>
+
+namespace mpnanny {
+namespace {
+
+// Connections above the limit that are told so; further ones are closed at once.
+constexpr size_t kSurplus = 16;
+constexpr std::chrono::milliseconds kFarewell{1000};
+
+// The connection that this thread serves: the library hands its handlers the request, but not the
+// stream that it came from.
+thread_local HttpConnection* t_connection = nullptr;
+
+// Some versions of the library decode header values as if they were URLs, which would change names
+// and URIs in them.
+bool LibraryDecodesHeaderValues() {
+  static const bool decodes = [] {
+    const std::string line = "A: %41";
+    std::string value;
+    httplib::detail::parse_header(
+        line.data(), line.data() + line.size(),
+        [&](const std::string&, const std::string& given) { value = given; });
+    return value == "A";
+  }();
+  return decodes;
+}
+
+class Stream final : public httplib::Stream {
+ public:
+  explicit Stream(HttpConnection& connection) : connection_(connection) {}
+
+  // Waiting is Read()'s and Write()'s own.
+  bool is_readable() const override { return false; }
+  bool wait_readable() const override { return !connection_.broken(); }
+  bool wait_writable() const override { return !connection_.broken(); }
+  ssize_t read(char* to, size_t size) override { return connection_.Read(to, size); }
+  ssize_t write(const char* from, size_t size) override {
+    return connection_.Write({from, size}) ? static_cast<ssize_t>(size) : -1;
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return connection_.socket(); }
+  time_t duration() const override { return 0; }
+
+ private:
+  HttpConnection& connection_;
+};
+
+class Body final : public HttpStream {
+ public:
+  Body(HttpConnection& connection, httplib::DataSink& sink)
+      : connection_(connection), sink_(sink) {}
+  PeerState Wait(SocketClock::time_point until) override { return connection_.Wait(until); }
+  WakeEvent& wake() override { return connection_.wake(); }
+  bool Write(std::string_view bytes) override {
+    return bytes.empty() || sink_.write(bytes.data(), bytes.size());
+  }
+
+ private:
+  HttpConnection& connection_;
+  httplib::DataSink& sink_;
+};
+
+class Exchange final : public HttpExchange {
+ public:
+  Exchange(HttpConnection& connection, const httplib::Request& request, httplib::Response& response)
+      : connection_(connection), request_(request), response_(response) {}
+
+  const std::string& method() const override { return request_.method; }
+  const std::string& path() const override { return request_.path; }
+  std::optional<std::string_view> Header(const std::string& name) const override {
+    const auto found = request_.headers.find(name);
+    if (found == request_.headers.end()) return std::nullopt;
+    return found->second;
+  }
+  std::string_view body() const override { return request_.body; }
+  const std::string& local_address() const override { return connection_.local_address; }
+  bool surplus() const override { return connection_.surplus; }
+  PeerState Wait(SocketClock::time_point until) override { return connection_.Wait(until); }
+  WakeEvent& wake() override { return connection_.wake(); }
+
+  void Reply(HttpReply reply) override {
+    response_.status = reply.status;
+    for (const auto& [name, value] : reply.headers) response_.set_header(name, value);
+    if (!reply.content_type.empty()) response_.set_header("Content-Type", reply.content_type);
+    response_.body = std::move(reply.body);
+    if (reply.close) connection_.close_after = true;
+  }
+
+  void ReplyWithStream(HttpHeaders headers, std::function<void(HttpStream&)> write) override {
+    response_.status = 200;
+    for (const auto& [name, value] : headers) response_.set_header(name, value);
+    auto provide = [&connection = connection_, write = std::move(write)](
+                       size_t, httplib::DataSink& sink) {
+      Body body(connection, sink);
+      write(body);
+      sink.done();
+      return true;
+    };
+    if (request_.version == "HTTP/1.0") {  // knows no chunks: the body ends with the connection
+      connection_.close_after = true;
+      response_.set_content_provider("text/event-stream", std::move(provide));
+    } else {
+      response_.set_chunked_content_provider("text/event-stream", std::move(provide));
+    }
+  }
+
+ private:
+  HttpConnection& connection_;
+  const httplib::Request& request_;
+  httplib::Response& response_;
+};
+
+class Threads final : public httplib::TaskQueue {
+ public:
+  explicit Threads(ThreadCache& cache) : cache_(cache) {}
+  bool enqueue(std::function<void()> work) override { return cache_.Run(std::move(work)); }
+  void shutdown() override {}  // the cache outlives the accepting thread
+
+ private:
+  ThreadCache& cache_;
+};
+
+}  // namespace
+
+class HttpListener::Server final : public httplib::Server {
+ public:
+  Server(const HttpLimits& limits, HttpHandlers handlers)
+      : limits_(limits), handlers_(std::move(handlers)), threads_(limits.connections + kSurplus) {
+    new_task_queue = [this] { return new Threads(threads_); };
+    set_tcp_nodelay(true);
+    set_socket_options(AllowAddressReuse);
+    set_read_timeout(limits.idle.count());
+    set_keep_alive_timeout(limits.idle.count());
+    set_payload_max_length(limits.body_bytes);
+    keep_alive_ = "timeout=" + std::to_string(limits.idle.count());
+    set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      return Screen(request, response);
+    });
+    // Any path: which ones there are is the screen's to say. (A pattern without a parameter would
+    // be a regular expression.)
+    Post("/:endpoint", [this](const httplib::Request& request, httplib::Response& response) {
+      Exchange exchange(*t_connection, request, response);
+      handlers_.serve(exchange);
+    });
+    set_error_handler([](const httplib::Request&, httplib::Response& response) {
+      if (!response.body.empty() || response.content_provider_) return;
+      if (t_connection->timed_out()) response.status = httplib::StatusCode::RequestTimeout_408;
+      t_connection->close_after = true;  // a request that the library itself refuses
+      response.body = std::string(httplib::status_message(response.status)) + "\n";
+      response.set_header("Content-Length", std::to_string(response.body.size()));
+    });
+    set_post_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      if (request.get_header_value("Connection") == "close") t_connection->close_after = true;
+      if (t_connection->stopped()) t_connection->close_after = true;
+      response.headers.erase("Connection");
+      response.headers.erase("Keep-Alive");
+      if (t_connection->close_after) {
+        response.set_header("Connection", "close");
+      } else {
+        response.set_header("Keep-Alive", keep_alive_);
+      }
+    });
+  }
+
+  ~Server() override {
+    StopAccepting();
+    Abort();
+  }
+
+  void Start() {
+    accepting_ = std::thread([this] { listen_after_bind(); });
+    wait_until_ready();
+  }
+
+  void StopAccepting() {
+    // Not the library's stop(): that also breaks off answers that are being streamed.
+    if (accepting_.joinable()) {
+      CutOff(svr_sock_);
+      accepting_.join();
+    }
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (HttpConnection* connection : connections_) connection->StopIfIdle();
+  }
+
+  bool WaitUntilClosed(std::chrono::milliseconds at_most) {
+    std::unique_lock lock(mutex_);
+    return none_left_.wait_for(lock, at_most, [this] { return connections_.empty(); });
+  }
+
+  void Abort() {
+    {
+      const std::lock_guard lock(mutex_);
+      for (HttpConnection* connection : connections_) connection->Abort();
+    }
+    threads_.Finish();
+  }
+
+ private:
+  HandlerResponse Screen(const httplib::Request& request, httplib::Response& response) {
+    Exchange exchange(*t_connection, request, response);
+    if (handlers_.screen(exchange)) {
+      if (request.method == "POST") {
+        t_connection->close_after = true;
+        t_connection->Refuse();
+      } else {
+        t_connection->EndRequest();
+      }
+      return HandlerResponse::Handled;
+    }
+    if (request.method == "POST") {
+      t_connection->BeginBody();
+      return HandlerResponse::Unhandled;
+    }
+    // No body is read. (The library would wait for one that has no length.)
+    t_connection->EndRequest();
+    handlers_.serve(exchange);
+    return HandlerResponse::Handled;
+  }
+
+  bool process_and_close_socket(socket_t socket) override {
+    HttpConnection connection(socket, limits_);
+    int port = 0;
+    httplib::detail::get_local_ip_and_port(socket, connection.local_address, port);
+    {
+      const std::lock_guard lock(mutex_);
+      connection.surplus = connections_.size() >= limits_.connections;
+      connections_.insert(&connection);
+      if (stopping_) connection.StopIfIdle();
+    }
+    connection.escape_percent = LibraryDecodesHeaderValues();
+    t_connection = &connection;
+    Stream stream(connection);
+    bool well = true;
+    while (well && !connection.close_after && connection.AwaitRequest()) {
+      bool closed = false;
+      well = process_request(stream, "", 0, connection.local_address, port,
+                             /*close_connection=*/false, closed, nullptr);
+      if (closed) connection.close_after = true;
+    }
+    t_connection = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      connections_.erase(&connection);
+      if (connections_.empty()) none_left_.notify_all();
+    }
+    if (connection.refused() && !connection.broken()) {  // what it still sends is unread
+      CloseAfterAnswer(socket, kFarewell);
+    } else {
+      CloseSocket(socket);
+    }
+    return well;
+  }
+
+  const HttpLimits& limits_;
+  const HttpHandlers handlers_;
+  std::string keep_alive_;
+  std::mutex mutex_;
+  std::condition_variable none_left_;
+  std::set<HttpConnection*> connections_;  // guarded by mutex_
+  bool stopping_ = false;                  // guarded by mutex_
+  ThreadCache threads_;                    // its threads use what stands above
+  std::thread accepting_;
+};
+
+HttpListener::HttpListener(HttpLimits limits, HttpHandlers handlers)
+    : limits_(limits), server_(std::make_unique<Server>(limits_, std::move(handlers))) {}
+
+HttpListener::~HttpListener() = default;
+
+Result<int> HttpListener::Bind(const std::string& host, int port) {
+  errno = 0;
+  const int taken = port == 0 ? server_->bind_to_any_port(host)
+                              : (server_->bind_to_port(host, port) ? port : -1);
+  if (taken > 0) return taken;
+  const int why = errno;
+  const std::string where = host + ":" + std::to_string(port);
+  if (why == EADDRINUSE) {
+    return Unavailable("Port " + std::to_string(port) + " of " + host + " is in use.",
+                       "Is another server running? Stop it or take another port; 0 takes a free "
+                       "one.");
+  }
+  return Unavailable("Cannot listen on " + where +
+                         (why != 0 ? std::string(": ") + std::strerror(why) + "." : "."),
+                     "The address must be one of this machine's, and ports below 1024 belong to "
+                     "root.");
+}
+
+void HttpListener::Start() { server_->Start(); }
+void HttpListener::StopAccepting() { server_->StopAccepting(); }
+bool HttpListener::WaitUntilClosed(std::chrono::milliseconds at_most) {
+  return server_->WaitUntilClosed(at_most);
+}
+void HttpListener::Abort() { server_->Abort(); }
+
+}  // namespace mpnanny
