@@ -94,10 +94,10 @@ Result<HostAndPort> ParseHostAndPort(std::string_view text) {
 Result<bool> RunHttpServer(const Registry& registry, const HttpServerOptions& options,
                            StopEvent& stop) {
   if (options.token.empty() && !IsLoopbackHost(options.host)) {
-    return InvalidInput("Other machines could connect to " + options.host +
-                            ", and no token is asked for.",
-                        "Give one with --token-file FILE or MPNANNY_TOKEN, or listen on 127.0.0.1 "
-                        "and reach it through a tunnel (ssh -L).");
+    return InvalidInput(
+        "Other machines could connect to " + options.host + ", and no token is asked for.",
+        "Give one with --token-file FILE or MPNANNY_TOKEN, or listen on 127.0.0.1 "
+        "and reach it through a tunnel (ssh -L).");
   }
   const HttpLimits limits = Affordable(options.limits);
   auto running = std::make_unique<Running>(registry, options, limits);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/stop_event.h"
@@ -20,10 +21,11 @@ namespace mpnanny {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  int port = 0;                             // 0: a free one
-  std::vector<std::string> allow_hosts;     // beside this machine's own names
-  std::vector<std::string> allow_origins;
-  std::string token;                        // empty: none; only where nobody else can connect
+  int port = 0;                               // 0: a free one
+  std::vector<std::string> allow_hosts = {};  // beside this machine's own names
+  std::vector<std::string> allow_origins = {};
+  std::string token =
+      "";  // empty: none is asked for, which only this machine's own clients may use
   DispatcherOptions dispatcher = {};
   HttpLimits limits = {};
   SessionLimits sessions = {};

@@ -1,4 +1,4 @@
-// The MCP server over stdin and stdout: what `mpnanny serve` runs.
+// The MCP server over stdin and stdout, or over HTTP: what `mpnanny serve` runs.
 //
 // One call a process: it takes the process's standard streams and its SIGTERM and SIGINT for
 // itself.
@@ -14,10 +14,15 @@ struct ServeOptions {
   std::vector<std::string> roots;  // --root; empty: the working directory (base/files.h)
   std::string data_dir;     // --data-dir: overlay of the product's data files; empty for none
   bool allow_exec = false;  // --allow-exec: tools may run models and user code
+
+  std::string http = "";                        // --http HOST:PORT; empty: stdin and stdout
+  std::vector<std::string> allow_hosts = {};    // --allow-host
+  std::vector<std::string> allow_origins = {};  // --allow-origin
+  std::string token_file = "";                  // --token-file; empty: MPNANNY_TOKEN, or no token
 };
 
-// Serves until stdin ends, SIGTERM or SIGINT comes, or the client is gone. Returns the exit code: 0
-// after a normal end, 2 if the options are unusable (the reason is on stderr).
+// Serves until stdin ends or the client is gone (stdio), or SIGTERM or SIGINT comes. Returns the
+// exit code: 0 after a normal end, 2 if the options are unusable (the reason is on stderr).
 int Serve(const ServeOptions& options);
 
 }  // namespace mpnanny

@@ -22,16 +22,47 @@ void AddAccessOptions(CLI::App& command, AccessOptions& access) {
 void AddServeCommand(CommandSet& set) {
   CLI::App& command =
       *set.parser.add_subcommand("serve",
-                                 "Serve AI agents over MCP (stdin and stdout)\n\n"
+                                 "Serve AI agents over MCP (stdin and stdout, or HTTP)\n\n"
                                  "A client starts this itself; `mpnanny config CLIENT` prints what "
                                  "to tell it. It ends with its stdin.\n"
+                                 "With --http it serves many clients at once, until it is stopped. "
+                                 "On an address that others can reach it demands a token.\n"
                                  "Files are only read, and only below the roots.");
+  const auto options = std::make_shared<ServeOptions>();
   const auto access = std::make_shared<AccessOptions>();
   AddAccessOptions(command, *access);
+  CLI::Option* const http =
+      command
+          .add_option("--http", options->http,
+                      "Serve Streamable HTTP there, at /mcp, instead of stdin and stdout. Port "
+                      "0 takes a free one")
+          ->type_name("HOST:PORT");
+  command
+      .add_option("--token-file", options->token_file,
+                  "File with the bearer token that clients must send. Without it the environment's "
+                  "MPNANNY_TOKEN, or none")
+      ->type_name("FILE")
+      ->needs(http);
+  command
+      .add_option("--allow-host", options->allow_hosts,
+                  "Name by which clients may reach the server, beside this machine's own; may be "
+                  "repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->needs(http);
+  command
+      .add_option("--allow-origin", options->allow_origins,
+                  "Origin whose web pages may use the server, as scheme://host[:port]; may be "
+                  "repeated")
+      ->type_name("ORIGIN")
+      ->allow_extra_args(false)
+      ->needs(http);
   command.group("For AI agents");
-  set.actions.emplace_back(&command, [access] {
-    return Serve(
-        {.roots = access->roots, .data_dir = access->data_dir, .allow_exec = access->allow_exec});
+  set.actions.emplace_back(&command, [access, options] {
+    options->roots = access->roots;
+    options->data_dir = access->data_dir;
+    options->allow_exec = access->allow_exec;
+    return Serve(*options);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "server/http/request_head.h"
 #include "server/protocol/error_codes.h"
 #include "server/protocol/jsonrpc.h"
+#include "server/transport/http/sse.h"
 
 namespace mpnanny {
 namespace {
@@ -112,8 +113,8 @@ void Endpoint::Post(HttpExchange& exchange) {
     return exchange.Reply(
         ErrorReply(400, {kParseError, "This message is " + message.error().Text(), nullptr}));
   }
-  const bool stateless = !exchange.Header(kSessionHeader) &&
-                         IsModernPost(*message, exchange.Header(kVersionHeader));
+  const bool stateless =
+      !exchange.Header(kSessionHeader) && IsModernPost(*message, exchange.Header(kVersionHeader));
   return stateless ? PostModern(exchange, *std::move(message))
                    : PostLegacy(exchange, *std::move(message));
 }
@@ -195,8 +196,8 @@ void Endpoint::Run(HttpExchange& exchange, Json message,
   const Next next = wants_answer ? AwaitFirst(exchange, *events, source.reader, first)
                                  : events->Take(source.reader, first);
   if (next == Next::kMessage && first.is_response) {
-    HttpReply reply = JsonReply(StatusOf(first.error_code, session != nullptr),
-                                std::move(first.text));
+    HttpReply reply =
+        JsonReply(StatusOf(first.error_code, session != nullptr), std::move(first.text));
     if (begins_session && connection->legacy.agreed()) {
       if (!sessions_.Admit(session)) {
         return exchange.Reply(Busy("Too many sessions are in use. Try again later."));

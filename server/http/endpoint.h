@@ -15,10 +15,10 @@
 
 #include "base/json.h"
 #include "server/dispatch/dispatcher.h"
-#include "server/transport/http/answer_stream.h"
 #include "server/http/sessions.h"
 #include "server/registry.h"
 #include "server/transport/http/access_rules.h"
+#include "server/transport/http/answer_stream.h"
 #include "server/transport/http/exchange.h"
 #include "server/transport/http/header_rules.h"
 

@@ -51,8 +51,8 @@ std::optional<HttpReply> CheckBody(const HttpExchange& exchange, size_t most) {
     return Refusal(400, "Content-Length is no number.");
   }
   if (error != std::errc() || bytes > most) {
-    return Refusal(413, "The body is longer than " + std::to_string(most) +
-                            " bytes. Send less at once.");
+    return Refusal(
+        413, "The body is longer than " + std::to_string(most) + " bytes. Send less at once.");
   }
   if (exchange.Header("Content-Encoding")) return Refusal(415, "Send the body uncompressed.");
   if (!SameIgnoringCase(WithoutParameters(exchange.Header("Content-Type").value_or("")),

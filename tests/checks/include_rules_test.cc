@@ -47,11 +47,15 @@ const std::vector<std::string> kSystemHeaders = {
 
 // Libraries that one place knows: header -> folders or files that may include it.
 const std::map<std::string, std::vector<std::string>> kConfined = {
-    {"valijson/", {"tools/call.cc"}},    {"yaml-cpp/", {"base/front_matter.cc"}},
-    {"spdlog/", {"base/log.cc"}},        {"CLI/", {"server/command_line/"}},
+    {"valijson/", {"tools/call.cc"}},
+    {"yaml-cpp/", {"base/front_matter.cc"}},
+    {"spdlog/", {"base/log.cc"}},
+    {"CLI/", {"server/command_line/"}},
     {"httplib.h", {"server/transport/http/listener.cc"}},
-    {"Python.h", {"monitor/bindings/"}}, {"torch/", {"tools/worker/"}},
-    {"ATen/", {"tools/worker/"}},        {"c10/", {"tools/worker/"}},
+    {"Python.h", {"monitor/bindings/"}},
+    {"torch/", {"tools/worker/"}},
+    {"ATen/", {"tools/worker/"}},
+    {"c10/", {"tools/worker/"}},
 };
 
 struct Include {

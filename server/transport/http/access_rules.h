@@ -14,10 +14,10 @@
 namespace mpnanny {
 
 struct AccessSettings {
-  std::string bound_host;                  // as given to --http
-  std::vector<std::string> hosts = {};     // --allow-host: names without a port
-  std::vector<std::string> origins = {};   // --allow-origin: scheme://host[:port]
-  std::string token = "";                  // empty: none is asked for
+  std::string bound_host;                 // as given to --http
+  std::vector<std::string> hosts = {};    // --allow-host: names without a port
+  std::vector<std::string> origins = {};  // --allow-origin: scheme://host[:port]
+  std::string token = "";                 // empty: none is asked for
 };
 
 struct AccessRefusal {

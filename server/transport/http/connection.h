@@ -1,4 +1,5 @@
-// One client's connection: bytes in and out, with limits of time and size on each part of a request.
+// One client's connection: bytes in and out, with limits of time and size on each part of a
+// request.
 //
 // Owns neither the socket nor a thread. One thread at a time serves it; StopIfIdle() and Abort()
 // may be called from others while the socket is open. What has been read beyond a request stays for

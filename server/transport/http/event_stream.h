@@ -28,8 +28,9 @@ struct StreamMessage {
 };
 
 struct StreamLimits {
-  size_t unread_bytes = 8u << 20;  // more than one message and more than this: the reader is cut off
-  size_t kept_bytes = 1u << 20;    // the newest message is kept whatever its size
+  size_t unread_bytes =
+      8u << 20;                  // more than one message and more than this: the reader is cut off
+  size_t kept_bytes = 1u << 20;  // the newest message is kept whatever its size
 };
 
 class EventStream {

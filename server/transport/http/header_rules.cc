@@ -105,16 +105,15 @@ std::vector<MirroredArgument> FindMirroredArguments(const Json& input_schema) {
   return found;
 }
 
-bool IsLegacyRevision(std::string_view name) {
-  return RevisionName(NegotiateLegacy(name)) == name;
-}
+bool IsLegacyRevision(std::string_view name) { return RevisionName(NegotiateLegacy(name)) == name; }
 
 bool IsModernPost(const Json& message, std::optional<std::string_view> version_header) {
   if (message.is_object()) {
     const Json* params = Find(message, "params");
     const Json* method = Find(message, "method");
     const std::string name = method && method->is_string() ? method->get<std::string>() : "";
-    if (IsModernRequest(name, params && params->is_object() ? *params : Json::object())) return true;
+    if (IsModernRequest(name, params && params->is_object() ? *params : Json::object()))
+      return true;
   }
   return version_header && !IsLegacyRevision(*version_header);
 }

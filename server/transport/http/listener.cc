@@ -106,8 +106,8 @@ class Exchange final : public HttpExchange {
   void ReplyWithStream(HttpHeaders headers, std::function<void(HttpStream&)> write) override {
     response_.status = 200;
     for (const auto& [name, value] : headers) response_.set_header(name, value);
-    auto provide = [&connection = connection_, write = std::move(write)](
-                       size_t, httplib::DataSink& sink) {
+    auto provide = [&connection = connection_, write = std::move(write)](size_t,
+                                                                         httplib::DataSink& sink) {
       Body body(connection, sink);
       write(body);
       sink.done();
@@ -287,8 +287,8 @@ HttpListener::~HttpListener() = default;
 
 Result<int> HttpListener::Bind(const std::string& host, int port) {
   errno = 0;
-  const int taken = port == 0 ? server_->bind_to_any_port(host)
-                              : (server_->bind_to_port(host, port) ? port : -1);
+  const int taken =
+      port == 0 ? server_->bind_to_any_port(host) : (server_->bind_to_port(host, port) ? port : -1);
   if (taken > 0) return taken;
   const int why = errno;
   const std::string where = host + ":" + std::to_string(port);
@@ -297,10 +297,10 @@ Result<int> HttpListener::Bind(const std::string& host, int port) {
                        "Is another server running? Stop it or take another port; 0 takes a free "
                        "one.");
   }
-  return Unavailable("Cannot listen on " + where +
-                         (why != 0 ? std::string(": ") + std::strerror(why) + "." : "."),
-                     "The address must be one of this machine's, and ports below 1024 belong to "
-                     "root.");
+  return Unavailable(
+      "Cannot listen on " + where + (why != 0 ? std::string(": ") + std::strerror(why) + "." : "."),
+      "The address must be one of this machine's, and ports below 1024 belong to "
+      "root.");
 }
 
 void HttpListener::Start() { server_->Start(); }
