@@ -135,6 +135,31 @@ std::string Join(const std::vector<std::string>& parts, std::string_view separat
   return joined;
 }
 
+std::string ShellQuote(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
+  // In front, '=' means something to zsh.
+  if (!word.empty() && word.front() != '=' &&
+      word.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(word);
+  }
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      quoted += "'\\''";  // ends the quotes, one escaped quote, begins them again
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string ShellCommand(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + ShellQuote(word);
+  return line;
+}
+
 bool MatchesGlob(std::string_view pattern, std::string_view name) {
   size_t p = 0;
   size_t n = 0;

@@ -35,6 +35,13 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 
+// `word` as one word of a POSIX shell's command line: as it stands where no character means
+// something to the shell, else in single quotes.
+std::string ShellQuote(std::string_view word);
+
+// All words, quoted one by one, with spaces between them.
+std::string ShellCommand(const std::vector<std::string>& words);
+
 // Shell-style match of a whole name: '*' any run of characters, '?' one. Linear time in practice
 // (single backtrack point); no regular expression, so no pattern makes it slow.
 bool MatchesGlob(std::string_view pattern, std::string_view name);

@@ -30,6 +30,16 @@ TEST(NearestNames, OffersOnlyWhatIsNear) {
   EXPECT_EQ(DidYouMean("zzzzzz", names), "");
 }
 
+TEST(ShellQuote, LeavesPlainWordsAndQuotesTheRest) {
+  EXPECT_EQ(ShellQuote("/opt/mp-nanny_1.2/bin"), "/opt/mp-nanny_1.2/bin");
+  EXPECT_EQ(ShellQuote("BatchMode=yes"), "BatchMode=yes");
+  EXPECT_EQ(ShellQuote("=ls"), "'=ls'");
+  EXPECT_EQ(ShellQuote(""), "''");
+  EXPECT_EQ(ShellQuote("my code"), "'my code'");
+  EXPECT_EQ(ShellQuote("it's"), "'it'\\''s'");
+  EXPECT_EQ(ShellCommand({"a", "b c", "$d"}), "a 'b c' '$d'");
+}
+
 TEST(MatchesGlob, Stars) {
   EXPECT_TRUE(MatchesGlob("blocks.*.attn", "blocks.12.attn"));
   EXPECT_TRUE(MatchesGlob("*", ""));

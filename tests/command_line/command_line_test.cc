@@ -329,22 +329,5 @@ TEST(Knowledge, ABrokenCaseOfATeamIsNamed) {
   fs::remove_all(folder);
 }
 
-TEST(Config, PrintsAbsolutePathsThatAClientCanUse) {
-  for (const char* client : {"claude-desktop", "claude-code", "vscode", "cursor"}) {
-    const Outcome outcome = Type({"config", client, "--root", ::testing::TempDir()});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const Json block = outcome.json();
-    const Json server = block.begin().value()["mpnanny"];
-    EXPECT_EQ(server["command"].get<std::string>().front(), '/');
-    EXPECT_TRUE(std::ifstream(server["command"].get<std::string>()).good());
-    EXPECT_EQ(server["args"][0], "serve");
-    EXPECT_EQ(server["args"][1], "--root");
-    EXPECT_EQ(server["args"][2].get<std::string>().front(), '/');
-  }
-  const Outcome wrong = Type({"config", "claude-dekstop"});
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.err.find("'claude-desktop'"), std::string::npos) << wrong.err;
-}
-
 }  // namespace
 }  // namespace mpnanny

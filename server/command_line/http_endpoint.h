@@ -1,0 +1,32 @@
+// The address of a server that listens over HTTP, and the token that it asks for.
+//
+// Plain values and free functions; safe from any thread. Nothing is connected here.
+#ifndef MPNANNY_SERVER_COMMAND_LINE_HTTP_ENDPOINT_H_
+#define MPNANNY_SERVER_COMMAND_LINE_HTTP_ENDPOINT_H_
+
+#include <string>
+
+#include "base/result.h"
+
+namespace mpnanny {
+
+struct HttpEndpoint {
+  std::string scheme;  // "http" or "https"
+  std::string host;    // an IPv6 address stands in brackets
+  int port = 0;
+  std::string path;  // "/mcp" where the URL names none
+
+  std::string Url() const;
+  bool IsLoopback() const;
+};
+
+// Reads http://HOST[:PORT][/PATH] or https://…; credentials, queries and fragments are refused.
+Result<HttpEndpoint> ParseHttpEndpoint(const std::string& url);
+
+// The bearer token in the file, without the white space around it. Refuses an empty file and what
+// cannot stand in a header; says how a good one is made if the file is missing.
+Result<std::string> ReadTokenFile(const std::string& path);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_SERVER_COMMAND_LINE_HTTP_ENDPOINT_H_

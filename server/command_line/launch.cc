@@ -1,0 +1,69 @@
+#include "server/command_line/launch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/files.h"
+#include "base/program.h"
+#include "base/text.h"
+
+namespace mpnanny {
+
+std::vector<std::string> Launch::Words() const {
+  std::vector<std::string> words = {command};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+Result<Launch> LocalLaunch(const AccessOptions& access) {
+  Launch launch;
+  launch.command = ProgramPath();
+  if (launch.command.empty()) {
+    return Unavailable("This system does not tell where the program lies.");
+  }
+  Result<AllowedRoots> roots = AllowedRoots::Create(access.roots);
+  if (!roots) return roots.error();
+  if (roots->roots().empty()) return InvalidInput("Which folder may be read?", "Pass --root DIR.");
+  launch.arguments = {"serve"};
+  for (const std::string& root : roots->roots()) {
+    launch.arguments.insert(launch.arguments.end(), {"--root", root});
+  }
+  if (!access.data_dir.empty()) {
+    Result<AllowedRoots> folder = AllowedRoots::Create({access.data_dir});
+    if (!folder) {
+      return NotFound("--data-dir " + EscapeControl(access.data_dir) + " is not a directory.");
+    }
+    launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder->roots().front()});
+  }
+  if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  return launch;
+}
+
+Result<Launch> SshLaunch(const std::string& host, const Launch& remote) {
+  const bool plain =
+      std::all_of(host.begin(), host.end(), [](char c) { return c > ' ' && c != 127; });
+  if (host.empty() || host.front() == '-' || !plain) {
+    return InvalidInput("--ssh '" + EscapeControl(host, 200) + "' names no host.",
+                        "It takes what ssh takes: HOST, USER@HOST or a name of ~/.ssh/config.");
+  }
+  Launch launch{"ssh", {"-T"}};
+  // ClearAllForwardings: clients start a server more than once, and a forwarded port of the user's
+  // own configuration can be had only once.
+  for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=15",
+                             "ServerAliveCountMax=4", "ClearAllForwardings=yes"}) {
+    launch.arguments.insert(launch.arguments.end(), {"-o", option});
+  }
+  launch.arguments.push_back(host);
+  for (const std::string& word : remote.Words()) launch.arguments.push_back(ShellQuote(word));
+  return launch;
+}
+
+Launch WslLaunch(const std::string& distribution, const Launch& inner) {
+  Launch launch{"wsl.exe", {}};
+  if (!distribution.empty()) launch.arguments = {"-d", distribution};
+  launch.arguments.push_back("-e");  // no shell in between, so nothing is quoted
+  for (const std::string& word : inner.Words()) launch.arguments.push_back(word);
+  return launch;
+}
+
+}  // namespace mpnanny
