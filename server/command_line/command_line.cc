@@ -27,7 +27,10 @@ constexpr char kFooter[] =
     "  mpnanny diagnose nanny_logs/metrics.db  why did this run go wrong\n"
     "  mpnanny knowledge search \"loss is nan\"  documented failures that look like this\n"
     "  mpnanny config claude-desktop           lines to paste into a client's configuration\n"
-    "\nExit codes: 0 fine; 1 findings at or above check's --fail-on; 2 an error, told on stderr.\n"
+    "  mpnanny doctor                          why a client cannot use them\n"
+    "\nExit codes: 0 fine; 1 findings at or above check's --fail-on, or a failed check of doctor; "
+    "2 an error,\n"
+    "told on stderr.\n"
     "Without a command: this help on a terminal; `serve` when a program starts mpnanny, as MCP "
     "clients do.\n"
     "Environment: MPNANNY_LOG=debug|info|warn|error, MPNANNY_TRACE=FILE (Chrome trace).";
@@ -127,6 +130,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddKnowledgeCommands(set);
   AddServeCommand(set);
   AddConfigCommand(set);
+  AddDoctorCommand(set);
   AddCallCommand(set);
 }
 

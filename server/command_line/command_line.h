@@ -1,9 +1,9 @@
 // The command line: `mpnanny COMMAND …`. Every tool is a command, made from the tool's definition;
-// a few commands (serve, call, rules, knowledge, config) are written by hand.
+// a few commands (serve, call, rules, knowledge, config, doctor) are written by hand.
 //
-// Exit codes: 0 done, 1 the command's own "something was found" (check --fail-on), 2 wrong usage or
-// an error, told on stderr. Results go to `out` only. One call at a time; it borrows everything it
-// is given.
+// Exit codes: 0 done, 1 the command's own "something was found" (check --fail-on, doctor), 2 wrong
+// usage or an error, told on stderr. Results go to `out` only. One call at a time; it borrows
+// everything it is given.
 #ifndef MPNANNY_SERVER_COMMAND_LINE_COMMAND_LINE_H_
 #define MPNANNY_SERVER_COMMAND_LINE_COMMAND_LINE_H_
 

@@ -41,6 +41,7 @@ void AddRulesCommand(CommandSet& set);
 void AddKnowledgeCommands(CommandSet& set);
 void AddCallCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
+void AddDoctorCommand(CommandSet& set);
 
 // The sub-command `name` of `parent`, which is made if it does not exist ("knowledge" is shared by
 // several).

@@ -21,9 +21,11 @@ bool IsVisible(std::string_view text) {
 
 }  // namespace
 
-std::string HttpEndpoint::Url() const {
-  return scheme + "://" + host + ":" + std::to_string(port) + path;
+std::string HttpEndpoint::Origin() const {
+  return scheme + "://" + host + ":" + std::to_string(port);
 }
+
+std::string HttpEndpoint::Url() const { return Origin() + path; }
 
 bool HttpEndpoint::IsLoopback() const {
   return host == "localhost" || host == "[::1]" || host.starts_with("127.");

@@ -16,6 +16,7 @@ struct HttpEndpoint {
   int port = 0;
   std::string path;  // "/mcp" where the URL names none
 
+  std::string Origin() const;  // without the path
   std::string Url() const;
   bool IsLoopback() const;
 };

@@ -27,7 +27,9 @@ const std::vector<Rule> kRules = {
     {"server/protocol/", {"server/protocol/", "base/"}},
     {"server/transport/", {"server/transport/", "server/protocol/", "base/"}},
     {"server/command_line/",
-     {"server/command_line/", "server/serve.h", "tools/tool.h", "tools/call.h", "base/"}},
+     {"server/command_line/", "server/doctor/", "server/serve.h", "tools/tool.h", "tools/call.h",
+      "base/"}},
+    {"server/doctor/", {"server/doctor/", "server/protocol/", "base/"}},
 };
 
 // {file, what it includes} -> why that is right.
@@ -51,7 +53,7 @@ const std::map<std::string, std::vector<std::string>> kConfined = {
     {"yaml-cpp/", {"base/front_matter.cc"}},
     {"spdlog/", {"base/log.cc"}},
     {"CLI/", {"server/command_line/"}},
-    {"httplib.h", {"server/transport/http/listener.cc"}},
+    {"httplib.h", {"server/transport/http/listener.cc", "server/doctor/http_checks.cc"}},
     {"Python.h", {"monitor/bindings/"}},
     {"torch/", {"tools/worker/"}},
     {"ATen/", {"tools/worker/"}},
@@ -162,7 +164,7 @@ TEST(IncludeRules, OnePlaceKnowsEachLibrary) {
 
 TEST(IncludeRules, OnlyTheServerKnowsJsonRpc) {
   const std::vector<std::string> kMay = {"server/protocol/", "server/transport/",
-                                         "server/dispatch/", "server/methods/"};
+                                         "server/dispatch/", "server/methods/", "server/doctor/"};
   for (const SourceFile& file : Tree()) {
     if (!IsCpp(file.path) || InFolders(file.path, kMay) || file.path.starts_with("tests/") ||
         file.path.starts_with("bench/")) {

@@ -1,0 +1,93 @@
+#include "server/doctor/machine_checks.h"
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "base/text.h"
+
+namespace mpnanny {
+namespace fs = std::filesystem;
+namespace {
+
+// As much as the monitor lets a database grow before it thins it.
+constexpr uintmax_t kComfortableBytes = uintmax_t{2} << 30;
+
+std::string Size(uintmax_t bytes) {
+  const uintmax_t mib = bytes >> 20;
+  return mib < 10240 ? std::to_string(mib) + " MiB" : std::to_string(mib >> 10) + " GiB";
+}
+
+Check CheckRoot(const std::string& root) {
+  const std::string shown = EscapeControl(root);
+  std::error_code error;
+  const fs::file_status status = fs::status(root, error);
+  if (!fs::exists(status)) {
+    return {CheckStatus::kFailed, "root",
+            shown + (error && error != std::errc::no_such_file_or_directory
+                         ? ": " + error.message() + "."
+                         : " does not exist."),
+            "Name a folder of the machine on which the server runs."};
+  }
+  if (!fs::is_directory(status)) {
+    return {CheckStatus::kFailed, "root", shown + " is no folder.", "Name the folder around it."};
+  }
+  const fs::directory_iterator entries(root, error);
+  if (error) {
+    return {CheckStatus::kFailed, "root", shown + " cannot be read: " + error.message() + ".",
+            "The server needs the right to list and read it, as the user who starts it."};
+  }
+  const fs::space_info space = fs::space(root, error);
+  if (error) return {CheckStatus::kOk, "root", shown + " can be read.", ""};
+  if (space.available < kComfortableBytes) {
+    return {CheckStatus::kWarning, "root",
+            shown + " has " + Size(space.available) + " left on its disk.",
+            "The monitor's database grows to 2 GiB by default; free some, or set max_db_mb."};
+  }
+  return {CheckStatus::kOk, "root", shown + " can be read; " + Size(space.available) + " free.",
+          ""};
+}
+
+}  // namespace
+
+Checks CheckRoots(const std::vector<std::string>& roots) {
+  Checks checks;
+  for (const std::string& root : roots) checks.push_back(CheckRoot(root));
+  return checks;
+}
+
+Check CheckSqlite() {
+  sqlite3* opened = nullptr;
+  int code = sqlite3_open_v2(":memory:", &opened, SQLITE_OPEN_READWRITE, nullptr);
+  const std::unique_ptr<sqlite3, int (*)(sqlite3*)> database(opened, sqlite3_close);
+  if (code == SQLITE_OK) {
+    code = sqlite3_exec(database.get(), "CREATE VIRTUAL TABLE t USING fts5(a)", nullptr, nullptr,
+                        nullptr);
+  }
+  const std::string version = std::string("SQLite ") + sqlite3_libversion();
+  if (code == SQLITE_OK)
+    return {CheckStatus::kOk, "sqlite", version + " with full-text search.", ""};
+  return {CheckStatus::kFailed, "sqlite",
+          version + ": " + (database ? sqlite3_errmsg(database.get()) : "does not open") + ".",
+          "search_knowledge needs SQLite with FTS5."};
+}
+
+Check CheckWorker(const std::string& program) {
+  const fs::path worker = fs::path(program).parent_path() / "mpnanny-worker";
+  std::error_code error;
+  const fs::file_status status = fs::status(worker, error);
+  constexpr fs::perms kAnyExecute =
+      fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+  if (fs::is_regular_file(status) && (status.permissions() & kAnyExecute) != fs::perms::none) {
+    return {CheckStatus::kOk, "worker", "mpnanny-worker lies beside the program.", ""};
+  }
+  return {CheckStatus::kWarning, "worker",
+          "There is no mpnanny-worker in " + EscapeControl(worker.parent_path().string()) +
+              ": models cannot be run, all else works.",
+          "Build with a torch at hand (./scripts/setup tells which it found)."};
+}
+
+}  // namespace mpnanny
