@@ -4,12 +4,11 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { textOf, withOptions } from './official.mjs';
 
 export const here = path.dirname(fileURLToPath(import.meta.url));
 const script = path.join(here, 'training_script.py');
 const tools = ['static_check', 'search_knowledge', 'list_runs', 'run_summary', 'query_alerts', 'diagnose_run'];
-
-const textOf = result => result.content.map(block => block.text ?? '').join('\n');
 
 async function code(promise) {
   try {
@@ -112,7 +111,8 @@ export const checks = {
 
   async 'a call that is taken back leaves the connection whole'(client) {
     const controller = new AbortController();
-    const call = client.callTool({ name: 'search_knowledge', arguments: { query: 'nan' } }, ...withSignal(client, controller));
+    const call = client.callTool({ name: 'search_knowledge', arguments: { query: 'nan' } },
+                                 ...withOptions(client, { signal: controller.signal }));
     controller.abort('not needed');
     await call.catch(() => {});
     assert.ok((await client.callTool({ name: 'search_knowledge', arguments: { query: 'nan' } })).structuredContent);
@@ -128,9 +128,3 @@ export const checks = {
     results.forEach((result, i) => assert.ok(i % 2 ? result.structuredContent.runs : result.structuredContent.results));
   },
 };
-
-// Version 1 takes a result schema before the options.
-function withSignal(client, controller) {
-  const options = { signal: controller.signal };
-  return client.isVersion1 ? [undefined, options] : [options];
-}

@@ -1,38 +1,18 @@
-// Drives the built server over stdio with the official TypeScript clients: 2.x in each of its modes, and 1.x.
+// Drives the built programs with the official TypeScript clients, over stdio and over HTTP.
 //
-// Usage: node run_node.mjs PROGRAM FOLDER_WITH_NODE_MODULES
-import { createRequire } from 'node:module';
+// Usage: node run_node.mjs MPNANNY MPNANNY_CONFORMANCE FOLDER_WITH_NODE_MODULES
 import path from 'node:path';
 import { checks, here } from './checks.mjs';
+import { fixtureChecks } from './fixture_checks.mjs';
+import { startHttpServer, stopHttpServer } from './http_server.mjs';
+import { officialClients } from './official.mjs';
 
-const [program, modules] = process.argv.slice(2);
-const require = createRequire(path.join(path.resolve(modules), 'package.json'));
-const server = { command: path.resolve(program), args: ['serve', '--root', here] };
-const me = { name: 'mpnanny-client-test', version: '1' };
-
-async function version2(mode) {
-  const { Client } = require('@modelcontextprotocol/client');
-  const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
-  const client = new Client(me, { versionNegotiation: { mode } });
-  await client.connect(new StdioClientTransport(server));
-  return client;
-}
-
-async function version1() {
-  const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
-  const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
-  const client = new Client(me);
-  client.isVersion1 = true;
-  await client.connect(new StdioClientTransport(server));
-  return client;
-}
-
-const clients = [
-  ['client 2.x legacy', 'legacy', () => version2('legacy')],
-  ['client 2.x pinned', 'modern', () => version2({ pin: '2026-07-28' })],
-  ['client 2.x auto', 'modern', () => version2('auto')],
-  ['sdk 1.x', 'legacy', version1],
+const [product, fixtures, modules] = process.argv.slice(2);
+const programs = [
+  { name: 'mpnanny', command: path.resolve(product), args: ['serve', '--root', here], checks },
+  { name: 'fixtures', command: path.resolve(fixtures), args: [], checks: fixtureChecks },
 ];
+const kSlow = 60_000;  // a check that takes so long hangs
 
 let passed = 0;
 let failed = 0;
@@ -42,20 +22,40 @@ const report = (name, error) => {
   console.log(`FAILED ${name}\n${error.stack ?? error}`);
 };
 
-for (const [name, era, connect] of clients) {
-  let client;
-  try {
-    client = await connect();
-    const got = client.getProtocolEra?.() ?? 'legacy';
-    report(`${name}: era`, got === era ? null : new Error(`the era is ${got}`));
-  } catch (error) {
-    report(`${name}: connect`, error);
-    continue;
+function inTime(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no end after ${kSlow / 1000} s`)), kSlow);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+async function run(program, transport, server) {
+  for (const { name, era, connect } of officialClients(modules)) {
+    const where = `${program.name} over ${transport}, ${name}`;
+    let client;
+    try {
+      client = await inTime(connect(server));
+      const got = client.getProtocolEra?.() ?? 'legacy';
+      report(`${where}: era`, got === era ? null : new Error(`the era is ${got}`));
+    } catch (error) {
+      report(`${where}: connect`, error);
+      continue;
+    }
+    for (const [title, check] of Object.entries(program.checks)) {
+      await inTime(check(client)).then(() => report(`${where}: ${title}`), error => report(`${where}: ${title}`, error));
+    }
+    await client.close();
   }
-  for (const [title, check] of Object.entries(checks)) {
-    await check(client).then(() => report(`${name}: ${title}`), error => report(`${name}: ${title}`, error));
-  }
-  await client.close();
+}
+
+for (const program of programs) {
+  const { command, args } = program;
+  await run(program, 'stdio', { command, args });
+  const server = await startHttpServer(command, [...args, '--http', '127.0.0.1:0']);
+  await run(program, 'HTTP', { url: server.url });
+  const code = await stopHttpServer(server);
+  report(`${program.name} over HTTP ends when it is told to`, code === 0 ? null : new Error(`it ended with ${code}`));
 }
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);

@@ -1,6 +1,6 @@
-"""Drives the built server over stdio with the official Python client, in each of its modes.
+"""Drives the built programs with the official Python client: each of its modes, both transports.
 
-Usage: run_python.py --program build/release/bin/mpnanny
+Usage: run_python.py --program MPNANNY --fixtures MPNANNY_CONFORMANCE
 
 The client checks every structured result against the tool's output schema by itself. Prints each
 check that fails and a last line `N passed, N failed`; exits 1 if one failed.
@@ -8,200 +8,106 @@ check that fails and a last line `N passed, N failed`; exits 1 if one failed.
 
 import argparse
 import asyncio
-import pathlib
+import contextlib
+import dataclasses
+import re
+import subprocess
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
 
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.types import CallToolResult, PromptReference, ResourceTemplateReference
-
-HERE = pathlib.Path(__file__).resolve().parent
-SCRIPT = HERE / "training_script.py"
-MODERN = "2026-07-28"
-TOOLS = {
-    "static_check",
-    "search_knowledge",
-    "list_runs",
-    "run_summary",
-    "query_alerts",
-    "diagnose_run",
-}
-
-Check = Callable[[Client], Awaitable[None]]
-CHECKS: list[Check] = []
+import fixture_checks
+import product_checks
+from mcp import Client, MCPDeprecationWarning, StdioServerParameters
+from product_checks import HERE, MODERN
 
 
-def check(function: Check) -> Check:
-    CHECKS.append(function)
-    return function
+@dataclasses.dataclass
+class Tally:
+    passed: int = 0
+    failed: int = 0
+
+    async def count(self, name: str, check: Awaitable[None]) -> None:
+        try:
+            await asyncio.wait_for(check, 60)
+            self.passed += 1
+        except Exception:  # noqa: BLE001 - a check that fails is counted, whatever it raised
+            self.failed += 1
+            print(f"FAILED {name}\n{traceback.format_exc()}")
 
 
-def text_of(result: CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if block.type == "text")
-
-
-@check
-async def the_server_says_who_it_is(client: Client) -> None:
-    assert client.server_info is not None and client.server_info.name == "mpnanny", (
-        client.server_info
+@contextlib.contextmanager
+def http_server(command: list[str]) -> Iterator[str]:
+    """Runs the command with --http on a free port; gives its URL."""
+    process = subprocess.Popen(
+        [*command, "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
     )
-    assert client.instructions and len(client.instructions) <= 2048
-    assert client.server_capabilities.tools is not None
-    assert client.server_capabilities.completions is not None
-
-
-@check
-async def tools_are_listed_with_schemas_and_read_only(client: Client) -> None:
-    tools = (await client.list_tools()).tools
-    assert TOOLS <= {tool.name for tool in tools}, [tool.name for tool in tools]
-    for tool in tools:
-        assert tool.output_schema and tool.input_schema["additionalProperties"] is False
-        assert tool.annotations is not None and tool.annotations.read_only_hint is True
-
-
-@check
-async def static_check_finds_the_clip_before_unscale(client: Client) -> None:
-    result = await client.call_tool("static_check", {"paths": [str(SCRIPT)]})
-    assert not result.is_error, text_of(result)
-    findings = result.structured_content["findings"]
-    rules = {finding["rule"]: finding for finding in findings}
-    assert "clip-before-unscale" in rules, list(rules)
-    lines = SCRIPT.read_text().splitlines()
-    assert "clip_grad_norm_" in lines[rules["clip-before-unscale"]["line"] - 1]
-    assert "clip-before-unscale" in text_of(result)
-
-
-@check
-async def static_check_takes_code_as_text(client: Client) -> None:
-    result = await client.call_tool("static_check", {"code": SCRIPT.read_text()})
-    assert not result.is_error, text_of(result)
-    assert any(f["rule"] == "clip-before-unscale" for f in result.structured_content["findings"])
-
-
-@check
-async def search_knowledge_answers_in_english_and_chinese(client: Client) -> None:
-    for query in ("loss becomes nan after a few steps", "梯度 溢出"):
-        result = await client.call_tool("search_knowledge", {"query": query})
-        assert not result.is_error, text_of(result)
-        found = result.structured_content["results"]
-        assert found and all(item["uri"].startswith("mpnanny://knowledge/") for item in found)
-
-
-@check
-async def list_runs_of_a_folder_without_runs_says_so(client: Client) -> None:
-    result = await client.call_tool("list_runs", {"path": str(HERE)})
-    assert not result.is_error, text_of(result)
-    assert result.structured_content["runs"] == [] and result.structured_content["total"] == 0
-    assert text_of(result)
-
-
-@check
-async def a_case_is_read_as_a_resource(client: Client) -> None:
-    result = await client.call_tool("search_knowledge", {"query": "clip before unscale"})
-    uri = result.structured_content["results"][0]["uri"]
-    contents = (await client.read_resource(uri)).contents
-    assert len(contents) == 1 and "## Fix" in contents[0].text, contents
-    listed = {resource.uri for resource in (await client.list_resources()).resources}
-    assert str(uri) in {str(item) for item in listed}
-
-
-@check
-async def resource_templates_are_listed(client: Client) -> None:
-    templates = (await client.list_resource_templates()).resource_templates
-    uris = {template.uri_template for template in templates}
-    assert {"mpnanny://knowledge/{case}", "mpnanny://rules/{rule}"} <= uris, uris
-
-
-@check
-async def a_prompt_is_filled_in(client: Client) -> None:
-    prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
-    assert {"review_model_code", "explain_nan"} <= prompts, prompts
-    prompt = await client.get_prompt("review_model_code", {"path": str(SCRIPT)})
-    assert SCRIPT.name in prompt.messages[0].content.text
-
-
-@check
-async def arguments_are_completed(client: Client) -> None:
-    template = ResourceTemplateReference(uri="mpnanny://knowledge/{case}")
-    completion = (await client.complete(template, {"name": "case", "value": "clip"})).completion
-    assert completion.values and all(value.startswith("clip") for value in completion.values)
-    prompt = PromptReference(name="review_model_code")
-    completion = (
-        await client.complete(prompt, {"name": "path", "value": str(SCRIPT)[:-3]})
-    ).completion
-    assert str(SCRIPT) in completion.values, completion.values
-
-
-@check
-async def a_wrong_argument_is_an_error_the_model_can_mend(client: Client) -> None:
-    result = await client.call_tool("search_knowledge", {"quer": "nan"})
-    assert result.is_error and "query" in text_of(result), text_of(result)
-
-
-@check
-async def a_path_outside_the_roots_is_refused(client: Client) -> None:
-    result = await client.call_tool("static_check", {"paths": ["/etc/hostname"]})
-    assert result.is_error and "root" in text_of(result), text_of(result)
-
-
-async def expect_code(call: Awaitable[object], codes: set[int]) -> None:
+    assert process.stderr
     try:
-        await call
-    except MCPError as error:
-        assert error.code in codes, error
-    else:
-        raise AssertionError("no error")
+        for line in process.stderr:
+            if found := re.search(r"listening on (http:\S+)", line):
+                yield found.group(1)
+                break
+        else:
+            raise RuntimeError(f"{command[0]} does not listen")
+    finally:
+        process.terminate()
+        process.stderr.read()
+        process.wait(30)
 
 
-@check
-async def what_does_not_exist_is_a_protocol_error(client: Client) -> None:
-    legacy = client.protocol_version != MODERN
-    await expect_code(client.call_tool("no_such_tool", {}), {-32602})
-    await expect_code(client.get_prompt("no_such_prompt"), {-32602})
-    missing = client.read_resource("mpnanny://knowledge/no-such-case")
-    await expect_code(missing, {-32002} if legacy else {-32602})
+async def check_mode(mode: str, version: str) -> None:
+    if (version == MODERN) == (mode == "legacy"):
+        raise AssertionError(f"mode {mode} ended with revision {version}")
 
 
-@check
-async def calls_at_the_same_time_get_their_own_answers(client: Client) -> None:
-    queries = [f"loss nan {number}" for number in range(20)]
-    results = await asyncio.gather(
-        *(client.call_tool("search_knowledge", {"query": query}) for query in queries),
-        *(client.call_tool("list_runs", {"path": str(HERE)}) for _ in range(20)),
-    )
-    assert all(not result.is_error for result in results)
-    assert all("results" in result.structured_content for result in results[:20])
-    assert all("runs" in result.structured_content for result in results[20:])
-
-
-async def run(program: str) -> tuple[int, int]:
-    server = StdioServerParameters(command=program, args=["serve", "--root", str(HERE)])
-    passed = failed = 0
+async def run_product(server: StdioServerParameters | str, where: str, tally: Tally) -> None:
     for mode in ("legacy", "auto", MODERN):
         async with Client(server, mode=mode) as client:
-            version = client.protocol_version
-            for function in CHECKS:
-                if mode == MODERN and function is the_server_says_who_it_is:
+            name = f"mpnanny over {where}, python {mode}: "
+            await tally.count(name + "revision", check_mode(mode, client.protocol_version))
+            for check in product_checks.CHECKS:
+                if mode == MODERN and check is product_checks.the_server_says_who_it_is:
                     continue  # a pinned client asks nothing before its first call
-                name = f"python {mode} ({version}): {function.__name__.replace('_', ' ')}"
-                try:
-                    if (version == MODERN) == (mode == "legacy"):
-                        raise AssertionError(f"mode {mode} ended with revision {version}")
-                    await asyncio.wait_for(function(client), 60)
-                    passed += 1
-                except Exception:  # noqa: BLE001 - a check that fails is counted, whatever it raised
-                    failed += 1
-                    print(f"FAILED {name}\n{traceback.format_exc()}")
-    return passed, failed
+                await tally.count(name + check.__name__.replace("_", " "), check(client))
+
+
+async def run_fixtures(server: StdioServerParameters | str, where: str, tally: Tally) -> None:
+    for mode in ("legacy", "auto"):
+        answers = fixture_checks.Answers()
+        async with Client(server, mode=mode, **answers.arguments()) as client:
+            name = f"fixtures over {where}, python {mode}: "
+            await tally.count(name + "revision", check_mode(mode, client.protocol_version))
+            for check in fixture_checks.CHECKS:
+                await tally.count(name + check.__name__.replace("_", " "), check(client, answers))
+
+
+Run = Callable[[StdioServerParameters | str, str, Tally], Awaitable[None]]
+
+
+async def run(program: str, fixtures: str) -> Tally:
+    tally = Tally()
+    product = [program, "serve", "--root", str(HERE)]
+    runs: list[tuple[list[str], Run]] = [(product, run_product), ([fixtures], run_fixtures)]
+    for command, checks in runs:
+        stdio = StdioServerParameters(command=command[0], args=command[1:])
+        await checks(stdio, "stdio", tally)
+        with http_server(command) as url:
+            await checks(url, "HTTP", tally)
+    return tally
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", required=True, help="the built mpnanny")
-    passed, failed = asyncio.run(run(parser.parse_args().program))
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    parser.add_argument("--fixtures", required=True, help="the built mpnanny-conformance")
+    options = parser.parse_args()
+    # Legacy clients go on using what the newest revision has taken out.
+    warnings.simplefilter("ignore", MCPDeprecationWarning)
+    tally = asyncio.run(run(options.program, options.fixtures))
+    print(f"{tally.passed} passed, {tally.failed} failed")
+    sys.exit(1 if tally.failed else 0)
 
 
 if __name__ == "__main__":
