@@ -214,7 +214,7 @@ void Endpoint::Run(HttpExchange& exchange, Json message,
   if (source.reader == 0) source.reader = events->Attach(exchange.wake());
   if (next == Next::kMessage) source.first = std::move(first);
   if (session) {
-    source.number = session->Keep(events);
+    source.number = session->Keep(events, source.first ? &*source.first : nullptr);
     source.primes = Primes(*session);
   }
   source.holds = std::make_shared<std::pair<std::shared_ptr<void>, Sessions::Use>>(place, session);

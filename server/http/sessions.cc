@@ -33,8 +33,8 @@ Session::Session(size_t kept_streams)
       own_stream_(OwnStream()),
       connection_(std::make_shared<Connection>(std::make_shared<StreamSink>(own_stream_))) {}
 
-uint64_t Session::Keep(std::shared_ptr<EventStream> stream) {
-  stream->Keep();
+uint64_t Session::Keep(std::shared_ptr<EventStream> stream, const StreamMessage* taken) {
+  stream->Keep(taken);
   const std::lock_guard lock(mutex_);
   if (streams_.size() >= kept_streams_) {
     const auto ended = std::find_if(streams_.begin(), streams_.end(),

@@ -41,9 +41,9 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string& id() const { return id_; }
   const std::shared_ptr<Connection>& connection() const { return connection_; }
 
-  // Keeps the stream's messages from now on and gives it a number. The oldest streams are forgotten
-  // for it, those that have ended first.
-  uint64_t Keep(std::shared_ptr<EventStream> stream);
+  // Keeps the stream's messages from now on, and the one that was `taken` already if not null, and
+  // gives it a number. The oldest streams are forgotten for it, those that have ended first.
+  uint64_t Keep(std::shared_ptr<EventStream> stream, const StreamMessage* taken = nullptr);
   // Null if there was none of this number, or it is forgotten.
   std::shared_ptr<EventStream> Find(uint64_t number);
   // No stream carries anything any more.

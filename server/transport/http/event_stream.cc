@@ -102,9 +102,13 @@ EventStream::Next EventStream::Take(uint64_t reader, StreamMessage& message) {
   return Next::kMessage;
 }
 
-void EventStream::Keep() {
+void EventStream::Keep(const StreamMessage* taken) {
   const std::lock_guard lock(mutex_);
   keep_ = true;
+  if (!taken) return;
+  messages_.push_front(*taken);
+  taken_ = 1;
+  bytes_ += taken->text.size();
 }
 
 void EventStream::Rewind(uint64_t after) {

@@ -57,8 +57,9 @@ class EventStream {
   void Detach(uint64_t reader);
   Next Take(uint64_t reader, StreamMessage& message);
 
-  // From now on messages are kept after they have been taken, and when nobody reads.
-  void Keep();
+  // From now on messages are kept after they have been taken, and when nobody reads. `taken`: one
+  // that was taken before, to be kept as well; null for none.
+  void Keep(const StreamMessage* taken = nullptr);
   // The next message to be taken is the first one that is kept after this number.
   void Rewind(uint64_t after);
 

@@ -164,7 +164,6 @@ class HttpListener::Server final : public httplib::Server {
       if (t_connection->timed_out()) response.status = httplib::StatusCode::RequestTimeout_408;
       t_connection->close_after = true;  // a request that the library itself refuses
       response.body = std::string(httplib::status_message(response.status)) + "\n";
-      response.set_header("Content-Length", std::to_string(response.body.size()));
     });
     set_post_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (request.get_header_value("Connection") == "close") t_connection->close_after = true;
