@@ -1,6 +1,9 @@
 #include "server/serve.h"
 
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -9,9 +12,12 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/stop_event.h"
+#include "base/text.h"
 #include "server/http_server.h"
 #include "server/product.h"
 #include "server/stdio_server.h"
+#include "server/transcript/recorder.h"
+#include "server/transcript/replay.h"
 
 namespace mpnanny {
 namespace {
@@ -72,13 +78,47 @@ int Serve(const ServeOptions& options) {
 
   const Registry registry = ProductRegistry({*roots, *data, options.allow_exec});
   if (options.http.empty()) {
-    if (!RunStdioServer(registry, *streams, stop)) std::_Exit(0);
+    std::unique_ptr<Recorder> recorder;
+    if (!options.record.empty()) {
+      auto made = Recorder::Create(options.record, roots->roots());
+      if (!made) return Refuse(made.error());
+      recorder = *std::move(made);
+    }
+    if (!RunStdioServer(registry, *streams, stop, {.recorder = recorder.get()})) std::_Exit(0);
     return 0;
   }
   const auto ended = ServeHttp(options, registry, stop);
   if (!ended) return Refuse(ended.error());
   if (!*ended) std::_Exit(0);
   return 0;
+}
+
+int ReplayFile(const ServeOptions& options, const std::string& file, std::ostream& out) {
+  constexpr uint64_t kMostTranscriptBytes = 256u << 20;
+  const auto data = DataFiles::Create(options.data_dir);
+  if (!data) return Refuse(data.error());
+  const auto roots = AllowedRoots::Create(options.roots);
+  if (!roots) return Refuse(roots.error());
+  const auto text = ReadFile(file, kMostTranscriptBytes);
+  if (!text) return Refuse(text.error());
+  const Registry registry = ProductRegistry({*roots, *data, options.allow_exec});
+  const auto report = Replay(registry, *text, {.roots = roots->roots()});
+  const std::string shown = EscapeControl(file);
+  if (!report)
+    return Refuse(InvalidInput(shown + ", " + report.error().message, report.error().hint));
+  for (const std::string& difference : report->differences) {
+    out << shown << ":" << EscapeControl(difference) << "\n";
+  }
+  const size_t count = report->differences.size();
+  out << report->sent << " messages sent, " << report->compared << " answers compared, "
+      << (count ? std::to_string(count) : "no") << " difference" << (count == 1 ? "" : "s")
+      << ".\n";
+  const int code = count ? 1 : 0;
+  if (report->stuck) {
+    out.flush();
+    std::_Exit(code);
+  }
+  return code;
 }
 
 }  // namespace mpnanny

@@ -5,6 +5,7 @@
 #ifndef MPNANNY_SERVER_SERVE_H_
 #define MPNANNY_SERVER_SERVE_H_
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,17 @@ struct ServeOptions {
   std::string http = "";                        // --http HOST:PORT; empty: stdin and stdout
   std::vector<std::string> allow_hosts = {};    // --allow-host
   std::vector<std::string> allow_origins = {};  // --allow-origin
+  std::string record = "";                      // --record: file that the session goes into
   std::string token_file = "";                  // --token-file; empty: MPNANNY_TOKEN, or no token
 };
 
 // Serves until stdin ends or the client is gone (stdio), or SIGTERM or SIGINT comes. Returns the
 // exit code: 0 after a normal end, 2 if the options are unusable (the reason is on stderr).
 int Serve(const ServeOptions& options);
+
+// Plays the transcript in `file` against a server with these options and tells `out` what differs.
+// Returns the exit code: 0 if nothing does, else 1; 2 if it cannot be played (told on stderr).
+int ReplayFile(const ServeOptions& options, const std::string& file, std::ostream& out);
 
 }  // namespace mpnanny
 

@@ -17,10 +17,10 @@ constexpr std::chrono::minutes kLongest{30};
 
 // The job of the call stands beside the tool's own arguments and fields.
 ToolDefinition WithJob(ToolDefinition definition) {
-  definition.input_schema["properties"]["job"] = {
-      {"type", "string"},
-      {"description",
-       "From an answer with status \"running\": goes on waiting for that call. Give nothing else."}};
+  definition.input_schema["properties"]["job"] = {{"type", "string"},
+                                                  {"description",
+                                                   "From an answer with status \"running\": goes "
+                                                   "on waiting for that call. Give nothing else."}};
   Json& fields = definition.output_schema["properties"];
   fields["status"] = {{"type", "string"},
                       {"description", "\"running\": this is what there is so far."}};
@@ -43,8 +43,8 @@ class SoFar {
     }
     Json structured = {{"status", "running"}, {"job", job}};
     structured.update(output.structured);
-    return {std::move(structured), "Still running. Call " + tool + " again with {\"job\": \"" + job +
-                                       "\"} for the rest. So far:\n" + output.text};
+    return {std::move(structured), "Still running. Call " + tool + " again with {\"job\": \"" +
+                                       job + "\"} for the rest. So far:\n" + output.text};
   }
 
  private:

@@ -24,14 +24,25 @@ bool Drain(Dispatcher& dispatcher, const StopEvent& stop, milliseconds at_most) 
 bool RunStdioServer(const Registry& registry, ProtocolStreams streams, StopEvent& stop,
                     const StdioServerOptions& options) {
   StdioTransport transport(streams, stop, options.max_line_bytes);
+  return RunServer(
+      registry, transport.sink(),
+      [&](const MessageHandler& handler) { return transport.Run(handler); }, stop, options);
+}
+
+bool RunServer(const Registry& registry, const std::shared_ptr<MessageSink>& sink,
+               const std::function<StdioEnd(const MessageHandler&)>& feed, StopEvent& stop,
+               const StdioServerOptions& options) {
   // Not on the stack: if calls do not end, it is left behind with them.
   auto dispatcher = std::make_unique<Dispatcher>(MakeMethodTable(registry), registry.server_info,
                                                  options.dispatcher);
-  const auto connection = std::make_shared<Connection>(transport.sink());
-  const StdioEnd end =
-      transport.Run([&](std::string_view text, const std::shared_ptr<MessageSink>& sink) {
-        dispatcher->Handle(text, connection, sink);
-      });
+  Recorder* const recorder = options.recorder;
+  const std::shared_ptr<MessageSink> out = recorder ? recorder->Wrap(sink) : sink;
+  const auto connection = std::make_shared<Connection>(out);
+  const StdioEnd end = feed([&](std::string_view text, const std::shared_ptr<MessageSink>&) {
+    if (recorder) recorder->Received(text);
+    dispatcher->Handle(text, connection, out);
+  });
+  if (recorder) recorder->Ended();
   dispatcher->StopListening();
   const bool idle = end == StdioEnd::kEndOfInput && Drain(*dispatcher, stop, options.drain);
   dispatcher->StopCalls();  // among them those that wait for the client, which cannot answer now

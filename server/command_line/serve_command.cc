@@ -57,11 +57,26 @@ void AddServeCommand(CommandSet& set) {
       ->type_name("ORIGIN")
       ->allow_extra_args(false)
       ->needs(http);
+  CLI::Option* const record =
+      command
+          .add_option("--record", options->record,
+                      "Write the session (stdin and stdout) into this new file, as a transcript")
+          ->type_name("FILE")
+          ->excludes(http);
+  const auto transcript = std::make_shared<std::string>();
+  command
+      .add_option("--replay", *transcript,
+                  "Play a transcript against the server, print what differs, and exit with 1 if "
+                  "anything does")
+      ->type_name("FILE")
+      ->excludes(http)
+      ->excludes(record);
   command.group("For AI agents");
-  set.actions.emplace_back(&command, [access, options] {
+  set.actions.emplace_back(&command, [&context = set.context, access, options, transcript] {
     options->roots = access->roots;
     options->data_dir = access->data_dir;
     options->allow_exec = access->allow_exec;
+    if (!transcript->empty()) return ReplayFile(*options, *transcript, context.out);
     return Serve(*options);
   });
 }
