@@ -96,6 +96,10 @@ Endpoint::Endpoint(Dispatcher& dispatcher, const Registry& registry, EndpointOpt
       listeners_(std::make_shared<std::atomic<size_t>>(0)) {}
 
 bool Endpoint::Screen(HttpExchange& exchange) {
+  if (auto reply = CheckBrowser(exchange, access_)) {
+    exchange.Reply(*std::move(reply));
+    return true;
+  }
   auto refusal = CheckRequestHead(exchange, access_, kEndpointPath, options_.body_bytes);
   if (!refusal) return false;
   exchange.Reply(*std::move(refusal));

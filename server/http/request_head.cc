@@ -99,6 +99,26 @@ HttpReply Busy(std::string why) {
   return reply;
 }
 
+std::optional<HttpReply> CheckBrowser(HttpExchange& exchange, const AccessRules& access) {
+  const auto origin = exchange.Header("Origin");
+  if (!access.IsAllowedOrigin(origin) ||
+      access.CheckNames(exchange.Header("Host"), origin, exchange.local_address())) {
+    return std::nullopt;
+  }
+  exchange.AddHeader("Access-Control-Allow-Origin", std::string(*origin));
+  exchange.AddHeader("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate");
+  exchange.AddHeader("Vary", "Origin");
+  if (exchange.method() != "OPTIONS") return std::nullopt;
+  HttpReply reply{.status = 204};
+  reply.headers.emplace_back("Access-Control-Allow-Methods", kAllMethods);
+  // By name: with credentials "*" stands for nothing.
+  reply.headers.emplace_back("Access-Control-Allow-Headers",
+                             std::string(exchange.Header("Access-Control-Request-Headers")
+                                             .value_or("Content-Type, Authorization")));
+  reply.headers.emplace_back("Access-Control-Max-Age", "600");
+  return reply;
+}
+
 std::optional<HttpReply> CheckRequestHead(const HttpExchange& exchange, const AccessRules& access,
                                           std::string_view path, size_t most_body_bytes) {
   if (exchange.surplus()) return Busy("Too many connections are open. Try again later.");

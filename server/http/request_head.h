@@ -15,6 +15,10 @@
 
 namespace mpnanny {
 
+// The answer to a browser that asks whether a page of an allowed origin may send a request here;
+// nullopt if this is no such question. Also lets such a page read the answer to any request.
+std::optional<HttpReply> CheckBrowser(HttpExchange& exchange, const AccessRules& access);
+
 // The answer to a request that may not be served: 401, 403, 404, 405, 406, 411, 413, 415 or 503.
 std::optional<HttpReply> CheckRequestHead(const HttpExchange& exchange, const AccessRules& access,
                                           std::string_view path, size_t most_body_bytes);

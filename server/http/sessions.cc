@@ -1,23 +1,14 @@
 #include "server/http/sessions.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <vector>
+
+#include "base/random_id.h"
 
 namespace mpnanny {
 namespace {
 
 constexpr std::chrono::seconds kSweepEvery{30};
-
-// 128 bits that nobody can guess, in hexadecimal digits.
-std::string RandomId() {
-  unsigned char bytes[16];
-  randombytes_buf(bytes, sizeof(bytes));
-  char text[2 * sizeof(bytes) + 1];
-  sodium_bin2hex(text, sizeof(text), bytes, sizeof(bytes));
-  return text;
-}
 
 std::shared_ptr<EventStream> OwnStream() {
   auto stream = std::make_shared<EventStream>(StreamLimits{.kept_bytes = 256u << 10});

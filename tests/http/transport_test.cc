@@ -83,6 +83,33 @@ TEST(Http, ChecksHostAndOrigin) {
   EXPECT_EQ(client.Read().header("access-control-allow-origin"), "");
 }
 
+// Only pages that were allowed by name may read answers; the token is still wanted.
+TEST(Http, LetsPagesOfAllowedOriginsIn) {
+  HttpServerOptions options;
+  options.allow_origins = {"https://app.example"};
+  options.token = "s3cret";
+  HttpTestServer server(options);
+  HttpClient page = server.Connect();
+  page.Send("OPTIONS", {{"Origin", "https://app.example"},
+                        {"Access-Control-Request-Method", "POST"},
+                        {"Access-Control-Request-Headers", "authorization,mcp-method"}});
+  const Reply preflight = page.Read();
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.header("access-control-allow-origin"), "https://app.example");
+  EXPECT_EQ(preflight.header("access-control-allow-headers"), "authorization,mcp-method");
+  page.Send("GET", {{"Origin", "https://app.example"}});
+  const Reply refused = page.Read();
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.header("access-control-allow-origin"), "https://app.example");
+  HttpClient other = server.Connect();
+  other.Send("OPTIONS", {{"Origin", "http://localhost:1"},
+                         {"Access-Control-Request-Method", "POST"},
+                         {"Authorization", "Bearer s3cret"}});
+  const Reply none = other.Read();
+  EXPECT_EQ(none.status, 405);
+  EXPECT_EQ(none.header("access-control-allow-origin"), "");
+}
+
 TEST(Http, WantsTheToken) {
   HttpServerOptions options;
   options.token = "s3cret";

@@ -99,10 +99,13 @@ bool AccessRules::KnowsHost(std::string_view text, std::string_view local_addres
          host == settings_.bound_host || host == local_address || Contains(settings_.hosts, host);
 }
 
-std::optional<AccessRefusal> AccessRules::Check(std::optional<std::string_view> host,
-                                                std::optional<std::string_view> origin,
-                                                std::optional<std::string_view> authorization,
-                                                std::string_view local_address) const {
+bool AccessRules::IsAllowedOrigin(std::optional<std::string_view> origin) const {
+  return origin && Contains(settings_.origins, Lower(*origin));
+}
+
+std::optional<AccessRefusal> AccessRules::CheckNames(std::optional<std::string_view> host,
+                                                     std::optional<std::string_view> origin,
+                                                     std::string_view local_address) const {
   if (!host || !KnowsHost(*host, local_address)) {
     return AccessRefusal{403, "This server does not answer to Host '" +
                                   EscapeControl(host.value_or(""), 100) +
@@ -111,14 +114,22 @@ std::optional<AccessRefusal> AccessRules::Check(std::optional<std::string_view> 
   if (origin) {
     const size_t scheme = origin->find("://");
     const bool web = origin->starts_with("http://") || origin->starts_with("https://");
-    const bool known = Contains(settings_.origins, Lower(*origin)) ||
-                       (web && KnowsHost(origin->substr(scheme + 3), local_address));
+    const bool known =
+        IsAllowedOrigin(origin) || (web && KnowsHost(origin->substr(scheme + 3), local_address));
     if (!known) {
       return AccessRefusal{403, "Pages of origin '" + EscapeControl(*origin, 100) +
                                     "' may not use this server. If they should, start it with "
                                     "--allow-origin."};
     }
   }
+  return std::nullopt;
+}
+
+std::optional<AccessRefusal> AccessRules::Check(std::optional<std::string_view> host,
+                                                std::optional<std::string_view> origin,
+                                                std::optional<std::string_view> authorization,
+                                                std::string_view local_address) const {
+  if (auto refused = CheckNames(host, origin, local_address)) return refused;
   if (!settings_.token.empty()) {
     const auto token = BearerToken(authorization);
     if (!token || !SameSecret(*token, settings_.token)) {

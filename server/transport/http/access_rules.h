@@ -29,11 +29,18 @@ class AccessRules {
  public:
   explicit AccessRules(AccessSettings settings);
 
-  // `local_address`: the address that the client has connected to.
+  // Host and Origin. `local_address`: the address that the client has connected to.
+  std::optional<AccessRefusal> CheckNames(std::optional<std::string_view> host,
+                                          std::optional<std::string_view> origin,
+                                          std::string_view local_address) const;
+  // These, and the token.
   std::optional<AccessRefusal> Check(std::optional<std::string_view> host,
                                      std::optional<std::string_view> origin,
                                      std::optional<std::string_view> authorization,
                                      std::string_view local_address) const;
+
+  // True for the origins that were allowed by name: their pages may read answers.
+  bool IsAllowedOrigin(std::optional<std::string_view> origin) const;
 
  private:
   bool KnowsHost(std::string_view host, std::string_view local_address) const;

@@ -54,6 +54,8 @@ class HttpExchange : public HttpPeer {
   // There are more connections than the server serves: it should say so.
   virtual bool surplus() const = 0;
 
+  // A header of the answer, whatever that will be.
+  virtual void AddHeader(const std::string& name, const std::string& value) = 0;
   virtual void Reply(HttpReply reply) = 0;
   // Answers with status 200 and whatever `write` writes until it returns. It is called on this
   // thread once the exchange is over.

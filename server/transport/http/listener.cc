@@ -95,6 +95,10 @@ class Exchange final : public HttpExchange {
   PeerState Wait(SocketClock::time_point until) override { return connection_.Wait(until); }
   WakeEvent& wake() override { return connection_.wake(); }
 
+  void AddHeader(const std::string& name, const std::string& value) override {
+    response_.set_header(name, value);
+  }
+
   void Reply(HttpReply reply) override {
     response_.status = reply.status;
     for (const auto& [name, value] : reply.headers) response_.set_header(name, value);
