@@ -3,7 +3,7 @@
 
 See bench/README.md.
 
-Usage: bench/stdio.py --program build/release/bin/mpnanny [--starts 15] [--calls 2000] [--rounds 5]
+Usage: bench/stdio.py --bin build/release/bin [--starts 15] [--calls 2000] [--rounds 5]
 """
 
 import argparse
@@ -31,6 +31,7 @@ class Server:
     command: list[str]
     tool: str
     arguments: dict[str, object]
+    is_server: bool = True  # False: it sends back what it gets, which measures the client alone
     start_ms: list[float] = dataclasses.field(default_factory=list)
     start_mb: list[float] = dataclasses.field(default_factory=list)
     end_mb: list[float] = dataclasses.field(default_factory=list)
@@ -63,9 +64,10 @@ class Process:
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
         reply = self.exchange(first)
         self.start_ms = (time.perf_counter() - start) * 1e3
-        if b'"result"' not in reply:
+        if server.is_server and b'"result"' not in reply:
             sys.exit(f"{server.name} does not start: {reply[:200]!r}")
-        self.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        if server.is_server:
+            self.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
 
     def exchange(self, line: bytes) -> bytes:
         self.stdin.write(line)
@@ -101,7 +103,7 @@ def measure_calls(server: Server, calls: int) -> None:
     for _ in range(min(200, calls)):  # caches and, in the peers, compilers warm up
         reply = process.exchange(line)
     answer = json.loads(reply)
-    if "result" not in answer or answer["result"].get("isError"):
+    if server.is_server and ("result" not in answer or answer["result"].get("isError")):
         sys.exit(f"{server.name} does not answer {server.tool}: {reply[:300]!r}")
     times = []
     begin = time.perf_counter()
@@ -118,20 +120,22 @@ def measure_calls(server: Server, calls: int) -> None:
     process.close()
 
 
-def servers(program: str, folder: str) -> list[Server]:
+def servers(programs: pathlib.Path, folder: str) -> list[Server]:
     serve = [
-        str(pathlib.Path(program).resolve()),
+        str(programs / "mpnanny"),
         "serve",
         "--root",
         folder,
         "--root",
         str(SCRIPT.parent),
     ]
-    python = [sys.executable, str(ROOT / "bench/peers/echo_python.py")]
+    python = [str(ROOT / ".venv/bin/python"), str(ROOT / "bench/peers/echo_python.py")]
     found = [
-        Server("mpnanny, cheapest call", serve, "list_runs", {"path": folder}),
+        Server("mpnanny, echo", [str(programs / "mpnanny-conformance")], "echo", {"text": "x"}),
+        Server("mpnanny, list_runs", serve, "list_runs", {"path": folder}),
         Server("mpnanny, static_check", serve, "static_check", {"paths": [str(SCRIPT)]}),
         Server("Python SDK, echo", python, "echo", {"text": "x"}),
+        Server("the client alone", ["cat"], "echo", {"text": "x"}, is_server=False),
     ]
     setup = subprocess.run(
         ["bash", "-ec", '. tests/clients/node_setup.sh >&2; printf %s "$NODE"'],
@@ -174,13 +178,13 @@ def print_table(measured: list[Server]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", required=True, help="the built mpnanny (release)")
+    parser.add_argument("--bin", required=True, help="folder of mpnanny and mpnanny-conformance")
     parser.add_argument("--starts", type=int, default=15, help="starts of each server")
     parser.add_argument("--calls", type=int, default=2000, help="calls of each server in a round")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of calls")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        measured = servers(options.program, folder)
+        measured = servers(pathlib.Path(options.bin).resolve(), folder)
         for _ in range(options.starts):
             for server in measured:
                 measure_start(server)
