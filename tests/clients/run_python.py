@@ -28,9 +28,9 @@ class Tally:
     passed: int = 0
     failed: int = 0
 
-    async def count(self, name: str, check: Awaitable[None]) -> None:
+    async def count(self, name: str, check: Awaitable[None], limit_s: float = 60) -> None:
         try:
-            await asyncio.wait_for(check, 60)
+            await asyncio.wait_for(check, limit_s)
             self.passed += 1
         except Exception:  # noqa: BLE001 - a check that fails is counted, whatever it raised
             self.failed += 1
@@ -53,8 +53,9 @@ def http_server(command: list[str]) -> Iterator[str]:
             raise RuntimeError(f"{command[0]} does not listen")
     finally:
         process.terminate()
-        process.stderr.read()
-        process.wait(30)
+        rest = process.stderr.read()
+        if process.wait(30) != 0:
+            raise RuntimeError(f"{command[0]} ended with {process.returncode}: {rest}")
 
 
 async def check_mode(mode: str, version: str) -> None:
@@ -86,6 +87,11 @@ async def run_fixtures(server: StdioServerParameters | str, where: str, tally: T
 Run = Callable[[StdioServerParameters | str, str, Tally], Awaitable[None]]
 
 
+async def over_http(command: list[str], checks: Run, tally: Tally) -> None:
+    with http_server(command) as url:
+        await checks(url, "HTTP", tally)
+
+
 async def run(program: str, fixtures: str) -> Tally:
     tally = Tally()
     product = [program, "serve", "--root", str(HERE)]
@@ -93,8 +99,7 @@ async def run(program: str, fixtures: str) -> Tally:
     for command, checks in runs:
         stdio = StdioServerParameters(command=command[0], args=command[1:])
         await checks(stdio, "stdio", tally)
-        with http_server(command) as url:
-            await checks(url, "HTTP", tally)
+        await tally.count(f"{command[0]}: HTTP to its end", over_http(command, checks, tally), 900)
     return tally
 
 
