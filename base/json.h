@@ -21,9 +21,14 @@ using Json = nlohmann::ordered_json;
 // depth is bounded before a tree is built.
 inline constexpr size_t kMaxJsonDepth = 64;
 
-// Parses UTF-8 JSON. The error says at which byte and what was expected there. Duplicate keys keep
-// the last value.
-Result<Json> ParseJson(std::string_view text, size_t max_depth = kMaxJsonDepth);
+// What becomes of an object that has one key twice. Readers differ in which value they take, so
+// whoever relies on others having read the same text refuses it.
+enum class DuplicateKeys { kTakeLast, kRefuse };
+
+// Parses UTF-8 JSON in time linear in its length. The error says at which byte and what was
+// expected there.
+Result<Json> ParseJson(std::string_view text, size_t max_depth = kMaxJsonDepth,
+                       DuplicateKeys duplicates = DuplicateKeys::kTakeLast);
 
 // Serialises on one line; bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string DumpJson(const Json& json);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
@@ -24,6 +25,7 @@ namespace {
 using Adapter = valijson::adapters::NlohmannJsonAdapter;
 using Path = std::vector<std::string>;  // one step a property name or a list index
 
+constexpr size_t kMostFound = 1000;   // problems that are looked at; what is wrong in more is junk
 constexpr size_t kMostProblems = 12;  // told of one call; a model mends the first ones first
 constexpr size_t kShownValue = 60;    // bytes of a wrong value that are repeated
 
@@ -68,6 +70,7 @@ std::vector<Violation> Violations(const valijson::Schema& schema, const Json& va
   if (validator.validate(schema, target, &results)) return {};
   std::vector<Violation> all;
   for (const auto& error : results) {
+    if (all.size() == kMostFound) break;
     Path path;
     for (const std::string& step : error.context) {
       if (step.size() > 1 && step.front() == '[') path.push_back(step.substr(1, step.size() - 2));
@@ -221,6 +224,7 @@ std::vector<std::string> Explain(const Json& schema, const Json& value, const st
   if (schema.value("additionalProperties", Json(true)) == Json(false)) {
     const std::vector<std::string> known = Names(schema);
     for (const auto& [key, unused] : value.items()) {
+      if (problems.size() == kMostFound) break;
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       const std::string meant = DidYouMean(key, known);
       problems.push_back("unknown argument `" + EscapeControl(key, kShownValue) + "`" + where +
@@ -241,7 +245,9 @@ std::vector<std::string> Problems(const Json& schema, const Json& value,
     if (std::find(problems.begin(), problems.end(), problem) == problems.end())
       problems.push_back(problem);
   };
+  std::set<Path> explained_paths;
   for (const Violation& violation : Violations(*parsed, value)) {
+    if (explained_paths.contains(violation.path)) continue;  // everything there has been told
     const auto [at, at_schema] = Find(schema, value, violation.path);
     const std::string name = violation.path.empty() ? root_name : PathName(value, violation.path);
     std::vector<std::string> explained;
@@ -250,6 +256,7 @@ std::vector<std::string> Problems(const Json& schema, const Json& value,
       const std::string alternatives = explained.empty() ? AlternativesText(*at_schema) : "";
       if (!alternatives.empty()) explained.push_back(alternatives);
     }
+    if (!explained.empty()) explained_paths.insert(violation.path);
     if (explained.empty())
       explained.push_back(name + ": " + EscapeControl(violation.description, 300));
     for (const std::string& problem : explained) add(problem);
@@ -261,7 +268,8 @@ std::string JoinProblems(std::vector<std::string> problems) {
   const size_t found = problems.size();
   if (found > kMostProblems) {
     problems.resize(kMostProblems);
-    problems.push_back("and " + std::to_string(found - kMostProblems) + " more");
+    problems.push_back(
+        "and " + (found < kMostFound ? std::to_string(found - kMostProblems) : "many") + " more");
   }
   std::string text = Join(problems, "; ");
   if (!text.ends_with("?")) text += ".";  // "Did you mean …?" has its end

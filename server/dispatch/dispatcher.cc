@@ -55,6 +55,9 @@ Outcome RunGuarded(const Method& method, const std::string& name, const Json& pa
                    "Internal error " + log_id + "; the server's stderr has the details."};
 }
 
+// Messages in one batch: two bytes of a batch can cost a hundred in answers.
+constexpr size_t kMaxBatch = 1000;
+
 // How often a handler may ask a legacy client before we call it a bug.
 constexpr int kMaxRounds = 8;
 
@@ -91,7 +94,7 @@ Dispatcher::Dispatcher(MethodTable methods, Json server_info, DispatcherOptions 
 
 void Dispatcher::Handle(std::string_view text, const std::shared_ptr<Connection>& connection,
                         const std::shared_ptr<MessageSink>& sink) {
-  auto json = ParseJson(text);
+  auto json = ParseJson(text, kMaxJsonDepth, DuplicateKeys::kRefuse);
   if (json) {
     HandleMessage(*std::move(json), connection, sink);
   } else {
@@ -125,6 +128,12 @@ void Dispatcher::HandleBatch(Json batch, const std::shared_ptr<Connection>& conn
         {kInvalidRequest, allowed ? "A batch must not be empty."
                                   : "Batches exist in protocol revision 2025-03-26 only, after "
                                     "initialize. Send one message at a time."}));
+    return;
+  }
+  if (batch.size() > kMaxBatch) {
+    sink->Send(ErrorResponse(std::nullopt,
+                             {kInvalidRequest, "A batch of more than " + std::to_string(kMaxBatch) +
+                                                   " messages is too large. Send less at once."}));
     return;
   }
   const auto answers = std::make_shared<BatchSink>(sink);

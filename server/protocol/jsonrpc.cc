@@ -1,5 +1,7 @@
 #include "server/protocol/jsonrpc.h"
 
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "server/protocol/error_codes.h"
@@ -32,8 +34,14 @@ ResponseMessage ReadResponse(std::optional<RequestId> id, Json json) {
 }  // namespace
 
 std::optional<RequestId> RequestId::FromJson(const Json& json) {
-  if (!json.is_string() && !json.is_number_integer()) return std::nullopt;
-  return RequestId(json);
+  if (json.is_string() || json.is_number_integer()) return RequestId(json);
+  // 7.0 is an integer to JSON Schema, and what some languages write. Beyond 2^53 a double is not
+  // the number that was meant.
+  constexpr double kExact = 9007199254740992.0;
+  if (!json.is_number_float()) return std::nullopt;
+  const double number = json.get<double>();
+  if (!(std::fabs(number) <= kExact) || number != std::floor(number)) return std::nullopt;
+  return RequestId(static_cast<int64_t>(number));
 }
 
 Message ClassifyMessage(Json json) {

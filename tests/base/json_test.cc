@@ -8,6 +8,8 @@
 namespace mpnanny {
 namespace {
 
+using namespace std::string_view_literals;
+
 TEST(ParseJson, KeepsKeyOrder) {
   const auto json = ParseJson(R"({"z": 1, "a": [true, null]})");
   ASSERT_TRUE(json);
@@ -27,12 +29,41 @@ TEST(ParseJson, BoundsDepthBeforeATreeIsBuilt) {
   EXPECT_FALSE(ParseJson(std::string(5'000'000, '[')));
   // Reads after "This message is" as well as after "file: ".
   EXPECT_EQ(ParseJson(std::string(70, '[')).error().message,
-            "JSON nested 70 levels deep; the limit is 64.");
+            "JSON nested deeper than the limit of 64 levels.");
   // Brackets in strings are text, escaped quotes do not end one.
   EXPECT_TRUE(ParseJson("\"" + std::string(500, '[') + "\\\"" + std::string(500, '{') + "\""));
 }
 
+TEST(ParseJson, KeysThatStandTwice) {
+  EXPECT_EQ(DumpJson(*ParseJson(R"({"a":1,"b":{"a":[2]},"a":{"c":3}})")),
+            R"({"a":{"c":3},"b":{"a":[2]}})");
+  const auto refused = ParseJson(R"({"a":1,"b":{"c":1,"\u0063":2}})", 64, DuplicateKeys::kRefuse);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("\"c\" stands twice"), std::string::npos);
+  EXPECT_TRUE(ParseJson(R"({"a":{"a":1},"b":[{"a":1},{"a":1}]})", 64, DuplicateKeys::kRefuse));
+}
+
+// More than the members that are looked through one by one, and so many that doing so would not
+// end within the test's limit.
+TEST(ParseJson, ObjectsOfManyMembers) {
+  for (const size_t members : {15u, 16u, 17u, 400'000u}) {
+    std::string text = "{\"k0\":0";
+    for (size_t i = 1; i < members; ++i) text += ",\"k" + std::to_string(i) + "\":0";
+    const auto json = ParseJson(text + "}", 64, DuplicateKeys::kRefuse);
+    ASSERT_TRUE(json);
+    EXPECT_EQ(json->size(), members);
+    const std::string again = ",\"k" + std::to_string(members - 1) + "\":1}";
+    EXPECT_FALSE(ParseJson(text + again, 64, DuplicateKeys::kRefuse));
+    const auto last = ParseJson(text + again);
+    ASSERT_TRUE(last);
+    EXPECT_EQ(last->size(), members);
+    EXPECT_EQ(last->back(), 1);
+  }
+}
+
 TEST(ParseJson, RefusesWhatIsNoJson) {
+  for (const std::string_view text : {"1\0"sv, "\0001"sv, "{}\0{}"sv})
+    EXPECT_FALSE(ParseJson(text));
   for (const char* text :
        {"", " ", "{", "nan", "NaN", "[1,]", "{'a':1}", "1 2", "\"\xff\"", "\"\\ud800\""}) {
     EXPECT_FALSE(ParseJson(text)) << text;
