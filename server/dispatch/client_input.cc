@@ -86,7 +86,7 @@ std::vector<std::string> AskClient(const std::shared_ptr<Call>& call,
   std::vector<Json> messages;
   for (const auto& [key, request] : requests.items()) {
     ids.push_back(connection->client_requests.Add(
-        [round, key](ResponseMessage response) { round->Add(key, std::move(response)); }));
+        [round, key = key](ResponseMessage response) { round->Add(key, std::move(response)); }));
     messages.push_back(MakeRequest(ids.back(), request.value("method", ""),
                                    request.value("params", Json::object())));
   }

@@ -112,7 +112,7 @@ void Endpoint::Serve(HttpExchange& exchange) {
 }
 
 void Endpoint::Post(HttpExchange& exchange) {
-  auto message = ParseJson(exchange.body());
+  auto message = ParseJson(exchange.body(), kMaxJsonDepth, DuplicateKeys::kRefuse);
   if (!message) {
     return exchange.Reply(
         ErrorReply(400, {kParseError, "This message is " + message.error().Text(), nullptr}));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/protocol/error_codes.h"
+#include "server/transport/http/header_rules.h"
 
 namespace mpnanny {
 namespace {
@@ -36,6 +37,24 @@ HttpReply Refusal(int status, std::string why) {
   HttpReply reply = ErrorReply(status, {kInvalidRequest, std::move(why), nullptr});
   reply.close = true;
   return reply;
+}
+
+// What is decided by a header must be what everybody else on the way has read there.
+std::optional<HttpReply> CheckRepeated(const HttpExchange& exchange) {
+  for (const char* name :
+       {"Host", "Origin", "Authorization", "Content-Type", "Content-Length", "Mcp-Session-Id"}) {
+    if (exchange.HeaderCount(name) > 1) {
+      return Refusal(400, std::string("The header ") + name + " stands twice.");
+    }
+  }
+  for (const std::string& name : {kVersionHeader, kMethodHeader, kNameHeader}) {
+    if (exchange.HeaderCount(name) < 2) continue;
+    HttpReply reply =
+        ErrorReply(400, {kHeaderMismatch, "The header " + name + " stands twice.", nullptr});
+    reply.close = true;
+    return reply;
+  }
+  return std::nullopt;
 }
 
 std::optional<HttpReply> CheckBody(const HttpExchange& exchange, size_t most) {
@@ -122,6 +141,8 @@ std::optional<HttpReply> CheckBrowser(HttpExchange& exchange, const AccessRules&
 std::optional<HttpReply> CheckRequestHead(const HttpExchange& exchange, const AccessRules& access,
                                           std::string_view path, size_t most_body_bytes) {
   if (exchange.surplus()) return Busy("Too many connections are open. Try again later.");
+  if (!exchange.Header("Host")) return Refusal(400, "The header Host is missing.");
+  if (auto refused = CheckRepeated(exchange)) return refused;
   if (const auto refused =
           access.Check(exchange.Header("Host"), exchange.Header("Origin"),
                        exchange.Header("Authorization"), exchange.local_address())) {

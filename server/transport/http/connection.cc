@@ -27,6 +27,7 @@ bool HttpConnection::AwaitRequest() {
   phase_ = Phase::kHead;
   head_bytes_ = end_ - at_;
   in_header_lines_ = false;
+  answered_ = false;
   escape_rest_ = "";
   deadline_ = SocketClock::now() + limits_.head;
   return true;
@@ -75,6 +76,7 @@ long HttpConnection::ReadHead(char* to) {
 }
 
 bool HttpConnection::Write(std::string_view bytes) {
+  answered_ = true;
   if (!broken_ && !SendWhole(socket_, bytes, limits_.stall)) broken_ = true;
   return !broken_;
 }

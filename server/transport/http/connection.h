@@ -65,6 +65,11 @@ class HttpConnection {
 
   int socket() const { return socket_; }
   bool timed_out() const { return timed_out_; }
+  // More came than a request line may have (RFC 9112 asks for 8,000 bytes), and it has no end.
+  bool request_line_too_long() const {
+    return phase_ == Phase::kHead && !in_header_lines_ && head_bytes_ > 8000;
+  }
+  bool answered() const { return answered_; }  // something has been written for this request
   bool broken() const { return broken_; }
   bool refused() const { return phase_ == Phase::kRefused; }
 
@@ -93,6 +98,7 @@ class HttpConnection {
   const char* escape_rest_ = "";  // what of an escaped '%' is still to be given
   bool timed_out_ = false;
   bool broken_ = false;
+  bool answered_ = false;
   std::optional<WakeEvent> wake_;
   std::atomic<State> state_{State::kBusy};
 };

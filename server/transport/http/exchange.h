@@ -5,6 +5,7 @@
 #define MPNANNY_SERVER_TRANSPORT_HTTP_EXCHANGE_H_
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -49,7 +50,8 @@ class HttpExchange : public HttpPeer {
   virtual const std::string& path() const = 0;
   // The value, without spaces around it; of several the first.
   virtual std::optional<std::string_view> Header(const std::string& name) const = 0;
-  virtual std::string_view body() const = 0;  // empty until it has been read
+  virtual size_t HeaderCount(const std::string& name) const = 0;  // how often it stands there
+  virtual std::string_view body() const = 0;                      // empty until it has been read
   virtual const std::string& local_address() const = 0;
   // There are more connections than the server serves: it should say so.
   virtual bool surplus() const = 0;

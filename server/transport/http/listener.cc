@@ -89,6 +89,9 @@ class Exchange final : public HttpExchange {
     if (found == request_.headers.end()) return std::nullopt;
     return found->second;
   }
+  size_t HeaderCount(const std::string& name) const override {
+    return request_.headers.count(name);
+  }
   std::string_view body() const override { return request_.body; }
   const std::string& local_address() const override { return connection_.local_address; }
   bool surplus() const override { return connection_.surplus; }
@@ -259,6 +262,11 @@ class HttpListener::Server final : public httplib::Server {
       if (closed) connection.close_after = true;
     }
     t_connection = nullptr;
+    if (connection.request_line_too_long() && !connection.answered()) {
+      connection.Write(
+          "HTTP/1.1 414 URI Too Long\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+      connection.Refuse();
+    }
     {
       const std::lock_guard lock(mutex_);
       connections_.erase(&connection);
