@@ -8,36 +8,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
+#include "server/dispatch/batch_sink.h"
 #include "server/dispatch/client_input.h"
 #include "server/protocol/error_codes.h"
 #include "server/protocol/versions.h"
 
 namespace mpnanny {
 namespace {
-
-// Collects the answers to a batch; the last of its calls to let go of it sends them together.
-// Everything that is no answer (progress) goes out at once.
-class BatchSink : public MessageSink {
- public:
-  explicit BatchSink(std::shared_ptr<MessageSink> out) : out_(std::move(out)) {}
-  ~BatchSink() override {
-    if (!answers_.empty()) out_->Send(answers_);
-  }
-
-  void Send(const Json& message) override {
-    if (message.contains("method")) {
-      out_->Send(message);
-      return;
-    }
-    const std::lock_guard lock(mutex_);
-    answers_.push_back(message);
-  }
-
- private:
-  const std::shared_ptr<MessageSink> out_;
-  std::mutex mutex_;
-  Json answers_ = Json::array();  // guarded by mutex_
-};
 
 // Runs a handler so that nothing it throws gets further.
 Outcome RunGuarded(const Method& method, const std::string& name, const Json& params,
@@ -54,9 +31,6 @@ Outcome RunGuarded(const Method& method, const std::string& name, const Json& pa
   return WireError{kInternalError,
                    "Internal error " + log_id + "; the server's stderr has the details."};
 }
-
-// Messages in one batch: two bytes of a batch can cost a hundred in answers.
-constexpr size_t kMaxBatch = 1000;
 
 // How often a handler may ask a legacy client before we call it a bug.
 constexpr int kMaxRounds = 8;

@@ -39,7 +39,7 @@ TEST(Http, RefusesWhatIsNoRequestOfOurs) {
   EXPECT_EQ(StatusOfRaw(server, "BREW /mcp HTTP/1.1\r\n" + host + "\r\n"), 400);
   EXPECT_EQ(StatusOfRaw(server, "GET / HTTP/1.1\r\n" + host + "\r\n"), 404);
   EXPECT_EQ(StatusOfRaw(server, "GET /mcp/x HTTP/1.1\r\n" + host + "\r\n"), 404);
-  EXPECT_EQ(StatusOfRaw(server, "GET /mcp HTTP/1.1\r\n\r\n"), 403) << "no Host";
+  EXPECT_EQ(StatusOfRaw(server, "GET /mcp HTTP/1.1\r\n\r\n"), 400) << "no Host";
   EXPECT_EQ(StatusOfRaw(server, "GET /mcp HTTP/1.1\r\nHost localhost\r\n\r\n"), 400);
   EXPECT_EQ(StatusOfRaw(server, "POST /mcp HTTP/1.1\r\n" + host + "Content-Length: 1\r\n" +
                                     "Content-Length: 2\r\n\r\n{}"),
