@@ -104,22 +104,21 @@ void Call::StartClock(Clock::duration limit) {
   cancel_.SetLimit(limit);
 }
 
-bool Call::BecomeJob(Jobs& jobs) {
+std::optional<Outcome> Call::BecomeJob(Jobs& jobs) {
   RunningAnswer running;
   std::string job;
   {
     const std::lock_guard lock(mutex_);
-    if (!sink_ || ended_ || !running_ || job_) return false;
+    if (!sink_ || ended_ || !running_ || job_) return std::nullopt;
     job_ = jobs.Adopt(tool_, running_, cancel_);
     if (!job_) {  // too many go on already: this one ends as if it could not
       cancel_.SetLimit(Clock::duration::zero());
-      return false;
+      return std::nullopt;
     }
     job = *job_;
     running = running_;
   }
-  Answer(running(job));  // without the lock: what it tells may need the thread that works
-  return true;
+  return running(job);  // without the lock: what it tells may need the thread that works
 }
 
 void Call::SetAsked(std::vector<std::string> ids) {

@@ -72,9 +72,9 @@ class Call {
   // The work begins (again, if the client was asked for something): its time starts now.
   void StartClock(Clock::duration limit);
 
-  // At the deadline: turns the call into a job if it may outlive it, and answers "running". False,
-  // with nothing done, if it may not, or has ended.
-  bool BecomeJob(Jobs& jobs);
+  // At the deadline: turns the call into a job if it may outlive it. What to answer, which is for
+  // the caller to do; nullopt, with nothing done, if it may not, or has ended.
+  std::optional<Outcome> BecomeJob(Jobs& jobs);
 
   // The work has ended. Its job, if it became one: the outcome goes there.
   std::optional<std::string> Ended();

@@ -350,8 +350,10 @@ void Dispatcher::AnswerForCalls() {
 
 void Dispatcher::OnDeadline(const RunningCalls::Entry& entry) {
   const auto connection = entry.connection.lock();
-  if (!entry.call->BecomeJob(jobs_)) return;
-  if (connection) connection->calls.Remove(*entry.call);
+  auto running = entry.call->BecomeJob(jobs_);
+  if (!running) return;
+  if (connection) connection->calls.Remove(*entry.call);  // before the answer, as in Finish()
+  entry.call->Answer(*std::move(running));
   pool_.SetExtraThreads(jobs_.running());
 }
 
