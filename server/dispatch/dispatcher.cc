@@ -352,9 +352,10 @@ void Dispatcher::OnDeadline(const RunningCalls::Entry& entry) {
   const auto connection = entry.connection.lock();
   auto running = entry.call->BecomeJob(jobs_);
   if (!running) return;
-  if (connection) connection->calls.Remove(*entry.call);  // before the answer, as in Finish()
-  entry.call->Answer(*std::move(running));
+  // Before the answer: from then on the client may use the id again, and send more.
+  if (connection) connection->calls.Remove(*entry.call);
   pool_.SetExtraThreads(jobs_.running());
+  entry.call->Answer(*std::move(running));
 }
 
 void Dispatcher::AnswerOverdue(const RunningCalls::Entry& entry) const {

@@ -17,8 +17,7 @@ void AddLoggingMethods(MethodTable& methods) {
           level = LogLevelFromName(given->get_ref<const std::string&>());
         }
         if (!level) {
-          return WireError{kInvalidParams,
-                           "params.level must be one of " + LogLevelNames() + "."};
+          return WireError{kInvalidParams, "params.level must be one of " + LogLevelNames() + "."};
         }
         context.connection->legacy.SetLogLevel(*level);
         return MethodResult{};

@@ -61,9 +61,8 @@ std::variant<std::string, WireError> ReadUri(const Registry& registry, const Jso
   }
   const std::string& uri = given->get_ref<const std::string&>();
   if (KnowsResource(registry, uri)) return uri;
-  return WireError{kResourceNotFound,
-                   "Unknown resource '" + EscapeControl(uri, 200) + "'.",
-                   {{"uri", uri}}};
+  return WireError{
+      kResourceNotFound, "Unknown resource '" + EscapeControl(uri, 200) + "'.", {{"uri", uri}}};
 }
 
 }  // namespace
