@@ -126,6 +126,17 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
   return "Did you mean " + Join(near, " or ") + "?";
 }
 
+Error NoSuchName(std::string_view what, std::string_view name,
+                 const std::vector<std::string>& known) {
+  constexpr size_t kFew = 40;
+  std::string hint = DidYouMean(name, known);
+  if (hint.empty() && !known.empty() && known.size() <= kFew) {
+    hint = "There are " + Join(known, ", ") + ".";
+  }
+  return NotFound("There is no " + std::string(what) + " '" + EscapeControl(name, 100) + "'.",
+                  hint);
+}
+
 std::string Join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string joined;
   for (const std::string& part : parts) {

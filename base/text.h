@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace mpnanny {
 
 // Makes text from outside safe inside an answer: control characters, bidirectional overrides,
@@ -32,6 +34,11 @@ std::vector<std::string> NearestNames(std::string_view word,
 
 // "did you mean 'a' or 'b'?" or "" when nothing is near.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates);
+
+// NotFound for a name that does not exist: "There is no rule 'x'." with what was perhaps meant, or
+// else all that there are, if they are few.
+Error NoSuchName(std::string_view what, std::string_view name,
+                 const std::vector<std::string>& known);
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 

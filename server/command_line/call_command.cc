@@ -42,11 +42,7 @@ Result<Json> Call(const CommandSet& set, const std::string& name, const std::str
     names.push_back(tool.definition.name);
     if (tool.definition.name == name) chosen = &tool;
   }
-  if (!chosen) {
-    const std::string meant = DidYouMean(name, names);
-    return NotFound("There is no tool '" + EscapeControl(name, 100) + "'.",
-                    meant.empty() ? "The tools are " + Join(names, ", ") + "." : meant);
-  }
+  if (!chosen) return NoSuchName("tool", name, names);
   Result<Json> arguments = ReadArguments(arguments_text, set.context.in);
   if (!arguments) {
     return InvalidInput("--args: " + arguments.error().message,

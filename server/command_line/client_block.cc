@@ -85,9 +85,7 @@ Result<Client> FindClient(const std::string& name) {
     if (name == client.name) return client;
     names.emplace_back(client.name);
   }
-  const std::string meant = DidYouMean(name, names);
-  return InvalidInput("Unknown client '" + EscapeControl(name, 100) + "'.",
-                      meant.empty() ? "Known are " + Join(names, ", ") + "." : meant);
+  return NoSuchName("client", name, names);
 }
 
 Json StdioBlock(const Client& client, const Launch& launch) {

@@ -14,17 +14,33 @@ namespace {
 
 constexpr size_t kMaxValues = 100;  // the specification's limit
 
-Outcome Values(std::vector<std::string> values) {
+// Those that start with `prefix`, up to the limit.
+Outcome Fitting(std::vector<std::string> values, const std::string& prefix) {
+  std::erase_if(values, [&](const std::string& value) { return !value.starts_with(prefix); });
   const size_t total = values.size();
   if (total > kMaxValues) values.resize(kMaxValues);
   return MethodResult{
       {{"completion", {{"values", values}, {"total", total}, {"hasMore", total > kMaxValues}}}}};
 }
 
-std::vector<std::string> FromFamilies(const Registry& registry, const std::string& variable,
-                                      const std::string& prefix, const ToolContext& context) {
+std::vector<std::string> ValuesOf(const ResourceTemplate& family, const ToolContext& context) {
+  std::vector<std::string> values;
+  if (!family.list) return values;
+  for (ResourceTemplate::Entry& entry : family.list(context)) {
+    values.push_back(std::move(entry.value));
+  }
+  return values;
+}
+
+std::vector<std::string> ValuesOf(const PromptArgument& argument, const std::string& prefix,
+                                  const Registry& registry, const RequestContext& context) {
+  if (argument.completed_by.empty()) return argument.values;
+  const ToolContext tool_context = registry.tool_context(context);
+  if (argument.completed_by == "path") return CompletePath(prefix, tool_context.roots);
   for (const ResourceTemplate& family : registry.resources) {
-    if (family.variable == variable && family.complete) return family.complete(prefix, context);
+    if (family.variable == argument.completed_by && family.list) {
+      return ValuesOf(family, tool_context);
+    }
   }
   return {};
 }
@@ -36,17 +52,7 @@ Outcome CompletePrompt(const Registry& registry, const std::string& name,
     if (prompt.name != name) continue;
     for (const PromptArgument& argument : prompt.arguments) {
       if (argument.name != argument_name) continue;
-      if (argument.completed_by == "path")
-        return Values(CompletePath(prefix, registry.tool_context(context).roots));
-      if (!argument.completed_by.empty()) {
-        return Values(
-            FromFamilies(registry, argument.completed_by, prefix, registry.tool_context(context)));
-      }
-      std::vector<std::string> values;
-      for (const std::string& value : argument.values) {
-        if (value.starts_with(prefix)) values.push_back(value);
-      }
-      return Values(std::move(values));
+      return Fitting(ValuesOf(argument, prefix, registry, context), prefix);
     }
     return WireError{kInvalidParams, "Prompt '" + name + "' has no argument '" +
                                          EscapeControl(argument_name, 100) + "'."};
@@ -63,8 +69,7 @@ Outcome CompleteTemplate(const Registry& registry, const std::string& uri,
       return WireError{kInvalidParams,
                        uri + " has no variable '" + EscapeControl(argument_name, 100) + "'."};
     }
-    return Values(family.complete ? family.complete(prefix, registry.tool_context(context))
-                                  : std::vector<std::string>());
+    return Fitting(ValuesOf(family, registry.tool_context(context)), prefix);
   }
   return WireError{kInvalidParams, "Unknown resource template '" + EscapeControl(uri, 200) + "'."};
 }

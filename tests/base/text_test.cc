@@ -30,6 +30,15 @@ TEST(NearestNames, OffersOnlyWhatIsNear) {
   EXPECT_EQ(DidYouMean("zzzzzz", names), "");
 }
 
+TEST(NoSuchName, OffersWhatIsNearOrAllIfTheyAreFew) {
+  EXPECT_EQ(NoSuchName("rule", "ab", {"abc", "xyz"}).Text(),
+            "There is no rule 'ab'. Did you mean 'abc'?");
+  EXPECT_EQ(NoSuchName("rule", "q\n", {"abcdef", "uvwxyz"}).Text(),
+            "There is no rule 'q\\n'. There are abcdef, uvwxyz.");
+  EXPECT_EQ(NoSuchName("rule", "q", std::vector<std::string>(100, "abcdefg")).Text(),
+            "There is no rule 'q'.");
+}
+
 TEST(ShellQuote, LeavesPlainWordsAndQuotesTheRest) {
   EXPECT_EQ(ShellQuote("/opt/mp-nanny_1.2/bin"), "/opt/mp-nanny_1.2/bin");
   EXPECT_EQ(ShellQuote("BatchMode=yes"), "BatchMode=yes");

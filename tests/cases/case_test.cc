@@ -7,49 +7,17 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "tests/cases/page.h"
 #include "tools/cases/vocabulary.h"
 
 namespace mpnanny::cases {
 namespace {
 
-constexpr char kGood[] = R"(---
-id: a-case
-kind: failure
-title: A title
-symptom: A symptom
-title_zh: 标题
-symptom_zh: 症状
-category: nan-inf
-severity: P0
-difficulty: easy
-precision: [fp16]
-components: [loss]
-detectable_by: [static]
-signals:
-  - {signal: "alert:INF@loss", weight: 2.5}
-evidence: [https://example.org/1]
-related: []
----
-## Symptom
-s
-## Fix
-Do this.
-
-```python
-## Code
-```
-## Code
-c
-)";
-
-std::string Replace(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
+const std::string kGood = GoodPage("a-case");
 
 TEST(ParseCase, ReadsEveryField) {
-  const auto read = ParseCase(kGood, "a-case.md");
+  const auto read = ParseCase(
+      Replace(kGood, "## Fix\nf\n", "## Fix\nDo this.\n\n```python\n## Code\n```\n"), "a-case.md");
   ASSERT_TRUE(read) << read.error().Text();
   EXPECT_EQ(read->id, "a-case");
   EXPECT_EQ(read->title_zh, "标题");
@@ -58,7 +26,8 @@ TEST(ParseCase, ReadsEveryField) {
   EXPECT_EQ(read->signals[0].name, "INF");
   EXPECT_EQ(read->signals[0].weight, 2.5);
   EXPECT_EQ(read->fix, "Do this.\n\n```python\n## Code\n```");  // fenced lines are no headings
-  EXPECT_EQ(Headings(read->body), (std::vector<std::string>{"Symptom", "Fix", "Code"}));
+  EXPECT_EQ(Headings(read->body),
+            (std::vector<std::string>{"Symptom", "Mechanism", "How to confirm", "Fix", "Code"}));
 }
 
 TEST(ParseCase, SaysWhatIsWrongAndWhatIsAllowed) {
@@ -81,7 +50,7 @@ TEST(ParseCase, SaysWhatIsWrongAndWhatIsAllowed) {
       {", weight: 2.5", "", "{signal:"},
       {"alert:INF@loss", "alert:INV", "'INF'"},
       {"[https://example.org/1]", "[]", "'evidence' is empty"},
-      {"related: []", "related:", "'related' is missing"},
+      {"related: [clip-before-unscale]", "related:", "'related' is missing"},
       {"id: a-case", "id: a-case\nid: b", "stands twice"},
       {"title: A title", "title: [A, title]", "must be a text"},
   };

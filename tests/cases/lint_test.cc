@@ -6,45 +6,13 @@
 #include <fstream>
 
 #include "base/text.h"
+#include "tests/cases/page.h"
 #include "tools/cases/case.h"
 
 namespace mpnanny::cases {
 namespace {
 
-constexpr char kGood[] = R"(---
-id: lint-me
-kind: failure
-title: A title
-symptom: A symptom
-title_zh: 标题
-symptom_zh: 症状
-category: nan-inf
-severity: P0
-difficulty: easy
-precision: [fp16]
-components: [loss]
-detectable_by: [monitor]
-signals:
-  - {signal: "alert:INF@loss", weight: 2}
-evidence: [https://example.org/1]
-related: [clip-before-unscale]
----
-## Symptom
-s
-## Mechanism
-Above 65504.
-## How to confirm
-c
-## Fix
-f
-## Code
-```python
-# bad: x
-```
-```python
-# good: y
-```
-)";
+const std::string kGood = GoodPage("lint-me");
 
 class Lint : public testing::Test {
  protected:
@@ -69,13 +37,6 @@ class Lint : public testing::Test {
       if (!problem.note) all += problem.file + ": " + problem.what + "\n";
     }
     return all;
-  }
-
-  std::string With(const std::string& from, const std::string& to) {
-    std::string text = kGood;
-    const size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    return text.replace(at, from.size(), to);
   }
 
   std::filesystem::path folder_;
@@ -110,11 +71,11 @@ TEST_F(Lint, NamesEachProblem) {
       {"[monitor]", "[monitor, static]", "no 'rule:' signal"},
       {"[monitor]", "[monitor, log]", "no 'log:' signal"},
       {"[monitor]", "[monitor, reproduction]", "no program"},
-      {"weight: 2}", "weight: 2}\n  - {signal: \"alert:INF@loss\", weight: 1}", "stands twice"},
+      {"weight: 2.5}", "weight: 2.5}\n  - {signal: \"alert:INF@loss\", weight: 1}", "stands twice"},
       {"alert:INF@loss", "alert:INFF", "'INFF'"},
   };
   for (const auto& one : wrong) {
-    Write("lint-me.md", With(one.from, one.to));
+    Write("lint-me.md", Replace(kGood, one.from, one.to));
     const std::string problems = Problems();
     EXPECT_NE(problems.find("lint-me.md: "), std::string::npos) << one.says;
     EXPECT_NE(problems.find(one.says), std::string::npos) << one.says << " in\n" << problems;

@@ -95,7 +95,7 @@ TEST_P(ProductPrompt, NamesToolsAndResourcesThatExist) {
     if (argument.completed_by.empty() || argument.completed_by == "path") continue;
     const bool known =
         std::any_of(registry.resources.begin(), registry.resources.end(), [&](const auto& family) {
-          return family.variable == argument.completed_by && family.complete;
+          return family.variable == argument.completed_by && family.list;
         });
     EXPECT_TRUE(known) << "nothing completes '" << argument.completed_by << "'";
   }

@@ -84,14 +84,6 @@ ResourceTemplate Items() {
     if (!value.starts_with("item ")) return NotFound("No item '" + value + "'.");
     return "text of " + value;
   };
-  family.complete = [](const std::string& prefix, const ToolContext&) {
-    std::vector<std::string> values;
-    for (int i = 0; i < 450; ++i) {
-      if (const std::string value = "item " + std::to_string(i); value.starts_with(prefix))
-        values.push_back(value);
-    }
-    return values;
-  };
   return family;
 }
 

@@ -39,18 +39,7 @@ std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
 Result<std::string> Read(const std::string& type, const ToolContext& context) {
   const auto page = context.data.Read(std::string(kFolder) + type + std::string(kExtension));
   if (page) return std::string(*page);
-  const std::vector<std::string> types = Types(context.data);
-  const std::string near = DidYouMean(type, types);
-  return NotFound("There is no alert type '" + EscapeControl(type, 60) + "'.",
-                  near.empty() ? "Types: " + Join(types, ", ") + "." : near);
-}
-
-std::vector<std::string> Complete(const std::string& prefix, const ToolContext& context) {
-  std::vector<std::string> fitting;
-  for (const std::string& type : Types(context.data)) {
-    if (type.starts_with(prefix) && fitting.size() < 100) fitting.push_back(type);
-  }
-  return fitting;
+  return NoSuchName("alert type", type, Types(context.data));
 }
 
 }  // namespace
@@ -65,7 +54,6 @@ ResourceTemplate MakeResourceTemplate() {
       "What an alert of the monitor means, when it fires, where its limit comes from, what to do.";
   resource.list = List;
   resource.read = Read;
-  resource.complete = Complete;
   return resource;
 }
 

@@ -41,15 +41,6 @@ Result<std::string> Read(const std::string& handle, const ToolContext& context) 
   return SummaryText(*source, *summary, context.answer_bytes);
 }
 
-std::vector<std::string> Complete(const std::string& prefix, const ToolContext& context) {
-  std::vector<std::string> values;
-  for (const auto& listed : Newest(context)) {
-    const std::string handle = FormatRunHandle(listed.run.handle);
-    if (handle.starts_with(prefix)) values.push_back(handle);
-  }
-  return values;
-}
-
 }  // namespace
 
 ResourceTemplate MakeResourceTemplate() {
@@ -64,7 +55,6 @@ ResourceTemplate MakeResourceTemplate() {
   resource.is_public = false;
   resource.list = List;
   resource.read = Read;
-  resource.complete = Complete;
   return resource;
 }
 

@@ -9,8 +9,6 @@ namespace {
 
 using cases::Case;
 
-constexpr size_t kMostCompletions = 100;
-
 std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
   std::vector<ResourceTemplate::Entry> entries;
   const auto index = SharedIndex(context.data);
@@ -51,20 +49,10 @@ Result<std::string> Read(const std::string& id, const ToolContext& context) {
   if (!index) return index.error();
   const cases::CaseLibrary& library = (*index)->library();
   if (const Case* found = library.Find(id)) return Page(*found, context.data);
-  std::string near = DidYouMean(id, library.Ids());
-  return NotFound("There is no case '" + EscapeControl(id, 100) + "' among the " +
-                      std::to_string(library.all().size()) + " of the knowledge base.",
-                  (near.empty() ? "" : near + " ") + "search_knowledge finds cases by symptom.");
-}
-
-std::vector<std::string> Complete(const std::string& prefix, const ToolContext& context) {
-  std::vector<std::string> values;
-  const auto index = SharedIndex(context.data);
-  if (!index) return values;
-  for (const std::string& id : (*index)->library().Ids()) {
-    if (values.size() < kMostCompletions && id.starts_with(prefix)) values.push_back(id);
-  }
-  return values;
+  Error missing = NoSuchName("case", id, library.Ids());
+  missing.hint +=
+      (missing.hint.empty() ? "" : " ") + std::string("search_knowledge finds cases by symptom.");
+  return missing;
 }
 
 }  // namespace
@@ -80,7 +68,6 @@ ResourceTemplate MakeResourceTemplate() {
       "program that shows it.";
   resource.list = List;
   resource.read = Read;
-  resource.complete = Complete;
   return resource;
 }
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "base/log.h"
 #include "base/text.h"
 #include "tools/static_check/shared_rules.h"
@@ -33,18 +31,7 @@ ResourceTemplate MakeResourceTemplate() {
     const auto rules = SharedRules(context.data);
     if (!rules) return rules.error();
     if (const RulePage* page = (*rules)->Find(value)) return page->text;
-    const std::string hint = DidYouMean(value, (*rules)->Ids());
-    return NotFound("There is no rule '" + EscapeControl(value, 80) + "'.",
-                    hint.empty() ? "Known rules: " + Join((*rules)->Ids(), ", ") + "." : hint);
-  };
-  family.complete = [](const std::string& prefix, const ToolContext& context) {
-    std::vector<std::string> values;
-    const auto rules = SharedRules(context.data);
-    if (!rules) return values;
-    for (const std::string& id : (*rules)->Ids()) {
-      if (id.starts_with(prefix) && values.size() < 100) values.push_back(id);
-    }
-    return values;
+    return NoSuchName("rule", value, (*rules)->Ids());
   };
   return family;
 }
