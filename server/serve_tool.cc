@@ -42,7 +42,7 @@ class SoFar {
       output = output_;
     }
     Json structured = {{"status", "running"}, {"job", job}};
-    structured.update(output.structured);
+    if (output.structured.is_object()) structured.update(output.structured);
     return {std::move(structured), "Still running. Call " + tool + " again with {\"job\": \"" +
                                        job + "\"} for the rest. So far:\n" + output.text};
   }

@@ -93,6 +93,7 @@ void Call::SuspendStream() {
 void Call::MayOutliveItsDeadline(const std::string& tool, RunningAnswer running,
                                  Clock::duration limit) {
   const std::lock_guard lock(mutex_);
+  if (cancel_.token().expired()) return;  // too late: the call is being answered
   tool_ = tool;
   running_ = std::move(running);
   cancel_.SetLimit(limit);

@@ -15,18 +15,22 @@ Json NeededCapability(const Json& request) {
   if (method == "sampling/createMessage") return {{"sampling", Json::object()}};
   if (method == "roots/list") return {{"roots", Json::object()}};
   const Json params = request.value("params", Json::object());
-  if (params.value("mode", "form") == "url") return {{"elicitation", {{"url", Json::object()}}}};
-  return {{"elicitation", Json::object()}};
+  return {{"elicitation", {{params.value("mode", "form"), Json::object()}}}};
 }
 
-// An empty elicitation capability means forms.
+const Json* ObjectAt(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found == object.end() || !found->is_object() ? nullptr : &*found;
+}
+
 bool Declares(const Json& capabilities, const Json& needed) {
-  for (const auto& [name, inner] : needed.items()) {
-    const auto found = capabilities.find(name);
-    if (found == capabilities.end() || !found->is_object()) return false;
-    if (!Declares(*found, inner)) return false;
-  }
-  return true;
+  const std::string& name = needed.begin().key();
+  const Json* declared = ObjectAt(capabilities, name);
+  if (!declared || needed[name].empty()) return declared != nullptr;
+  const std::string& mode = needed[name].begin().key();
+  // An elicitation capability that names no mode means forms.
+  const bool names_none = !declared->contains("form") && !declared->contains("url");
+  return ObjectAt(*declared, mode) || (mode == "form" && names_none);
 }
 
 // The answers as they come in.
@@ -77,10 +81,8 @@ std::optional<WireError> MissingCapability(const Json& requests, const Json& cli
   return std::nullopt;
 }
 
-std::vector<std::string> AskClient(const std::shared_ptr<Call>& call,
-                                   const std::shared_ptr<Connection>& connection,
-                                   const Json& requests,
-                                   std::function<void(ClientAnswers)> on_answers) {
+void AskClient(const std::shared_ptr<Call>& call, const std::shared_ptr<Connection>& connection,
+               const Json& requests, std::function<void(ClientAnswers)> on_answers) {
   const auto round = std::make_shared<Round>(requests.size(), std::move(on_answers));
   std::vector<std::string> ids;
   std::vector<Json> messages;
@@ -90,8 +92,8 @@ std::vector<std::string> AskClient(const std::shared_ptr<Call>& call,
     messages.push_back(MakeRequest(ids.back(), request.value("method", ""),
                                    request.value("params", Json::object())));
   }
+  call->SetAsked(std::move(ids));  // before the answers can come, which may begin another round
   for (const Json& message : messages) call->Send(message);
-  return ids;
 }
 
 }  // namespace mpnanny

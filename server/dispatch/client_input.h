@@ -26,11 +26,9 @@ std::optional<WireError> MissingCapability(const Json& requests, const Json& cli
 using ClientAnswers = std::variant<Json, WireError>;
 
 // Sends the requests on the call's stream and calls `on_answers` once, when all answers are there
-// or one is an error. Returns their ids.
-std::vector<std::string> AskClient(const std::shared_ptr<Call>& call,
-                                   const std::shared_ptr<Connection>& connection,
-                                   const Json& requests,
-                                   std::function<void(ClientAnswers)> on_answers);
+// or one is an error. The call knows their ids (Call::TakeAsked).
+void AskClient(const std::shared_ptr<Call>& call, const std::shared_ptr<Connection>& connection,
+               const Json& requests, std::function<void(ClientAnswers)> on_answers);
 
 }  // namespace mpnanny
 

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/trace.h"
 #include "server/dispatch/batch_sink.h"
-#include "server/dispatch/client_input.h"
 #include "server/protocol/error_codes.h"
 #include "server/protocol/versions.h"
 
@@ -32,21 +31,6 @@ Outcome RunGuarded(const Method& method, const std::string& name, const Json& pa
                    "Internal error " + log_id + "; the server's stderr has the details."};
 }
 
-// How often a handler may ask a legacy client before we call it a bug.
-constexpr int kMaxRounds = 8;
-
-Outcome UnavailableOutcome(const Method& method, const std::string& message) {
-  if (method.unavailable) return method.unavailable(message);
-  return WireError{kInternalError, message};
-}
-
-// For a call that was told to stop. Nothing is sent if it was the client who took it back.
-Outcome StoppingOutcome(const Method& method) {
-  return UnavailableOutcome(method,
-                            "The server is stopping; this call was not finished. Start the server "
-                            "again and repeat the call.");
-}
-
 bool ServesEra(Eras eras, bool modern) {
   return eras == Eras::kBoth || (eras == Eras::kModern) == modern;
 }
@@ -57,6 +41,7 @@ Dispatcher::Dispatcher(MethodTable methods, Json server_info, DispatcherOptions 
     : methods_(std::move(methods)),
       server_info_(std::move(server_info)),
       options_(options),
+      jobs_([this](size_t busy) { pool_.SetExtraThreads(busy); }),
       running_(
           options.deadline, options.grace,
           [this](const RunningCalls::Entry& entry) { OnDeadline(entry); },
@@ -125,6 +110,8 @@ void Dispatcher::HandleOne(Json json, const std::shared_ptr<Connection>& connect
     // One that nobody waits for is no error: its call may have been taken back.
     connection->client_requests.Resolve(std::move(*response));
   } else if (auto* invalid = std::get_if<InvalidMessage>(&message)) {
+    // What was meant as an answer to a request of ours is one, though of no use.
+    if (connection->client_requests.Resolve({invalid->id, nullptr, invalid->error})) return;
     sink->Send(ErrorResponse(invalid->id, invalid->error));
   }
 }
@@ -154,8 +141,9 @@ void Dispatcher::HandleRequest(RequestMessage request,
     return refuse({kInvalidRequest,
                    "Send initialize first, or put the fields of revision 2026-07-28 into _meta."});
   }
-  if (in_batch && request.method == "initialize") {
-    return refuse({kInvalidRequest, "initialize must not be part of a batch."});
+  if (in_batch && (modern || request.method == "initialize")) {
+    return refuse({kInvalidRequest, modern ? "Revision 2026-07-28 has no batches."
+                                           : "initialize must not be part of a batch."});
   }
   Work work{method, std::move(request.params), {}};
   if (modern && method.may_ask_client) {
@@ -171,31 +159,6 @@ void Dispatcher::HandleRequest(RequestMessage request,
         WireError{kInvalidRequest, "A request with this id is still running. Use each id once."});
   }
   Start(std::move(work), call, connection);
-}
-
-// What a modern client sends along when it repeats a request. What it answers is checked by who
-// asked for it; what we gave it to carry must be unaltered.
-std::variant<ClientInput, WireError> Dispatcher::ReadInput(const std::string& method,
-                                                           Json& params) const {
-  ClientInput input;
-  if (const auto responses = params.find("inputResponses"); responses != params.end()) {
-    if (!responses->is_object()) {
-      return WireError{kInvalidParams, "params.inputResponses must be an object."};
-    }
-    input.responses = std::move(*responses);
-  }
-  if (const auto sealed = params.find("requestState"); sealed != params.end()) {
-    auto state = sealed->is_string()
-                     ? seal_.Open(sealed->get_ref<const std::string&>(), method, params)
-                     : std::nullopt;
-    if (!state) {
-      return WireError{kInvalidParams,
-                       "params.requestState is not what this server gave for this request, or is "
-                       "older than an hour. Send the request again without it."};
-    }
-    input.state = *std::move(state);
-  }
-  return input;
 }
 
 Outcome Dispatcher::Run(const Work& work, const std::shared_ptr<Call>& call,
@@ -239,18 +202,17 @@ void Dispatcher::Start(Work work, const std::shared_ptr<Call>& call,
       });
   if (taken) return;
   connection->calls.Remove(*call);
-  call->Answer(UnavailableOutcome(method, "Too many calls are waiting (" +
-                                              std::to_string(options_.max_waiting_calls) +
-                                              "). Wait for some answers, then try again."));
+  call->Answer(method.Unavailable("Too many calls are waiting (" +
+                                  std::to_string(options_.max_waiting_calls) +
+                                  "). Wait for some answers, then try again."));
   running_.Remove(handle);
 }
 
 void Dispatcher::Finish(Work work, const std::shared_ptr<Call>& call,
                         const std::shared_ptr<Connection>& connection, Outcome outcome) {
   if (const auto job = call->Ended()) {  // it was answered "running" at its deadline
-    if (std::holds_alternative<Stopped>(outcome)) outcome = StoppingOutcome(work.method);
+    if (std::holds_alternative<Stopped>(outcome)) outcome = work.method.Stopping();
     jobs_.Finish(*job, std::move(outcome));
-    pool_.SetExtraThreads(jobs_.running());
     return;
   }
   if (auto* input = std::get_if<InputRequired>(&outcome)) {
@@ -258,66 +220,12 @@ void Dispatcher::Finish(Work work, const std::shared_ptr<Call>& call,
   }
   if (auto* listening = std::get_if<Listening>(&outcome)) {
     if (notices_.Listen(call, connection, std::move(listening->filter))) return;
-    outcome = UnavailableOutcome(work.method, "Too many clients listen already. Try again later.");
+    outcome = work.method.Unavailable("Too many clients listen already. Try again later.");
   }
   // Before the answer: from then on the client may use the id again.
   connection->calls.Remove(*call);
-  if (std::holds_alternative<Stopped>(outcome)) outcome = StoppingOutcome(work.method);
+  if (std::holds_alternative<Stopped>(outcome)) outcome = work.method.Stopping();
   call->Answer(std::move(outcome));
-}
-
-void Dispatcher::FinishInput(Work work, const std::shared_ptr<Call>& call,
-                             const std::shared_ptr<Connection>& connection, InputRequired input) {
-  const auto answer = [&](Outcome outcome) {
-    connection->calls.Remove(*call);
-    call->Answer(std::move(outcome));
-  };
-  const bool asks_nothing = input.requests.empty() && input.state.is_null();
-  if (!work.method.may_ask_client || asks_nothing || work.rounds >= kMaxRounds) {
-    const std::string log_id = LogError(call->method() +
-                                        ": it asks the client for nothing, too "
-                                        "often, or may not ask.");
-    return answer(WireError{kInternalError, "Internal error " + log_id + "."});
-  }
-  if (auto missing = MissingCapability(input.requests, call->envelope().client_capabilities)) {
-    return answer(*std::move(missing));
-  }
-  if (IsModern(call->envelope().revision)) {
-    if (!input.state.is_null()) input.state = seal_.Seal(input.state, call->method(), work.params);
-    return answer(std::move(input));
-  }
-  work.rounds += 1;
-  work.input = {Json::object(), std::move(input.state)};
-  AskLegacyClient(std::move(work), call, connection, input.requests);
-}
-
-void Dispatcher::AskLegacyClient(Work work, const std::shared_ptr<Call>& call,
-                                 const std::shared_ptr<Connection>& connection,
-                                 const Json& requests) {
-  // Leaves the table with the last who knows of the round: when it is answered or given up.
-  const std::shared_ptr<void> waiting(
-      nullptr, [this, handle = asking_.Add(call, connection)](void*) { asking_.Remove(handle); });
-  // The connection holds what waits for its answers, so that must not hold the connection.
-  auto go_on = [this, work = std::move(work), call, waiting,
-                weak = std::weak_ptr(connection)](ClientAnswers answers) mutable {
-    const auto open = weak.lock();
-    if (!open || !call->open()) return;  // gone, taken back, or answered for
-    if (const auto* error = std::get_if<WireError>(&answers)) {
-      open->calls.Remove(*call);
-      return call->Answer(UnavailableOutcome(work.method, error->message));
-    }
-    work.input.responses = std::get<Json>(std::move(answers));
-    call->StartClock(options_.deadline);
-    Start(std::move(work), call, open);
-  };
-  if (requests.empty()) return go_on(Json::object());
-  call->SetAsked(AskClient(call, connection, requests, std::move(go_on)));
-}
-
-void Dispatcher::TakeBack(const std::shared_ptr<Call>& call, Connection& connection) {
-  call->TakeBack();
-  notices_.Remove(*call);
-  for (const std::string& id : call->TakeAsked()) connection.client_requests.Remove(id);
 }
 
 // notifications/cancelled of either era. An id that is unknown or answered already is no error.
@@ -335,16 +243,17 @@ void Dispatcher::Disconnect(const std::shared_ptr<Connection>& connection) {
 }
 
 void Dispatcher::StopCalls() {
+  stopping_ = true;
   running_.StopAll();
   jobs_.StopAll();
   for (const auto& call : asking_.All()) {
-    call->Answer(StoppingOutcome(methods_.find(call->method())->second));
+    call->Answer(methods_.find(call->method())->second.Stopping());
   }
 }
 
 void Dispatcher::AnswerForCalls() {
   for (const auto& call : running_.All()) {
-    call->Answer(StoppingOutcome(methods_.find(call->method())->second));
+    call->Answer(methods_.find(call->method())->second.Stopping());
   }
 }
 
@@ -354,7 +263,6 @@ void Dispatcher::OnDeadline(const RunningCalls::Entry& entry) {
   if (!running) return;
   // Before the answer: from then on the client may use the id again, and send more.
   if (connection) connection->calls.Remove(*entry.call);
-  pool_.SetExtraThreads(jobs_.running());
   entry.call->Answer(*std::move(running));
 }
 
@@ -363,26 +271,10 @@ void Dispatcher::AnswerOverdue(const RunningCalls::Entry& entry) const {
   if (!call.open()) return;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.deadline).count();
   LogWarning(call.method() + " did not end within its deadline.");
-  entry.call->Answer(
-      UnavailableOutcome(methods_.find(call.method())->second,
-                         "The call did not end within " + std::to_string(seconds) +
+  entry.call->Answer(methods_.find(call.method())
+                         ->second.Unavailable(
+                             "The call did not end within " + std::to_string(seconds) +
                              " s. Ask for less at once (a smaller path, fewer layers or steps)."));
-}
-
-void Dispatcher::AnswerForClient(const RunningCalls::Entry& entry) const {
-  const Call& call = *entry.call;
-  const auto connection = entry.connection.lock();
-  for (const std::string& id : entry.call->TakeAsked()) {
-    entry.call->Send(Notification("notifications/cancelled", {{"requestId", id}}));
-    if (connection) connection->client_requests.Remove(id);
-  }
-  if (connection) connection->calls.Remove(call);
-  entry.call->Answer(UnavailableOutcome(
-      methods_.find(call.method())->second,
-      "The client did not answer within " +
-          std::to_string(
-              std::chrono::duration_cast<std::chrono::seconds>(options_.client_answer).count()) +
-          " s. Call again when somebody can answer."));
 }
 
 }  // namespace mpnanny

@@ -8,6 +8,7 @@
 #ifndef MPNANNY_SERVER_DISPATCH_DISPATCHER_H_
 #define MPNANNY_SERVER_DISPATCH_DISPATCHER_H_
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -58,8 +59,12 @@ class Dispatcher {
   // Tells clients what changed.
   NoticeHub& notices() { return notices_; }
 
-  // Gives requests that only listen their final result.
-  void StopListening() { notices_.EndAll(); }
+  // Ends what has no end by itself, or none that anybody could hear of: requests that listen get
+  // their final result, jobs are told to stop.
+  void StopListening() {
+    notices_.EndAll();
+    jobs_.StopAll();
+  }
 
   // Waits until no call runs; false if that took longer.
   bool WaitUntilIdle(std::chrono::milliseconds at_most) { return running_.WaitUntilNone(at_most); }
@@ -109,6 +114,7 @@ class Dispatcher {
   const RequestStateSeal seal_;
   NoticeHub notices_;
   Jobs jobs_;
+  std::atomic<bool> stopping_{false};
   RunningCalls running_;
   RunningCalls asking_;  // calls that wait for a legacy client
   WorkerPool pool_;      // last: its threads end before what they use is destroyed

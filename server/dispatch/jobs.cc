@@ -20,6 +20,7 @@ std::optional<std::string> Jobs::Adopt(const std::string& tool, RunningAnswer ru
   if (AtWork() >= limits_.running) return std::nullopt;
   const std::string id = RandomId();
   jobs_.emplace(id, Job{tool, std::move(running), std::move(cancel), std::nullopt, {}});
+  TellBusy();
   return id;
 }
 
@@ -31,6 +32,7 @@ void Jobs::Finish(const std::string& id, Outcome outcome) {
   job->second.ended = Clock::now();
   job->second.running = nullptr;
   ended_.notify_all();
+  TellBusy();
 }
 
 std::optional<Outcome> Jobs::Wait(const std::string& id, const std::string& tool,
@@ -44,11 +46,14 @@ std::optional<Outcome> Jobs::Wait(const std::string& id, const std::string& tool
       const auto job = jobs_.find(id);
       if (job == jobs_.end() || job->second.tool != tool) return std::nullopt;
       if (job->second.outcome) return *job->second.outcome;
-      if (cancel.stop_requested() || Clock::now() >= until) {
-        running = job->second.running;
-        break;
-      }
+      running = job->second.running;
+      if (stopping_) return Stopped{};
+      if (cancel.stop_requested() || Clock::now() >= until || waiting_ >= limits_.waiting) break;
+      ++waiting_;
+      TellBusy();
       ended_.wait_until(lock, std::min(until, Clock::now() + kLook));
+      --waiting_;
+      TellBusy();
     }
   }
   return running(id);  // without the lock: the job may end meanwhile
@@ -56,12 +61,9 @@ std::optional<Outcome> Jobs::Wait(const std::string& id, const std::string& tool
 
 void Jobs::StopAll() {
   const std::lock_guard lock(mutex_);
+  stopping_ = true;
   for (const auto& [id, job] : jobs_) job.cancel.Cancel();
-}
-
-size_t Jobs::running() {
-  const std::lock_guard lock(mutex_);
-  return AtWork();
+  ended_.notify_all();
 }
 
 size_t Jobs::AtWork() const {

@@ -28,13 +28,16 @@ class Jobs {
   using Clock = std::chrono::steady_clock;
 
   struct Limits {
-    size_t running = 4;  // a fifth call ends at its deadline as if it could not go on
-    size_t kept = 64;    // jobs in all: finished ones go, the oldest first
+    size_t running = 4;   // a fifth call ends at its deadline as if it could not go on
+    size_t waiting = 16;  // calls that wait for a job; a further one is answered at once
+    size_t kept = 64;     // jobs in all: finished ones go, the oldest first
     Clock::duration keep = std::chrono::minutes(30);  // after the end
   };
 
-  Jobs() : Jobs(Limits()) {}
-  explicit Jobs(Limits limits) : limits_(limits) {}
+  // `on_busy`: how many threads jobs and those who wait for them keep busy, whenever that changes.
+  explicit Jobs(std::function<void(size_t busy)> on_busy) : Jobs(std::move(on_busy), Limits()) {}
+  Jobs(std::function<void(size_t busy)> on_busy, Limits limits)
+      : limits_(limits), on_busy_(std::move(on_busy)) {}
 
   // The work of `tool` goes on; its id, or nullopt if too many do.
   std::optional<std::string> Adopt(const std::string& tool, RunningAnswer running,
@@ -47,11 +50,8 @@ class Jobs {
   std::optional<Outcome> Wait(const std::string& id, const std::string& tool,
                               const CancelToken& cancel, Clock::duration at_most);
 
-  // Tells all to stop.
+  // Tells all to stop. Nobody waits for them any more: calls that do are stopped as well.
   void StopAll();
-
-  // How many are at work.
-  size_t running();
 
  private:
   struct Job {
@@ -63,12 +63,16 @@ class Jobs {
   };
 
   size_t AtWork() const;
+  void TellBusy() const { on_busy_(AtWork() + waiting_); }
   void DropOld();
 
   const Limits limits_;
+  const std::function<void(size_t busy)> on_busy_;
   std::mutex mutex_;
   std::condition_variable ended_;
   std::map<std::string, Job> jobs_;  // guarded by mutex_
+  size_t waiting_ = 0;               // guarded by mutex_
+  bool stopping_ = false;            // guarded by mutex_
 };
 
 }  // namespace mpnanny

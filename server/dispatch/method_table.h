@@ -30,6 +30,10 @@ struct Method {
   // How a failure that is not the handler's own looks: overdue, or too many calls at once. Null:
   // error -32603.
   std::function<Outcome(const std::string& message)> unavailable = nullptr;
+
+  Outcome Unavailable(const std::string& message) const;
+  // For a call that was told to stop. (Nothing is sent if it was the client who took it back.)
+  Outcome Stopping() const;
 };
 
 using MethodTable = std::map<std::string, Method, std::less<>>;

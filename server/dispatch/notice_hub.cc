@@ -136,8 +136,10 @@ void NoticeHub::AddLegacy(const std::shared_ptr<Connection>& connection) {
 bool NoticeHub::Subscribe(const std::shared_ptr<Connection>& connection, const std::string& uri) {
   const std::lock_guard lock(mutex_);
   const auto found = legacy_.find(connection.get());
-  if (found == legacy_.end() || found->second.uris.size() >= kMaxUrisEach) return false;
-  found->second.uris.insert(uri);
+  if (found == legacy_.end()) return false;
+  std::set<std::string>& uris = found->second.uris;
+  if (uris.size() >= kMaxUrisEach && !uris.contains(uri)) return false;
+  uris.insert(uri);
   return true;
 }
 

@@ -76,6 +76,19 @@ TEST(Jobs, TheIdOfTheFirstCallIsFreeAndOtherCallsAreServed) {
   EXPECT_TRUE(fifth["result"].value("isError", false)) << DumpJson(fifth);
 }
 
+TEST(Jobs, WhoWaitsForThemLeavesThreadsForOthers) {
+  TestServer server(InteractiveRegistry(), Impatient(2'000));
+  // The deadline is that of the calls that wait, too, so the first job needs its two seconds.
+  const Json first = server.client.Ask(Work(1, {{"ms", 60'000}}));
+  const Json job = Structured(first)["job"];
+  for (int i = 10; i < 18; ++i) server.client.Send(Work(i, {{"job", job}}));
+  server.client.others.clear();
+  const Json answer = server.client.Ask(
+      ModernRequest(2, "tools/call", {{"name", "echo"}, {"arguments", {{"text", "hi"}}}}));
+  EXPECT_EQ(answer["result"]["structuredContent"]["text"], "hi");
+  EXPECT_TRUE(server.client.others.empty()) << "it was answered only after those that wait";
+}
+
 TEST(Jobs, EndWithTheServer) {
   TestServer server(InteractiveRegistry(), Impatient());
   server.client.Ask(Work(1, {{"ms", 60'000}}));

@@ -126,6 +126,19 @@ TEST_F(Subscriptions, LegacyClientsHearListChangesAndWhatTheySubscribedTo) {
             -32601);
 }
 
+TEST_F(Subscriptions, AreBoundedAndMayBeRepeated) {
+  server_.Initialize();
+  const auto code = [&](const std::string& uri) {
+    const Json answer = client().Ask(Request(1, "resources/subscribe", {{"uri", uri}}));
+    return answer.value("error", Json::object()).value("code", 0);
+  };
+  for (size_t i = 0; i < NoticeHub::kMaxUrisEach; ++i) {
+    ASSERT_EQ(code("test://item/" + std::to_string(i)), 0) << i;
+  }
+  EXPECT_EQ(code("test://fixed"), -32602);
+  EXPECT_EQ(code("test://item/0"), 0);
+}
+
 TEST_F(Subscriptions, NothingIsToldBeforeInitialize) { EXPECT_TRUE(Change("tools").empty()); }
 
 TEST_F(Subscriptions, CapabilitiesSayWhatIsServed) {
