@@ -87,10 +87,13 @@ void WakeEvent::Clear() {
   }
 }
 
-PeerState WaitForWake(int socket, WakeEvent& wake, SocketClock::time_point until) {
-  pollfd fds[2] = {{socket, kHangUp, 0}, {wake.fd(), POLLIN, 0}};
+PeerState WaitForWake(int socket, WakeEvent& wake, SocketClock::time_point until,
+                      bool tell_half_closed) {
+  const short asked = tell_half_closed ? kHangUp : static_cast<short>(0);
+  pollfd fds[2] = {{socket, asked, 0}, {wake.fd(), POLLIN, 0}};
   const int ready = PollUntil(fds, 2, until);
-  if (ready < 0 || fds[0].revents != 0) return PeerState::kGone;
+  if (ready < 0 || (fds[0].revents & ~asked) != 0) return PeerState::kGone;
+  if (fds[0].revents != 0) return PeerState::kHalfClosed;
   if (fds[1].revents == 0) return PeerState::kTimedOut;
   wake.Clear();
   return PeerState::kWoken;
@@ -107,17 +110,6 @@ Received ReceiveBy(int socket, char* buffer, size_t capacity, SocketClock::time_
     const int ready = PollUntil(&fd, 1, until);
     if (ready == 0) return {ReceiveStatus::kTimedOut, 0};
     if (ready < 0) return {ReceiveStatus::kEnd, 0};
-  }
-}
-
-Received Receive(int socket, char* buffer, size_t capacity) {
-  while (true) {
-    const ssize_t n = recv(socket, buffer, capacity, 0);
-    if (n > 0) return {ReceiveStatus::kData, static_cast<size_t>(n)};
-    if (n == 0) return {ReceiveStatus::kEnd, 0};
-    if (errno == EINTR) continue;
-    const bool waited = errno == EAGAIN || errno == EWOULDBLOCK;
-    return {waited ? ReceiveStatus::kTimedOut : ReceiveStatus::kEnd, 0};
   }
 }
 

@@ -33,10 +33,14 @@ class WakeEvent {
 
 using SocketClock = std::chrono::steady_clock;
 
-enum class PeerState { kWoken, kTimedOut, kGone };
+// kHalfClosed: the peer sends no more. Whether it still reads cannot be seen: a peer that is done
+// sending and one that has closed look the same, until something is written to it.
+enum class PeerState { kWoken, kTimedOut, kHalfClosed, kGone };
 
-// Waits until the event is raised (and clears it), `until`, or the peer has hung up, which wins.
-PeerState WaitForWake(int socket, WakeEvent& wake, SocketClock::time_point until);
+// Waits until the event is raised (and clears it), `until`, or the peer is gone, which wins. Half a
+// close is told if `tell_half_closed`, and where the system shows it.
+PeerState WaitForWake(int socket, WakeEvent& wake, SocketClock::time_point until,
+                      bool tell_half_closed);
 
 enum class ReceiveStatus { kData, kEnd, kTimedOut };
 struct Received {
@@ -46,8 +50,6 @@ struct Received {
 
 // Waits for data until `until`.
 Received ReceiveBy(int socket, char* buffer, size_t capacity, SocketClock::time_point until);
-// Waits as long as the socket's own limit says (SO_RCVTIMEO).
-Received Receive(int socket, char* buffer, size_t capacity);
 
 // Sends everything; false if the peer is gone or takes nothing for `stall`.
 bool SendWhole(int socket, std::string_view bytes, SocketClock::duration stall);

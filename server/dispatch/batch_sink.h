@@ -34,6 +34,8 @@ class BatchSink : public MessageSink {
     answers_.push_back(message);
   }
 
+  void Suspend() override { out_->Suspend(); }
+
  private:
   const std::shared_ptr<MessageSink> out_;
   std::mutex mutex_;

@@ -30,9 +30,13 @@ class ConnectionCalls {
   std::shared_ptr<Call> Take(const RequestId& id);
   // All of them, taken out.
   std::vector<std::shared_ptr<Call>> TakeAll();
+  bool empty() const {
+    const std::lock_guard lock(mutex_);
+    return calls_.empty();
+  }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Call>> calls_;
 };
 

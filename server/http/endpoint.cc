@@ -7,6 +7,7 @@
 #include "server/http/request_head.h"
 #include "server/protocol/error_codes.h"
 #include "server/protocol/jsonrpc.h"
+#include "server/protocol/versions.h"
 #include "server/transport/http/sse.h"
 
 namespace mpnanny {
@@ -18,12 +19,14 @@ HttpReply JsonReply(int status, std::string body) {
   return {.status = status, .body = std::move(body), .content_type = "application/json"};
 }
 
-// The HTTP status of an answer. Legacy clients find protocol errors in the body of a 200.
-int StatusOf(int error_code, bool legacy) {
+// The HTTP status of an answer to a message. Legacy clients find the errors of their requests in
+// the body of a 200; a 400 says that this was no request.
+int StatusOf(int error_code, bool legacy, bool request) {
   switch (error_code) {
     case kParseError:
-    case kInvalidRequest:
       return 400;
+    case kInvalidRequest:
+      return legacy && request ? 200 : 400;
     case kMethodNotFound:
       return legacy ? 200 : 404;
     case kHeaderMismatch:
@@ -117,18 +120,34 @@ void Endpoint::Post(HttpExchange& exchange) {
     return exchange.Reply(
         ErrorReply(400, {kParseError, "This message is " + message.error().Text(), nullptr}));
   }
-  const bool stateless =
-      !exchange.Header(kSessionHeader) && IsModernPost(*message, exchange.Header(kVersionHeader));
+  // A request that says itself that it is modern has no session, whatever its headers say. What
+  // does not is told apart by the headers.
+  const auto version =
+      exchange.Header(kSessionHeader) ? std::nullopt : exchange.Header(kVersionHeader);
+  const bool stateless = IsModernPost(*message, version);
   return stateless ? PostModern(exchange, *std::move(message))
                    : PostLegacy(exchange, *std::move(message));
 }
 
 void Endpoint::PostModern(HttpExchange& exchange, Json message) {
-  if (IsRequest(message) && message["method"].is_string()) {
-    const HeaderLookup header = [&](const std::string& name) { return exchange.Header(name); };
-    if (const auto wrong = CheckModernRequest(message, header, mirrored_)) {
-      return exchange.Reply(ErrorReply(400, *wrong, IdOf(message)));
+  if (IsJsonRpcRequest(message)) {
+    std::string repeated;
+    const HeaderLookup header = [&](const std::string& name) {
+      if (exchange.HeaderCount(name) > 1) repeated = name;
+      return exchange.Header(name);
+    };
+    auto wrong = CheckModernRequest(message, header, mirrored_);
+    if (!wrong && !repeated.empty()) {
+      wrong = WireError{kHeaderMismatch, "The header " + repeated + " stands twice."};
     }
+    if (wrong) return exchange.Reply(ErrorReply(400, *wrong, IdOf(message)));
+  } else if (const auto version = exchange.Header(kVersionHeader);
+             version && !IsLegacyRevision(*version) &&
+             *version != RevisionName(Revision::k2026_07_28)) {
+    return exchange.Reply(ErrorReply(
+        400, {kUnsupportedProtocolVersion,
+              "MCP-Protocol-Version '" + EscapeControl(*version, 100) + "' is not supported.",
+              {{"supported", SupportedModernRevisions()}, {"requested", *version}}}));
   }
   Run(exchange, std::move(message), std::make_shared<Connection>(), nullptr);
 }
@@ -166,17 +185,19 @@ Sessions::Use Endpoint::FindSession(HttpExchange& exchange) {
   return session;
 }
 
-Next Endpoint::AwaitFirst(HttpExchange& exchange, EventStream& events, uint64_t& reader,
+Next Endpoint::AwaitFirst(HttpExchange& exchange, AnswerStream::Source& source,
                           StreamMessage& first) {
-  Next next = events.Take(reader, first);
+  Next next = source.events->Take(source.reader, first);
   if (next != Next::kNothing) return next;
-  reader = events.Attach(exchange.wake());
+  source.reader = source.events->Attach(exchange.wake());
   const auto until = SocketClock::now() + options_.silence;
   while (true) {
-    next = events.Take(reader, first);
+    next = source.events->Take(source.reader, first);
     if (next != Next::kNothing) return next;
     const PeerState peer = exchange.Wait(until);
-    if (peer == PeerState::kGone) return Next::kCut;
+    if (peer == PeerState::kHalfClosed) source.half_closed = true;
+    source.gone = peer == PeerState::kGone || (source.half_closed && source.ends_with_half_close);
+    if (source.gone) return Next::kCut;
     if (peer == PeerState::kTimedOut) return Next::kNothing;
   }
 }
@@ -184,6 +205,7 @@ Next Endpoint::AwaitFirst(HttpExchange& exchange, EventStream& events, uint64_t&
 void Endpoint::Run(HttpExchange& exchange, Json message,
                    const std::shared_ptr<Connection>& connection, const Sessions::Use& session) {
   const bool wants_answer = WantsAnswer(message);
+  const bool request = IsJsonRpcRequest(message);
   const bool begins_session = session && !connection->legacy.agreed();
   std::shared_ptr<void> place;
   if (IsCall(message, "subscriptions/listen")) {
@@ -194,14 +216,14 @@ void Endpoint::Run(HttpExchange& exchange, Json message,
   const auto events = std::make_shared<EventStream>();
   dispatcher_.HandleMessage(std::move(message), connection, std::make_shared<StreamSink>(events));
 
-  AnswerStream::Source source{.events = events};
+  AnswerStream::Source source{.events = events, .ends_with_half_close = !session};
   if (!session) source.on_gone = [this, connection] { dispatcher_.Disconnect(connection); };
   StreamMessage first;
-  const Next next = wants_answer ? AwaitFirst(exchange, *events, source.reader, first)
-                                 : events->Take(source.reader, first);
+  const Next next =
+      wants_answer ? AwaitFirst(exchange, source, first) : events->Take(source.reader, first);
   if (next == Next::kMessage && first.is_response) {
     HttpReply reply =
-        JsonReply(StatusOf(first.error_code, session != nullptr), std::move(first.text));
+        JsonReply(StatusOf(first.error_code, session != nullptr, request), std::move(first.text));
     if (begins_session && connection->legacy.agreed()) {
       if (!sessions_.Admit(session)) {
         return exchange.Reply(Busy("Too many sessions are in use. Try again later."));
@@ -217,9 +239,12 @@ void Endpoint::Run(HttpExchange& exchange, Json message,
   }
   if (source.reader == 0) source.reader = events->Attach(exchange.wake());
   if (next == Next::kMessage) source.first = std::move(first);
-  if (session) {
+  // A client that is gone has no id to come back with, and one that has half closed is hardly
+  // there. Where nothing was sent and nothing will be (the client took its call back) an id would
+  // make it come back for ever.
+  if (session && next != Next::kCut && next != Next::kEnd && !source.half_closed) {
     source.number = session->Keep(events, source.first ? &*source.first : nullptr);
-    source.primes = Primes(*session);
+    source.primes = source.number && Primes(*session);
   }
   source.holds = std::make_shared<std::pair<std::shared_ptr<void>, Sessions::Use>>(place, session);
   ReplyWithEvents(exchange, std::move(source));
@@ -228,7 +253,7 @@ void Endpoint::Run(HttpExchange& exchange, Json message,
 void Endpoint::ReplyWithEvents(HttpExchange& exchange, AnswerStream::Source source) {
   auto stream = std::make_shared<AnswerStream>(std::move(source), options_.stream);
   exchange.ReplyWithStream(AnswerStream::Headers(),
-                           [stream](HttpStream& out) { stream->Write(out); });
+                           [stream](HttpStream& out) { return stream->Write(out); });
 }
 
 void Endpoint::Get(HttpExchange& exchange) {
@@ -238,23 +263,31 @@ void Endpoint::Get(HttpExchange& exchange) {
   const auto place = TakePlace(listeners_, options_.listeners);
   if (!place) return exchange.Reply(TooManyListeners());
 
-  EventId from{kOwnStream, 0};
-  if (const auto last = exchange.Header(kLastEventHeader)) {
-    const auto id = ParseEventId(*last);
-    if (id) from = *id;
-    if (!id || !session->Find(id->stream)) {
-      return exchange.Reply(ErrorReply(
-          400, {kInvalidRequest,
-                "Last-Event-ID '" + EscapeControl(*last, 100) +
-                    "' is of no stream that is kept. Open a new one without this header.",
-                nullptr}));
-    }
+  const auto last = exchange.Header(kLastEventHeader);
+  const auto from = last ? ParseEventId(*last) : EventId{kOwnStream, 0};
+  const auto events = from ? session->Find(from->stream) : nullptr;
+  std::optional<uint64_t> reader;
+  if (events) {
+    reader =
+        last ? events->AttachAfter(exchange.wake(), from->number) : events->Attach(exchange.wake());
   }
-  const auto events = session->Find(from.stream);
-  if (exchange.Header(kLastEventHeader)) events->Rewind(from.number);
+  if (!reader) {
+    return exchange.Reply(ErrorReply(
+        400, {kInvalidRequest,
+              "Last-Event-ID '" + EscapeControl(last.value_or(""), 100) +
+                  "' is of no stream that is kept, or what came after it is lost. Open a new one "
+                  "without this header.",
+              nullptr}));
+  }
+  if (events->finished()) {
+    // To clients the one answer that means there is no stream, and not that it should be tried
+    // again.
+    events->Detach(*reader);
+    return exchange.Reply(WrongMethod("POST, DELETE"));
+  }
   AnswerStream::Source source{.events = events};
-  source.reader = events->Attach(exchange.wake());
-  source.number = from.stream;
+  source.reader = *reader;
+  source.number = from->stream;
   source.primes = Primes(*session);
   source.holds = std::make_shared<std::pair<std::shared_ptr<void>, Sessions::Use>>(place, session);
   ReplyWithEvents(exchange, std::move(source));

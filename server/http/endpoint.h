@@ -60,7 +60,7 @@ class Endpoint {
   void Run(HttpExchange& exchange, Json message, const std::shared_ptr<Connection>& connection,
            const Sessions::Use& session);
   // The first message, or why there is none, for as long as the client may be kept in silence.
-  EventStream::Next AwaitFirst(HttpExchange& exchange, EventStream& events, uint64_t& reader,
+  EventStream::Next AwaitFirst(HttpExchange& exchange, AnswerStream::Source& source,
                                StreamMessage& first);
   void ReplyWithEvents(HttpExchange& exchange, AnswerStream::Source source);
 

@@ -41,8 +41,8 @@ HttpReply Refusal(int status, std::string why) {
 
 // What is decided by a header must be what everybody else on the way has read there.
 std::optional<HttpReply> CheckRepeated(const HttpExchange& exchange) {
-  for (const char* name :
-       {"Host", "Origin", "Authorization", "Content-Type", "Content-Length", "Mcp-Session-Id"}) {
+  for (const char* name : {"Host", "Origin", "Authorization", "Content-Type", "Content-Length",
+                           "Mcp-Session-Id", "Last-Event-ID"}) {
     if (exchange.HeaderCount(name) > 1) {
       return Refusal(400, std::string("The header ") + name + " stands twice.");
     }

@@ -18,22 +18,50 @@ std::shared_ptr<EventStream> OwnStream() {
 
 }  // namespace
 
-Session::Session(size_t kept_streams)
+Session::Session(const SessionLimits& limits, std::shared_ptr<KeptBytes> kept_by_all)
     : id_(RandomId()),
-      kept_streams_(kept_streams),
+      limits_(limits),
+      kept_by_all_(std::move(kept_by_all)),
+      kept_(std::make_shared<KeptBytes>(kept_by_all_)),
       own_stream_(OwnStream()),
       connection_(std::make_shared<Connection>(std::make_shared<StreamSink>(own_stream_))) {}
 
-uint64_t Session::Keep(std::shared_ptr<EventStream> stream, const StreamMessage* taken) {
-  stream->Keep(taken);
+std::optional<uint64_t> Session::Keep(std::shared_ptr<EventStream> stream,
+                                      const StreamMessage* taken) {
+  const auto full = [this] { return streams_.size() >= limits_.kept_streams || OverBudget(); };
   const std::lock_guard lock(mutex_);
-  if (streams_.size() >= kept_streams_) {
-    const auto ended = std::find_if(streams_.begin(), streams_.end(),
-                                    [](const auto& each) { return each.second->ended(); });
-    streams_.erase(ended == streams_.end() ? streams_.begin() : ended);
+  while (full() && (ForgetLocked(Spare::kUnread) || ForgetLocked(Spare::kNothing))) {
   }
+  if (full()) return std::nullopt;
+  stream->Keep(taken, kept_);
   streams_.emplace_back(++last_number_, std::move(stream));
   return last_number_;
+}
+
+bool Session::OverBudget() const {
+  return kept_->bytes() > limits_.kept_bytes || kept_by_all_->bytes() > limits_.kept_bytes_of_all;
+}
+
+void Session::MeetBudget() {
+  const std::lock_guard lock(mutex_);
+  while (kept_->bytes() > limits_.kept_bytes &&
+         (ForgetLocked(Spare::kUnread) || ForgetLocked(Spare::kNothing))) {
+  }
+}
+
+bool Session::Forget(Spare spare) {
+  const std::lock_guard lock(mutex_);
+  return ForgetLocked(spare);
+}
+
+bool Session::ForgetLocked(Spare spare) {
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const auto& each) {
+    return spare == Spare::kUnread ? each.second->finished() : each.second->ended();
+  });
+  if (found == streams_.end()) return false;
+  found->second->Uncount();
+  streams_.erase(found);
+  return true;
 }
 
 std::shared_ptr<EventStream> Session::Find(uint64_t number) {
@@ -64,7 +92,7 @@ Sessions::Use Sessions::Hold(const std::shared_ptr<Session>& session) {
 }
 
 Sessions::Use Sessions::Create() {
-  const auto session = std::make_shared<Session>(limits_.kept_streams);
+  const auto session = std::make_shared<Session>(limits_, kept_);
   const std::lock_guard lock(*mutex_);
   return Hold(session);
 }
@@ -84,9 +112,29 @@ Sessions::Use Sessions::Find(std::string_view id) {
     sweep = Clock::now() >= next_sweep_;
   }
   if (sweep) EndIdle(/*make_room=*/false);
+  // What calls have sent since their clients left is counted when the next request comes.
+  MeetBudget();
   const std::lock_guard lock(*mutex_);
   const auto found = sessions_.find(std::string(id));
-  return found == sessions_.end() ? nullptr : Hold(found->second);
+  if (found == sessions_.end()) return nullptr;
+  found->second->MeetBudget();
+  return Hold(found->second);
+}
+
+void Sessions::MeetBudget() {
+  const auto over = [this] { return kept_->bytes() > limits_.kept_bytes_of_all; };
+  if (!over()) return;
+  std::vector<Session*> idle_longest;
+  const std::lock_guard lock(*mutex_);
+  for (const auto& [id, session] : sessions_) idle_longest.push_back(session.get());
+  std::sort(idle_longest.begin(), idle_longest.end(),
+            [](const Session* a, const Session* b) { return a->last_use_ < b->last_use_; });
+  for (const auto spare : {Session::Spare::kUnread, Session::Spare::kNothing}) {
+    for (Session* session : idle_longest) {
+      while (over() && session->Forget(spare)) {
+      }
+    }
+  }
 }
 
 void Sessions::End(const std::string& id) {
@@ -119,13 +167,13 @@ void Sessions::EndIdle(bool make_room) {
     auto oldest = sessions_.end();
     for (auto each = sessions_.begin(); each != sessions_.end();) {
       const Session& session = *each->second;
-      if (session.users_ == 0 && now - session.last_use_ >= limits_.idle) {
+      const bool idle = session.users_ == 0 && session.connection_->calls.empty();
+      if (idle && now - session.last_use_ >= limits_.idle) {
         ended.push_back(std::move(each->second));
         each = sessions_.erase(each);
         continue;
       }
-      if (session.users_ == 0 &&
-          (oldest == sessions_.end() || session.last_use_ < oldest->second->last_use_)) {
+      if (idle && (oldest == sessions_.end() || session.last_use_ < oldest->second->last_use_)) {
         oldest = each;
       }
       ++each;

@@ -34,7 +34,11 @@ ResponseMessage ReadResponse(std::optional<RequestId> id, Json json) {
 }  // namespace
 
 std::optional<RequestId> RequestId::FromJson(const Json& json) {
-  if (json.is_string() || json.is_number_integer()) return RequestId(json);
+  if (json.is_number_integer()) return RequestId(json);
+  if (json.is_string()) {
+    if (json.get_ref<const std::string&>().size() > kMaxTokenBytes) return std::nullopt;
+    return RequestId(json);
+  }
   // 7.0 is an integer to JSON Schema, and what some languages write. Beyond 2^53 a double is not
   // the number that was meant.
   constexpr double kExact = 9007199254740992.0;
@@ -42,6 +46,15 @@ std::optional<RequestId> RequestId::FromJson(const Json& json) {
   const double number = json.get<double>();
   if (!(std::fabs(number) <= kExact) || number != std::floor(number)) return std::nullopt;
   return RequestId(static_cast<int64_t>(number));
+}
+
+bool IsJsonRpcRequest(const Json& json) {
+  if (!json.is_object()) return false;
+  const auto version = json.find("jsonrpc");
+  const auto method = json.find("method");
+  const auto id = json.find("id");
+  return version != json.end() && *version == "2.0" && method != json.end() &&
+         method->is_string() && id != json.end() && RequestId::FromJson(*id);
 }
 
 Message ClassifyMessage(Json json) {
@@ -66,7 +79,10 @@ Message ClassifyMessage(Json json) {
         id, "Not a JSON-RPC message: it has neither \"method\" nor \"result\" nor \"error\".");
   }
   if (!method->is_string()) return Invalid(id, "\"method\" must be a string.");
-  if (has_id && !id) return Invalid(std::nullopt, "\"id\" must be a string or an integer.");
+  if (has_id && !id) {
+    return Invalid(std::nullopt, "\"id\" must be an integer or a string of at most " +
+                                     std::to_string(kMaxTokenBytes) + " bytes.");
+  }
 
   Json params = Json::object();
   if (const auto given = json.find("params"); given != json.end() && !given->is_null()) {

@@ -13,8 +13,12 @@
 
 namespace mpnanny {
 
-// A request's id: a string or an integer, never null. 0 and "" are ids like any other, and 1 is not
-// "1".
+// What a client makes up and the server repeats (ids, progress tokens) may be so long: every answer
+// and every progress message holds a copy.
+inline constexpr size_t kMaxTokenBytes = 1024;
+
+// A request's id: a string of at most kMaxTokenBytes or an integer, never null. 0 and "" are ids
+// like any other, and 1 is not "1".
 class RequestId {
  public:
   // nullopt if `json` cannot be an id.
@@ -59,6 +63,9 @@ struct InvalidMessage {
 };
 
 using Message = std::variant<RequestMessage, NotificationMessage, ResponseMessage, InvalidMessage>;
+
+// Whether ClassifyMessage() would find a request, whatever its params are.
+bool IsJsonRpcRequest(const Json& json);
 
 // Tells what one JSON value (no batch) is. Params that are left out or null become {}.
 Message ClassifyMessage(Json json);

@@ -32,6 +32,10 @@ std::variant<Json, WireError> ProgressToken(const Json& meta) {
   if (!token->is_string() && !token->is_number_integer()) {
     return BadMeta("_meta.progressToken must be a string or an integer.");
   }
+  if (token->is_string() && token->get_ref<const std::string&>().size() > kMaxTokenBytes) {
+    return BadMeta("_meta.progressToken is longer than " + std::to_string(kMaxTokenBytes) +
+                   " bytes.");
+  }
   return *token;
 }
 

@@ -53,7 +53,7 @@ const std::map<std::string, std::vector<std::string>> kConfined = {
     {"yaml-cpp/", {"base/front_matter.cc"}},
     {"spdlog/", {"base/log.cc"}},
     {"CLI/", {"server/command_line/"}},
-    {"httplib.h", {"server/transport/http/listener.cc", "server/doctor/http_checks.cc"}},
+    {"httplib.h", {"server/transport/http/library_requests.h", "server/doctor/http_checks.cc"}},
     {"Python.h", {"monitor/bindings/"}},
     {"torch/", {"tools/worker/"}},
     {"ATen/", {"tools/worker/"}},

@@ -73,9 +73,8 @@ TEST(EventStream, KeptMessagesCanBeReadAgain) {
   EXPECT_EQ(stream.position(), 5u);
   stream.Detach(first);
   stream.Send(Note(6));
-  stream.Rewind(3);
+  const uint64_t second = stream.AttachAfter(wake, 3).value();
   EXPECT_EQ(stream.position(), 3u);
-  const uint64_t second = stream.Attach(wake);
   EXPECT_EQ(TakeAll(stream, second, Next::kNothing), (std::vector<uint64_t>{4, 5, 6}));
   stream.End();
   EXPECT_EQ(TakeAll(stream, second, Next::kEnd), (std::vector<uint64_t>{}));
@@ -130,6 +129,56 @@ TEST(EventStream, WhatIsKeptIsBounded) {
   EXPECT_LT(left.size(), 10u);
   EXPECT_GT(left.size(), 3u);
   EXPECT_EQ(left.back(), 50u) << "the newest stays";
+}
+
+TEST(EventStream, ProgressIsDroppedBeforeNoticesAndNothingElseIs) {
+  EventStream stream({.unread_bytes = 1000, .kept_bytes = 1000});
+  WakeEvent wake;
+  stream.Keep();
+  const std::string x(200, 'x');
+  stream.Send({{"jsonrpc", "2.0"}, {"id", "q"}, {"method", "elicitation/create"}, {"params", x}});
+  stream.Send(Note(2, 200));
+  for (int i = 0; i < 20; ++i) {
+    stream.Send({{"jsonrpc", "2.0"}, {"method", "notifications/progress"}, {"params", x}});
+  }
+  stream.Send({{"jsonrpc", "2.0"}, {"id", 1}, {"result", x}});
+  const auto reader = stream.AttachAfter(wake, 0);
+  ASSERT_TRUE(reader) << "what is passing is not missed";
+  const auto left = TakeAll(stream, *reader, Next::kNothing);
+  ASSERT_GE(left.size(), 3u);
+  EXPECT_LT(left.size(), 6u);
+  EXPECT_EQ(left[0], 1u);
+  EXPECT_EQ(left[1], 2u);
+  EXPECT_EQ(left.back(), 23u);
+}
+
+TEST(EventStream, AGapIsToldAndTheReaderStays) {
+  EventStream stream({.unread_bytes = 1000, .kept_bytes = 1000});
+  WakeEvent wake;
+  stream.Keep();
+  for (int i = 1; i <= 50; ++i) stream.Send(Note(i, 100));
+  const uint64_t reader = stream.Attach(wake);
+  EXPECT_EQ(stream.AttachAfter(wake, 3), std::nullopt) << "what came next is lost";
+  EXPECT_EQ(stream.AttachAfter(wake, 51), std::nullopt) << "there was none of this number";
+  EXPECT_GT(TakeAll(stream, reader, Next::kNothing).size(), 3u);
+  EXPECT_TRUE(stream.AttachAfter(wake, 50));
+}
+
+TEST(EventStream, KeptBytesAreCountedAsLongAsItLives) {
+  const auto all = std::make_shared<KeptBytes>();
+  const auto some = std::make_shared<KeptBytes>(all);
+  {
+    EventStream stream;
+    stream.Keep(nullptr, some);
+    stream.Send(Note(1, 5000));
+    EXPECT_GE(some->bytes(), 5000u);
+    EXPECT_EQ(all->bytes(), some->bytes());
+    StreamMessage message;
+    EXPECT_EQ(stream.Take(0, message), Next::kMessage);
+    EXPECT_GE(some->bytes(), 5000u) << "the client may come back for it";
+  }
+  EXPECT_EQ(some->bytes(), 0u);
+  EXPECT_EQ(all->bytes(), 0u);
 }
 
 TEST(Sse, EventIdsAreReadBack) {

@@ -60,6 +60,7 @@ TEST(ModernHeaders, EncodedValuesAreDecoded) {
   EXPECT_EQ(Code(CallTool(1, "溢出"), Of("tools/call", "=?base64?5rqi5Ye6?=")), 0);
   EXPECT_EQ(Code(CallTool(1, "echo"), Of("tools/call", "=?base64?5rqi5Ye6?=")), -32020);
   EXPECT_EQ(Code(CallTool(1, "echo"), Of("tools/call", "=?base64?!!?=")), -32020);
+  EXPECT_EQ(Code(CallTool(1, "溢出"), Of("tools/call", "溢出")), -32020) << "not encoded";
   EXPECT_EQ(DecodeHeaderValue("=?base64?"
                               "?="),
             "");
@@ -126,6 +127,10 @@ TEST(MirroredArguments, MustAgreeWithTheirHeaders) {
   EXPECT_EQ(code({{"deep", {{"count", 42}}}}, {{"Mcp-Param-Count", "42"}}), 0);
   EXPECT_EQ(code({{"deep", {{"count", -7}}}}, {{"Mcp-Param-Count", "-7"}}), 0);
   EXPECT_EQ(code({{"deep", {{"count", 42}}}}, {{"Mcp-Param-Count", "42x"}}), -32020);
+  EXPECT_EQ(code({{"deep", {{"count", 42}}}}, {{"Mcp-Param-Count", "42.0"}}), 0);
+  EXPECT_EQ(code({{"deep", {{"count", 42.0}}}}, {{"Mcp-Param-Count", "42"}}), 0);
+  EXPECT_EQ(code({{"deep", {{"count", 42}}}}, {{"Mcp-Param-Count", "42.5"}}), -32020);
+  EXPECT_EQ(code({{"deep", {{"count", 42}}}}, {{"Mcp-Param-Count", "inf"}}), -32020);
   EXPECT_EQ(code({{"deep", 3}}, {}), 0);
 }
 

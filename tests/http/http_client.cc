@@ -222,9 +222,12 @@ Json HttpClient::ReadMessage() {
 
 bool HttpClient::ReadsEnd() {
   pollfd ready{socket_, POLLIN, 0};
+  dropped_ = std::exchange(buffer_, "");
   while (poll(&ready, 1, kPatienceMs) > 0) {
     char bytes[65536];
-    if (recv(socket_, bytes, sizeof(bytes), 0) <= 0) return true;
+    const ssize_t n = recv(socket_, bytes, sizeof(bytes), 0);
+    if (n <= 0) return true;
+    dropped_.append(bytes, static_cast<size_t>(n));
   }
   return false;
 }

@@ -60,6 +60,8 @@ class HttpClient {
   Json ReadMessage();
   // True if the server closes now (what it still sends is read and dropped).
   bool ReadsEnd();
+  // That.
+  const std::string& dropped() const { return dropped_; }
 
   // Closes so that the server notices at once.
   void Close();
@@ -75,6 +77,7 @@ class HttpClient {
   bool chunked_ = false;
   bool stream_over_ = false;
   std::string events_;
+  std::string dropped_;
 };
 
 Json ModernRequest(Json id, const std::string& method, Json params = Json::object());

@@ -84,6 +84,48 @@ TEST(Modern, NotificationsAreAcceptedWithoutAnswer) {
   EXPECT_EQ(reply.body, "");
 }
 
+// What it says of itself counts: with a session's id it neither escapes the header rules nor runs
+// on in that session when the client has gone.
+TEST(Modern, ASessionHeaderChangesNothing) {
+  HttpTestServer server;
+  const std::string session = server.StartSession();
+  for (const std::string& id : {session, std::string("stale")}) {
+    HttpClient client = server.Connect();
+    client.Post(ModernRequest(1, "tools/list"), {{"Mcp-Session-Id", id},
+                                                 {"MCP-Protocol-Version", "2026-07-28"},
+                                                 {"Mcp-Method", "tools/list"}});
+    const Reply reply = client.Read();
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(reply.json()["result"]["resultType"], "complete");
+    client.Post(ModernRequest(1, "tools/list"), {{"Mcp-Session-Id", id}});
+    EXPECT_EQ(client.Read().json()["error"]["code"], -32020);
+  }
+  {
+    HttpClient client = server.Connect();
+    client.Post(CallTool(1, "heeds_cancel"), {{"Mcp-Session-Id", session},
+                                              {"MCP-Protocol-Version", "2026-07-28"},
+                                              {"Mcp-Method", "tools/call"},
+                                              {"Mcp-Name", "heeds_cancel"}});
+    ASSERT_TRUE(server.gate->WaitArrived());
+  }
+  EXPECT_TRUE(server.gate->WaitOpen()) << "the tool was told";
+}
+
+TEST(Modern, WhatIsNoRequestIsCheckedToo) {
+  HttpTestServer server;
+  HttpClient client = server.Connect();
+  const Headers modern = {{"MCP-Protocol-Version", "2026-07-28"}, {"Mcp-Method", "ping"}};
+  client.Post({{"jsonrpc", "2.0"}, {"id", nullptr}, {"method", "ping"}}, modern);
+  const Reply null_id = client.Read();
+  EXPECT_EQ(null_id.status, 400);
+  EXPECT_EQ(null_id.json()["error"]["code"], -32600);
+  client.Post({{"jsonrpc", "2.0"}, {"method", "notifications/cancelled"}},
+              {{"MCP-Protocol-Version", "2099-01-01"}});
+  const Reply unsupported = client.Read();
+  EXPECT_EQ(unsupported.status, 400);
+  EXPECT_EQ(unsupported.json()["error"]["code"], -32022);
+}
+
 TEST(Modern, PlainAnswersAreOneBody) {
   HttpTestServer server;
   HttpClient client = server.Connect();

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "server/http_server.h"
 #include "server/transport/http/thread_cache.h"
@@ -82,6 +83,59 @@ TEST(Sessions, KeepABoundedNumberOfStreams) {
   EXPECT_EQ(session->Find(1), open) << "one that has ended is forgotten first";
   EXPECT_EQ(session->Find(2), nullptr);
   EXPECT_NE(session->Find(kOwnStream), nullptr);
+  EXPECT_EQ(session->Keep(std::make_shared<EventStream>()), std::nullopt)
+      << "one that goes on is never forgotten";
+  EXPECT_EQ(session->Find(1), open);
+}
+
+// A stream that ended with an answer of so many bytes.
+std::shared_ptr<EventStream> Ended(size_t bytes) {
+  auto stream = std::make_shared<EventStream>();
+  stream->Send({{"jsonrpc", "2.0"}, {"id", 1}, {"result", std::string(bytes, 'x')}});
+  stream->End();
+  return stream;
+}
+
+TEST(Sessions, KeepABoundedNumberOfBytes) {
+  Table table({.kept_bytes = 10'000});
+  const auto session = table.sessions.Create();
+  ASSERT_TRUE(table.sessions.Admit(session));
+  const auto unread = Ended(4000);
+  const auto read = Ended(4000);
+  ASSERT_EQ(session->Keep(unread), 1u);
+  ASSERT_EQ(session->Keep(read), 2u);
+  StreamMessage message;
+  ASSERT_EQ(read->Take(0, message), EventStream::Next::kMessage);
+  ASSERT_EQ(session->Keep(Ended(4000)), 3u);
+  EXPECT_NE(table.sessions.Find(session->id()), nullptr);
+  EXPECT_EQ(session->Find(2), nullptr) << "it was delivered";
+  EXPECT_EQ(session->Find(1), unread);
+  const auto running = std::make_shared<EventStream>();
+  ASSERT_EQ(session->Keep(running), 4u);
+  for (int i = 0; i < 5; ++i) {
+    running->Send({{"jsonrpc", "2.0"}, {"id", i}, {"method", std::string(4000, 'x')}});
+  }
+  EXPECT_NE(table.sessions.Find(session->id()), nullptr);
+  EXPECT_EQ(session->Find(1), nullptr);
+  EXPECT_EQ(session->Find(4), running);
+  EXPECT_EQ(session->Keep(Ended(1)), std::nullopt) << "there is no room, and nothing may go";
+}
+
+TEST(Sessions, KeepABoundedNumberOfBytesTogether) {
+  Table table({.kept_bytes_of_all = 10'000});
+  std::vector<Sessions::Use> sessions;
+  for (int i = 0; i < 4; ++i) {
+    sessions.push_back(table.sessions.Create());
+    ASSERT_TRUE(table.sessions.Admit(sessions.back()));
+    if (i < 3) {
+      EXPECT_EQ(sessions.back()->Keep(Ended(3000)), 1u);
+    }
+  }
+  ASSERT_EQ(sessions[3]->Keep(Ended(4000)), 1u);
+  EXPECT_NE(table.sessions.Find(sessions[3]->id()), nullptr);
+  int left = 0;
+  for (const auto& session : sessions) left += session->Find(1) ? 1 : 0;
+  EXPECT_EQ(left, 3);
 }
 
 TEST(ThreadCache, RunsAsMuchAtOnceAsItMayAndUsesThreadsAgain) {

@@ -255,10 +255,11 @@ TEST(Http, SaysSoWhenThereAreTooManyConnections) {
   options.limits.connections = 4;
   HttpTestServer server(options);
   std::vector<HttpClient> taken;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 4; ++i) {  // all busy: one that were idle would make room
     taken.push_back(server.Connect());
-    taken.back().PostModern(CallTool(1, "echo"));
-    EXPECT_EQ(taken.back().Read().status, 200);
+    taken.back().PostModern(ModernRequest(1, "subscriptions/listen",
+                                          {{"notifications", {{"toolsListChanged", true}}}}));
+    EXPECT_EQ(taken.back().ReadHead().status, 200);
   }
   HttpClient surplus = server.Connect();
   surplus.PostModern(CallTool(1, "echo"));

@@ -43,8 +43,9 @@ EventStream::Next AnswerStream::Gather(std::string& text) {
   return EventStream::Next::kMessage;
 }
 
-void AnswerStream::Write(HttpStream& out) {
+bool AnswerStream::Write(HttpStream& out) {
   using Next = EventStream::Next;
+  if (source_.gone) return false;
   std::string text;
   if (source_.primes) AppendPrimingEvent(text, {*source_.number, primed_at_}, options_.retry);
   if (source_.first) Append(text, *source_.first);
@@ -54,17 +55,19 @@ void AnswerStream::Write(HttpStream& out) {
   while (true) {
     const Next next = Gather(text);
     if (!text.empty()) {
-      if (!out.Write(text)) return;
+      if (!out.Write(text)) return false;
       text.clear();
       comment_at = SocketClock::now() + options_.comment_every;
     }
     if (next == Next::kMessage) continue;
     complete_ = next == Next::kEnd || next == Next::kReplaced ||
                 (next == Next::kSuspended && source_.primes);
-    if (complete_ || next == Next::kCut) return;
+    if (complete_ || next == Next::kCut) return complete_;
     const PeerState peer = out.Wait(comment_at);
-    if (peer == PeerState::kGone) return;
-    if (peer == PeerState::kTimedOut) text = kKeepAliveComment;
+    if (peer == PeerState::kGone) return false;
+    if (peer == PeerState::kHalfClosed && source_.ends_with_half_close) return false;
+    // After half a close the comment finds out at once whether there is still a reader.
+    if (peer != PeerState::kWoken) text = kKeepAliveComment;
   }
 }
 

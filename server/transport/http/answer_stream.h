@@ -32,6 +32,12 @@ class AnswerStream {
     std::optional<uint64_t> number = std::nullopt;
     // The first event only tells an id. Such clients come back after Suspend().
     bool primes = false;
+    // A client that sends no more counts as gone. A modern client takes its request back by closing
+    // the connection, which looks like that at first; waiting for more would leave its call
+    // running. A legacy client cancels by a message, so it may well be done sending only.
+    bool ends_with_half_close = false;
+    bool half_closed = false;                           // it has sent its last already
+    bool gone = false;                                  // it is gone already
     std::optional<StreamMessage> first = std::nullopt;  // taken already
     std::function<void()> on_gone = nullptr;            // the client left before the end
     std::shared_ptr<void> holds = nullptr;              // let go of with this object
@@ -44,8 +50,8 @@ class AnswerStream {
 
   static HttpHeaders Headers();
 
-  // Returns when the answer is complete, or the client gone.
-  void Write(HttpStream& out);
+  // Returns when the answer is complete (true), or the client gone or cut off.
+  bool Write(HttpStream& out);
 
  private:
   EventStream::Next Gather(std::string& text);

@@ -14,8 +14,11 @@ HttpConnection::HttpConnection(int socket, const HttpLimits& limits)
 bool HttpConnection::AwaitRequest() {
   if (at_ == end_) {
     State expected = State::kBusy;
+    idle_since_ = SocketClock::now();
     if (!state_.compare_exchange_strong(expected, State::kIdle)) return false;
-    const Received got = Receive(socket_, buffer_.data(), buffer_.size());
+    const auto until =
+        first_request_ ? SocketClock::now() + limits_.head : SocketClock::now() + limits_.idle;
+    const Received got = ReceiveBy(socket_, buffer_.data(), buffer_.size(), until);
     expected = State::kIdle;
     if (!state_.compare_exchange_strong(expected, State::kBusy)) return false;
     if (got.status != ReceiveStatus::kData) return false;
@@ -28,6 +31,10 @@ bool HttpConnection::AwaitRequest() {
   head_bytes_ = end_ - at_;
   in_header_lines_ = false;
   answered_ = false;
+  first_request_ = false;
+  told_half_closed_ = false;
+  has_bare_line_end_ = false;
+  last_ = '\0';
   escape_rest_ = "";
   deadline_ = SocketClock::now() + limits_.head;
   return true;
@@ -69,7 +76,11 @@ long HttpConnection::ReadHead(char* to) {
     return 1;
   }
   const char c = buffer_[at_++];
-  if (c == '\n') in_header_lines_ = true;
+  if (c == '\n') {
+    in_header_lines_ = true;
+    if (last_ != '\r') has_bare_line_end_ = true;
+  }
+  last_ = c;
   if (c == '%' && escape_percent && in_header_lines_) escape_rest_ = "25";
   *to = c;
   return 1;
@@ -81,9 +92,22 @@ bool HttpConnection::Write(std::string_view bytes) {
   return !broken_;
 }
 
+PeerState HttpConnection::Wait(SocketClock::time_point until) {
+  const PeerState peer = WaitForWake(socket_, wake(), until, !told_half_closed_);
+  if (peer == PeerState::kHalfClosed) told_half_closed_ = true;
+  return peer;
+}
+
 WakeEvent& HttpConnection::wake() {
   if (!wake_) wake_.emplace();
   return *wake_;
+}
+
+bool HttpConnection::CutIfIdle() {
+  State expected = State::kIdle;
+  if (!state_.compare_exchange_strong(expected, State::kStopped)) return false;
+  StopReceiving(socket_);
+  return true;
 }
 
 void HttpConnection::StopIfIdle() {

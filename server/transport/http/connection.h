@@ -22,7 +22,7 @@ namespace mpnanny {
 struct HttpLimits {
   // From a request's first byte to the end of its head, and from there to the end of its body,
   // however slowly it drips.
-  std::chrono::milliseconds head{10'000};
+  std::chrono::milliseconds head{10'000};  // and from the connection to the first byte
   std::chrono::milliseconds body{30'000};
   std::chrono::milliseconds stall{20'000};  // a client that takes nothing of an answer so long
   std::chrono::seconds idle{75};            // between requests
@@ -56,11 +56,13 @@ class HttpConnection {
   }
   bool Write(std::string_view bytes);
 
-  // Waits for wake(), `until`, or the client's end.
-  PeerState Wait(SocketClock::time_point until) { return WaitForWake(socket_, wake(), until); }
+  // Waits for wake(), `until`, or the client's end. Half a close is told once a request.
+  PeerState Wait(SocketClock::time_point until);
   WakeEvent& wake();
 
   void StopIfIdle();
+  // False if a request has begun.
+  bool CutIfIdle();
   void Abort() { CutOff(socket_); }
 
   int socket() const { return socket_; }
@@ -72,10 +74,16 @@ class HttpConnection {
   bool answered() const { return answered_; }  // something has been written for this request
   bool broken() const { return broken_; }
   bool refused() const { return phase_ == Phase::kRefused; }
+  // A line of the head ended without CR: others may have read the lines around it differently.
+  bool has_bare_line_end() const { return has_bare_line_end_; }
 
   std::string local_address;
   // Read() gives '%' in header lines as "%25", for a reader that takes values for URLs.
   bool escape_percent = false;
+  // Since when the client owes a request; meaningful while idle().
+  SocketClock::time_point idle_since() const { return idle_since_; }
+  bool idle() const { return state_.load() == State::kIdle; }
+  bool leaving = false;      // was cut to make room; the listener's
   bool surplus = false;      // there are too many: answered with 503
   bool close_after = false;  // the answer says so
   bool stopped() const { return state_.load() == State::kStopped; }
@@ -99,6 +107,11 @@ class HttpConnection {
   bool timed_out_ = false;
   bool broken_ = false;
   bool answered_ = false;
+  bool has_bare_line_end_ = false;
+  char last_ = '\0';  // of the head
+  bool first_request_ = true;
+  bool told_half_closed_ = false;
+  std::atomic<SocketClock::time_point> idle_since_{SocketClock::now()};
   std::optional<WakeEvent> wake_;
   std::atomic<State> state_{State::kBusy};
 };

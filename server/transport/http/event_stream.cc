@@ -1,7 +1,20 @@
 #include "server/transport/http/event_stream.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace mpnanny {
 namespace {
+
+using Worth = StreamMessage::Worth;
+
+Worth WorthOf(const Json& message) {
+  const auto method = message.find("method");
+  if (method == message.end() || message.contains("id")) return Worth::kNeeded;
+  const bool passing = *method == "notifications/progress" || *method == "notifications/message";
+  return passing ? Worth::kPassing : Worth::kNotice;
+}
 
 // Whether the message ends what it belongs to, and how.
 StreamMessage Describe(const Json& message) {
@@ -9,6 +22,7 @@ StreamMessage Describe(const Json& message) {
   described.text = DumpJson(message);
   described.is_response = message.is_array() || !message.contains("method");
   if (!message.is_object()) return described;
+  described.worth = WorthOf(message);
   if (const auto error = message.find("error"); error != message.end() && error->is_object()) {
     described.error_code = error->value("code", 0);
   }
@@ -27,9 +41,7 @@ void EventStream::Send(const Json& message) {
   messages_.push_back(std::move(described));
   if (keep_) {
     if (UnreadCount() > 1 && unread_bytes_ > limits_.unread_bytes && wake_) cut_ = true;
-    while (messages_.size() > 1 && bytes_ > limits_.kept_bytes && (taken_ > 0 || !wake_)) {
-      DropFirst();
-    }
+    Bound();
   } else if (UnreadCount() > 1 && unread_bytes_ > limits_.unread_bytes) {
     cut_ = true;
     gone_ = true;
@@ -38,14 +50,35 @@ void EventStream::Send(const Json& message) {
   Wake();
 }
 
-void EventStream::DropFirst() {
-  bytes_ -= messages_.front().text.size();
-  if (taken_ > 0) {
+// Drops what can be done without while too much is kept, and tells the meter.
+void EventStream::Bound() {
+  if (!keep_) return;
+  while (bytes_ > limits_.kept_bytes && (DropOne(Worth::kPassing) || DropOne(Worth::kNotice))) {
+  }
+  if (meter_) meter_->Change(std::exchange(counted_, bytes_), bytes_);
+}
+
+// The oldest one of this worth; but not the newest of all, nor one that a reader waits for.
+bool EventStream::DropOne(Worth worth) {
+  const size_t end = std::min(wake_ ? taken_ : messages_.size(), messages_.size() - 1);
+  for (size_t i = 0; i < end; ++i) {
+    if (messages_[i].worth != worth) continue;
+    Drop(i);
+    return true;
+  }
+  return false;
+}
+
+void EventStream::Drop(size_t index) {
+  const StreamMessage& message = messages_[index];
+  if (message.worth != Worth::kPassing) lost_ = std::max(lost_, message.number);
+  bytes_ -= message.text.size();
+  if (index < taken_) {
     --taken_;
   } else {
-    unread_bytes_ -= messages_.front().text.size();
+    unread_bytes_ -= message.text.size();
   }
-  messages_.pop_front();
+  messages_.erase(std::next(messages_.begin(), static_cast<std::ptrdiff_t>(index)));
 }
 
 void EventStream::Suspend() {
@@ -63,6 +96,22 @@ void EventStream::End() {
 
 uint64_t EventStream::Attach(WakeEvent& wake) {
   const std::lock_guard lock(mutex_);
+  return AttachLocked(wake);
+}
+
+std::optional<uint64_t> EventStream::AttachAfter(WakeEvent& wake, uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (number > sent_ || number < lost_) return std::nullopt;
+  taken_ = 0;
+  unread_bytes_ = bytes_;
+  while (taken_ < messages_.size() && messages_[taken_].number <= number) {
+    unread_bytes_ -= messages_[taken_].text.size();
+    ++taken_;
+  }
+  return AttachLocked(wake);
+}
+
+uint64_t EventStream::AttachLocked(WakeEvent& wake) {
   Wake();  // the reader before, if there is one, finds itself replaced
   wake_ = &wake;
   if (reader_ > 0) suspended_ = false;  // that was for the reader before
@@ -78,6 +127,7 @@ void EventStream::Detach(uint64_t reader) {
     gone_ = true;
     messages_.clear();
   }
+  Bound();
 }
 
 EventStream::Next EventStream::Take(uint64_t reader, StreamMessage& message) {
@@ -93,7 +143,7 @@ EventStream::Next EventStream::Take(uint64_t reader, StreamMessage& message) {
   if (keep_) {
     message = next;
     ++taken_;
-    while (messages_.size() > 1 && bytes_ > limits_.kept_bytes && taken_ > 0) DropFirst();
+    Bound();
   } else {
     bytes_ -= next.text.size();
     message = std::move(next);
@@ -102,33 +152,37 @@ EventStream::Next EventStream::Take(uint64_t reader, StreamMessage& message) {
   return Next::kMessage;
 }
 
-void EventStream::Keep(const StreamMessage* taken) {
+void EventStream::Keep(const StreamMessage* taken, std::shared_ptr<KeptBytes> meter) {
   const std::lock_guard lock(mutex_);
   keep_ = true;
-  if (!taken) return;
-  messages_.push_front(*taken);
-  taken_ = 1;
-  bytes_ += taken->text.size();
+  meter_ = std::move(meter);
+  if (taken) {
+    messages_.push_front(*taken);
+    taken_ = 1;
+    bytes_ += taken->text.size();
+  }
+  Bound();
 }
 
-void EventStream::Rewind(uint64_t after) {
+void EventStream::Uncount() {
   const std::lock_guard lock(mutex_);
-  taken_ = 0;
-  unread_bytes_ = bytes_;
-  while (taken_ < messages_.size() && messages_[taken_].number <= after) {
-    unread_bytes_ -= messages_[taken_].text.size();
-    ++taken_;
-  }
+  if (meter_) meter_->Change(counted_, 0);
+  meter_ = nullptr;
 }
 
 uint64_t EventStream::position() const {
   const std::lock_guard lock(mutex_);
-  return sent_ - UnreadCount();
+  return UnreadCount() > 0 ? messages_[taken_].number - 1 : sent_;
 }
 
 bool EventStream::ended() const {
   const std::lock_guard lock(mutex_);
   return ended_;
+}
+
+bool EventStream::finished() const {
+  const std::lock_guard lock(mutex_);
+  return ended_ && UnreadCount() == 0;
 }
 
 }  // namespace mpnanny

@@ -6,11 +6,13 @@
 #ifndef MPNANNY_SERVER_TRANSPORT_HTTP_EVENT_STREAM_H_
 #define MPNANNY_SERVER_TRANSPORT_HTTP_EVENT_STREAM_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,9 @@ namespace mpnanny {
 
 struct StreamMessage {
   std::string text;
+  // What a client can do without when too much is kept: progress and log messages before other
+  // notices; requests to the client and answers are never dropped.
+  enum class Worth { kPassing, kNotice, kNeeded } worth = Worth::kNeeded;
   bool is_response = false;  // or a batch of them
   int error_code = 0;        // of a response that is an error
   uint64_t number = 0;       // the first message of a stream is 1
@@ -31,6 +36,22 @@ struct StreamLimits {
   size_t unread_bytes =
       8u << 20;                  // more than one message and more than this: the reader is cut off
   size_t kept_bytes = 1u << 20;  // the newest message is kept whatever its size
+};
+
+// Counts the bytes that streams keep for clients to come back to: those of a session, and by
+// `all` those of all sessions. Thread-safe; shared by the streams that are counted.
+class KeptBytes {
+ public:
+  explicit KeptBytes(std::shared_ptr<KeptBytes> all = nullptr) : all_(std::move(all)) {}
+  void Change(size_t from, size_t to) {
+    bytes_ += to - from;
+    if (all_) all_->Change(from, to);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const std::shared_ptr<KeptBytes> all_;
+  std::atomic<size_t> bytes_{0};
 };
 
 class EventStream {
@@ -45,6 +66,11 @@ class EventStream {
   };
 
   explicit EventStream(StreamLimits limits = {}) : limits_(limits) {}
+  ~EventStream() {
+    if (meter_) meter_->Change(counted_, 0);
+  }
+  EventStream(const EventStream&) = delete;
+  EventStream& operator=(const EventStream&) = delete;
 
   // For senders.
   void Send(const Json& message);
@@ -54,25 +80,35 @@ class EventStream {
   // For readers, of which there is one at a time: attaching takes the stream from the one before.
   // `wake` is raised whenever there is something new; it must live until Detach().
   uint64_t Attach(WakeEvent& wake);
+  // The next message to be taken is the first one that is kept after this number. nullopt, and the
+  // reader before stays: no message had this number yet, or one after it is lost (passing ones
+  // aside).
+  std::optional<uint64_t> AttachAfter(WakeEvent& wake, uint64_t number);
   void Detach(uint64_t reader);
   Next Take(uint64_t reader, StreamMessage& message);
 
   // From now on messages are kept after they have been taken, and when nobody reads. `taken`: one
-  // that was taken before, to be kept as well; null for none.
-  void Keep(const StreamMessage* taken = nullptr);
-  // The next message to be taken is the first one that is kept after this number.
-  void Rewind(uint64_t after);
+  // that was taken before, to be kept as well; null for none. `meter` counts what is kept.
+  void Keep(const StreamMessage* taken = nullptr, std::shared_ptr<KeptBytes> meter = nullptr);
+
+  // It is kept no longer for clients to come back to: only a reader that it has holds it.
+  void Uncount();
 
   // The number of the last message that has been taken (or lost); 0 for none.
   uint64_t position() const;
   bool ended() const;
+  // Has ended, and all of it has been taken.
+  bool finished() const;
 
  private:
+  uint64_t AttachLocked(WakeEvent& wake);
+  void Bound();
+  bool DropOne(StreamMessage::Worth worth);
   void Wake() const {
     if (wake_) wake_->Wake();
   }
   size_t UnreadCount() const { return messages_.size() - taken_; }
-  void DropFirst();
+  void Drop(size_t index);
 
   const StreamLimits limits_;
   mutable std::mutex mutex_;
@@ -82,6 +118,9 @@ class EventStream {
   size_t bytes_ = 0;
   size_t unread_bytes_ = 0;
   uint64_t sent_ = 0;
+  uint64_t lost_ = 0;  // the last message that was dropped and is no passing one
+  std::shared_ptr<KeptBytes> meter_;
+  size_t counted_ = 0;  // of bytes_, by the meter
   WakeEvent* wake_ = nullptr;
   uint64_t reader_ = 0;
   bool keep_ = false;

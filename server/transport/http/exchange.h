@@ -32,7 +32,8 @@ struct HttpReply {
 class HttpPeer {
  public:
   virtual ~HttpPeer() = default;
-  // Waits until another thread raises wake(), `until`, or the client has hung up.
+  // Waits until another thread raises wake(), `until`, or the client has hung up. That the client
+  // sends no more is told once a request.
   virtual PeerState Wait(SocketClock::time_point until) = 0;
   virtual WakeEvent& wake() = 0;
 };
@@ -60,8 +61,9 @@ class HttpExchange : public HttpPeer {
   virtual void AddHeader(const std::string& name, const std::string& value) = 0;
   virtual void Reply(HttpReply reply) = 0;
   // Answers with status 200 and whatever `write` writes until it returns. It is called on this
-  // thread once the exchange is over.
-  virtual void ReplyWithStream(HttpHeaders headers, std::function<void(HttpStream&)> write) = 0;
+  // thread once the exchange is over. If it returns false the answer is not whole, and its transfer
+  // is broken off so that the client sees that.
+  virtual void ReplyWithStream(HttpHeaders headers, std::function<bool(HttpStream&)> write) = 0;
 };
 
 }  // namespace mpnanny

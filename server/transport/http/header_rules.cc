@@ -2,7 +2,7 @@
 
 #include <sodium.h>
 
-#include <charconv>
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -51,15 +51,9 @@ const char* NamedBy(std::string_view method) {
 bool SaysTheSame(const std::string& said, const Json& argument) {
   if (argument.is_string()) return said == *argument.get_ptr<const std::string*>();
   if (argument.is_boolean()) return said == (argument.get<bool>() ? "true" : "false");
-  if (!argument.is_number_integer()) return said == DumpJson(argument);
-  const bool is_unsigned = argument.is_number_unsigned();
-  const char* const end = said.data() + said.size();
-  int64_t number = 0;
-  uint64_t positive = 0;
-  const auto read = is_unsigned ? std::from_chars(said.data(), end, positive)
-                                : std::from_chars(said.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end) return false;
-  return is_unsigned ? positive == argument.get<uint64_t>() : number == argument.get<int64_t>();
+  if (said == DumpJson(argument)) return true;
+  const auto number = argument.is_number() ? ParseJson(said) : Result<Json>(Json());
+  return number && number->is_number() && *number == argument;
 }
 
 void Collect(const Json& schema, std::vector<std::string>& path,
@@ -121,7 +115,9 @@ bool IsModernPost(const Json& message, std::optional<std::string_view> version_h
 std::optional<std::string> DecodeHeaderValue(std::string_view value) {
   if (!value.starts_with(kBase64Open) || !value.ends_with(kBase64Close) ||
       value.size() < kBase64Open.size() + kBase64Close.size()) {
-    return std::string(value);
+    const bool ascii = std::all_of(value.begin(), value.end(),
+                                   [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    return ascii ? std::optional(std::string(value)) : std::nullopt;
   }
   value.remove_prefix(kBase64Open.size());
   value.remove_suffix(kBase64Close.size());

@@ -50,7 +50,7 @@ std::optional<WireError> CheckModernRequest(const Json& request, const HeaderLoo
 bool IsLegacyRevision(std::string_view name);
 
 // The text that a header value stands for: itself, or what "=?base64?…?=" encodes. nullopt if that
-// is not base64.
+// is not base64, or the value is not ASCII: text beyond that must be encoded.
 std::optional<std::string> DecodeHeaderValue(std::string_view value);
 
 }  // namespace mpnanny

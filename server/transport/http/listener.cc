@@ -10,11 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "server/transport/http/library_requests.h"
 #include "server/transport/http/thread_cache.h"
-
-// The library's own limit of a header line; the head as a whole is bounded in connection.cc.
-#define CPPHTTPLIB_LISTEN_BACKLOG 512
-#include <httplib.h>
 
 namespace mpnanny {
 namespace {
@@ -110,13 +107,13 @@ class Exchange final : public HttpExchange {
     if (reply.close) connection_.close_after = true;
   }
 
-  void ReplyWithStream(HttpHeaders headers, std::function<void(HttpStream&)> write) override {
+  void ReplyWithStream(HttpHeaders headers, std::function<bool(HttpStream&)> write) override {
     response_.status = 200;
     for (const auto& [name, value] : headers) response_.set_header(name, value);
     auto provide = [&connection = connection_, write = std::move(write)](size_t,
                                                                          httplib::DataSink& sink) {
       Body body(connection, sink);
-      write(body);
+      if (!write(body)) return false;  // without the mark of a whole answer
       sink.done();
       return true;
     };
@@ -173,7 +170,7 @@ class HttpListener::Server final : public httplib::Server {
       response.body = std::string(httplib::status_message(response.status)) + "\n";
     });
     set_post_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      if (request.get_header_value("Connection") == "close") t_connection->close_after = true;
+      if (HasToken(request.headers, "Connection", "close")) t_connection->close_after = true;
       if (t_connection->stopped()) t_connection->close_after = true;
       response.headers.erase("Connection");
       response.headers.erase("Keep-Alive");
@@ -222,23 +219,47 @@ class HttpListener::Server final : public httplib::Server {
  private:
   HandlerResponse Screen(const httplib::Request& request, httplib::Response& response) {
     Exchange exchange(*t_connection, request, response);
-    if (handlers_.screen(exchange)) {
-      if (request.method == "POST") {
-        t_connection->close_after = true;
-        t_connection->Refuse();
-      } else {
-        t_connection->EndRequest();
-      }
+    if (t_connection->has_bare_line_end()) {
+      response.status = httplib::StatusCode::BadRequest_400;
+      response.body = "A line of the head ends without CR.\n";
+      RefuseRest();
       return HandlerResponse::Handled;
     }
-    if (request.method == "POST") {
+    const bool refused = handlers_.screen(exchange);
+    if (request.method == "POST" && !refused) {
       t_connection->BeginBody();
       return HandlerResponse::Unhandled;
     }
-    // No body is read. (The library would wait for one that has no length.)
-    t_connection->EndRequest();
-    handlers_.serve(exchange);
+    // No body is read. (The library would wait for one that has no length.) If there is one, what
+    // it holds must not be taken for the next request.
+    if (request.method == "POST" || AnnouncesBody(request.headers)) {
+      RefuseRest();
+    } else {
+      t_connection->EndRequest();
+    }
+    if (!refused) handlers_.serve(exchange);
     return HandlerResponse::Handled;
+  }
+
+  static void RefuseRest() {
+    t_connection->close_after = true;
+    t_connection->Refuse();
+  }
+
+  // Cuts off the connection that has owed a request for the longest time; false if none does.
+  bool MakeRoom() {  // needs mutex_
+    while (true) {
+      HttpConnection* longest = nullptr;
+      for (HttpConnection* each : connections_) {
+        if (each->leaving || !each->idle()) continue;
+        if (!longest || each->idle_since() < longest->idle_since()) longest = each;
+      }
+      if (!longest) return false;
+      if (!longest->CutIfIdle()) continue;  // its request has just come
+      longest->leaving = true;
+      ++leaving_;
+      return true;
+    }
   }
 
   bool process_and_close_socket(socket_t socket) override {
@@ -247,7 +268,7 @@ class HttpListener::Server final : public httplib::Server {
     httplib::detail::get_local_ip_and_port(socket, connection.local_address, port);
     {
       const std::lock_guard lock(mutex_);
-      connection.surplus = connections_.size() >= limits_.connections;
+      connection.surplus = connections_.size() - leaving_ >= limits_.connections && !MakeRoom();
       connections_.insert(&connection);
       if (stopping_) connection.StopIfIdle();
     }
@@ -258,7 +279,9 @@ class HttpListener::Server final : public httplib::Server {
     while (well && !connection.close_after && connection.AwaitRequest()) {
       bool closed = false;
       well = process_request(stream, "", 0, connection.local_address, port,
-                             /*close_connection=*/false, closed, nullptr);
+                             /*close_connection=*/false, closed, [&](httplib::Request& request) {
+                               if (TakeWhatIsNotServed(request)) connection.close_after = true;
+                             });
       if (closed) connection.close_after = true;
     }
     t_connection = nullptr;
@@ -270,6 +293,7 @@ class HttpListener::Server final : public httplib::Server {
     {
       const std::lock_guard lock(mutex_);
       connections_.erase(&connection);
+      if (connection.leaving) --leaving_;
       if (connections_.empty()) none_left_.notify_all();
     }
     if (connection.refused() && !connection.broken()) {  // what it still sends is unread
@@ -286,6 +310,7 @@ class HttpListener::Server final : public httplib::Server {
   std::mutex mutex_;
   std::condition_variable none_left_;
   std::set<HttpConnection*> connections_;  // guarded by mutex_
+  size_t leaving_ = 0;                     // of them, cut to make room; guarded by mutex_
   bool stopping_ = false;                  // guarded by mutex_
   ThreadCache threads_;                    // its threads use what stands above
   std::thread accepting_;
