@@ -163,8 +163,11 @@ bool ChildProcess::WriteLine(std::string_view line, Clock::time_point until) {
 void ChildProcess::CloseInput() { Close(in_); }
 
 void ChildProcess::TakeErrors() {
+  // More than a pipe holds, so that all is taken of a program that has ended; yet not without end
+  // from one that never pauses: callers have deadlines.
+  constexpr size_t kMostAtOnce = 2u << 20;
   std::array<char, 4096> buffer;
-  while (err_ >= 0) {
+  for (size_t taken = 0; err_ >= 0 && taken < kMostAtOnce; taken += buffer.size()) {
     const ssize_t n = read(err_, buffer.data(), buffer.size());
     if (n > 0) {
       errors_.append(buffer.data(), static_cast<size_t>(n));
@@ -181,18 +184,17 @@ void ChildProcess::TakeErrors() {
 
 // Waits until stdout has something to say, taking stderr on the way; false at `until`.
 bool ChildProcess::WaitForOutput(Clock::time_point until) {
-  while (true) {
+  while (Clock::now() < until) {
     std::array<pollfd, 2> fds = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
     const int ready = poll(fds.data(), fds.size(), Remaining(until));
     if (ready < 0 && errno != EINTR) return false;
     TakeErrors();
     if (ready > 0 && fds[0].revents != 0) return true;
-    if (Clock::now() >= until) return false;
   }
+  return false;
 }
 
 ChildProcess::Line ChildProcess::ReadLine(Clock::time_point until) {
-  std::vector<char> buffer(64u << 10);
   size_t searched = 0;
   while (true) {
     if (const size_t newline = partial_.find('\n', searched); newline != std::string::npos) {
@@ -207,6 +209,7 @@ ChildProcess::Line ChildProcess::ReadLine(Clock::time_point until) {
       return {ReadStatus::kEnd, std::exchange(partial_, {})};
     }
     if (!WaitForOutput(until)) return {ReadStatus::kTimeout, partial_};
+    std::array<char, 64u << 10> buffer;
     const ssize_t n = read(out_, buffer.data(), buffer.size());
     if (n > 0) {
       partial_.append(buffer.data(), static_cast<size_t>(n));

@@ -16,6 +16,7 @@
 #include "server/http_server.h"
 #include "server/product.h"
 #include "server/stdio_server.h"
+#include "server/token_file.h"
 #include "server/transcript/recorder.h"
 #include "server/transcript/replay.h"
 
@@ -29,24 +30,9 @@ int Refuse(const Error& error) {
 
 // The bearer token that clients must send; empty for none.
 Result<std::string> ReadToken(const ServeOptions& options) {
+  if (!options.token_file.empty()) return ReadTokenFile(options.token_file);
   const char* const given = std::getenv("MPNANNY_TOKEN");
-  std::string token = given ? given : "";
-  if (!options.token_file.empty()) {
-    auto text = ReadFile(options.token_file, 4096);
-    if (!text) return text.error();
-    token = *std::move(text);
-    token.erase(token.find_last_not_of(" \t\r\n") + 1);
-    if (token.empty()) {
-      return InvalidInput("The token file " + options.token_file + " is empty.",
-                          "Make one: openssl rand -hex 32 > FILE");
-    }
-  }
-  for (const char c : token) {
-    if (c > ' ' && c < 127) continue;
-    return InvalidInput("The token holds a character that HTTP headers do not carry.",
-                        "Use letters, digits and -._~+/=, on one line.");
-  }
-  return token;
+  return ReadTokenText(given ? given : "", "MPNANNY_TOKEN");
 }
 
 Result<bool> ServeHttp(const ServeOptions& options, const Registry& registry, StopEvent& stop) {

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <memory>
 #include <ostream>
+#include <string_view>
+#include <utility>
 
 #include "base/process_info.h"
 #include "base/text.h"
@@ -10,9 +12,12 @@
 #include "server/command_line/commands.h"
 #include "server/command_line/http_endpoint.h"
 #include "server/command_line/launch.h"
+#include "server/token_file.h"
 
 namespace mpnanny {
 namespace {
+
+constexpr char kServedPath[] = "/mcp";
 
 struct ConfigOptions {
   std::string client;
@@ -29,11 +34,11 @@ std::string Variable(const char* name) {
   return value ? value : "";
 }
 
-// What a client's machine would call this one.
+// What a client's machine would perhaps call this one; "HOST" where that is not known.
 std::string ThisHost() {
   const std::string user = Variable("USER");
   const std::string host = HostName();
-  return (user.empty() ? "USER" : user) + "@" + (host.empty() ? "HOST" : host);
+  return (user.empty() ? "" : user + "@") + (host.empty() ? "HOST" : host);
 }
 
 void TellWhere(std::ostream& err, const Client& client, const std::string& first) {
@@ -42,11 +47,17 @@ void TellWhere(std::ostream& err, const Client& client, const std::string& first
       << "\" already, only \"mpnanny\" joins what is in it. " << client.after << "\n";
 }
 
+// `machine`: where the client runs, "" where that is here.
 void TellOneLine(std::ostream& err, const Client& client, const Json& block,
-                 const std::string& where) {
+                 const std::string& machine) {
   const std::string line = EnterLine(client, block);
-  if (!line.empty())
-    err << "Or, instead of editing a file, in " << where << ":\n  " << line << "\n";
+  if (line.empty()) return;
+  err << "Or, instead of editing a file, in a POSIX shell" << machine;
+  if (std::string_view(client.name) == "claude-code") {
+    err << ", in the project's folder (it counts for that folder only; for all of them put -s user "
+           "behind add-json)";
+  }
+  err << ":\n  " << line << "\n";
 }
 
 Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
@@ -55,9 +66,9 @@ Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
   if (!launch) return launch.error();
   std::ostream& err = context.err;
   std::string first = "Paste";
-  std::vector<std::string> doctor = {launch->command, "doctor"};
   // What the server is told is what the doctor is told.
-  doctor.insert(doctor.end(), launch->arguments.begin() + 1, launch->arguments.end());
+  const std::vector<std::string> access(launch->arguments.begin() + 1, launch->arguments.end());
+  const std::string program = launch->command;
   if (!options.ssh_host.empty()) {
     first = "On the client's machine, paste";
     const Launch inner = *launch;
@@ -66,7 +77,6 @@ Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
     err << "First, on the client's machine: `" << ShellCommand({"ssh", options.ssh_host, "true"})
         << "` must end without a question and without a word of output. A client cannot type a "
            "password: use a key and an agent, and accept the host's key once by hand.\n";
-    doctor.insert(doctor.begin() + 2, {"--ssh", options.ssh_host});
   } else if (options.wsl) {
     first = "In Windows, paste";
     const std::string distribution =
@@ -75,39 +85,65 @@ Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
   }
   const Json block = StdioBlock(client, *launch);
   TellWhere(err, client, first);
-  if (!options.wsl) TellOneLine(err, client, block, "the project's folder and a POSIX shell");
+  if (!options.wsl) {
+    TellOneLine(err, client, block, options.ssh_host.empty() ? "" : " on the client's machine");
+  }
   if (!options.ssh_host.empty() && std::string_view(client.name) == "vscode") {
     err << "In a window of Remote-SSH the server can start right there: then it is plain `mpnanny "
            "config vscode`, pasted into .vscode/mcp.json on this machine.\n";
   }
-  err << "It does not start? This says why:\n  " << ShellCommand(doctor) << "\n";
+  const auto doctor = [&](std::vector<std::string> words) {
+    words.insert(words.end(), access.begin(), access.end());
+    return "\n  " + ShellCommand(words) + "\n";
+  };
+  err << "It does not start? On this machine, " << (options.wsl ? "in WSL, " : "")
+      << "this says why:" << doctor({program, "doctor"});
+  if (!options.ssh_host.empty()) {
+    err << "And on the client's machine, if there is an mpnanny, this looks at the way here, too:"
+        << doctor({"mpnanny", "doctor", "--ssh", options.ssh_host, "--program", program});
+  }
   context.out << DumpJsonPretty(block) << "\n";
   return {};
+}
+
+// Where the server listens that a client reaches at `endpoint`: "127.0.0.1:8765".
+std::string ListenAddress(const HttpEndpoint& endpoint) {
+  const std::string port = ":" + std::to_string(endpoint.port);
+  if (endpoint.scheme == "https") return "127.0.0.1:8765";  // the proxy in front of it has the port
+  if (endpoint.host == "localhost") return "127.0.0.1" + port;
+  if (endpoint.IsLoopback()) return endpoint.host + port;
+  return (endpoint.host.starts_with("[") ? "[::]" : "0.0.0.0") + port;
 }
 
 // What must run before a client can connect.
 void TellServer(std::ostream& err, const HttpEndpoint& endpoint, const Launch& local,
                 const ConfigOptions& options, const std::string& token_file) {
-  std::vector<std::string> serve = local.Words();
   const bool loopback = endpoint.IsLoopback();
-  const std::string port = std::to_string(endpoint.port);
-  const std::string listen =
-      !loopback ? "0.0.0.0" : (endpoint.host == "localhost" ? "127.0.0.1" : endpoint.host);
   const bool behind_proxy = endpoint.scheme == "https";
-  serve.insert(serve.begin() + 2,
-               {"--http", behind_proxy ? "127.0.0.1:8765" : listen + ":" + port});
-  if (!token_file.empty()) serve.insert(serve.begin() + 4, {"--token-file", token_file});
+  const std::string port = std::to_string(endpoint.port);
+  const std::string listen = ListenAddress(endpoint);
+  std::vector<std::string> http = {"--http", listen};
+  if (!token_file.empty()) http.insert(http.end(), {"--token-file", token_file});
+  // The server answers only under names that it knows.
+  if (!loopback) http.insert(http.end(), {"--allow-host", endpoint.host});
+  std::vector<std::string> serve = local.Words();
+  serve.insert(serve.begin() + 2, http.begin(), http.end());
   err << "1. On this machine, start the server and leave it running:\n  " << ShellCommand(serve)
       << "\n";
   if (behind_proxy) {
     err << "2. Let your web server, which has the certificate, pass " << endpoint.Url()
-        << " on to http://127.0.0.1:8765/mcp, with the Authorization header.\n";
+        << " on to http://" << listen << "/mcp, with the Authorization header.\n";
   } else if (loopback) {
-    const std::string host = options.ssh_host.empty() ? ThisHost() : options.ssh_host;
+    const bool told = !options.ssh_host.empty();
+    const std::string host = told ? options.ssh_host : ThisHost();
     err << "2. If the client runs on another machine, open a tunnel there and leave it open:\n  "
         << ShellCommand({"ssh", "-N", "-o", "ExitOnForwardFailure=yes", "-o",
-                         "ServerAliveInterval=15", "-L", port + ":" + listen + ":" + port, host})
+                         "ServerAliveInterval=15", "-L", port + ":" + listen, host})
         << "\n";
+    if (!told) {
+      err << "   (" << host
+          << " stands for what that machine calls this one; with --ssh the line is made for it.)\n";
+    }
   } else {
     err << "2. Nothing encrypts http://" << endpoint.host
         << ": whoever listens on the network reads the token and your code. A tunnel is safer: "
@@ -120,10 +156,29 @@ void TellServer(std::ostream& err, const HttpEndpoint& endpoint, const Launch& l
   }
 }
 
+// A line that asks the server past tunnels and proxies.
+void TellDoctor(std::ostream& err, const HttpEndpoint& endpoint, const std::string& program,
+                const std::string& token_file) {
+  std::string here = ListenAddress(endpoint);
+  for (const auto& [all, one] :
+       {std::pair<std::string, std::string>{"0.0.0.0:", "127.0.0.1:"}, {"[::]:", "[::1]:"}}) {
+    if (here.starts_with(all)) here.replace(0, all.size(), one);
+  }
+  std::vector<std::string> doctor = {program, "doctor", "--http", "http://" + here + "/mcp"};
+  if (!token_file.empty()) doctor.insert(doctor.end(), {"--token-file", token_file});
+  err << "It does not connect? On this machine, this says whether the server answers:\n  "
+      << ShellCommand(doctor) << "\n";
+}
+
 Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
                        const ConfigOptions& options) {
   const Result<HttpEndpoint> endpoint = ParseHttpEndpoint(options.http_url);
   if (!endpoint) return endpoint.error();
+  if (endpoint->path != kServedPath) {
+    return InvalidInput("--http: the server answers at " + std::string(kServedPath) + ", not at " +
+                            EscapeControl(endpoint->path, 200) + ".",
+                        "Use " + endpoint->Origin() + kServedPath + ".");
+  }
   if (!options.ssh_host.empty()) {
     const Result<Launch> usable = SshLaunch(options.ssh_host, {});
     if (!usable) return usable.error();
@@ -139,8 +194,9 @@ Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
     Result<std::string> absolute = AllowedRoots::Unrestricted().Resolve(options.token_file);
     if (!absolute) return absolute.error();
     token_file = *std::move(absolute);
-  } else if (!endpoint->IsLoopback() && endpoint->scheme == "http") {
-    return InvalidInput("Off loopback the server serves only who knows a token.",
+  } else if (!endpoint->IsLoopback()) {
+    return InvalidInput("Whoever reaches " + endpoint->Origin() +
+                            " could read your code: off loopback a token is needed.",
                         "Pass --token-file FILE.");
   }
   const Json block = HttpBlock(client, server);
@@ -159,7 +215,8 @@ Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
   } else if (!token_file.empty()) {
     err << "The block holds the token: keep it out of what others read, version control first.\n";
   }
-  TellOneLine(err, client, block, "a POSIX shell on the client's machine");
+  TellOneLine(err, client, block, " on the client's machine");
+  TellDoctor(err, *endpoint, local->command, token_file);
   context.out << DumpJsonPretty(block) << "\n";
   return {};
 }

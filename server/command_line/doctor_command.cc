@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <memory>
 #include <ostream>
+#include <system_error>
+#include <utility>
 
 #include "base/program.h"
 #include "base/text.h"
@@ -13,6 +15,7 @@
 #include "server/doctor/machine_checks.h"
 #include "server/doctor/python_check.h"
 #include "server/doctor/server_checks.h"
+#include "server/token_file.h"
 
 namespace mpnanny {
 namespace {
@@ -59,8 +62,10 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
   if (roots.empty()) roots = here->roots();
   if (roots.empty()) return InvalidInput("Which folder may be read?", "Pass --root DIR.");
   for (const std::string& root : roots) {
-    std::error_code error;
-    std::filesystem::path path = std::filesystem::canonical(root, error);
+    // Where ssh leads elsewhere, links of this machine say nothing about that one.
+    std::error_code error = std::make_error_code(std::errc::not_supported);
+    std::filesystem::path path;
+    if (options.ssh_host.empty()) path = std::filesystem::canonical(root, error);
     if (error) path = std::filesystem::absolute(root, error);
     launch.arguments.insert(launch.arguments.end(), {"--root", path.string()});
   }
@@ -93,9 +98,14 @@ Result<void> ExamineStart(const DoctorOptions& options, Checks& checks) {
     checks.push_back(CheckSqlite());
     checks.push_back(CheckWorker(server->command));
   }
-  Append(checks,
-         CheckServer(
-             {.words = launch->Words(), .ssh_host = options.ssh_host, .program = server->command}));
+  const bool root_told = std::any_of(checks.begin(), checks.end(), [](const Check& check) {
+    return check.name == "root" && check.status == CheckStatus::kFailed;
+  });
+  for (Check& check : CheckServer(
+           {.words = launch->Words(), .ssh_host = options.ssh_host, .program = server->command})) {
+    // The server refuses a root that is told already.
+    if (!root_told || check.name != "root") checks.push_back(std::move(check));
+  }
   return {};
 }
 
@@ -121,13 +131,21 @@ Result<Checks> Examine(const DoctorOptions& options) {
   if (http && !options.ssh_host.empty()) {
     return InvalidInput("--http asks a server that runs, --ssh starts one: one of them.");
   }
+  const AccessOptions& access = options.access;
+  if (http && (!options.program.empty() || !access.roots.empty() || !access.data_dir.empty() ||
+               access.allow_exec)) {
+    return InvalidInput(
+        "--http asks a server that runs: --program, --root, --data-dir and --allow-exec are for "
+        "one that is started.",
+        "Leave them out, or leave --http out.");
+  }
   Checks checks;
   const Result<void> done = http ? ExamineHttp(options, checks) : ExamineStart(options, checks);
   if (!done) return done.error();
   if (!options.python.empty()) {
     const Result<Launch> python = Wrapped(options, {options.python, {"-c", kPythonProbe}});
     if (!python) return python.error();
-    Append(checks, CheckPython(options.python, python->Words()));
+    Append(checks, CheckPython(options.python, python->Words(), options.ssh_host));
   }
   return checks;
 }

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/files.h"
 #include "base/text.h"
 
 namespace mpnanny {
@@ -28,7 +27,9 @@ std::string HttpEndpoint::Origin() const {
 std::string HttpEndpoint::Url() const { return Origin() + path; }
 
 bool HttpEndpoint::IsLoopback() const {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  if (host == "localhost" || host == "[::1]") return true;
+  // A name such as 127.example.org may lead anywhere.
+  return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
 Result<HttpEndpoint> ParseHttpEndpoint(const std::string& url) {
@@ -59,31 +60,11 @@ Result<HttpEndpoint> ParseHttpEndpoint(const std::string& url) {
   if (authority.empty() || (authority.front() == '[') != (authority.back() == ']')) {
     return NoUrl(url, "names no host");
   }
+  for (char& c : authority) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
   endpoint.host = authority;
   return endpoint;
-}
-
-Result<std::string> ReadTokenFile(const std::string& path) {
-  constexpr uint64_t kMostTokenBytes = 4096;
-  const Result<std::string> text = ReadFile(path, kMostTokenBytes);
-  if (!text) {
-    Error error = text.error();
-    error.message = "--token-file " + error.message;
-    if (error.kind == ErrorKind::kNotFound) {
-      error.hint =
-          "Make one: (umask 077; head -c 32 /dev/urandom | base64 > " + ShellQuote(path) + ")";
-    }
-    return error;
-  }
-  constexpr char kSpace[] = " \t\r\n";
-  const size_t begin = std::min(text->find_first_not_of(kSpace), text->size());
-  const std::string token = text->substr(begin, text->find_last_not_of(kSpace) + 1 - begin);
-  if (token.empty()) return InvalidInput("--token-file " + EscapeControl(path) + " is empty.");
-  if (!IsVisible(token)) {
-    return InvalidInput("--token-file " + EscapeControl(path) + " does not hold one word of ASCII.",
-                        "A token is one line of letters and digits.");
-  }
-  return token;
 }
 
 }  // namespace mpnanny

@@ -1,4 +1,4 @@
-// The address of a server that listens over HTTP, and the token that it asks for.
+// The address of a server that listens over HTTP.
 //
 // Plain values and free functions; safe from any thread. Nothing is connected here.
 #ifndef MPNANNY_SERVER_COMMAND_LINE_HTTP_ENDPOINT_H_
@@ -23,10 +23,6 @@ struct HttpEndpoint {
 
 // Reads http://HOST[:PORT][/PATH] or https://…; credentials, queries and fragments are refused.
 Result<HttpEndpoint> ParseHttpEndpoint(const std::string& url);
-
-// The bearer token in the file, without the white space around it. Refuses an empty file and what
-// cannot stand in a header; says how a good one is made if the file is missing.
-Result<std::string> ReadTokenFile(const std::string& path);
 
 }  // namespace mpnanny
 

@@ -36,6 +36,12 @@ Result<Launch> LocalLaunch(const AccessOptions& access) {
     launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder->roots().front()});
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  for (const std::string& word : launch.Words()) {
+    if (IsUtf8(word)) continue;
+    return InvalidInput("The path " + EscapeControl(word) +
+                            " is not UTF-8, and a client's file, which is JSON, cannot name it.",
+                        "Rename it, or name a folder above it.");
+  }
   return launch;
 }
 

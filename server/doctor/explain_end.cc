@@ -1,5 +1,6 @@
 // What it means when a server that was started ends before it answered.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,8 @@ constexpr Sign kSshSigns[] = {
 };
 
 constexpr Sign kProgramSigns[] = {
+    {"--data-dir ", "data-dir", "The folder of --data-dir cannot be used.",
+     "Name a folder that exists on the machine where the server runs."},
     {"is not a directory", "root", "A root is missing there.",
      "Name folders that exist on the machine where the server runs."},
     {"version `GLIBC", "program", "$P was built for a newer system than this.",
@@ -65,6 +68,21 @@ constexpr Sign kProgramSigns[] = {
     {"Exec format error", "program", "$P was built for another kind of processor.",
      "Build mpnanny on the machine where it runs."},
 };
+
+// True if somebody said that this very program is missing: wrappers and login shells end with 127
+// for what they miss themselves.
+bool SaysMissing(const std::string& errors, const std::string& program) {
+  for (size_t at = 0; at < errors.size();) {
+    const size_t end = std::min(errors.find('\n', at), errors.size());
+    const std::string_view line = std::string_view(errors).substr(at, end - at);
+    at = end + 1;
+    if (line.find(program) == std::string_view::npos) continue;
+    for (const char* said : {"not found", "o such file", "nknown command"}) {
+      if (line.find(said) != std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
 
 std::string Fill(std::string text, const ServerLaunch& launch) {
   for (const auto& [mark, value] :
@@ -101,7 +119,7 @@ Check ExplainEnd(const ServerLaunch& launch, int exit_code, const std::string& e
   for (const Sign& sign : kProgramSigns) {
     if (errors.find(sign.said) != std::string::npos) return explained(sign);
   }
-  if (exit_code == 127) {
+  if (exit_code == 127 && SaysMissing(errors, launch.program)) {
     return explained({"", "program", "There is no $P.",
                       ssh ? "Build mpnanny on $H, or say where it lies there: --program PATH."
                           : "Build mpnanny."});
@@ -110,6 +128,11 @@ Check ExplainEnd(const ServerLaunch& launch, int exit_code, const std::string& e
     return explained({"", "program", "$P cannot be executed.",
                       "Is it a program for that machine, with its x bits set, on a file system "
                       "that allows it?"});
+  }
+  if (exit_code == 127) {
+    return explained({"", "command", "What starts $P lacks a program of its own.",
+                      ssh ? "Look at the login shell's files on $H: which command is missing?"
+                          : "Which command is missing?"});
   }
   return {CheckStatus::kFailed, "server", "The server ended before it answered" + facts,
           ssh ? "What does it say when you start it over there by hand?"

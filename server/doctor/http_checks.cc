@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <chrono>
 #include <optional>
 #include <string_view>
 
@@ -12,29 +13,66 @@
 namespace mpnanny {
 namespace {
 
-// The message that answers `id` in a body: it is that message, or an event stream that holds it.
-std::optional<Json> FindAnswer(const std::string& body, bool is_stream, const Json& id) {
-  if (!is_stream) {
-    auto message = ParseJson(body);
-    return message && message->is_object() && message->value("id", Json()) == id
-               ? std::optional<Json>(*std::move(message))
-               : std::nullopt;
-  }
-  std::string data;
-  for (size_t at = 0; at <= body.size();) {
-    const size_t end = std::min(body.find('\n', at), body.size());
-    std::string_view line(body.data() + at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    at = end + 1;
-    if (line.starts_with("data:")) {
-      data += line.substr(line.starts_with("data: ") ? 6 : 5);
-    } else if (line.empty()) {
-      if (auto answer = FindAnswer(data, false, id)) return answer;
-      data.clear();
-    }
-  }
-  return FindAnswer(data, false, id);
+constexpr size_t kMostBodyBytes = 16u << 20;
+
+std::optional<Json> AnswerIn(std::string_view text, const Json& id) {
+  auto message = ParseJson(text);
+  if (!message || !message->is_object() || message->value("id", Json()) != id) return std::nullopt;
+  return *std::move(message);
 }
+
+// What a server replies, taken piece by piece: a body that is the answer, or a stream of events one
+// of which is. Nothing more is read once the answer is there, nor more than a limit.
+class Reply {
+ public:
+  explicit Reply(const Json& id) : id_(id) {}
+
+  void TakeHead(const httplib::Response& head) {
+    status = head.status;
+    session = head.get_header_value("Mcp-Session-Id");
+    is_stream_ = head.get_header_value("Content-Type").starts_with("text/event-stream");
+  }
+
+  // False: enough.
+  bool TakeBody(std::string_view bytes) {
+    body.append(bytes.substr(0, kMostBodyBytes - body.size()));
+    if (is_stream_) TakeLines();
+    return !answer && body.size() < kMostBodyBytes;
+  }
+
+  void End() {
+    if (answer) return;
+    answer = AnswerIn(is_stream_ ? data_ : body, id_);
+  }
+
+  int status = 0;  // 0: no reply has begun
+  std::string session;
+  std::string body;
+  std::optional<Json> answer;
+
+ private:
+  void TakeLines() {
+    for (size_t end; !answer && (end = body.find('\n', searched_)) != std::string::npos;) {
+      std::string_view line(body.data() + line_, end - line_);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      line_ = searched_ = end + 1;
+      if (line.starts_with("data:")) {
+        if (!data_.empty()) data_ += '\n';
+        data_ += line.substr(line.starts_with("data: ") ? 6 : 5);
+      } else if (line.empty()) {
+        answer = AnswerIn(data_, id_);
+        data_.clear();
+      }
+    }
+    searched_ = body.size();
+  }
+
+  const Json& id_;
+  bool is_stream_ = false;
+  std::string data_;     // of the event that has not ended
+  size_t line_ = 0;      // where the line begins that has not ended
+  size_t searched_ = 0;  // up to where there is no newline in it
+};
 
 class HttpTalk {
  public:
@@ -43,34 +81,39 @@ class HttpTalk {
     client_.set_connection_timeout(target.answer_within);
     client_.set_read_timeout(target.answer_within);
     client_.set_write_timeout(target.answer_within);
+    // Of a whole request: a server that says a little now and then is not waited for without end.
+    client_.set_max_timeout(target.answer_within);
     client_.set_tcp_nodelay(true);
   }
 
-  bool usable() const { return client_.is_valid(); }
-
   std::optional<Json> Ask(const Json& request) {
-    const httplib::Result result = Post(request);
-    if (!result) {
-      checks_.push_back(NoConnection(result.error()));
+    const Json id = request["id"];
+    Reply reply(id);
+    const httplib::Error error = Post(request, reply);
+    if (reply.status == 0) {
+      checks_.push_back(NoConnection(error));
       return std::nullopt;
     }
-    const bool is_stream =
-        result->get_header_value("Content-Type").starts_with("text/event-stream");
-    auto answer = FindAnswer(result->body, is_stream, request["id"]);
-    if (!answer || result->status != 200) {
-      checks_.push_back(WrongAnswer(request, *result));
+    if (!reply.answer || reply.status != 200) {
+      checks_.push_back(WrongAnswer(request, reply, error));
       return std::nullopt;
     }
     if (request["method"] == "initialize") {
-      session_ = result->get_header_value("Mcp-Session-Id");
-      if (const auto found = answer->find("result"); found != answer->end() && found->is_object()) {
-        version_ = found->value("protocolVersion", "");
+      session_ = reply.session;
+      const auto result = reply.answer->find("result");
+      if (result != reply.answer->end() && result->is_object()) {
+        const Json version = result->value("protocolVersion", Json());
+        if (version.is_string()) version_ = version.get<std::string>();
       }
     }
-    return answer;
+    return std::move(reply.answer);
   }
 
-  void Tell(const Json& notification) { static_cast<void>(Post(notification)); }
+  void Tell(const Json& notification) {
+    const Json none;
+    Reply reply(none);
+    Post(notification, reply);
+  }
 
   // Gives the session back, where the server has made one.
   void End() {
@@ -93,14 +136,31 @@ class HttpTalk {
     return headers;
   }
 
-  httplib::Result Post(const Json& message) {
-    return client_.Post(target_.path, Headers(message), DumpJson(message), "application/json");
+  httplib::Error Post(const Json& message, Reply& reply) {
+    httplib::Request request;
+    request.method = "POST";
+    request.path = target_.path;
+    request.headers = Headers(message);
+    request.headers.emplace("Content-Type", "application/json");
+    request.body = DumpJson(message);
+    // Which the client sets for its own requests only; the limit of the whole counts from it.
+    request.start_time_ = std::chrono::steady_clock::now();
+    const auto until = request.start_time_ + target_.answer_within;
+    request.response_handler = [&](const httplib::Response& head) {
+      reply.TakeHead(head);
+      return message.contains("id");  // else its status is all that there is to know
+    };
+    request.content_receiver = [&](const char* bytes, size_t count, size_t, size_t) {
+      return reply.TakeBody({bytes, count}) && std::chrono::steady_clock::now() < until;
+    };
+    const httplib::Result result = client_.send(request);
+    reply.End();
+    return result.error();
   }
 
   Check NoConnection(httplib::Error error) const {
     const std::string where = target_.origin + target_.path;
-    if (error == httplib::Error::Read || error == httplib::Error::Write ||
-        error == httplib::Error::ConnectionTimeout) {
+    if (error != httplib::Error::Connection) {
       return {CheckStatus::kFailed, "connection",
               where + " gave no answer within " + std::to_string(target_.answer_within.count()) +
                   " s, or none that is HTTP (" + httplib::to_string(error) + ").",
@@ -112,10 +172,10 @@ class HttpTalk {
             "(`mpnanny config` prints both lines)."};
   }
 
-  Check WrongAnswer(const Json& request, const httplib::Response& response) const {
-    const std::string said = "HTTP " + std::to_string(response.status) + " to " +
-                             request.value("method", "") + ": " + EscapeControl(response.body, 300);
-    switch (response.status) {
+  Check WrongAnswer(const Json& request, const Reply& reply, httplib::Error error) const {
+    const std::string said = "HTTP " + std::to_string(reply.status) + " to " +
+                             request.value("method", "") + ": " + EscapeControl(reply.body, 300);
+    switch (reply.status) {
       case 401:
         return {CheckStatus::kFailed, "token",
                 target_.token.empty() ? "The server asks for a token (" + said + ")."
@@ -131,6 +191,13 @@ class HttpTalk {
                 "There is no MCP server at " + target_.path + " (" + said + ").",
                 "mpnanny answers at /mcp."};
       default:
+        if (reply.status == 200 && error != httplib::Error::Success) {
+          return {CheckStatus::kFailed, "answer",
+                  "No answer of an MCP server within " +
+                      std::to_string(target_.answer_within.count()) + " s and " +
+                      std::to_string(kMostBodyBytes >> 20) + " MiB: " + said + ".",
+                  "Does the port belong to another program?"};
+        }
         return {CheckStatus::kFailed, "answer", "No answer of an MCP server: " + said + ".",
                 "Does the port belong to another program?"};
     }
@@ -147,13 +214,14 @@ class HttpTalk {
 
 Checks CheckHttp(const HttpTarget& target) {
   Checks checks;
-  HttpTalk talk(target, checks);
-  if (!talk.usable()) {
+  if (!target.origin.starts_with("http://")) {
     checks.push_back({CheckStatus::kFailed, "connection",
-                      target.origin + " cannot be asked: this build has no TLS.",
-                      "Run it where the server listens in the clear, on http://127.0.0.1."});
+                      target.origin + " cannot be asked: doctor speaks no TLS.",
+                      "Ask what lies behind the proxy or the tunnel instead, as "
+                      "http://127.0.0.1:PORT/mcp on the server's machine."});
     return checks;
   }
+  HttpTalk talk(target, checks);
   const Wire wire{[&](const Json& request) { return talk.Ask(request); },
                   [&](const Json& notification) { talk.Tell(notification); }};
   Converse(wire, checks);

@@ -23,6 +23,15 @@ std::string Text(const Json& facts, const char* key) {
              : "";
 }
 
+// ssh's exit code where it is ssh that failed, not what it started.
+constexpr int kSshFailed = 255;
+
+Check NotReached(const std::string& python, const std::string& ssh_host, const std::string& why) {
+  return {CheckStatus::kFailed, "connection",
+          python + " was not looked at: ssh did not get to " + ssh_host + ": " + why,
+          "Mend the connection first; this tells nothing about the interpreter."};
+}
+
 // "2.10.0+cpu" -> {2, 10}; {0, 0} if it starts with no number.
 std::pair<int, int> Version(const std::string& text) {
   char* end = nullptr;
@@ -152,9 +161,10 @@ Checks JudgePython(const std::string& python, const std::string& report,
 }
 
 Checks CheckPython(const std::string& python, const std::vector<std::string>& words,
-                   std::chrono::milliseconds limit) {
+                   const std::string& ssh_host, std::chrono::milliseconds limit) {
   const auto output = RunProgram(words, limit);
   if (!output) {
+    if (!ssh_host.empty()) return {NotReached(python, ssh_host, output.error().Text())};
     return {{CheckStatus::kFailed, "python", "Cannot start " + output.error().Text(),
              "Give the interpreter's path: --python /path/to/venv/bin/python."}};
   }
@@ -163,6 +173,9 @@ Checks CheckPython(const std::string& python, const std::vector<std::string>& wo
              python + " did not end within " + std::to_string(limit.count() / 1000) +
                  " s; importing torch takes seconds. " + EscapeControl(output->err, 300),
              "Is its environment on a slow network drive?"}};
+  }
+  if (!ssh_host.empty() && output->exit_code == kSshFailed) {
+    return {NotReached(python, ssh_host, EscapeControl(output->err, 300))};
   }
   return JudgePython(python, output->out, output->err);
 }

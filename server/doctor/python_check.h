@@ -17,8 +17,9 @@ namespace mpnanny {
 extern const char kPythonProbe[];
 
 // Runs `words` (the interpreter, -c and kPythonProbe, perhaps by ssh) and judges what it tells.
-// `python` is what the user named.
+// `python` is what the user named; `ssh_host` is empty where the words lead over none.
 Checks CheckPython(const std::string& python, const std::vector<std::string>& words,
+                   const std::string& ssh_host,
                    std::chrono::milliseconds limit = std::chrono::seconds(90));
 
 // Judges the probe's report.

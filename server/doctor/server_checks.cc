@@ -13,12 +13,25 @@ using Clock = ChildProcess::Clock;
 using Status = ChildProcess::ReadStatus;
 
 constexpr std::chrono::seconds kEndWithin{5};
-constexpr size_t kMostNoise = 3;  // lines that are shown
+constexpr size_t kMostNoise = 3;         // lines that are shown
+constexpr size_t kMostNoiseBytes = 500;  // of each
 
 std::string Seconds(std::chrono::milliseconds time) {
   const auto count = time.count();
   return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
 }
+
+// What a program wrote to stdout that is no message: the first lines, and how many there were.
+struct NoiseLines {
+  std::vector<std::string> first;
+  size_t count = 0;
+
+  void Add(std::string_view line) {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+    ++count;
+    if (first.size() < kMostNoise) first.emplace_back(line.substr(0, kMostNoiseBytes));
+  }
+};
 
 // One server, spoken to over its stdin and stdout. Lines that are no messages are kept.
 class Talk {
@@ -31,12 +44,13 @@ class Talk {
     // Not taken: it has ended, or is about to; reading tells which.
     child_.WriteLine(DumpJson(request), until);
     while (true) {
-      const ChildProcess::Line line = child_.ReadLine(until);
-      if (line.status == Status::kLine || line.status == Status::kTooLong) {
+      ChildProcess::Line line = child_.ReadLine(until);
+      if (line.status == Status::kLine) {
         if (auto answer = Answer(line.text, request["id"])) return answer;
-        if (line.status == Status::kLine) continue;
+        if (Clock::now() < until) continue;
+        line = {Status::kTimeout, ""};  // a program that never pauses has had its time, too
       }
-      if (!line.text.empty()) noise_.push_back(line.text);
+      noise_.Add(line.text);
       if (line.status == Status::kEnd) {
         if (const auto code = child_.Wait(Clock::now() + kEndWithin)) {
           checks_.push_back(ExplainEnd(launch_, *code, child_.errors()));
@@ -52,15 +66,23 @@ class Talk {
     child_.WriteLine(DumpJson(notification), Clock::now() + launch_.answer_within);
   }
 
-  const std::vector<std::string>& noise() const { return noise_; }
+  const NoiseLines& noise() const { return noise_; }
 
  private:
+  static bool IsMessage(const Result<Json>& json) {
+    return json && json->is_object() && json->value("jsonrpc", Json()) == "2.0";
+  }
+
   // The message on the line if it answers `id`; what is no message at all is noise.
-  std::optional<Json> Answer(const std::string& line, const Json& id) {
+  std::optional<Json> Answer(std::string_view line, const Json& id) {
     auto message = ParseJson(line);
-    if (!message || !message->is_object()) {
-      if (line.find_first_not_of(" \t\r") != std::string::npos) noise_.push_back(line);
-      return std::nullopt;
+    if (!IsMessage(message)) {
+      // A greeting without a newline stands in front of the first message.
+      const size_t begin = line.find("{\"jsonrpc\"");
+      noise_.Add(line.substr(0, begin));
+      if (begin == std::string_view::npos) return std::nullopt;
+      message = ParseJson(line.substr(begin));
+      if (!IsMessage(message)) return std::nullopt;
     }
     if (message->contains("method") || message->value("id", Json()) != id) return std::nullopt;
     return *std::move(message);
@@ -72,6 +94,11 @@ class Talk {
       return {CheckStatus::kFailed, "connection",
               "The program closed its stdout without an answer to " + method + ", but runs on.",
               ""};
+    }
+    if (status == Status::kTooLong) {
+      return {CheckStatus::kFailed, "connection",
+              "A line without an end came instead of an answer to " + method + ".",
+              "Is it mpnanny that is started?"};
     }
     Check check{CheckStatus::kFailed, "connection",
                 "No answer to " + method + " within " + Seconds(launch_.answer_within) + ".",
@@ -87,16 +114,16 @@ class Talk {
   ChildProcess& child_;
   const ServerLaunch& launch_;
   Checks& checks_;
-  std::vector<std::string> noise_;
+  NoiseLines noise_;
 };
 
-Check Noise(const ServerLaunch& launch, const std::vector<std::string>& lines) {
+Check Noise(const ServerLaunch& launch, const NoiseLines& lines) {
   std::string shown;
-  for (size_t i = 0; i < lines.size() && i < kMostNoise; ++i) {
-    shown += (i ? ", '" : "'") + EscapeControl(lines[i], 160) + "'";
+  for (const std::string& line : lines.first) {
+    shown += (shown.empty() ? "'" : ", '") + EscapeControl(line, 160) + "'";
   }
-  if (lines.size() > kMostNoise)
-    shown += ", and " + std::to_string(lines.size() - kMostNoise) + " more";
+  if (lines.count > lines.first.size())
+    shown += ", and " + std::to_string(lines.count - lines.first.size()) + " more";
   if (launch.ssh_host.empty()) {
     return {CheckStatus::kFailed, "stdout", "stdout carries what is no message: " + shown + ".",
             "Whatever starts the server must print to stderr."};
@@ -125,7 +152,7 @@ Checks CheckServer(const ServerLaunch& launch) {
   const Wire wire{[&](const Json& request) { return talk.Ask(request); },
                   [&](const Json& notification) { talk.Tell(notification); }};
   const bool well = Converse(wire, checks);
-  if (!talk.noise().empty()) {
+  if (talk.noise().count > 0) {
     // The cause comes before what follows from it.
     checks.insert(checks.begin(), Noise(launch, talk.noise()));
   }

@@ -22,19 +22,8 @@ Json Map(Json json, const Change& change) {
   return json;
 }
 
-// With `whole_names`, an occurrence that goes on as a longer name is another thing.
-void Replace(std::string& text, const std::string& from, const std::string& to, bool whole_names) {
-  if (from.empty()) return;
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;) {
-    const size_t end = at + from.size();
-    if (whole_names && end < text.size() && GoesOn(text[end])) {
-      at = end;
-      continue;
-    }
-    text.replace(at, from.size(), to);
-    at += to.size();
-  }
-}
+// What stands for "$" in front of "{" where a text of the session itself looks like a name.
+constexpr std::string_view kDollar = "${$}";
 
 }  // namespace
 
@@ -65,22 +54,54 @@ bool Names::HasValue(std::string_view value) const {
                      [&](const Name& name) { return name.value == value; });
 }
 
-std::string Names::Hide(std::string text) const {
-  for (const Name& name : names_) Replace(text, name.value, name.mark, name.is_path);
-  return text;
+std::string Names::Hide(const std::string& text) const {
+  std::string hidden;
+  for (size_t at = 0; at < text.size();) {
+    const auto name = std::find_if(names_.begin(), names_.end(), [&](const Name& each) {
+      if (each.value.empty() || text.compare(at, each.value.size(), each.value) != 0) return false;
+      const size_t end = at + each.value.size();
+      return !each.is_path || end == text.size() || !GoesOn(text[end]);
+    });
+    if (name != names_.end()) {
+      hidden += name->mark;
+      at += name->value.size();
+    } else if (text.compare(at, 2, "${") == 0) {
+      hidden += kDollar;
+      ++at;
+    } else {
+      hidden += text[at++];
+    }
+  }
+  return hidden;
 }
 
-std::string Names::Show(std::string text) const {
-  for (const Name& name : names_) Replace(text, name.mark, name.value, false);
-  return text;
+std::string Names::Show(const std::string& text) const {
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t mark = std::min(text.find("${", at), text.size());
+    shown.append(text, at, mark - at);
+    at = mark;
+    if (at == text.size()) break;
+    const auto name = std::find_if(names_.begin(), names_.end(), [&](const Name& each) {
+      return text.compare(at, each.mark.size(), each.mark) == 0;
+    });
+    if (name != names_.end()) {
+      shown += name->value;
+      at += name->mark.size();
+    } else {
+      shown += '$';
+      at += text.compare(at, kDollar.size(), kDollar) == 0 ? kDollar.size() : 1;
+    }
+  }
+  return shown;
 }
 
 Json Names::Hide(Json json) const {
-  return Map(std::move(json), [this](std::string text) { return Hide(std::move(text)); });
+  return Map(std::move(json), [this](const std::string& text) { return Hide(text); });
 }
 
 Json Names::Show(Json json) const {
-  return Map(std::move(json), [this](std::string text) { return Show(std::move(text)); });
+  return Map(std::move(json), [this](const std::string& text) { return Show(text); });
 }
 
 }  // namespace mpnanny

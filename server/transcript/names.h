@@ -24,11 +24,12 @@ class Names {
   void Set(const std::string& name, std::string value);
   bool HasValue(std::string_view value) const;
 
-  // Values become names, in every string inside; Show is the other way round.
+  // Values become names, in every string inside; Show is the other way round. What looks like a
+  // name already, "${root}", comes back as it was: Hide writes its "$" as "${$}".
   Json Hide(Json json) const;
   Json Show(Json json) const;
-  std::string Hide(std::string text) const;
-  std::string Show(std::string text) const;
+  std::string Hide(const std::string& text) const;
+  std::string Show(const std::string& text) const;
 
  private:
   struct Name {

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/version.h"
+#include "server/transcript/base64.h"
 
 namespace mpnanny {
 namespace {
@@ -107,6 +109,8 @@ void Recorder::Received(std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (message && (message->is_object() || message->is_array())) {
     Write({{"send", names_.Hide(*message)}});
+  } else if (!IsUtf8(text)) {
+    Write({{"raw_base64", EncodeBase64(text)}});  // JSON holds no other bytes
   } else {
     Write({{"raw", names_.Hide(std::string(text))}});
   }

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/stop_event.h"
 #include "server/stdio_server.h"
+#include "server/transcript/base64.h"
 #include "server/transcript/names.h"
 #include "server/transcript/pattern.h"
 
@@ -19,19 +20,20 @@ namespace {
 
 // One line of the transcript.
 struct Step {
-  enum class Kind { kAbout, kSend, kRaw, kExpect, kEnd };
+  enum class Kind { kAbout, kSend, kRaw, kBytes, kExpect, kEnd };
   Kind kind;
   int line;
   Json what;
   bool optional = false;
 };
 
+bool IsLine(Step::Kind kind) { return kind == Step::Kind::kRaw || kind == Step::Kind::kBytes; }
+
 Result<std::vector<Step>> ReadSteps(std::string_view text) {
-  constexpr std::pair<const char*, Step::Kind> kKinds[] = {{"about", Step::Kind::kAbout},
-                                                           {"send", Step::Kind::kSend},
-                                                           {"raw", Step::Kind::kRaw},
-                                                           {"expect", Step::Kind::kExpect},
-                                                           {"end", Step::Kind::kEnd}};
+  constexpr std::pair<const char*, Step::Kind> kKinds[] = {
+      {"about", Step::Kind::kAbout},   {"send", Step::Kind::kSend},
+      {"raw", Step::Kind::kRaw},       {"raw_base64", Step::Kind::kBytes},
+      {"expect", Step::Kind::kExpect}, {"end", Step::Kind::kEnd}};
   std::vector<Step> steps;
   int line = 0;
   for (size_t at = 0; at < text.size();) {
@@ -51,10 +53,15 @@ Result<std::vector<Step>> ReadSteps(std::string_view text) {
       known = &step;
     }
     if (!known || (step.kind == Step::Kind::kAbout) != (line == 1) ||
-        (step.kind == Step::Kind::kRaw && !step.what.is_string())) {
+        (IsLine(step.kind) && !step.what.is_string())) {
       return InvalidInput(where + "no step of a transcript.",
                           "The first line is {\"about\": …}, then come send, raw, expect and at "
                           "last end.");
+    }
+    if (step.kind == Step::Kind::kBytes) {
+      auto bytes = DecodeBase64(step.what.get_ref<const std::string&>());
+      if (!bytes) return InvalidInput(where + "what stands in raw_base64 is no base64.");
+      step.what = *std::move(bytes);
     }
     steps.push_back(std::move(step));
   }
@@ -119,9 +126,10 @@ class Player {
     for (const Step& step : steps_) {
       if (step.kind == Step::Kind::kSend) {
         Send(names_.Show(step.what), handler);
-      } else if (step.kind == Step::Kind::kRaw) {
+      } else if (IsLine(step.kind)) {
         ++report_.sent;
-        handler(names_.Show(step.what.get<std::string>()), inbox_);
+        const auto& line = step.what.get_ref<const std::string&>();
+        handler(step.kind == Step::Kind::kRaw ? names_.Show(line) : line, inbox_);
       } else if (step.kind == Step::Kind::kEnd) {
         break;
       } else if (step.kind == Step::Kind::kExpect && !Expect(step, options_.wait_for)) {
@@ -199,8 +207,8 @@ class Player {
   bool MayCome(const Json& message) const {
     if (!message.is_object()) return false;
     if (message.value("method", Json()) == "notifications/progress") {
-      const Json params = message.value("params", Json::object());
-      return IsOneOf(tokens_, params.value("progressToken", Json()));
+      const Json params = message.value("params", Json());
+      return params.is_object() && IsOneOf(tokens_, params.value("progressToken", Json()));
     }
     return !message.contains("method") && IsOneOf(cancelled_, message.value("id", Json()));
   }

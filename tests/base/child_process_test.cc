@@ -81,6 +81,21 @@ TEST(ChildProcess, NoWaitGoesOnForEver) {
   EXPECT_EQ(stuck->exit_code, std::nullopt);
 }
 
+TEST(ChildProcess, AProgramThatNeverPausesHasADeadlineToo) {
+  for (const char* command : {"exec yes", "yes >&2; true"}) {
+    const auto child = ChildProcess::Start({"sh", "-c", command});
+    ASSERT_TRUE(child);
+    const auto until = Clock::now() + milliseconds(100);
+    const auto give_up = Soon();
+    auto status = Status::kLine;
+    while (status == Status::kLine && Clock::now() < give_up) {
+      status = (*child)->ReadLine(until).status;
+    }
+    EXPECT_EQ(status, Status::kTimeout) << command;
+    EXPECT_LE((*child)->errors().size(), 2 * ChildProcess::kMostErrorBytes + 4096);
+  }
+}
+
 TEST(ChildProcess, WhatItStartedEndsWithIt) {
   const std::string file = ::testing::TempDir() + "grandchild_pid";
   std::filesystem::remove(file);

@@ -27,8 +27,8 @@ const std::vector<Rule> kRules = {
     {"server/protocol/", {"server/protocol/", "base/"}},
     {"server/transport/", {"server/transport/", "server/protocol/", "base/"}},
     {"server/command_line/",
-     {"server/command_line/", "server/doctor/", "server/serve.h", "tools/tool.h", "tools/call.h",
-      "base/"}},
+     {"server/command_line/", "server/doctor/", "server/serve.h", "server/token_file.h",
+      "tools/tool.h", "tools/call.h", "base/"}},
     {"server/doctor/", {"server/doctor/", "server/protocol/", "base/"}},
 };
 

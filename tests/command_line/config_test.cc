@@ -1,11 +1,17 @@
 // `mpnanny config` by doing what its reader does: the block's own command is started and answers,
 // through a stand-in for ssh that treats its words as ssh does, from places with awkward names.
 #include <gtest/gtest.h>
+#include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/child_process.h"
@@ -47,11 +53,29 @@ class Config : public testing::Test {
     return block ? *block : Json::object();
   }
 
+  // The line that holds this text among what went to stderr; "" if none does.
+  std::string LineWith(const std::string& part) const {
+    const size_t at = err_.find(part);
+    const size_t begin = err_.rfind('\n', at) + 1;
+    return at == std::string::npos ? "" : err_.substr(begin, err_.find('\n', begin) - begin);
+  }
+
   fs::path place_;
   fs::path program_;
   fs::path root_;
   std::string err_;
 };
+
+int FreePort() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
 
 // The entry of the block, wherever the client keeps it.
 Json Entry(const Json& block) {
@@ -201,23 +225,91 @@ TEST_F(Config, OverHttpTheLinesToRunAreReadyForAShell) {
   std::ofstream(place_ / "token") << "s3cret\n";
   Block({"cursor", "--http", "http://localhost:9000/mcp", "--token-file", place_ / "token", "--ssh",
          "me@gpu-box", "--root", root_});
-  const auto line_with = [&](const std::string& part) {
-    const size_t at = err_.find(part);
-    const size_t begin = err_.rfind('\n', at) + 1;
-    return at == std::string::npos ? "" : err_.substr(begin, err_.find('\n', at) - begin);
-  };
-  EXPECT_NE(line_with("ssh -N").find("-L 9000:127.0.0.1:9000 me@gpu-box"), std::string::npos)
+  EXPECT_NE(LineWith("ssh -N").find("-L 9000:127.0.0.1:9000 me@gpu-box"), std::string::npos)
       << err_;
-  const auto words = RunProgram({"sh", "-c", "printf '%s\\n' " + line_with(" serve --http ")},
+  const auto words = RunProgram({"sh", "-c", "printf '%s\\n' " + LineWith(" serve --http ")},
                                 std::chrono::seconds(20));
   ASSERT_TRUE(words);
   EXPECT_EQ(words->out, program_.string() + "\nserve\n--http\n127.0.0.1:9000\n--token-file\n" +
                             (place_ / "token").string() + "\n--root\n" + root_.string() + "\n");
 }
 
+TEST_F(Config, TheServersLineListensWhereTheUrlLeads) {
+  std::ofstream(place_ / "token") << "s3cret\n";
+  for (const auto& [url, listen, allowed] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"http://127.0.0.1:9000/mcp", "127.0.0.1:9000", ""},
+           {"http://[::1]:9000/mcp", "[::1]:9000", ""},
+           {"http://10.0.0.7:9000/mcp", "0.0.0.0:9000", "10.0.0.7"},
+           {"http://GPU-Box.lan:9000/mcp", "0.0.0.0:9000", "gpu-box.lan"},
+           {"http://127.example.org:9000", "0.0.0.0:9000", "127.example.org"},
+           {"http://[2001:db8::7]:9000/mcp", "[::]:9000", "[2001:db8::7]"},
+           {"https://mcp.example.org/mcp", "127.0.0.1:8765", "mcp.example.org"},
+           {"https://localhost:8443/mcp", "127.0.0.1:8765", ""}}) {
+    Block({"cursor", "--http", url, "--token-file", place_ / "token", "--root", root_});
+    const ProgramOutput printed = *RunProgram(
+        {"sh", "-c", "printf '%s\n' " + LineWith(" serve --http ")}, std::chrono::seconds(20));
+    EXPECT_NE(printed.out.find("\n--http\n" + listen + "\n"), std::string::npos) << err_;
+    const std::string allow = "\n--allow-host\n" + allowed + "\n";
+    EXPECT_EQ(printed.out.find(allowed.empty() ? "--allow-host" : allow) != std::string::npos,
+              !allowed.empty())
+        << err_;
+  }
+}
+
+TEST_F(Config, TheServersLineServesTheUrlAndTheDoctorsLineSaysSo) {
+  // White space around a token is the same for who prints it and for who asks for it.
+  std::ofstream(place_ / "token") << "\n  s3cret \n";
+  const int port = FreePort();
+  const std::string host = "gpu-box.lan:" + std::to_string(port);
+  const Json entry = Entry(Block({"cursor", "--http", "http://" + host + "/mcp", "--token-file",
+                                  place_ / "token", "--root", root_}));
+  const auto server =
+      ChildProcess::Start({"sh", "-c", "exec " + LineWith(" serve --http ") + " 2>&1"});
+  ASSERT_TRUE(server);
+  const auto listening = (*server)->ReadLine(ChildProcess::Clock::now() + std::chrono::seconds(20));
+  ASSERT_NE(listening.text.find("listening"), std::string::npos) << listening.text;
+  httplib::Client client("127.0.0.1", port);
+  const std::string hello =
+      R"({"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",)"
+      R"("capabilities":{},"clientInfo":{"name":"test","version":"1"}}})";
+  const auto answer = client.Post("/mcp",
+                                  {{"Host", host},
+                                   {"Accept", "application/json, text/event-stream"},
+                                   {"Authorization", entry["headers"].value("Authorization", "")}},
+                                  hello, "application/json");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  const auto doctor =
+      RunProgram({"sh", "-c", LineWith(" doctor --http ")}, std::chrono::seconds(60));
+  ASSERT_TRUE(doctor);
+  EXPECT_EQ(doctor->exit_code, 0) << doctor->out << doctor->err;
+}
+
+TEST_F(Config, EveryLineSaysWhereItIsRun) {
+  Block({"claude-code", "--ssh", "me@gpu-box", "--root", root_});
+  EXPECT_NE(err_.find("On this machine, this says why:\n"), std::string::npos) << err_;
+  EXPECT_EQ(LineWith(" doctor --root ").find("--ssh"), std::string::npos) << err_;
+  const auto doctor =
+      RunProgram({"sh", "-c", LineWith(" doctor --root ")}, std::chrono::seconds(60));
+  ASSERT_TRUE(doctor);
+  EXPECT_EQ(doctor->exit_code, 0) << doctor->out << doctor->err;
+  const std::string there = LineWith("  mpnanny doctor --ssh me@gpu-box --program ");
+  EXPECT_NE(there.find(" --root "), std::string::npos) << err_;
+  EXPECT_NE(err_.find("on the client's machine, in the project's folder"), std::string::npos)
+      << err_;
+  setenv("USER", "", 1);
+  Block({"claude-code", "--http", "http://127.0.0.1:8765/mcp", "--root", root_});
+  EXPECT_EQ(err_.find("USER@"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("stands for what that machine calls this one"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("on the client's machine, in the project's folder"), std::string::npos)
+      << err_;
+}
+
 TEST_F(Config, RefusesWhatCannotWork) {
   std::ofstream(place_ / "empty") << "\n";
   std::ofstream(place_ / "two") << "two words\n";
+  fs::create_directories(place_ / "b\xff");
   const std::string url = "http://127.0.0.1:8765/mcp";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"claude-dekstop"}, "'claude-desktop'"},
@@ -232,6 +324,10 @@ TEST_F(Config, RefusesWhatCannotWork) {
       {{"cursor", "--http", "http://x:99999/mcp"}, "no port"},
       {{"cursor", "--http", "http://u:p@x/mcp"}, "holds what"},
       {{"cursor", "--http", "http://10.0.0.7:8765/mcp"}, "--token-file"},
+      {{"cursor", "--http", "https://mcp.example.org/mcp"}, "--token-file"},
+      {{"cursor", "--http", "http://127.example.org/mcp"}, "--token-file"},
+      {{"cursor", "--http", "http://127.0.0.1:8765/other"}, "answers at /mcp"},
+      {{"cursor", "--root", place_ / "b\xff"}, "not UTF-8"},
       {{"cursor", "--http", url, "--token-file", place_ / "missing"}, "umask 077"},
       {{"cursor", "--http", url, "--token-file", place_ / "empty"}, "is empty"},
       {{"cursor", "--http", url, "--token-file", place_ / "two"}, "one word"},

@@ -86,6 +86,56 @@ TEST(DoctorHttp, APortOfAnotherProgram) {
   EXPECT_NE(said.find("another program"), std::string::npos) << said;
 }
 
+TEST(DoctorHttp, TlsIsNotSpoken) {
+  const std::string said = Only(CheckHttp(At("https://mcp.example.org:443")), CheckStatus::kFailed);
+  EXPECT_NE(said.find("no TLS"), std::string::npos) << said;
+  EXPECT_NE(said.find("http://127.0.0.1"), std::string::npos) << said;
+}
+
+TEST(DoctorHttp, AnswersOfAnyShapeAreJudged) {
+  for (const char* result :
+       {R"({"protocolVersion":5})", "[]", "null", "7",
+        R"({"protocolVersion":"2025-11-25","serverInfo":[],"capabilities":[]})"}) {
+    const Listener odd([&](const httplib::Request&, httplib::Response& response) {
+      response.set_content(std::string(R"({"jsonrpc":"2.0","id":1,"result":)") + result + "}",
+                           "application/json");
+    });
+    const std::string said = Only(CheckHttp(At(odd.Origin())), CheckStatus::kFailed);
+    EXPECT_NE(said.find("not what the protocol says"), std::string::npos) << said;
+  }
+}
+
+// What a server says that never comes to an end: `first`, then a comment now and then.
+httplib::Server::Handler Drip(const std::string& first) {
+  return [first](const httplib::Request&, httplib::Response& response) {
+    response.set_chunked_content_provider(
+        "text/event-stream", [first](size_t offset, httplib::DataSink& sink) {
+          const std::string text = offset == 0 ? first : ": x\n";
+          if (offset != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          return sink.write(text.data(), text.size());
+        });
+  };
+}
+
+TEST(DoctorHttp, AnEndlessAnswerIsNotReadWithoutEnd) {
+  const Listener slow(Drip(": hello\n"));
+  HttpTarget target = At(slow.Origin());
+  target.answer_within = std::chrono::seconds(1);
+  const std::string said = Only(CheckHttp(target), CheckStatus::kFailed);
+  EXPECT_NE(said.find("within 1 s"), std::string::npos) << said;
+}
+
+TEST(DoctorHttp, AStreamThatStaysOpenHasAnswered) {
+  const Listener open(Drip(
+      "data: {\"jsonrpc\":\"2.0\",\"id\":1,\ndata: \"result\":{\"protocolVersion\":\"2025-11-25\","
+      "\"capabilities\":{},\"serverInfo\":{\"name\":\"other\",\"version\":\"1\"}}}\n\n"));
+  HttpTarget target = At(open.Origin());
+  target.answer_within = std::chrono::seconds(2);
+  const Checks checks = CheckHttp(target);
+  ASSERT_FALSE(checks.empty());
+  EXPECT_EQ(checks.front().status, CheckStatus::kOk) << checks.front().message;
+}
+
 // The answers of the built program over stdio, handed on over HTTP: as JSON, then as event streams.
 TEST(DoctorHttp, AServerThatAnswersIsWell) {
   for (const bool stream : {false, true}) {

@@ -112,7 +112,9 @@ TEST_F(Doctor, PrintsOneLineACheck) {
 }
 
 TEST_F(Doctor, NamesAMissingOrWrongRoot) {
-  ExpectSaid(Run({"--root", place_ / "gone"}), "failed", "root", {"gone does not exist"});
+  const Verdict here = Run({"--root", place_ / "gone"});
+  ExpectSaid(here, "failed", "root", {"gone does not exist"});
+  EXPECT_EQ(here.All("failed", "root").size(), 1u) << "once is enough: " << here.text;
   std::ofstream(place_ / "file.py") << "x = 1\n";
   ExpectSaid(Run({"--root", place_ / "file.py"}), "failed", "root", {"is no folder"});
   // Over ssh nobody can look; the server over there says it.
@@ -146,6 +148,50 @@ TEST_F(Doctor, ShowsWhatALoginShellPrints) {
   ExpectSaid(verdict, "failed", "login shell",
              {"'Welcome to gpu-box'", "'quota: 3%'", "~/.bashrc"});
   EXPECT_EQ(verdict.All("ok", "initialize").size(), 1u) << "the server itself answers";
+}
+
+TEST_F(Doctor, AGreetingHidesNoAnswerAndIsNone) {
+  FakePrograms path(place_ / "fake");
+  for (const char* greeting : {"printf 'Welcome, no newline '", "echo '{\"hello\":1}'"}) {
+    path.BeforeTheCommand(greeting);
+    const Verdict verdict = Run({"--ssh", "gpu-box", "--root", root_});
+    EXPECT_EQ(verdict.code, 1) << greeting;
+    EXPECT_EQ(verdict.All("failed", "login shell").size(), 1u) << verdict.text;
+    EXPECT_EQ(verdict.All("ok", "discover").size(), 1u) << "the server itself answers";
+    EXPECT_TRUE(verdict.All("failed", "connection").empty()) << verdict.text;
+  }
+}
+
+TEST_F(Doctor, OutputWithoutEndIsCountedNotKept) {
+  const Checks checks = CheckServer({.words = {"sh", "-c", "exec yes hello"},
+                                     .program = "sh",
+                                     .answer_within = std::chrono::milliseconds(300)});
+  ASSERT_EQ(checks.size(), 2u);
+  EXPECT_EQ(checks[0].name, "stdout");
+  EXPECT_NE(checks[0].message.find("'hello', 'hello', 'hello', and "), std::string::npos)
+      << checks[0].message;
+  EXPECT_NE(checks[1].message.find("within 300 ms"), std::string::npos) << checks[1].message;
+}
+
+TEST_F(Doctor, NamesAMissingDataDir) {
+  const FakePrograms path(place_ / "fake");
+  for (const std::vector<std::string>& where :
+       {std::vector<std::string>{}, std::vector<std::string>{"--ssh", "gpu-box"}}) {
+    std::vector<std::string> words = {"--root", root_, "--data-dir", place_ / "gone"};
+    words.insert(words.end(), where.begin(), where.end());
+    const Verdict verdict = Run(words);
+    ExpectSaid(verdict, "failed", "data-dir", {"gone is not a directory"});
+    EXPECT_TRUE(verdict.All("failed", "root").empty()) << verdict.text;
+  }
+}
+
+TEST_F(Doctor, AConnectionThatFailsIsNotThePythonsFault) {
+  FakePrograms path(place_ / "fake");
+  path.BeforeTheCommand("echo 'connect to host gpu-box port 22: Connection refused' >&2; exit 255");
+  const Verdict verdict = Run({"--ssh", "gpu-box", "--root", root_, "--python", "python3"});
+  EXPECT_TRUE(verdict.All("failed", "python").empty()) << verdict.text;
+  ExpectSaid(verdict, "failed", "host", {"Nothing listens for ssh"});
+  ExpectSaid(verdict, "failed", "connection", {"was not looked at", "Connection refused"});
 }
 
 TEST_F(Doctor, NamesWhatSshTrips) {
@@ -188,6 +234,13 @@ TEST_F(Doctor, NamesAProgramThatIsNotThereOrCannotRun) {
   std::ofstream(place_ / "plain") << "text\n";
   ExpectSaid(Run({"--ssh", "gpu-box", "--program", place_ / "plain", "--root", root_}), "failed",
              "program", {"cannot be executed"});
+  // A login shell that lacks something of its own ends with the same code.
+  FakePrograms broken(place_ / "broken");
+  broken.BeforeTheCommand("exec no_such_shell");
+  const Verdict shell = Run({"--ssh", "gpu-box", "--root", root_});
+  ExpectSaid(shell, "failed", "command", {"no_such_shell"});
+  EXPECT_TRUE(shell.All("failed", "program").empty()) << shell.text;
+  broken.BeforeTheCommand("");
   const std::string old =
       Script("old", "echo \"$0: /lib/libc.so.6: version \\`GLIBC_2.38' not found\" >&2; exit 1\n");
   ExpectSaid(Run({"--program", old, "--root", root_}), "failed", "program",
@@ -298,6 +351,8 @@ TEST_F(Doctor, WrongUsageIsNoDiagnosis) {
            {"--token-file", "x"},
            {"--http", "nonsense"},
            {"--http", "http://127.0.0.1:1", "--ssh", "h"},
+           {"--http", "http://127.0.0.1:1", "--root", root_},
+           {"--http", "http://127.0.0.1:1", "--program", program_},
            {"--http", "http://127.0.0.1:1", "--token-file", "/no/such/file"}}) {
     const Verdict verdict = Run(words);
     EXPECT_EQ(verdict.code, 2) << verdict.text;

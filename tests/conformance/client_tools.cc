@@ -15,17 +15,17 @@ Outcome Sample(const Json& arguments, const RequestContext& context) {
   if (const Json* answer = AnswerTo("sample", context)) {
     return Text("LLM response: " + SampledText(*answer).value_or("no text"));
   }
-  const std::string prompt = arguments.value("prompt", "Say something.");
+  const std::string prompt = TextAt(arguments, "prompt", "Say something.");
   return InputRequired{{{"sample", SamplingRequest(prompt, 100)}}};
 }
 
 Outcome Elicit(const Json& arguments, const RequestContext& context) {
   if (const Json* answer = AnswerTo("user", context)) {
-    return Text("User response: action=" + answer->value("action", "") +
+    return Text("User response: action=" + TextAt(*answer, "action") +
                 ", content=" + DumpJson(answer->value("content", Json::object())));
   }
   const Json text = {{"type", "string"}};
-  return InputRequired{{{"user", ElicitationRequest(arguments.value("message", "Who are you?"),
+  return InputRequired{{{"user", ElicitationRequest(TextAt(arguments, "message", "Who are you?"),
                                                     {{"username", text}, {"email", text}},
                                                     Json::array({"username", "email"}))}}};
 }
@@ -34,7 +34,7 @@ Outcome ListRoots(const Json&, const RequestContext& context) {
   if (const Json* answer = AnswerTo("client_roots", context)) {
     Json uris = Json::array();
     for (const Json& root : answer->value("roots", Json::array())) {
-      if (root.is_object()) uris.push_back(root.value("uri", ""));
+      if (root.is_object()) uris.push_back(TextAt(root, "uri"));
     }
     return Text("Found " + std::to_string(uris.size()) + " root(s): " + DumpJson(uris));
   }

@@ -85,6 +85,12 @@ const Json* AnswerTo(const std::string& key, const RequestContext& context) {
   return &*answer;
 }
 
+std::string TextAt(const Json& object, const char* key, const std::string& otherwise) {
+  if (!object.is_object()) return otherwise;
+  const auto value = object.find(key);
+  return value != object.end() && value->is_string() ? value->get<std::string>() : otherwise;
+}
+
 std::optional<std::string> SampledText(const Json& answer) {
   const auto content = answer.find("content");
   if (content == answer.end()) return std::nullopt;
@@ -100,7 +106,7 @@ std::optional<std::string> SampledText(const Json& answer) {
 
 std::optional<std::string> FormText(const Json& answer, const std::string& field) {
   const auto content = answer.find("content");
-  if (answer.value("action", "") != "accept" || content == answer.end() || !content->is_object()) {
+  if (TextAt(answer, "action") != "accept" || content == answer.end() || !content->is_object()) {
     return std::nullopt;
   }
   const auto value = content->find(field);

@@ -60,6 +60,8 @@ Json RootsRequest();
 
 // The client's answer under `key`, if it is an object at all.
 const Json* AnswerTo(const std::string& key, const RequestContext& context);
+// The text at `key` of what came from outside; `otherwise` if there is none.
+std::string TextAt(const Json& object, const char* key, const std::string& otherwise = "");
 // The text in a sampling answer.
 std::optional<std::string> SampledText(const Json& answer);
 // A text that the user put into a form; nullopt if the form was not accepted or lacks it.

@@ -49,7 +49,7 @@ ServedTool FormTool(const std::string& name, const std::string& description,
       name, description, Json::object(),
       [=](const Json&, const RequestContext& context) -> Outcome {
         if (const Json* answer = AnswerTo("form", context)) {
-          return Text("Elicitation completed: action=" + answer->value("action", "") +
+          return Text("Elicitation completed: action=" + TextAt(*answer, "action") +
                       ", content=" + DumpJson(answer->value("content", Json::object())));
         }
         return InputRequired{{{"form", ElicitationRequest(message, properties, Json::array())}}};

@@ -17,14 +17,14 @@ Json AskToConfirm() {
 
 bool Confirmed(const RequestContext& context) {
   const Json* answer = AnswerTo("confirm", context);
-  if (!answer || answer->value("action", "") != "accept") return false;
+  if (!answer || TextAt(*answer, "action") != "accept") return false;
   const Json content = answer->value("content", Json::object());
   return content.is_object() && content.value("ok", Json()) == true;
 }
 
 // A user who says no ends the call; no answer, or an unusable one, has the client asked again.
 bool Refused(const Json& answer) {
-  const std::string action = answer.value("action", "");
+  const std::string action = TextAt(answer, "action");
   return action == "decline" || action == "cancel";
 }
 
@@ -89,11 +89,11 @@ Outcome AskTwice(const Json&, const RequestContext& context) {
   const int round = state.is_object() ? state.value("round", 0) : 0;
   if (round == 2) {
     if (const Json* answer = AnswerTo("step2", context)) {
-      return Text(state.value("name", "") + " likes " +
+      return Text(TextAt(state, "name") + " likes " +
                   FormText(*answer, "color").value_or("no colour") + ".");
     }
   }
-  std::string name = round == 2 ? state.value("name", "") : "";
+  std::string name = round == 2 ? TextAt(state, "name") : "";
   if (round == 1) {
     if (const Json* answer = AnswerTo("step1", context)) {
       name = FormText(*answer, "name").value_or("Somebody");

@@ -44,7 +44,7 @@ Outcome LogOnce(const Json&, const RequestContext& context) {
 // Asks for input after something was sent on the call's own stream.
 Outcome ProgressThenForm(const Json&, const RequestContext& context) {
   if (const Json* answer = AnswerTo("consent", context)) {
-    return Text("The user answered: " + answer->value("action", "nothing"));
+    return Text("The user answered: " + TextAt(*answer, "action", "nothing"));
   }
   if (context.progress) context.progress(1, 2, "half way");
   return InputRequired{{{"consent", ElicitationRequest("Go on?", {{"ok", {{"type", "boolean"}}}},

@@ -136,6 +136,33 @@ TEST_F(RecorderTest, RootsAreNamedAlsoInsideTextsAndUris) {
   EXPECT_EQ(report->differences, std::vector<std::string>{});
 }
 
+TEST_F(RecorderTest, WhatTheClientSaysComesBackByteForByte) {
+  const std::string odd = "\xff\xfe \"${root}\" /data/a";
+  const std::string text = Record({"/data/a"}, [&](PipeClient& client) {
+    int id = 0;
+    for (const char* said : {"${root}", "$${root} ${$}{ ${", "/data/a/${root}/${job1}"}) {
+      client.Ask(
+          ModernRequest(++id, "tools/call", {{"name", "echo"}, {"arguments", {{"text", said}}}}));
+    }
+    client.SendLine("\"${root}\"");
+    client.Read();
+    client.SendLine(odd);
+    client.Read();
+  });
+  EXPECT_NE(text.find("${root}/${$}{root}/${$}{job1}"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"({"raw_base64":"//4gIiR7cm9vdH0iIC9kYXRhL2E="})"), std::string::npos)
+      << text;
+  const auto report = Replay(UnsteadyRegistry(), text, {.roots = {"/elsewhere"}});
+  ASSERT_TRUE(report) << report.error().Text();
+  EXPECT_EQ(report->sent, 5);
+  EXPECT_EQ(report->compared, 5);
+  EXPECT_EQ(report->differences, std::vector<std::string>{}) << text;
+  const auto bad =
+      Replay(UnsteadyRegistry(), "{\"about\":1}\n{\"raw_base64\":\"?\"}\n{\"end\":true}\n", {});
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().message.find("line 2: "), std::string::npos) << bad.error().message;
+}
+
 TEST_F(RecorderTest, ASilentServerIsNotWaitedForForEver) {
   const std::string text = R"({"about": "nobody answers a notification"}
 {"send": {"jsonrpc": "2.0", "method": "notifications/initialized"}}

@@ -11,6 +11,7 @@
 
 #include "tests/static_check/examples.h"
 #include "tools/call.h"
+#include "tools/static_check/report_text.h"
 
 namespace mpnanny::static_check {
 Tool MakeTool();
@@ -99,6 +100,28 @@ TEST_F(ToolTest, ReportsProgressToWhoWantsIt) {
   };
   ASSERT_TRUE(CallTool(tool_, {{"code", BadFunction(1)}}, context));
   EXPECT_FALSE(told.empty());
+}
+
+TEST(ReportText, AnUnfinishedCheckDrawsNoConclusion) {
+  Report report;
+  for (const int scanned : {0, 3}) {
+    report.files_scanned = scanned;
+    const ToolOutput early = ShowUnfinished(report, kAnswerBytes);
+    EXPECT_NE(early.text.find("Not done yet"), std::string::npos) << early.text;
+    EXPECT_EQ(early.text.find("No file was checked"), std::string::npos) << early.text;
+    EXPECT_EQ(early.text.find("Nothing found"), std::string::npos) << early.text;
+    const std::string at_the_end = ShowReport(report, 0, false, kAnswerBytes).text;
+    EXPECT_NE(at_the_end.find(scanned ? "Nothing found" : "No file was checked"), std::string::npos)
+        << at_the_end;
+  }
+  Finding finding;
+  finding.rule = "some-rule";
+  finding.path = "a.py";
+  report.findings.assign(500, finding);
+  const ToolOutput early = ShowUnfinished(report, kAnswerBytes);
+  EXPECT_FALSE(early.structured.contains("next_cursor")) << "a cursor belongs to a finished list";
+  EXPECT_EQ(early.structured["total"], 500);
+  EXPECT_NE(early.text.find("the answer at the end has them"), std::string::npos);
 }
 
 TEST_F(ToolTest, WrongArgumentsSayWhatToDo) {

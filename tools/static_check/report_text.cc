@@ -65,9 +65,7 @@ std::string Counts(const Report& report) {
   return text + ".\n";
 }
 
-}  // namespace
-
-ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes) {
+ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_bytes, bool finished) {
   ToolOutput output;
   Json notes = Json::array();
   std::string tail;
@@ -111,6 +109,15 @@ ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answ
       {"files_scanned", report.files_scanned}, {"files_skipped", report.files_skipped},
       {"suppressed", report.suppressed},       {"notes", std::move(notes)}};
   text += tail;
+  if (!finished) {
+    // A cursor belongs to the whole list, and what was not found may still be.
+    if (next < report.findings.size()) {
+      text += std::to_string(report.findings.size() - next) +
+              " findings more: the answer at the end has them.\n";
+    }
+    output.text = std::move(text);
+    return output;
+  }
   if (next < report.findings.size()) {
     const std::string cursor = "f" + std::to_string(next);
     output.structured["next_cursor"] = cursor;
@@ -132,6 +139,18 @@ ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answ
   }
   output.text = std::move(text);
   return output;
+}
+
+}  // namespace
+
+ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes) {
+  return Show(report, first, full, answer_bytes, /*finished=*/true);
+}
+
+ToolOutput ShowUnfinished(Report report, size_t answer_bytes) {
+  SortFindings(report.findings);
+  report.notes.insert(report.notes.begin(), "Not done yet: more files are being checked.");
+  return Show(report, 0, /*full=*/false, answer_bytes, /*finished=*/false);
 }
 
 }  // namespace mpnanny::static_check

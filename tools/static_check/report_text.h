@@ -15,6 +15,9 @@ namespace mpnanny::static_check {
 // why and fix, else only the first of its rule does. `next_cursor` is set where findings are left.
 ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes);
 
+// What a check has found that still goes on: the first page, which draws no conclusion.
+ToolOutput ShowUnfinished(Report report, size_t answer_bytes);
+
 }  // namespace mpnanny::static_check
 
 #endif  // MPNANNY_TOOLS_STATIC_CHECK_REPORT_TEXT_H_

@@ -154,10 +154,7 @@ std::function<void(size_t, size_t, const Report&)> Watch(const ToolContext& cont
     }
     if (context.so_far && now >= so_far_at) {
       so_far_at = now + kSoFarEvery;
-      Report shown = so_far;
-      SortFindings(shown.findings);
-      shown.notes.insert(shown.notes.begin(), "Not done yet: more files are being checked.");
-      context.so_far(ShowReport(shown, 0, /*full=*/false, context.answer_bytes));
+      context.so_far(ShowUnfinished(so_far, context.answer_bytes));
     }
   };
 }

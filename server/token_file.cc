@@ -1,0 +1,42 @@
+#include "server/token_file.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace mpnanny {
+
+Result<std::string> ReadTokenText(const std::string& text, const std::string& where) {
+  constexpr char kSpace[] = " \t\r\n";
+  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  std::string token = text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+  if (!std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 127; })) {
+    return InvalidInput(where + " does not hold one word of ASCII.",
+                        "A token is one line of letters, digits and -._~+/=.");
+  }
+  return token;
+}
+
+Result<std::string> ReadTokenFile(const std::string& path) {
+  constexpr uint64_t kMostTokenBytes = 4096;
+  const Result<std::string> text = ReadFile(path, kMostTokenBytes);
+  if (!text) {
+    Error error = text.error();
+    error.message = "--token-file " + error.message;
+    if (error.kind == ErrorKind::kNotFound) {
+      error.hint =
+          "Make one: (umask 077; head -c 32 /dev/urandom | base64 > " + ShellQuote(path) + ")";
+    }
+    return error;
+  }
+  const std::string where = "--token-file " + EscapeControl(path);
+  Result<std::string> token = ReadTokenText(*text, where);
+  if (token && token->empty()) {
+    return InvalidInput(where + " is empty.", "Make a token: openssl rand -hex 32 > FILE");
+  }
+  return token;
+}
+
+}  // namespace mpnanny

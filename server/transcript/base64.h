@@ -1,0 +1,21 @@
+// Bytes that are no text, inside a transcript.
+//
+// Free functions; safe from any thread.
+#ifndef MPNANNY_SERVER_TRANSCRIPT_BASE64_H_
+#define MPNANNY_SERVER_TRANSCRIPT_BASE64_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mpnanny {
+
+// Standard base64 with padding (RFC 4648).
+std::string EncodeBase64(std::string_view bytes);
+
+// nullopt if the text is not exactly that.
+std::optional<std::string> DecodeBase64(std::string_view text);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_SERVER_TRANSCRIPT_BASE64_H_
