@@ -30,15 +30,13 @@ void WithdrawRequests(Call& call, Connection& connection) {
 std::variant<ClientInput, WireError> Dispatcher::ReadInput(const std::string& method,
                                                            Json& params) const {
   ClientInput input;
-  if (const auto responses = params.find("inputResponses");
-      responses != params.end() && !responses->is_null()) {
+  if (const auto responses = params.find("inputResponses"); responses != params.end()) {
     if (!responses->is_object()) {
       return WireError{kInvalidParams, "params.inputResponses must be an object."};
     }
     input.responses = std::move(*responses);
   }
-  if (const auto sealed = params.find("requestState");
-      sealed != params.end() && !sealed->is_null()) {
+  if (const auto sealed = params.find("requestState"); sealed != params.end()) {
     auto state = sealed->is_string()
                      ? seal_.Open(sealed->get_ref<const std::string&>(), method, params)
                      : std::nullopt;

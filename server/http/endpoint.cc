@@ -79,6 +79,11 @@ HttpReply TooManyListeners() {
   return Busy("Too many streams are open. Close some, or try again later.");
 }
 
+bool HasModernMeta(const Json& message) {
+  const auto params = message.is_object() ? message.find("params") : message.end();
+  return params != message.end() && params->is_object() && IsModernRequest("", *params);
+}
+
 bool Primes(const Session& session) {
   const auto agreed = session.connection()->legacy.agreed();
   return agreed && agreed->revision >= Revision::k2025_11_25;
@@ -120,11 +125,10 @@ void Endpoint::Post(HttpExchange& exchange) {
     return exchange.Reply(
         ErrorReply(400, {kParseError, "This message is " + message.error().Text(), nullptr}));
   }
-  // A request that says itself that it is modern has no session, whatever its headers say. What
-  // does not is told apart by the headers.
-  const auto version =
-      exchange.Header(kSessionHeader) ? std::nullopt : exchange.Header(kVersionHeader);
-  const bool stateless = IsModernPost(*message, version);
+  // A request that says itself that it is modern has no session, whatever its headers say.
+  const bool stateless = exchange.Header(kSessionHeader)
+                             ? HasModernMeta(*message)
+                             : IsModernPost(*message, exchange.Header(kVersionHeader));
   return stateless ? PostModern(exchange, *std::move(message))
                    : PostLegacy(exchange, *std::move(message));
 }
