@@ -26,7 +26,8 @@ npm_packages() {
   echo "==> npm: $* into $folder" >&2
   mkdir -p "$folder"
   echo '{"private": true}' >"$folder/package.json"
-  "${npm[@]}" install --prefix "$folder" --no-package-lock --no-save --no-audit --no-fund --silent "$@"
+  # Install scripts look for `node` on the PATH, where a bare machine has none.
+  PATH="$(dirname "$NODE"):$PATH" "${npm[@]}" install --prefix "$folder" --no-package-lock --no-save --no-audit --no-fund --silent "$@"
   echo "$*" >"$folder/installed"
 }
 npm_packages .deps/node "${client_packages[@]}"
