@@ -154,13 +154,21 @@ TEST(Engine, TellsHowFarItIsAndWhatItHas) {
     steps.push_back(done);
     found.push_back(so_far.findings.size());
   };
-  const auto report = Check({{"a.py", bad}, {"b.py", "print(1)\n"}, {"c.py", bad}}, options,
-                            Rules(), CancelToken());
+  const std::vector<Source> sources = {{"a.py", bad}, {"b.py", "print(1)\n"}, {"c.py", bad}};
+  options.threads = 1;
+  const auto report = Check(sources, options, Rules(), CancelToken());
   ASSERT_TRUE(report);
-  // b.py never mentions torch: both of its steps are done when it has been read.
-  EXPECT_EQ(steps, (std::vector<size_t>{0, 1, 2, 4, 5}));
+  EXPECT_EQ(steps, (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(found.front(), 0u);
   EXPECT_EQ(2 * found.back(), report->findings.size()) << "c.py is as bad as a.py";
+
+  steps.clear();
+  options.threads = 3;
+  const auto together = Check(sources, options, Rules(), CancelToken());
+  ASSERT_TRUE(together);
+  EXPECT_EQ(steps.size(), 6u);
+  EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+  EXPECT_EQ(Found(*together), Found(*report));
 }
 
 TEST(Suppression, SilencesOneRuleOrAll) {

@@ -76,8 +76,10 @@ const RuleSet& Rules() {
   return *rules;
 }
 
-Report CheckCode(const std::string& code, const std::string& path) {
-  auto report = Check({{path, code}}, {}, Rules(), {});
+Report CheckCode(const std::string& code, const std::string& path, const std::string& also) {
+  Options options;
+  if (!also.empty()) options.also = {also};
+  auto report = Check({{path, code}}, options, Rules(), {});
   EXPECT_TRUE(report) << report.error().Text();
   return report ? *report : Report{};
 }

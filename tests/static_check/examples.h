@@ -26,7 +26,9 @@ std::vector<Example> ReadExamples(const std::string& body);
 // The embedded rules, loaded once.
 const RuleSet& Rules();
 
-Report CheckCode(const std::string& code, const std::string& path = "example.py");
+// `also`: a rule that is to run even if it is off by default.
+Report CheckCode(const std::string& code, const std::string& path = "example.py",
+                 const std::string& also = "");
 // The findings in the form of Example::expected.
 std::set<std::string> Found(const Report& report);
 // Applies all edits of one finding to the code.

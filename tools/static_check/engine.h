@@ -57,10 +57,13 @@ struct Finding {
 
 struct Options {
   Severity min_severity = Severity::kInfo;
-  std::vector<std::string> rules;   // only these; empty: all. Unknown ids are an error.
+  std::vector<std::string> rules;   // only these; empty: all but those that are off by default
+  std::vector<std::string> also;    // these too. Unknown ids in any of the lists are an error.
   std::vector<std::string> ignore;  // not these
-  // Called before every step (each file is read once and checked once): how many of how many are
-  // done, and what has been found so far, in no order. May be null.
+  unsigned threads = 0;             // how many work at once; 0: one for each core, at most 8
+  bool skip_without_torch = true;  // do not parse what mentions neither torch nor a framework on it
+  // Called before every step (each file is read once and checked once), from one thread at a time:
+  // how many of how many are done, and what has been found so far, in no order. May be null.
   std::function<void(size_t done, size_t total, const struct Report& so_far)> on_step = nullptr;
 };
 

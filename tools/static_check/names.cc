@@ -44,6 +44,7 @@ Names::Names(const Syntax& syntax) : syntax_(syntax) {
     if (qualified.starts_with("torch."))
       Add(std::string(syntax.Text(left)), std::move(qualified), kNoNode, kNoNode);
   }
+  ReadCalls();
 }
 
 void Names::Add(std::string local, std::string qualified, NodeId statement, NodeId item) {
@@ -87,15 +88,15 @@ void Names::AddFrom(NodeId statement) {
 
 std::string Names::Resolve(NodeId expression) const {
   const Fields& f = PythonFields();
-  std::vector<NodeId> attributes;
-  NodeId id = syntax_.Unwrap(expression);
-  while (syntax_.Is(id, Kind::kAttribute)) {
-    attributes.push_back(syntax_.Child(id, f.attribute));
-    id = syntax_.Unwrap(syntax_.Child(id, f.object));
-  }
-  if (!syntax_.Is(id, Kind::kIdentifier)) return "";
-  const auto it = qualified_.find(syntax_.Text(id));
+  const NodeId whole = syntax_.Unwrap(expression);
+  NodeId root = whole;
+  while (syntax_.Is(root, Kind::kAttribute)) root = syntax_.Unwrap(syntax_.Child(root, f.object));
+  if (!syntax_.Is(root, Kind::kIdentifier)) return "";
+  const auto it = qualified_.find(syntax_.Text(root));
   if (it == qualified_.end()) return "";
+  std::vector<NodeId> attributes;
+  for (NodeId id = whole; id != root; id = syntax_.Unwrap(syntax_.Child(id, f.object)))
+    attributes.push_back(syntax_.Child(id, f.attribute));
   std::string name = it->second;
   for (auto part = attributes.rbegin(); part != attributes.rend(); ++part) {
     name += '.';
@@ -104,23 +105,64 @@ std::string Names::Resolve(NodeId expression) const {
   return PublicName(std::move(name));
 }
 
-std::string Names::Callee(NodeId call) const {
-  if (!syntax_.Is(call, Kind::kCall)) return "";
-  return Resolve(syntax_.Child(call, PythonFields().function));
+void Names::ReadCalls() {
+  static const std::string kNone;
+  size_t count = 0;
+  for (NodeId id = 0; id < syntax_.size(); ++id) count += syntax_[id].kind == Kind::kCall ? 1 : 0;
+  calls_.reserve(count);
+  callees_.reserve(count);
+  const Fields& f = PythonFields();
+  for (NodeId id = 0; id < syntax_.size(); ++id) {
+    if (syntax_[id].kind != Kind::kCall) continue;
+    const NodeId function = syntax_.Unwrap(syntax_.Child(id, f.function));
+    Call call{id, kNoNode, {}, {}, {}};
+    if (syntax_.Is(function, Kind::kAttribute)) {
+      call.method = syntax_.Text(syntax_.Child(function, f.attribute));
+      call.receiver = syntax_.Unwrap(syntax_.Child(function, f.object));
+      call.name = call.method;
+    } else if (syntax_.Is(function, Kind::kIdentifier)) {
+      call.name = syntax_.Text(function);
+    }
+    const std::string* callee = &kNone;
+    if (std::string qualified = Resolve(function); !qualified.empty()) {
+      callee = &*texts_.insert(std::move(qualified)).first;
+      call.callee = *callee;
+      call.name = call.callee.substr(call.callee.rfind('.') + 1);
+    }
+    calls_.push_back(call);
+    callees_.push_back(callee);
+  }
+  for (const Call& call : calls_) {
+    if (!call.name.empty()) by_name_[call.name].push_back(&call);
+  }
+}
+
+std::span<const Call* const> Names::CallsNamed(std::string_view name) const {
+  const auto it = by_name_.find(name);
+  if (it == by_name_.end()) return {};
+  return it->second;
+}
+
+const Call* Names::CallAt(NodeId id) const {
+  const auto it = std::lower_bound(calls_.begin(), calls_.end(), id,
+                                   [](const Call& call, NodeId node) { return call.node < node; });
+  return it != calls_.end() && it->node == id ? &*it : nullptr;
+}
+
+const std::string& Names::Callee(NodeId call) const {
+  static const std::string kNone;
+  const Call* found = CallAt(call);
+  return found == nullptr ? kNone : *callees_[static_cast<size_t>(found - calls_.data())];
 }
 
 std::string_view Names::Method(NodeId call) const {
-  if (!syntax_.Is(call, Kind::kCall)) return {};
-  const NodeId function = syntax_.Unwrap(syntax_.Child(call, PythonFields().function));
-  if (!syntax_.Is(function, Kind::kAttribute)) return {};
-  return syntax_.Text(syntax_.Child(function, PythonFields().attribute));
+  const Call* found = CallAt(call);
+  return found == nullptr ? std::string_view{} : found->method;
 }
 
 NodeId Names::Receiver(NodeId call) const {
-  if (!syntax_.Is(call, Kind::kCall)) return kNoNode;
-  const NodeId function = syntax_.Unwrap(syntax_.Child(call, PythonFields().function));
-  if (!syntax_.Is(function, Kind::kAttribute)) return kNoNode;
-  return syntax_.Unwrap(syntax_.Child(function, PythonFields().object));
+  const Call* found = CallAt(call);
+  return found == nullptr ? kNoNode : found->receiver;
 }
 
 NodeId Names::Argument(NodeId call, int position, std::string_view keyword) const {

@@ -1,4 +1,5 @@
-// What a name in the file stands for: imports and aliases resolved to qualified names.
+// What a name in the file stands for: imports and aliases resolved to qualified names; and every
+// call of the file with what it calls.
 //
 // `from torch.cuda.amp import autocast as ac` makes `ac` mean torch.cuda.amp.autocast, and `import
 // torch.nn.functional as F` makes `F.softmax` mean torch.nn.functional.softmax. Imports count for
@@ -7,8 +8,11 @@
 #define MPNANNY_TOOLS_STATIC_CHECK_NAMES_H_
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tools/static_check/syntax.h"
@@ -22,16 +26,34 @@ struct Import {
   NodeId item = kNoNode;  // the imported name (an aliased_import or a dotted_name)
 };
 
+// A call and what it calls, worked out once for all who ask.
+struct Call {
+  NodeId node = kNoNode;
+  NodeId receiver = kNoNode;  // x of x.name(…), unwrapped; kNoNode for other calls
+  std::string_view callee;    // the qualified name of what is called; "" if it starts at no import
+  std::string_view method;    // "name" of x.name(…), "" for other calls
+  std::string_view name;      // the last part of the callee, else the method, else the plain name
+};
+
 class Names {
  public:
   explicit Names(const Syntax& syntax);
+  Names(const Names&) = delete;
+  Names& operator=(const Names&) = delete;
+
+  // All calls of the file, in order of their nodes (an outer call before those inside it).
+  const std::vector<Call>& calls() const { return calls_; }
+  // Those whose last name is `name`: softmax of x.softmax(…), F.softmax(…) and softmax(…).
+  std::span<const Call* const> CallsNamed(std::string_view name) const;
+  // Null if `id` is no call.
+  const Call* CallAt(NodeId id) const;
 
   // The qualified name of an identifier or attribute chain that starts at an import; "" for
   // anything else. Private modules of torch are named by the public path
   // (torch.cuda.amp.autocast_mode.autocast is torch.cuda.amp.autocast).
   std::string Resolve(NodeId expression) const;
   // Resolve() of what a call calls; "" if `call` is no call.
-  std::string Callee(NodeId call) const;
+  const std::string& Callee(NodeId call) const;
   // The method name of `x.name(...)`, "" for other calls.
   std::string_view Method(NodeId call) const;
   // The receiver x of `x.name(...)`, kNoNode for other calls.
@@ -55,10 +77,15 @@ class Names {
   void AddImport(NodeId statement);
   void AddFrom(NodeId statement);
   void Add(std::string local, std::string qualified, NodeId statement, NodeId item);
+  void ReadCalls();
 
   const Syntax& syntax_;
   std::vector<Import> imports_;
   std::map<std::string, std::string, std::less<>> qualified_;
+  std::vector<Call> calls_;
+  std::vector<const std::string*> callees_;  // parallel to calls_
+  std::unordered_set<std::string> texts_;    // what the calls' qualified names point into
+  std::unordered_map<std::string_view, std::vector<const Call*>> by_name_;
 };
 
 // torch's autocast under any of its public names (not Accelerate's or Fabric's).

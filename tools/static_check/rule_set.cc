@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::string_view kFolder = "tools/static_check/rules/";
 
-constexpr std::array<std::string_view, 10> kKeys = {
-    "id", "summary", "severity", "confidence", "status", "since", "tier", "cases", "why", "fix"};
+constexpr std::array<std::string_view, 11> kKeys = {"id",     "summary", "severity", "confidence",
+                                                    "status", "since",   "tier",     "cases",
+                                                    "why",    "fix",     "default"};
 
 std::string_view Stem(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);
@@ -66,6 +67,11 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
       if (!one.is_string()) return InvalidInput(where + "\"cases\" must be a list of ids.");
       page.cases.push_back(one.get<std::string>());
     }
+  }
+  if (const auto by_default = matter->fields.find("default"); by_default != matter->fields.end()) {
+    if (*by_default != "off" && *by_default != false)
+      return InvalidInput(where + "\"default\" can only be off.");
+    page.on_by_default = false;
   }
   page.body = std::move(matter->body);
   page.text = std::string(text);

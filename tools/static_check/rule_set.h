@@ -33,8 +33,9 @@ struct RulePage {
   std::string why;   // what happens, with the number behind it
   std::string fix;
   std::vector<std::string> cases;
-  std::string body;  // Markdown after the front matter
-  std::string text;  // the whole page
+  bool on_by_default = true;  // `default: off`: runs only where it is asked for
+  std::string body;           // Markdown after the front matter
+  std::string text;           // the whole page
 };
 
 // Checks the front matter; the error names the file and the key.

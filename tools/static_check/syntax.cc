@@ -231,17 +231,6 @@ NodeId Syntax::Child(NodeId id, uint16_t field) const {
   return kNoNode;
 }
 
-std::vector<NodeId> Syntax::Children(NodeId id) const {
-  std::vector<NodeId> children;
-  if (id == kNoNode) return children;
-  for (NodeId child = (*this)[id].first_child; child != kNoNode;
-       child = (*this)[child].next_sibling) {
-    const Kind kind = (*this)[child].kind;
-    if (kind != Kind::kComment && kind != Kind::kOperator) children.push_back(child);
-  }
-  return children;
-}
-
 NodeId Syntax::Unwrap(NodeId id) const {
   while (id != kNoNode &&
          ((*this)[id].kind == Kind::kParenthesized || (*this)[id].kind == Kind::kAwait)) {

@@ -112,6 +112,43 @@ struct Fields {
 };
 const Fields& PythonFields();
 
+class Syntax;
+
+// The children of a node, without a copy of them: a range that also counts and picks by position
+// (both walk the list; lists are short).
+class ChildList {
+ public:
+  class Iterator {
+   public:
+    Iterator(const Syntax* syntax, NodeId at) : syntax_(syntax), at_(at) { SkipOthers(); }
+    NodeId operator*() const { return at_; }
+    inline Iterator& operator++();
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    inline void SkipOthers();
+    const Syntax* syntax_;
+    NodeId at_;
+  };
+  ChildList(const Syntax* syntax, NodeId first) : syntax_(syntax), first_(first) {}
+  Iterator begin() const { return {syntax_, first_}; }
+  Iterator end() const { return {syntax_, kNoNode}; }
+  bool empty() const { return begin() == end(); }
+  inline size_t size() const;
+  NodeId front() const { return *begin(); }
+  inline NodeId operator[](size_t index) const;  // kNoNode beyond the last one
+  // A copy, for where several are picked by position.
+  operator std::vector<NodeId>() const {  // NOLINT(google-explicit-constructor)
+    std::vector<NodeId> copy;
+    for (const NodeId child : *this) copy.push_back(child);
+    return copy;
+  }
+
+ private:
+  const Syntax* syntax_;
+  NodeId first_;
+};
+
 class Syntax {
  public:
   // Fails when cancelled and when parsing takes longer than a few seconds. Syntax errors do not
@@ -128,8 +165,8 @@ class Syntax {
 
   // The first child in that field, or kNoNode.
   NodeId Child(NodeId id, uint16_t field) const;
-  // Children that are no comments, in order.
-  std::vector<NodeId> Children(NodeId id) const;
+  // Children that are no comments and no operators, in order. Borrows this Syntax.
+  ChildList Children(NodeId id) const;
   // Looks through parentheses and `await`.
   NodeId Unwrap(NodeId id) const;
   // The node that tree-sitter calls `node`, or kNoNode if it is none that was kept.
@@ -155,6 +192,35 @@ class Syntax {
   int error_line_ = 0;
   int depth_ = 0;
 };
+
+inline void ChildList::Iterator::SkipOthers() {
+  while (at_ != kNoNode &&
+         ((*syntax_)[at_].kind == Kind::kComment || (*syntax_)[at_].kind == Kind::kOperator)) {
+    at_ = (*syntax_)[at_].next_sibling;
+  }
+}
+
+inline ChildList::Iterator& ChildList::Iterator::operator++() {
+  at_ = (*syntax_)[at_].next_sibling;
+  SkipOthers();
+  return *this;
+}
+
+inline size_t ChildList::size() const {
+  size_t count = 0;
+  for (Iterator it = begin(); it != end(); ++it) ++count;
+  return count;
+}
+
+inline NodeId ChildList::operator[](size_t index) const {
+  Iterator it = begin();
+  for (; index > 0 && it != end(); --index) ++it;
+  return *it;
+}
+
+inline ChildList Syntax::Children(NodeId id) const {
+  return {this, id == kNoNode ? kNoNode : (*this)[id].first_child};
+}
 
 }  // namespace mpnanny::static_check
 

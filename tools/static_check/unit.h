@@ -1,0 +1,38 @@
+// One source on its way through a check: its bytes decoded, parsed, and what is known of it.
+//
+// A Unit borrows its Source and owns the rest. Not thread-safe; different units may be read at the
+// same time.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_UNIT_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_UNIT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "tools/static_check/engine.h"
+#include "tools/static_check/facts.h"
+#include "tools/static_check/notebook.h"
+
+namespace mpnanny::static_check {
+
+struct Unit {
+  const Source* source = nullptr;
+  std::vector<NotebookCell> cells;   // empty: no notebook
+  std::unique_ptr<FileFacts> facts;  // null: not checked
+  std::vector<std::string> notes;    // what was wrong with it
+};
+
+// Reads, parses and builds the facts of one source. A source that cannot be checked leaves `facts`
+// null, perhaps with a note; fails only when cancelled. `skip_without_torch`: what never mentions
+// torch or a framework on it is not parsed.
+Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_without_torch,
+                      const CancelToken& cancel, Unit* unit);
+
+// The path that findings in that line carry; `line` becomes the cell's own for a notebook.
+std::string PathAt(const Unit& unit, int& line);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_UNIT_H_
