@@ -1,0 +1,268 @@
+// bench-static-check: how fast the static check is, beside bare parsing of the same files.
+//
+// Usage: bench-static-check FOLDER [--threads 1,2] [--profile]
+//
+// Every folder in FOLDER is one project. All *.py files are read before the clock starts. One run
+// measures, for each number of threads, parsing alone and the whole check once, and prints one JSON
+// object; bench/static_check/speed.py repeats and compares. --profile tells instead where the time
+// of one thread goes. Not part of the product.
+#include <tree_sitter/api.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/data_files.h"
+#include "tools/static_check/engine.h"
+#include "tools/static_check/facts.h"
+#include "tools/static_check/query_set.h"
+#include "tools/static_check/rule_set.h"
+#include "tools/static_check/syntax.h"
+#include "tools/static_check/text_index.h"
+#include "tools/static_check/tree_sitter.h"
+
+namespace mpnanny::static_check {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+[[noreturn]] void Fail(const std::string& what) {
+  std::fprintf(stderr, "bench-static-check: %s\n", what.c_str());
+  std::exit(1);
+}
+
+struct Project {
+  std::vector<Source> sources;
+  size_t bytes = 0;
+};
+
+std::vector<Project> ReadProjects(const fs::path& folder) {
+  std::vector<Project> projects;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.is_directory()) continue;
+    Project project;
+    for (const fs::directory_entry& file : fs::recursive_directory_iterator(entry)) {
+      if (!file.is_regular_file() || file.path().extension() != ".py") continue;
+      std::ifstream in(file.path(), std::ios::binary);
+      std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+      project.bytes += text.size();
+      project.sources.push_back({file.path().string(), std::move(text)});
+    }
+    std::sort(project.sources.begin(), project.sources.end(),
+              [](const Source& a, const Source& b) { return a.path < b.path; });
+    if (!project.sources.empty()) projects.push_back(std::move(project));
+  }
+  // Large ones first, so that threads end at about the same time; by name where sizes are equal.
+  std::sort(projects.begin(), projects.end(), [](const Project& a, const Project& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.sources[0].path < b.sources[0].path;
+  });
+  return projects;
+}
+
+size_t NonBlankLines(std::string_view text) {
+  size_t lines = 0;
+  bool blank = true;
+  for (const char c : text) {
+    if (c == '\n') {
+      lines += blank ? 0 : 1;
+      blank = true;
+    } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+      blank = false;
+    }
+  }
+  return lines + (blank ? 0 : 1);
+}
+
+// Wall clock, and the time that this process had a processor: the second says more on a machine
+// that others use too.
+struct Stopwatch {
+  std::chrono::steady_clock::time_point wall = std::chrono::steady_clock::now();
+  double cpu = Cpu();
+  static double Cpu() {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  }
+  double WallSeconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count();
+  }
+  double CpuSeconds() const { return Cpu() - cpu; }
+};
+
+TsParser NewParser() {
+  TsParser parser(ts_parser_new());
+  if (!ts_parser_set_language(parser.get(), tree_sitter_python())) Fail("no Python grammar");
+  return parser;
+}
+
+size_t ParseAll(TSParser* parser, const Project& project) {
+  size_t parsed = 0;
+  for (const Source& source : project.sources) {
+    const TsTree tree(ts_parser_parse_string(parser, nullptr, source.text.data(),
+                                             static_cast<uint32_t>(source.text.size())));
+    parsed += tree ? 1 : 0;
+  }
+  return parsed;
+}
+
+struct Counts {
+  std::atomic<size_t> files{0}, skipped{0}, findings{0};
+};
+
+void CheckAll(const Project& project, const RuleSet& rules, Counts& counts) {
+  const auto report = Check(project.sources, Options{}, rules, CancelToken());
+  if (!report) Fail(report.error().Text());
+  counts.files += static_cast<size_t>(report->files_scanned);
+  counts.skipped += static_cast<size_t>(report->files_skipped);
+  counts.findings += report->findings.size();
+}
+
+// Runs `one(project)` for every project on that many threads.
+template <typename MakeOne>
+Json Measure(const char* what, int threads, const std::vector<Project>& projects, MakeOne make_one,
+             const Counts& counts) {
+  std::atomic<size_t> next{0};
+  const Stopwatch watch;
+  const auto work = [&] {
+    auto one = make_one();
+    for (size_t i = next++; i < projects.size(); i = next++) one(projects[i]);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+  return {{"what", what},
+          {"threads", threads},
+          {"wall_s", watch.WallSeconds()},
+          {"cpu_s", watch.CpuSeconds()},
+          {"files", counts.files.load()},
+          {"skipped", counts.skipped.load()},
+          {"findings", counts.findings.load()}};
+}
+
+Json Runs(const std::vector<Project>& projects, const RuleSet& rules,
+          const std::vector<int>& threads) {
+  Json runs = Json::array();
+  for (const int number : threads) {
+    Counts parsed;
+    const auto make_parser = [&] {
+      return [&parsed, parser = std::shared_ptr<TSParser>(NewParser().release(), ts_parser_delete)](
+                 const Project& project) { parsed.files += ParseAll(parser.get(), project); };
+    };
+    runs.push_back(Measure("parse", number, projects, make_parser, parsed));
+    Counts checked;
+    const auto make_check = [&] {
+      return [&](const Project& project) { CheckAll(project, rules, checked); };
+    };
+    runs.push_back(Measure("check", number, projects, make_check, checked));
+  }
+  return runs;
+}
+
+// Where the time of one thread goes. The phases are called as the engine calls them, project by
+// project; what Check() does besides (reading notebooks, telling findings) is the difference to its
+// own time.
+Json Profile(const std::vector<Project>& projects, const RuleSet& rules) {
+  std::map<std::string, double> seconds;
+  const CancelToken cancel;
+  const TsParser parser = NewParser();
+  const auto timed = [&seconds](const std::string& phase, auto&& work) {
+    const Stopwatch watch;
+    work();
+    seconds[phase] += watch.CpuSeconds();
+  };
+  for (const Project& project : projects) {
+    timed("1 parse alone", [&] { ParseAll(parser.get(), project); });
+    std::vector<std::unique_ptr<FileFacts>> files;
+    ProjectFacts facts;
+    for (const Source& source : project.sources) {
+      std::unique_ptr<Syntax> syntax;
+      timed("2 Syntax::Parse (with 1)", [&] {
+        auto parsed = Syntax::Parse(source.text, cancel);
+        if (parsed) syntax = std::make_unique<Syntax>(std::move(*parsed));
+      });
+      if (!syntax || syntax->depth() > kMaxSyntaxDepth) continue;
+      timed("3 FileFacts (names, bindings, regions, scalers)",
+            [&] { files.push_back(std::make_unique<FileFacts>(std::move(*syntax), rules.ops())); });
+      timed("4 AddTo", [&] { files.back()->AddTo(facts); });
+    }
+    for (std::unique_ptr<FileFacts>& file : files) {
+      std::vector<RawFinding> raw;
+      timed("5 Complete (dtypes, protocol)", [&] { file->Complete(facts, cancel); });
+      timed("6 queries", [&] { rules.queries().Run(*file, &raw); });
+      Sink sink(&raw);
+      for (size_t rule = 0; rule < rules.pages().size(); ++rule) {
+        if (rules.check(rule) == nullptr) continue;
+        sink.set_rule(rule);
+        timed("7 rule " + rules.pages()[rule].id, [&] { rules.check(rule)(*file, sink); });
+      }
+      timed("8 TextIndex", [&] { const TextIndex index(file->syntax.text()); });
+      timed("9 free", [&] { file.reset(); });
+    }
+    Counts counts;
+    timed("Check as a whole", [&] { CheckAll(project, rules, counts); });
+  }
+  return seconds;
+}
+
+int Main(int argc, char** argv) {
+  std::string folder;
+  std::vector<int> threads = {1};
+  bool profile = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--profile") {
+      profile = true;
+    } else if (argument == "--threads" && i + 1 < argc) {
+      threads.clear();
+      for (const char c : std::string_view(argv[++i])) {
+        if (c >= '1' && c <= '9') threads.push_back(c - '0');
+      }
+    } else if (folder.empty() && !argument.starts_with("-")) {
+      folder = argument;
+    } else {
+      Fail("usage: bench-static-check FOLDER [--threads 1,2] [--profile]");
+    }
+  }
+  if (!fs::is_directory(folder)) Fail("'" + folder + "' is no folder");
+  const auto data = DataFiles::Create();
+  if (!data) Fail(data.error().Text());
+  const auto rules = RuleSet::Load(*data);
+  if (!rules) Fail(rules.error().Text());
+  const std::vector<Project> projects = ReadProjects(folder);
+  Json result = {{"projects", projects.size()}, {"rules", (*rules)->pages().size()}};
+  size_t files = 0, bytes = 0, lines = 0;
+  for (const Project& project : projects) {
+    files += project.sources.size();
+    bytes += project.bytes;
+    for (const Source& source : project.sources) lines += NonBlankLines(source.text);
+  }
+  result["files"] = files;
+  result["bytes"] = bytes;
+  result["lines"] = lines;
+  result[profile ? "profile" : "runs"] =
+      profile ? Profile(projects, **rules) : Runs(projects, **rules, threads);
+  std::printf("%s\n", result.dump(1).c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace mpnanny::static_check
+
+int main(int argc, char** argv) { return mpnanny::static_check::Main(argc, argv); }
