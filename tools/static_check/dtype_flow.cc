@@ -5,6 +5,11 @@
 
 namespace mpnanny::static_check {
 
+bool GivesPositions(std::string_view function) {
+  return function == "max" || function == "min" || function == "topk" || function == "sort" ||
+         function == "median" || function == "mode" || function == "kthvalue";
+}
+
 void DtypeFlow::Block(NodeId block) {
   if (block == kNoNode || cancel_.stop_requested()) return;
   for (NodeId child = syntax_[block].first_child; child != kNoNode;
@@ -126,8 +131,7 @@ void DtypeFlow::Assign(NodeId target, NodeId right, Value value) {
     std::vector<NodeId> parts;
     if (syntax_.Is(right, Kind::kExpressionList) || syntax_.Is(right, Kind::kTuple))
       parts = syntax_.Children(right);
-    const std::string_view method = names_.Method(right);
-    const bool with_positions = method == "max" || method == "min";
+    const bool with_positions = GivesPositions(names_.Method(right));
     for (size_t i = 0; i < targets.size(); ++i) {
       if (with_positions && i > 0) value = {Type::kIndex, false, kNoNode};
       const bool paired = parts.size() == targets.size();

@@ -18,6 +18,9 @@ Value Join(Value a, Value b);
 // torch's type promotion over tensors; Python numbers do not count beside a tensor.
 Value Promote(const std::vector<Value>& values);
 
+// True for x.max(dim) and the like, whose second result are positions.
+bool GivesPositions(std::string_view function);
+
 class DtypeFlow {
  public:
   DtypeFlow(Dtypes& owner, const CancelToken& cancel)
@@ -43,8 +46,15 @@ class DtypeFlow {
   Value Call(NodeId id);
   Value Cast(NodeId id, Value self);
   static Value Born(NodeId id, Value value);
-  // "linear" for self.fc(x) where self.fc = nn.Linear(…); "" if it is no layer that is known.
-  std::string_view LayerFunction(NodeId call);
+  // map(lambda t: rearrange(t, …), (q, k, v)): what the lambda makes of one of them.
+  Value Mapped(NodeId call);
+  // What self.fc(x) gives where self.fc = nn.Linear(…), a Sequential or one of two; kUnseen if it
+  // is no layer that is known.
+  Value Layer(NodeId call, const std::vector<Value>& inputs);
+  Value Apply(NodeId call, NodeId layer, const std::vector<Value>& inputs, int depth);
+  // True if the expression is a Python number, for all that its text says: head_dim ** -0.5.
+  bool IsNumber(NodeId expression, int depth = 5);
+  Value Attribute(NodeId id);
   Value Op(NodeId id, std::string_view name, const std::vector<Value>& values, NodeId dtype);
   Dtypes& d_;
   const Syntax& syntax_;

@@ -1,5 +1,6 @@
-// What autocast does to each operator, by device: data/autocast_ops.json, made by
-// scripts/generate_autocast_ops.py.
+// What torch's functions do to dtypes, with and without autocast: data/autocast_ops.json (what
+// autocast knows, operator by operator) and data/torch_functions.json (what comes out of functions
+// that are made of several), both measured by scripts/generate_*.py.
 //
 // Immutable after Parse(); safe from any thread.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_OP_TABLE_H_
@@ -27,15 +28,28 @@ enum class CastPolicy {
 
 class OpTable {
  public:
-  static Result<OpTable> Parse(std::string_view json);
+  // `autocast` and `functions`: the texts of the two files.
+  static Result<OpTable> Parse(std::string_view autocast, std::string_view functions);
 
-  // `function`: the name of a torch function or tensor method ("softmax", "matmul",
-  // "cross_entropy").
+  // Under autocast. `function`: the name of a torch function or tensor method ("softmax",
+  // "matmul", "cross_entropy").
   CastPolicy PolicyOf(Device device, std::string_view function) const;
 
+  // Without autocast: the result has the dtype of the inputs; is of integers or booleans whatever
+  // they are.
+  bool KeepsDtype(std::string_view function) const;
+  bool GivesIndex(std::string_view function) const;
+
  private:
-  CastPolicy Lookup(const char* device, std::string_view function) const;
+  struct Function {
+    bool index = false;
+    bool keeps = false;
+    CastPolicy cuda = CastPolicy::kUnknown;
+    CastPolicy cpu = CastPolicy::kUnknown;
+  };
+  CastPolicy Lookup(Device device, std::string_view function) const;
   std::map<std::string, std::map<std::string, CastPolicy, std::less<>>, std::less<>> devices_;
+  std::map<std::string, Function, std::less<>> functions_;
 };
 
 }  // namespace mpnanny::static_check

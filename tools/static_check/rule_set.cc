@@ -82,7 +82,9 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
   std::shared_ptr<RuleSet> set(new RuleSet());
   const auto table = data.Read("tools/static_check/data/autocast_ops.json");
   if (!table) return Internal("tools/static_check/data/autocast_ops.json is missing.");
-  auto ops = OpTable::Parse(*table);
+  const auto functions = data.Read("tools/static_check/data/torch_functions.json");
+  if (!functions) return Internal("tools/static_check/data/torch_functions.json is missing.");
+  auto ops = OpTable::Parse(*table, *functions);
   if (!ops) return std::move(ops).error();
   set->ops_ = std::move(ops).value();
 
