@@ -119,6 +119,10 @@ const Function* Bindings::Callee(NodeId call) const {
   } else {
     return nullptr;
   }
+  return FunctionNamed(klass, name);
+}
+
+const Function* Bindings::FunctionNamed(NodeId klass, std::string_view name) const {
   const auto it = functions_by_name_.find(name);
   if (it == functions_by_name_.end()) return nullptr;
   const Function* found = nullptr;
@@ -130,21 +134,39 @@ const Function* Bindings::Callee(NodeId call) const {
   return found;
 }
 
+const Function* Bindings::FunctionAt(NodeId function) const {
+  const auto it = std::lower_bound(functions_.begin(), functions_.end(), function,
+                                   [](const Function& a, NodeId id) { return a.node < id; });
+  return it != functions_.end() && it->node == function ? &*it : nullptr;
+}
+
+NodeId Bindings::ClassNamed(std::string_view name) const {
+  const auto it = classes_.find(name);
+  return it == classes_.end() ? kNoNode : it->second;
+}
+
+std::vector<NodeId> Bindings::Bases(NodeId klass) const {
+  std::vector<NodeId> bases;
+  for (NodeId child = syntax_[klass].first_child; child != kNoNode;
+       child = syntax_[child].next_sibling) {
+    if (syntax_[child].kind != Kind::kArgumentList) continue;
+    for (const NodeId base : syntax_.Children(child)) {
+      if (!syntax_.Is(base, Kind::kKeywordArgument)) bases.push_back(base);
+    }
+  }
+  return bases;
+}
+
 bool Bindings::IsModuleClass(NodeId klass) const {
   for (int depth = 0; klass != kNoNode && depth < 8; ++depth) {
     NodeId next = kNoNode;
-    for (NodeId child = syntax_[klass].first_child; child != kNoNode;
-         child = syntax_[child].next_sibling) {
-      if (syntax_[child].kind != Kind::kArgumentList) continue;
-      for (const NodeId base : syntax_.Children(child)) {
-        const std::string qualified = names_.Resolve(base);
-        const std::string_view text = syntax_.Text(base);
-        if (qualified.starts_with("torch.nn.") || text.ends_with("Module") ||
-            text.ends_with("PreTrainedModel"))
-          return true;
-        if (const auto it = classes_.find(text); it != classes_.end() && it->second != klass)
-          next = it->second;
-      }
+    for (const NodeId base : Bases(klass)) {
+      const std::string qualified = names_.Resolve(base);
+      const std::string_view text = syntax_.Text(base);
+      if (qualified.starts_with("torch.nn.") || text.ends_with("Module") ||
+          text.ends_with("PreTrainedModel"))
+        return true;
+      if (const NodeId known = ClassNamed(text); known != kNoNode && known != klass) next = known;
     }
     klass = next;
   }
@@ -171,13 +193,10 @@ std::vector<Assignment> Bindings::AssignmentsOf(NodeId expression) const {
       if (assignment.function == function) found.push_back(assignment);
     }
     if (!found.empty() || function == 0) return found;
-    const auto candidate =
-        std::lower_bound(functions_.begin(), functions_.end(), function,
-                         [](const Function& a, NodeId id) { return a.node < id; });
     // A parameter hides what is outside.
-    if (candidate != functions_.end() && candidate->node == function &&
-        std::find(candidate->parameters.begin(), candidate->parameters.end(), key) !=
-            candidate->parameters.end()) {
+    if (const Function* inner = FunctionAt(function);
+        inner != nullptr && std::find(inner->parameters.begin(), inner->parameters.end(), key) !=
+                                inner->parameters.end()) {
       return {};
     }
   }

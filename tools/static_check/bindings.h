@@ -40,6 +40,15 @@ class Bindings {
   // The function of this file that the call means: a module-level or sibling function by name, or a
   // method of the same class through `self`. Null if it is none.
   const Function* Callee(NodeId call) const;
+  // The function of that name in the class (kNoNode: in the module's own code, or inside another
+  // function); null if there is none, or several.
+  const Function* FunctionNamed(NodeId klass, std::string_view name) const;
+  // The function whose node it is (0: the module); null for any other node.
+  const Function* FunctionAt(NodeId function) const;
+  // The class of that name, or kNoNode.
+  NodeId ClassNamed(std::string_view name) const;
+  // The expressions from which the class is derived.
+  std::vector<NodeId> Bases(NodeId klass) const;
   // True if the class, or a base class of it in this file, derives from torch.nn.Module (or a name
   // ending in "Module").
   bool IsModuleClass(NodeId klass) const;

@@ -139,6 +139,14 @@ std::string_view FunctionOfLayer(const OpTable& ops, std::string_view layer, std
   return ops.KeepsDtype(buffer) ? std::string_view(buffer) : std::string_view{};
 }
 
+// True for layers of torch.nn whose result takes the type of their weights.
+bool HasWeights(std::string_view layer) {
+  return layer == "Linear" || layer == "Embedding" || layer.starts_with("Conv") ||
+         layer.ends_with("Norm") || layer.find("Norm1d") != std::string_view::npos ||
+         layer.find("Norm2d") != std::string_view::npos ||
+         layer.find("Norm3d") != std::string_view::npos;
+}
+
 }  // namespace
 
 Value DtypeFlow::Call(NodeId id) {
@@ -164,6 +172,9 @@ Value DtypeFlow::Call(NodeId id) {
       continue;
     }
     for (const NodeId part : syntax_.Children(argument)) values.push_back(d_.Of(part));
+  }
+  if (d_.results_ != nullptr) {
+    if (const auto it = d_.results_->find(id); it != d_.results_->end()) return it->second;
   }
   if (is_function) {
     std::string_view function = TorchFunction(qualified);
@@ -222,7 +233,7 @@ Value DtypeFlow::Mapped(NodeId call) {
   Value value = d_.Of(over);
   if (syntax_.Is(over, Kind::kTuple) || syntax_.Is(over, Kind::kList)) {
     value = {};
-    for (const NodeId part : syntax_.Children(over)) value = Join(value, d_.Of(part));
+    for (const NodeId part : syntax_.Children(over)) value = JoinValues(value, d_.Of(part));
   }
   if (value.type == Type::kUnknown || value.type == Type::kUnseen) return kUnknownValue;
   const Env before = env_;
@@ -250,7 +261,7 @@ Value DtypeFlow::Layer(NodeId call, const std::vector<Value>& inputs) {
     }
     const Value value = Apply(call, made, inputs, 6);
     if (value.type == Type::kUnseen) return {};
-    result = Join(result, value);
+    result = JoinValues(result, value);
   }
   return result;
 }
@@ -263,7 +274,7 @@ Value DtypeFlow::Apply(NodeId call, NodeId layer, const std::vector<Value>& inpu
     const Value first = Apply(call, parts[0], inputs, depth - 1);
     const Value second = Apply(call, parts[2], inputs, depth - 1);
     return first.type == Type::kUnseen || second.type == Type::kUnseen ? Value{}
-                                                                       : Join(first, second);
+                                                                       : JoinValues(first, second);
   }
   const std::string made = names_.Callee(layer);
   if (!made.starts_with("torch.nn.")) return {};
@@ -276,6 +287,12 @@ Value DtypeFlow::Apply(NodeId call, NodeId layer, const std::vector<Value>& inpu
       values = {next.type == Type::kUnseen ? kUnknownValue : next};
     }
     return values.empty() ? kUnknownValue : values[0];
+  }
+  if (const Entry* entry = d_.EntryOf(function_.node);
+      entry != nullptr && entry->module != Type::kUnknown && HasWeights(name)) {
+    // The module was cast: what its weights make is of their type, unless autocast decides.
+    if (Policy policy; !d_.PolicyAt(call, &policy))
+      return {entry->module, false, call, function_.node};
   }
   if (name == "Embedding") return kFp32Value;
   if (name == "utils.weight_norm" || name == "utils.spectral_norm" ||
@@ -291,14 +308,14 @@ Value DtypeFlow::Op(NodeId id, std::string_view name, const std::vector<Value>& 
                     NodeId dtype) {
   if (dtype != kNoNode && !syntax_.Is(dtype, Kind::kNone)) return TypeNamed(dtype);
   if (d_.ops_.GivesIndex(name)) return kIndexValue;
-  Dtypes::Policy policy;
+  Policy policy;
   if (d_.PolicyAt(id, &policy)) {
     switch (d_.ops_.PolicyOf(policy.device, name)) {
       case CastPolicy::kLower:
         // Integer and 64-bit inputs are left alone, but matrix products of those are rare.
-        return {policy.half, policy.assumed, id};
+        return {policy.half, policy.assumed, id, policy.passed};
       case CastPolicy::kFp32:
-        return {Type::kFp32, policy.assumed, kNoNode};
+        return {Type::kFp32, policy.assumed, kNoNode, policy.passed};
       case CastPolicy::kBanned:
       case CastPolicy::kUnknown:
         return kUnknownValue;

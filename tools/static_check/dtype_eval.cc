@@ -36,7 +36,7 @@ Value DtypeFlow::Record(NodeId id, Value value) {
   if (id == kNoNode) return value;
   if (value.is_16bit() && value.origin == kNoNode) value.origin = id;
   Value& slot = d_.values_[static_cast<size_t>(id)];
-  slot = Join(slot, value);
+  slot = JoinValues(slot, value);
   return value;
 }
 
@@ -79,7 +79,7 @@ Value DtypeFlow::EvalNode(NodeId id) {
       const std::vector<NodeId> parts = syntax_.Children(id);
       if (parts.size() != 3) return kUnknownValue;
       Eval(parts[1]);
-      return Join(Eval(parts[0]), Eval(parts[2]));
+      return JoinValues(Eval(parts[0]), Eval(parts[2]));
     }
     case Kind::kComparison:
       for (const NodeId child : syntax_.Children(id)) Eval(child);
@@ -113,19 +113,22 @@ Value DtypeFlow::EvalNode(NodeId id) {
 Value DtypeFlow::Attribute(NodeId id) {
   const NodeId of = syntax_.Child(id, PythonFields().object);
   const Value object = Eval(of);
-  const auto it = env_.find(names_.Key(id));
-  if (it != env_.end()) return it->second;
+  const std::string key = names_.Key(id);
+  if (const auto it = env_.find(key); it != env_.end()) return it->second;
+  if (function_.klass != kNoNode && key.starts_with("self.")) {
+    if (const Value kept = d_.AttributeOf(function_.klass, key); kept.is_16bit()) return kept;
+  }
   const std::string_view name = syntax_.Text(syntax_.Child(id, PythonFields().attribute));
   if (name == "T" || name == "mT" || name == "data" || name == "grad" || name == "H" ||
       name == "values")
     return object;
   if (IsNumber(id)) return kNumberValue;
   // A parameter that the module makes: FP32 where autocast does the casting.
-  Dtypes::Policy policy;
+  Policy policy;
   if (const NodeId made = d_.bindings_.ValueOf(id, 1);
       made != id && syntax_.Is(made, Kind::kCall) && names_.Callee(made) == "torch.nn.Parameter" &&
       d_.PolicyAt(id, &policy))
-    return {Type::kFp32, policy.assumed, kNoNode};
+    return {Type::kFp32, policy.assumed, kNoNode, policy.passed};
   return kUnknownValue;
 }
 

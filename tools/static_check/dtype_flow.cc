@@ -10,6 +10,20 @@ bool GivesPositions(std::string_view function) {
          function == "median" || function == "mode" || function == "kthvalue";
 }
 
+void DtypeFlow::Run() {
+  if (const Entry* entry = d_.EntryOf(function_.node)) {
+    const size_t known = std::min(entry->parameters.size(), function_.parameters.size());
+    for (size_t i = 0; i < known; ++i) {
+      Value value = entry->parameters[i];
+      if (!value.is_16bit()) continue;
+      value.origin = kNoNode;  // a node of the caller's file
+      value.passed = function_.node;
+      env_[function_.parameters[i]] = value;
+    }
+  }
+  Block(function_.body);
+}
+
 void DtypeFlow::Block(NodeId block) {
   if (block == kNoNode || cancel_.stop_requested()) return;
   for (NodeId child = syntax_[block].first_child; child != kNoNode;
@@ -22,7 +36,7 @@ void DtypeFlow::Merge(Env& into, const Env& other) {
   for (auto it = into.begin(); it != into.end();) {
     const auto found = other.find(it->first);
     it->second = found == other.end() ? Value{Type::kUnknown, false, kNoNode}
-                                      : Join(it->second, found->second);
+                                      : JoinValues(it->second, found->second);
     it = it->second.type == Type::kUnknown ? into.erase(it) : std::next(it);
   }
 }

@@ -13,8 +13,6 @@
 
 namespace mpnanny::static_check {
 
-// The lattice's join: what a value is that is either of the two.
-Value Join(Value a, Value b);
 // torch's type promotion over tensors; Python numbers do not count beside a tensor.
 Value Promote(const std::vector<Value>& values);
 
@@ -23,12 +21,13 @@ bool GivesPositions(std::string_view function);
 
 class DtypeFlow {
  public:
-  DtypeFlow(Dtypes& owner, const CancelToken& cancel)
+  DtypeFlow(Dtypes& owner, const Function& function, const CancelToken& cancel)
       : d_(owner),
+        function_(function),
         syntax_(owner.bindings_.syntax()),
         names_(owner.bindings_.names()),
         cancel_(cancel) {}
-  void Run(NodeId body) { Block(body); }
+  void Run();
 
  private:
   using Env = std::map<std::string, Value, std::less<>>;
@@ -57,6 +56,7 @@ class DtypeFlow {
   Value Attribute(NodeId id);
   Value Op(NodeId id, std::string_view name, const std::vector<Value>& values, NodeId dtype);
   Dtypes& d_;
+  const Function& function_;
   const Syntax& syntax_;
   const Names& names_;
   const CancelToken& cancel_;

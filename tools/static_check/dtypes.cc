@@ -1,15 +1,23 @@
 #include "tools/static_check/dtypes.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "tools/static_check/dtype_flow.h"
 
 namespace mpnanny::static_check {
 
-Value Join(Value a, Value b) {
+Value JoinValues(Value a, Value b) {
   if (a.type == Type::kUnseen) return b;
   if (b.type == Type::kUnseen) return a;
   a.assumed = a.assumed || b.assumed;
+  if (a.passed == kNoNode) a.passed = b.passed;
   if (a.type == b.type) return a;
-  if (a.is_16bit() && b.is_16bit()) return {Type::kHalf, a.assumed, a.origin};
+  if (a.is_16bit() && b.is_16bit()) {
+    a.type = Type::kHalf;
+    return a;
+  }
   return {Type::kUnknown, false, kNoNode};
 }
 
@@ -31,13 +39,94 @@ Value Promote(const std::vector<Value>& values) {
 }
 
 Dtypes::Dtypes(const Bindings& bindings, const Regions& regions, const OpTable& ops,
-               bool assume_fp16, const CancelToken& cancel)
+               bool assume_fp16)
     : bindings_(bindings),
       regions_(regions),
       ops_(ops),
       assume_fp16_(assume_fp16),
-      values_(static_cast<size_t>(bindings.syntax().size())) {
-  for (const Function& function : bindings.functions()) DtypeFlow(*this, cancel).Run(function.body);
+      values_(static_cast<size_t>(bindings.syntax().size())) {}
+
+bool Dtypes::MayHold16Bit(const Function& function) const {
+  if (assume_fp16_ && function.klass != kNoNode && bindings_.IsModuleClass(function.klass))
+    return true;
+  // Under a decorator or an enclosing function's settings the words stand outside of it.
+  if (regions_.At(function.body) != nullptr) return true;
+  // What would make a value 16-bit by itself names one of these.
+  constexpr std::array<std::string_view, 6> kWords = {"half",     "float16", "autocast",
+                                                      "bfloat16", "dtype",   "type"};
+  const std::string_view text = bindings_.syntax().Text(function.node);
+  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+void Dtypes::RunAll(const CancelToken& cancel) {
+  for (const Function& function : bindings_.functions()) {
+    if (MayHold16Bit(function)) DtypeFlow(*this, function, cancel).Run();
+  }
+  FindAttributes();
+}
+
+void Dtypes::Rerun(const Function& function, Entry entry, const Results& results,
+                   const CancelToken& cancel) {
+  entries_[function.node] = std::move(entry);
+  // What was found without the entry is forgotten; functions inside keep theirs.
+  const Syntax& syntax = bindings_.syntax();
+  for (NodeId id = function.body; id < syntax[function.node].after;) {
+    if (syntax[id].kind == Kind::kFunction) {
+      id = syntax[id].after;
+      continue;
+    }
+    values_[static_cast<size_t>(id++)] = {};
+  }
+  results_ = &results;
+  DtypeFlow(*this, function, cancel).Run();
+  results_ = nullptr;
+}
+
+void Dtypes::FindAttributes() {
+  const Syntax& syntax = bindings_.syntax();
+  for (const auto& [key, assignments] : bindings_.all()) {
+    if (!key.starts_with("self.")) continue;
+    std::map<NodeId, Value> by_class;
+    for (const Assignment& assignment : assignments) {
+      const NodeId klass = syntax.Enclosing(assignment.target, Kind::kClass);
+      if (klass == kNoNode) continue;
+      Value value = Of(assignment.target);
+      if (!value.is_16bit()) value.type = Type::kUnknown;
+      Value& slot = by_class[klass];
+      slot = JoinValues(slot, value);
+    }
+    for (const auto& [klass, value] : by_class) {
+      if (value.is_16bit()) attributes_[{klass, key}] = value;
+    }
+  }
+}
+
+Value Dtypes::AttributeOf(NodeId klass, const std::string& key) const {
+  const auto it = attributes_.find({klass, key});
+  return it == attributes_.end() ? Value{Type::kUnknown, false, kNoNode} : it->second;
+}
+
+const Entry* Dtypes::EntryOf(NodeId function) const {
+  const auto it = entries_.find(function);
+  return it == entries_.end() ? nullptr : &it->second;
+}
+
+Value Dtypes::ReturnOf(const Function& function) const {
+  const Syntax& syntax = bindings_.syntax();
+  Value result;
+  for (NodeId id = function.body; id < syntax[function.node].after;) {
+    const Kind kind = syntax[id].kind;
+    if (kind == Kind::kFunction || kind == Kind::kLambda) {
+      id = syntax[id].after;
+      continue;
+    }
+    if (kind == Kind::kReturn && syntax[id].first_child != kNoNode)
+      result = JoinValues(result, Of(syntax[id].first_child));
+    ++id;
+  }
+  return result;
 }
 
 Value Dtypes::Of(NodeId expression) const {
@@ -54,8 +143,14 @@ bool Dtypes::PolicyAt(NodeId node, Policy* policy) const {
                                                         : Type::kHalf;
     return true;
   }
-  if (!assume_fp16_) return false;
   const Syntax& syntax = bindings_.syntax();
+  if (const auto entry = entries_.find(syntax.FunctionOf(node));
+      entry != entries_.end() && entry->second.autocast) {
+    *policy = *entry->second.autocast;
+    policy->passed = entry->first;
+    return true;
+  }
+  if (!assume_fp16_) return false;
   const NodeId klass = syntax.Enclosing(node, Kind::kClass);
   const NodeId function = syntax.Enclosing(node, Kind::kFunction);
   if (klass == kNoNode || function == kNoNode || !bindings_.IsModuleClass(klass)) return false;

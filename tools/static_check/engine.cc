@@ -94,23 +94,24 @@ class Run {
       ++done_;
     });
     if (cancel_.stop_requested()) return;
-    ProjectFacts project;
-    for (Unit& unit : units) {
-      if (unit.facts) unit.facts->AddTo(project);
+    std::vector<FileFacts*> files;
+    for (const Unit& unit : units) {
+      if (unit.facts) files.push_back(unit.facts.get());
       report_.notes.insert(report_.notes.end(), unit.notes.begin(), unit.notes.end());
     }
+    Modules modules;
+    CompleteFacts(files, options_.threads, cancel_, &modules);
     InParallel(units.size(), options_.threads, [&](size_t i) {
       Tell();
-      if (units[i].facts) CheckUnit(project, units[i]);
+      if (units[i].facts) CheckUnit(units[i]);
       const std::lock_guard lock(mutex_);
       ++(units[i].facts ? report_.files_scanned : report_.files_skipped);
       ++done_;
     });
   }
 
-  void CheckUnit(const ProjectFacts& project, const Unit& unit) {
+  void CheckUnit(const Unit& unit) {
     if (cancel_.stop_requested()) return;
-    unit.facts->Complete(project, cancel_);
     std::vector<RawFinding> raw;
     rules_.queries().Run(*unit.facts, &raw);
     Sink sink(&raw);

@@ -2,6 +2,9 @@
 
 #include <initializer_list>
 
+#include "tools/static_check/dtype_spread.h"
+#include "tools/static_check/parallel.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -17,8 +20,10 @@ bool MentionsAny(std::string_view text, std::initializer_list<std::string_view> 
 
 }  // namespace
 
-FileFacts::FileFacts(Syntax syntax_in, const OpTable& ops_in)
-    : syntax(std::move(syntax_in)),
+FileFacts::FileFacts(std::string path_in, Syntax syntax_in, const OpTable& ops_in)
+    : path(std::move(path_in)),
+      syntax(std::move(syntax_in)),
+      lines(syntax.text()),
       names(syntax),
       bindings(syntax, names),
       regions(bindings),
@@ -60,10 +65,26 @@ void FileFacts::AddTo(ProjectFacts& all) const {
   }
 }
 
-void FileFacts::Complete(const ProjectFacts& project_in, const CancelToken& cancel) {
-  project = project_in;
-  dtypes = std::make_unique<const Dtypes>(bindings, regions, ops, project.AssumeFp16(), cancel);
-  protocol = std::make_unique<const Protocol>(bindings, scalers, cancel);
+void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
+                   const CancelToken& cancel, Modules* modules) {
+  ProjectFacts project;
+  for (FileFacts* file : files) {
+    file->AddTo(project);
+    file->number = modules->Add(file->path, file->syntax, file->names, file->bindings);
+  }
+  modules->Link();
+  for (FileFacts* file : files) {
+    file->project = project;
+    file->modules = modules;
+    file->files = &files;
+    file->dtypes =
+        std::make_unique<Dtypes>(file->bindings, file->regions, file->ops, project.AssumeFp16());
+  }
+  SpreadDtypes(*modules, files, threads, cancel);
+  InParallel(files.size(), threads, [&](size_t i) {
+    files[i]->protocol =
+        std::make_unique<const Protocol>(files[i]->bindings, files[i]->scalers, cancel);
+  });
 }
 
 }  // namespace mpnanny::static_check

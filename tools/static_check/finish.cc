@@ -5,8 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "tools/static_check/text_index.h"
-
 namespace mpnanny::static_check {
 namespace {
 
@@ -36,8 +34,8 @@ bool IsIgnored(std::string_view line, std::string_view rule) {
   return false;
 }
 
-void FinishOne(const Unit& unit, const RawFinding& raw, const RuleSet& rules,
-               const TextIndex& index, Finished* out) {
+void FinishOne(const Unit& unit, const RawFinding& raw, const RuleSet& rules, Finished* out) {
+  const TextIndex& index = unit.facts->lines;
   const RulePage& page = rules.pages()[raw.rule];
   const Node& node = unit.facts->syntax[raw.node];
   const Position begin = index.At(node.begin);
@@ -93,13 +91,12 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
   std::stable_sort(raw.begin(), raw.end(), [](const RawFinding& a, const RawFinding& b) {
     return std::tie(a.rule, a.node) < std::tie(b.rule, b.node);
   });
-  const TextIndex index(unit.facts->syntax.text());
   const RawFinding* previous = nullptr;
   for (const RawFinding& one : raw) {
     const bool again =
         previous != nullptr && previous->rule == one.rule && previous->node == one.node;
     previous = &one;
-    if (!again) FinishOne(unit, one, rules, index, &out);
+    if (!again) FinishOne(unit, one, rules, &out);
   }
   return out;
 }

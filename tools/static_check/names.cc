@@ -73,9 +73,11 @@ void Names::AddImport(NodeId statement) {
 void Names::AddFrom(NodeId statement) {
   const Fields& f = PythonFields();
   const NodeId module = syntax_.Child(statement, f.module_name);
-  const std::string prefix = WithoutSpace(syntax_.Text(module)) + ".";
+  std::string prefix = WithoutSpace(syntax_.Text(module));
+  if (!prefix.ends_with('.')) prefix += '.';  // `from . import x` is ".x"
   for (const NodeId item : syntax_.Children(statement)) {
     if (item == module) continue;
+    if (syntax_.Text(item) == "*") star_imports_.push_back(prefix.substr(0, prefix.size() - 1));
     if (syntax_.Is(item, Kind::kAliasedImport)) {
       Add(std::string(syntax_.Text(syntax_.Child(item, f.alias))),
           prefix + WithoutSpace(syntax_.Text(syntax_.Child(item, f.name))), statement, item);
@@ -84,6 +86,11 @@ void Names::AddFrom(NodeId statement) {
       Add(name, prefix + name, statement, item);
     }
   }
+}
+
+std::string_view Names::Imported(std::string_view local) const {
+  const auto it = qualified_.find(local);
+  return it == qualified_.end() ? std::string_view{} : std::string_view(it->second);
 }
 
 std::string Names::Resolve(NodeId expression) const {

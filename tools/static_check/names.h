@@ -49,7 +49,8 @@ class Names {
   const Call* CallAt(NodeId id) const;
 
   // The qualified name of an identifier or attribute chain that starts at an import; "" for
-  // anything else. Private modules of torch are named by the public path
+  // anything else. A relative import keeps its dots: `from ..ops import f` makes f "..ops.f".
+  // Private modules of torch are named by the public path
   // (torch.cuda.amp.autocast_mode.autocast is torch.cuda.amp.autocast).
   std::string Resolve(NodeId expression) const;
   // Resolve() of what a call calls; "" if `call` is no call.
@@ -70,6 +71,10 @@ class Names {
   std::string Key(NodeId expression) const;
 
   const std::vector<Import>& imports() const { return imports_; }
+  // What an imported name of this file stands for; "" if it is not imported.
+  std::string_view Imported(std::string_view local) const;
+  // The modules of `from module import *`.
+  const std::vector<std::string>& star_imports() const { return star_imports_; }
   // True if the file imports that module or something below it.
   bool ImportsModule(std::string_view module) const;
 
@@ -81,6 +86,7 @@ class Names {
 
   const Syntax& syntax_;
   std::vector<Import> imports_;
+  std::vector<std::string> star_imports_;
   std::map<std::string, std::string, std::less<>> qualified_;
   std::vector<Call> calls_;
   std::vector<const std::string*> callees_;  // parallel to calls_

@@ -99,7 +99,7 @@ Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_withou
     unit->notes.push_back(path + ":" + std::to_string(line) +
                           ": syntax error; findings near it may be missing.");
   }
-  unit->facts = std::make_unique<FileFacts>(std::move(*syntax), ops);
+  unit->facts = std::make_unique<FileFacts>(source.path, std::move(*syntax), ops);
   return {};
 }
 
