@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,8 +24,7 @@ spdlog::logger& Logger() {
     made->set_level(spdlog::level::warn);
     const char* given = std::getenv("MPNANNY_LOG");
     if (!given || !*given) return made;
-    std::string word = given;
-    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string word = LowerCase(given);
     // The library takes any word that it does not know for "off".
     const auto level = spdlog::level::from_str(word);
     if (level != spdlog::level::off || word == "off") {

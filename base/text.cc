@@ -97,6 +97,14 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
 size_t CountCodePoints(std::string_view utf8) {
   return static_cast<size_t>(std::count_if(
       utf8.begin(), utf8.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));

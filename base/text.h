@@ -24,6 +24,9 @@ std::string EscapeControl(std::string_view text, size_t max_bytes = 2000,
 // True if `text` is well-formed UTF-8.
 bool IsUtf8(std::string_view text);
 
+// With A to Z as a to z. Every other byte stays as it is, whatever the locale.
+std::string LowerCase(std::string_view text);
+
 // Number of Unicode code points (columns count these).
 size_t CountCodePoints(std::string_view utf8);
 

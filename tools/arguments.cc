@@ -1,21 +1,16 @@
 #include "tools/arguments.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text.h"
+
 namespace mpnanny {
 namespace {
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 // The whole of `text` as a number of type T; nullopt on anything else around it.
 template <typename T>
@@ -71,7 +66,7 @@ std::optional<Json> AsNumber(const Json& value) {
 
 std::optional<Json> AsBoolean(const Json& value) {
   if (!value.is_string()) return std::nullopt;
-  const std::string word = Lower(value.get<std::string>());
+  const std::string word = LowerCase(value.get<std::string>());
   if (word == "true") return Json(true);
   if (word == "false") return Json(false);
   return std::nullopt;
@@ -115,10 +110,10 @@ std::optional<Json> Convert(const Json& schema, const Json& value) {
 void MatchEnumeration(const Json& choices, Json& value) {
   if (!value.is_string() || std::find(choices.begin(), choices.end(), value) != choices.end())
     return;
-  const std::string word = Lower(value.get<std::string>());
+  const std::string word = LowerCase(value.get<std::string>());
   const Json* found = nullptr;
   for (const Json& choice : choices) {
-    if (!choice.is_string() || Lower(choice.get<std::string>()) != word) continue;
+    if (!choice.is_string() || LowerCase(choice.get<std::string>()) != word) continue;
     if (found) return;  // two words differ in case only: not plain
     found = &choice;
   }

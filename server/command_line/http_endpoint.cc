@@ -60,10 +60,7 @@ Result<HttpEndpoint> ParseHttpEndpoint(const std::string& url) {
   if (authority.empty() || (authority.front() == '[') != (authority.back() == ']')) {
     return NoUrl(url, "names no host");
   }
-  for (char& c : authority) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  endpoint.host = authority;
+  endpoint.host = LowerCase(authority);
   return endpoint;
 }
 

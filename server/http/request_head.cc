@@ -3,6 +3,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/text.h"
 #include "server/protocol/error_codes.h"
 #include "server/transport/http/header_rules.h"
 
@@ -10,16 +11,6 @@ namespace mpnanny {
 namespace {
 
 constexpr char kAllMethods[] = "GET, POST, DELETE";
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool SameIgnoringCase(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (Lower(a[i]) != Lower(b[i])) return false;
-  }
-  return true;
-}
 
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t";
@@ -74,8 +65,8 @@ std::optional<HttpReply> CheckBody(const HttpExchange& exchange, size_t most) {
         413, "The body is longer than " + std::to_string(most) + " bytes. Send less at once.");
   }
   if (exchange.Header("Content-Encoding")) return Refusal(415, "Send the body uncompressed.");
-  if (!SameIgnoringCase(WithoutParameters(exchange.Header("Content-Type").value_or("")),
-                        "application/json")) {
+  if (LowerCase(WithoutParameters(exchange.Header("Content-Type").value_or(""))) !=
+      "application/json") {
     return Refusal(415, "Content-Type must be application/json.");
   }
   return std::nullopt;
@@ -85,14 +76,11 @@ std::optional<HttpReply> CheckBody(const HttpExchange& exchange, size_t most) {
 
 bool Accepts(std::optional<std::string_view> accept, std::string_view type) {
   if (!accept || Trim(*accept).empty()) return true;
-  const std::string_view major = type.substr(0, type.find('/'));
+  const std::string any_minor = std::string(type.substr(0, type.find('/'))) + "/*";
   for (std::string_view rest = *accept;;) {
     const size_t comma = rest.find(',');
-    const std::string_view range = WithoutParameters(rest.substr(0, comma));
-    if (range == "*/*" || SameIgnoringCase(range, type)) return true;
-    if (range.ends_with("/*") && SameIgnoringCase(range.substr(0, range.size() - 2), major)) {
-      return true;
-    }
+    const std::string range = LowerCase(WithoutParameters(rest.substr(0, comma)));
+    if (range == "*/*" || range == type || range == any_minor) return true;
     if (comma == std::string_view::npos) return false;
     rest.remove_prefix(comma + 1);
   }

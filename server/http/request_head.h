@@ -29,7 +29,7 @@ HttpReply ErrorReply(int status, const WireError& error,
 HttpReply WrongMethod(std::string allowed);
 HttpReply Busy(std::string why);
 
-// True if an Accept header's value admits this media type ("a/b").
+// True if an Accept header's value admits this media type ("a/b", in small letters).
 bool Accepts(std::optional<std::string_view> accept, std::string_view type);
 
 }  // namespace mpnanny

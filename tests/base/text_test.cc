@@ -23,6 +23,10 @@ TEST(IsUtf8, RefusesSurrogatesOverlongFormsAndTruncation) {
   EXPECT_FALSE(IsUtf8("\xF5\x80\x80\x80"));
 }
 
+TEST(LowerCase, TouchesNothingBeyondTheLatinLetters) {
+  EXPECT_EQ(LowerCase("AZaz@[09-É溢\xff"), "azaz@[09-É溢\xff");
+}
+
 TEST(NearestNames, OffersOnlyWhatIsNear) {
   const std::vector<std::string> names = {"severity", "step", "layers", "cursor"};
   EXPECT_EQ(NearestNames("severty", names), std::vector<std::string>{"severity"});

@@ -8,12 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
 #include <thread>
+
+#include "base/text.h"
 
 namespace mpnanny::hostile {
 namespace {
@@ -33,12 +33,6 @@ int Connect(int port) {
   }
   fcntl(fd, F_SETFL, O_NONBLOCK);
   return fd;
-}
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 // "5\r\nhello\r\n0\r\n\r\n" -> "hello"; what has come so far of it.
@@ -79,7 +73,7 @@ bool Parse(const std::string& bytes, bool no_body, HttpAnswer& answer) {
     const size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
     const size_t value = line.find_first_not_of(' ', colon + 1);
-    const std::string name = Lower(line.substr(0, colon));
+    const std::string name = LowerCase(line.substr(0, colon));
     EXPECT_TRUE(!answer.headers.contains(name)) << "twice: " << line;
     answer.headers[name] = line.substr(value, line.find_last_not_of('\r') - value + 1);
   }

@@ -11,16 +11,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+
 namespace mpnanny {
 namespace {
 
 constexpr int kPatienceMs = 20'000;
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 Json ParseOrFail(const std::string& text) {
   auto json = ParseJson(text);
@@ -85,7 +81,7 @@ void HttpClient::Send(const std::string& method, const Headers& headers, const s
   }
   for (const auto& [name, value] : headers) {
     const auto same = std::find_if(all.begin(), all.end(), [&, n = name](const auto& each) {
-      return Lower(each.first) == Lower(n);
+      return LowerCase(each.first) == LowerCase(n);
     });
     if (same != all.end()) {
       same->second = value;
@@ -155,7 +151,7 @@ Reply HttpClient::ReadHead() {
   reply.status = std::atoi(first.c_str() + 9);
   for (std::string line = TakeLine(); !line.empty(); line = TakeLine()) {
     const size_t colon = line.find(':');
-    const std::string name = Lower(line.substr(0, colon));
+    const std::string name = LowerCase(line.substr(0, colon));
     EXPECT_EQ(reply.headers.count(name), 0u) << name << " comes twice";
     reply.headers[name] = line.substr(line.find_first_not_of(' ', colon + 1));
   }

@@ -26,14 +26,6 @@ std::vector<std::string> SplitBlanks(std::string_view text) {
   return words;
 }
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 bool IsKebab(std::string_view id) {
   const bool allowed = std::all_of(id.begin(), id.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -186,8 +178,8 @@ Result<Signal> ParseSignal(std::string_view text, double weight) {
 bool FitsLayer(const Signal& signal, std::string_view layer) {
   if (signal.layer_glob.empty()) return true;
   if (layer.empty()) return false;
-  const std::string name = Lower(layer);
-  const std::string globs = Lower(signal.layer_glob);
+  const std::string name = LowerCase(layer);
+  const std::string globs = LowerCase(signal.layer_glob);
   for (size_t start = 0; start <= globs.size();) {
     const size_t end = std::min(globs.find('|', start), globs.size());
     if (end > start && MatchesGlob(std::string_view(globs).substr(start, end - start), name)) {
@@ -210,8 +202,8 @@ bool FitsValue(const Signal& signal, double value) {
 
 bool FitsLogLine(const Signal& signal, std::string_view line) {
   std::string pattern = "*";
-  for (const std::string& word : SplitBlanks(Lower(signal.name))) pattern += word + "*";
-  return MatchesGlob(pattern, Lower(line));
+  for (const std::string& word : SplitBlanks(LowerCase(signal.name))) pattern += word + "*";
+  return MatchesGlob(pattern, LowerCase(line));
 }
 
 }  // namespace mpnanny::cases

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 
+#include "base/text.h"
+
 namespace mpnanny::diagnose_run {
 namespace {
 
@@ -273,12 +275,6 @@ std::vector<std::string_view> Cells(std::string_view line) {
 }
 
 }  // namespace
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 Figures ReadFigures(std::string_view line) {
   const std::string lower = LowerCase(line);

@@ -39,8 +39,6 @@ std::vector<Column> ReadHeader(std::string_view line);
 // A row under such a header; nullopt if it has another number of cells.
 std::optional<Figures> ReadCells(std::string_view line, const std::vector<Column>& columns);
 
-std::string LowerCase(std::string_view text);
-
 }  // namespace mpnanny::diagnose_run
 
 #endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_LOG_LINE_H_

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/text.h"
 #include "tools/diagnose_run/log_line.h"
 
 namespace mpnanny::diagnose_run {

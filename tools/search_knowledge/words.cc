@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <iterator>
 
+#include "base/text.h"
+
 namespace mpnanny::search_knowledge {
 namespace {
 
 bool IsLatin(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
-
-char LowerAscii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Length in bytes of the Chinese character at `i`, 0 if there is none. CJK unified ideographs with
 // extension A, and the compatibility block: all three bytes long. Bytes that are not UTF-8 are
@@ -55,11 +55,9 @@ std::vector<std::string> LatinWords(std::string_view text) {
       ++i;
       continue;
     }
-    std::string word;
-    for (; i < text.size() && IsLatin(static_cast<unsigned char>(text[i])); ++i) {
-      word += LowerAscii(text[i]);
-    }
-    words.push_back(std::move(word));
+    const size_t begin = i;
+    while (i < text.size() && IsLatin(static_cast<unsigned char>(text[i]))) ++i;
+    words.push_back(LowerCase(text.substr(begin, i - begin)));
   }
   return words;
 }
@@ -94,8 +92,7 @@ bool HasChinese(std::string_view text) {
 }
 
 QueryWords CutQuery(std::string_view query, size_t most) {
-  std::string text(query);
-  std::transform(text.begin(), text.end(), text.begin(), LowerAscii);
+  std::string text = LowerCase(query);
   text += " " + Synonyms(text);
   QueryWords words;
   for (std::string& word : LatinWords(text)) {

@@ -1,8 +1,9 @@
 #include "tools/static_check/scalers.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
+
+#include "base/text.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -15,12 +16,6 @@ std::optional<ScalerCall::Op> OpOf(std::string_view method) {
   if (method == "state_dict") return ScalerCall::Op::kStateDict;
   if (method == "get_scale") return ScalerCall::Op::kGetScale;
   return std::nullopt;
-}
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
 }
 
 }  // namespace
@@ -63,7 +58,7 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
     if (!OpOf(method)) continue;
     candidates.push_back(id);
     const std::string key = names.Key(names.Receiver(id));
-    if (key.empty() || Lower(LastComponent(key)).find("scaler") == std::string::npos) continue;
+    if (key.empty() || LowerCase(LastComponent(key)).find("scaler") == std::string::npos) continue;
     const NodeId attribute = syntax[id].parent;
     const bool scales = method == "scale" && syntax.Is(attribute, Kind::kAttribute) &&
                         syntax.Text(syntax.Child(attribute, f.attribute)) == "backward";
@@ -105,7 +100,7 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
 
 bool Scalers::IsOptimizer(std::string_view key) const {
   if (optimizers_.contains(key)) return true;
-  const std::string last = Lower(LastComponent(key));
+  const std::string last = LowerCase(LastComponent(key));
   if (last.find("sched") != std::string::npos) return false;
   return last.find("optim") != std::string::npos || last == "opt" || last.starts_with("opt_") ||
          last.ends_with("_opt");

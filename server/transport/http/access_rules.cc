@@ -10,14 +10,6 @@
 namespace mpnanny {
 namespace {
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 std::string Unbracketed(std::string host) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     return host.substr(1, host.size() - 2);
@@ -56,7 +48,7 @@ bool SameSecret(std::string_view given, const std::string& secret) {
 // What follows "Bearer ", or nullopt.
 std::optional<std::string_view> BearerToken(std::optional<std::string_view> authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  if (!authorization || Lower(authorization->substr(0, kScheme.size())) != kScheme) {
+  if (!authorization || LowerCase(authorization->substr(0, kScheme.size())) != kScheme) {
     return std::nullopt;
   }
   std::string_view token = authorization->substr(kScheme.size());
@@ -79,14 +71,14 @@ std::optional<std::string> HostWithoutPort(std::string_view text) {
   if (end == 0 || (!rest.empty() && (rest.front() != ':' || !IsPort(rest.substr(1))))) {
     return std::nullopt;
   }
-  return Lower(text.substr(0, end));
+  return LowerCase(text.substr(0, end));
 }
 
 AccessRules::AccessRules(AccessSettings settings)
     : settings_([&] {
-        settings.bound_host = Unbracketed(Lower(settings.bound_host));
-        for (std::string& host : settings.hosts) host = Unbracketed(Lower(host));
-        for (std::string& origin : settings.origins) origin = Lower(origin);
+        settings.bound_host = Unbracketed(LowerCase(settings.bound_host));
+        for (std::string& host : settings.hosts) host = Unbracketed(LowerCase(host));
+        for (std::string& origin : settings.origins) origin = LowerCase(origin);
         return std::move(settings);
       }()) {}
 
@@ -100,7 +92,7 @@ bool AccessRules::KnowsHost(std::string_view text, std::string_view local_addres
 }
 
 bool AccessRules::IsAllowedOrigin(std::optional<std::string_view> origin) const {
-  return origin && Contains(settings_.origins, Lower(*origin));
+  return origin && Contains(settings_.origins, LowerCase(*origin));
 }
 
 std::optional<AccessRefusal> AccessRules::CheckNames(std::optional<std::string_view> host,

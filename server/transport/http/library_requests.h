@@ -13,6 +13,8 @@
 #define CPPHTTPLIB_LISTEN_BACKLOG 512
 #include <httplib.h>
 
+#include "base/text.h"
+
 namespace mpnanny {
 
 // True if one of the comma-separated words of the header's lines is `word` (in small letters).
@@ -22,10 +24,10 @@ inline bool HasToken(const httplib::Headers& headers, const char* name, std::str
     std::string token;
     for (const char c : line->second + ",") {
       if (c == ',') {
-        if (token == word) return true;
+        if (LowerCase(token) == word) return true;
         token.clear();
       } else if (c != ' ' && c != '\t') {
-        token += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        token += c;
       }
     }
   }
