@@ -151,6 +151,16 @@ Result<Json> ParseJson(std::string_view text, size_t max_depth, DuplicateKeys du
   return InvalidInput(builder.fault());
 }
 
+const Json& ValueAt(const Json& json, std::initializer_list<const char*> keys) {
+  static const Json kNull;
+  const Json* at = &json;
+  for (const char* key : keys) {
+    if (!at->is_object() || !at->contains(key)) return kNull;
+    at = &(*at)[key];
+  }
+  return *at;
+}
+
 std::string DumpJson(const Json& json) { return Dump(json, -1); }
 std::string DumpJsonPretty(const Json& json) { return Dump(json, 2); }
 

@@ -6,6 +6,7 @@
 #define MPNANNY_BASE_JSON_H_
 
 #include <cstddef>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ enum class DuplicateKeys { kTakeLast, kRefuse };
 // expected there.
 Result<Json> ParseJson(std::string_view text, size_t max_depth = kMaxJsonDepth,
                        DuplicateKeys duplicates = DuplicateKeys::kTakeLast);
+
+// The value at a path of keys from the outermost object; null where there is none. As long-lived as
+// `json`.
+const Json& ValueAt(const Json& json, std::initializer_list<const char*> keys);
 
 // Serialises on one line; bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string DumpJson(const Json& json);

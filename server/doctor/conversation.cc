@@ -18,17 +18,6 @@ Json Request(int id, const char* method, Json params) {
   return {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
 }
 
-// The value at a path of keys, or null.
-const Json& At(const Json& json, const std::vector<const char*>& keys) {
-  static const Json kNull;
-  const Json* at = &json;
-  for (const char* key : keys) {
-    if (!at->is_object() || !at->contains(key)) return kNull;
-    at = &(*at)[key];
-  }
-  return *at;
-}
-
 std::string Text(const Json& json) { return json.is_string() ? json.get<std::string>() : ""; }
 
 void Wrong(Checks& checks, const std::string& name, const std::string& what, const Json& answer) {
@@ -47,13 +36,14 @@ bool Initialize(const Wire& wire, Checks& checks) {
   if (!answer) return false;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - begin);
-  const std::string version = Text(At(*answer, {"result", "protocolVersion"}));
-  const std::string name = Text(At(*answer, {"result", "serverInfo", "name"}));
-  if (version.empty() || name.empty() || !At(*answer, {"result", "capabilities"}).is_object()) {
+  const std::string version = Text(ValueAt(*answer, {"result", "protocolVersion"}));
+  const std::string name = Text(ValueAt(*answer, {"result", "serverInfo", "name"}));
+  if (version.empty() || name.empty() ||
+      !ValueAt(*answer, {"result", "capabilities"}).is_object()) {
     Wrong(checks, "initialize", "The answer to initialize is not what the protocol says", *answer);
     return false;
   }
-  const std::string of = Text(At(*answer, {"result", "serverInfo", "version"}));
+  const std::string of = Text(ValueAt(*answer, {"result", "serverInfo", "version"}));
   checks.push_back({CheckStatus::kOk, "initialize",
                     EscapeControl(name, 100) + " " + EscapeControl(of, 40) + " answered in " +
                         std::to_string(took.count()) + " ms, protocol " +
@@ -76,7 +66,7 @@ bool Initialize(const Wire& wire, Checks& checks) {
 bool ListTools(const Wire& wire, Checks& checks) {
   const auto answer = wire.ask(Request(2, "tools/list", Json::object()));
   if (!answer) return false;
-  const Json& tools = At(*answer, {"result", "tools"});
+  const Json& tools = ValueAt(*answer, {"result", "tools"});
   if (!tools.is_array() || tools.empty()) {
     Wrong(checks, "tools", "The answer to tools/list holds no tools", *answer);
     return false;
@@ -87,14 +77,13 @@ bool ListTools(const Wire& wire, Checks& checks) {
 
 bool Discover(const Wire& wire, Checks& checks) {
   const std::string newest(RevisionName(Revision::k2026_07_28));
-  const auto answer =
-      wire.ask(Request(3, "server/discover",
-                       {{"_meta",
-                         {{"io.modelcontextprotocol/protocolVersion", newest},
-                          {"io.modelcontextprotocol/clientCapabilities", Json::object()},
-                          {"io.modelcontextprotocol/clientInfo", ClientInfo()}}}}));
+  const auto answer = wire.ask(Request(3, "server/discover",
+                                       {{"_meta",
+                                         {{kMetaVersionKey, newest},
+                                          {kMetaCapabilitiesKey, Json::object()},
+                                          {kMetaClientInfoKey, ClientInfo()}}}}));
   if (!answer) return false;
-  for (const Json& version : At(*answer, {"result", "supportedVersions"})) {
+  for (const Json& version : ValueAt(*answer, {"result", "supportedVersions"})) {
     if (version != newest) continue;
     checks.push_back({CheckStatus::kOk, "discover", "Speaks " + newest + " as well.", ""});
     return true;

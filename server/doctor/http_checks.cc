@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "server/doctor/conversation.h"
+#include "server/protocol/versions.h"
 
 namespace mpnanny {
 namespace {
@@ -126,8 +127,7 @@ class HttpTalk {
     if (!target_.token.empty()) headers.emplace("Authorization", "Bearer " + target_.token);
     const Json params = message.value("params", Json::object());
     if (params.contains("_meta")) {
-      headers.emplace("MCP-Protocol-Version",
-                      params["_meta"].value("io.modelcontextprotocol/protocolVersion", ""));
+      headers.emplace("MCP-Protocol-Version", params["_meta"].value(kMetaVersionKey, ""));
       headers.emplace("Mcp-Method", message.value("method", ""));
       return headers;
     }

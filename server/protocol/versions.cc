@@ -13,10 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kNames = {"2024-11-05", "2025-03-26", "2025-06-18",
                                                     "2025-11-25", "2026-07-28"};
 
-constexpr char kVersionKey[] = "io.modelcontextprotocol/protocolVersion";
-constexpr char kCapabilitiesKey[] = "io.modelcontextprotocol/clientCapabilities";
-constexpr char kClientInfoKey[] = "io.modelcontextprotocol/clientInfo";
-constexpr char kLogLevelKey[] = "io.modelcontextprotocol/logLevel";
+constexpr char kMetaLogLevelKey[] = "io.modelcontextprotocol/logLevel";
 
 WireError BadMeta(const std::string& what) { return {kInvalidParams, what, nullptr}; }
 
@@ -56,7 +53,8 @@ bool IsModernRequest(std::string_view method, const Json& params) {
   if (method == "server/discover" || method == "subscriptions/listen") return true;
   const Json* meta = Meta(params);
   if (!meta || !meta->is_object()) return false;
-  for (const char* key : {kVersionKey, kCapabilitiesKey, kClientInfoKey, kLogLevelKey}) {
+  for (const char* key :
+       {kMetaVersionKey, kMetaCapabilitiesKey, kMetaClientInfoKey, kMetaLogLevelKey}) {
     if (meta->contains(key)) return true;
   }
   return false;
@@ -65,11 +63,11 @@ bool IsModernRequest(std::string_view method, const Json& params) {
 std::variant<Envelope, WireError> ReadModernEnvelope(const Json& params) {
   const Json* meta = Meta(params);
   if (!meta)
-    return BadMeta("params._meta is missing; it must hold " + std::string(kVersionKey) + ".");
+    return BadMeta("params._meta is missing; it must hold " + std::string(kMetaVersionKey) + ".");
   if (!meta->is_object()) return BadMeta("params._meta must be an object.");
-  const auto version = meta->find(kVersionKey);
+  const auto version = meta->find(kMetaVersionKey);
   if (version == meta->end() || !version->is_string()) {
-    return BadMeta(std::string("params._meta must hold the string ") + kVersionKey + ".");
+    return BadMeta(std::string("params._meta must hold the string ") + kMetaVersionKey + ".");
   }
   const std::string asked = version->get<std::string>();
   if (asked != RevisionName(Revision::k2026_07_28)) {
@@ -78,18 +76,18 @@ std::variant<Envelope, WireError> ReadModernEnvelope(const Json& params) {
         "Protocol version '" + EscapeControl(asked, 100) + "' is not supported in _meta.",
         {{"supported", SupportedModernRevisions()}, {"requested", asked}}};
   }
-  const auto capabilities = meta->find(kCapabilitiesKey);
+  const auto capabilities = meta->find(kMetaCapabilitiesKey);
   if (capabilities == meta->end() || !capabilities->is_object()) {
-    return BadMeta(std::string("params._meta must hold the object ") + kCapabilitiesKey + ".");
+    return BadMeta(std::string("params._meta must hold the object ") + kMetaCapabilitiesKey + ".");
   }
-  if (const auto info = meta->find(kClientInfoKey); info != meta->end() && !info->is_object()) {
-    return BadMeta(std::string("params._meta: ") + kClientInfoKey + " must be an object.");
+  if (const auto info = meta->find(kMetaClientInfoKey); info != meta->end() && !info->is_object()) {
+    return BadMeta(std::string("params._meta: ") + kMetaClientInfoKey + " must be an object.");
   }
   std::optional<LogLevel> log_level;
-  if (const auto level = meta->find(kLogLevelKey); level != meta->end()) {
+  if (const auto level = meta->find(kMetaLogLevelKey); level != meta->end()) {
     if (level->is_string()) log_level = LogLevelFromName(level->get_ref<const std::string&>());
     if (!log_level) {
-      return BadMeta(std::string("params._meta: ") + kLogLevelKey + " must be one of " +
+      return BadMeta(std::string("params._meta: ") + kMetaLogLevelKey + " must be one of " +
                      LogLevelNames() + ".");
     }
   }

@@ -18,6 +18,11 @@
 
 namespace mpnanny {
 
+// Where in params._meta a modern request says its revision, and what it says of the client.
+inline constexpr char kMetaVersionKey[] = "io.modelcontextprotocol/protocolVersion";
+inline constexpr char kMetaCapabilitiesKey[] = "io.modelcontextprotocol/clientCapabilities";
+inline constexpr char kMetaClientInfoKey[] = "io.modelcontextprotocol/clientInfo";
+
 // In the order of their dates, so that "since" is a comparison.
 enum class Revision { k2024_11_05, k2025_03_26, k2025_06_18, k2025_11_25, k2026_07_28 };
 

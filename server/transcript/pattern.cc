@@ -1,7 +1,6 @@
 #include "server/transcript/pattern.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 namespace mpnanny {
@@ -73,17 +72,6 @@ void Compare(const Json& pattern, const Json& value, const std::string& where,
   }
 }
 
-// The value at a path of keys, or null.
-const Json& At(const Json& json, std::initializer_list<const char*> keys) {
-  static const Json kNull;
-  const Json* at = &json;
-  for (const char* key : keys) {
-    if (!at->is_object() || !at->contains(key)) return kNull;
-    at = &(*at)[key];
-  }
-  return *at;
-}
-
 // True unless the pattern names a value and that is another.
 bool Agree(const Json& pattern, const Json& value) {
   return pattern.is_null() || Differences(pattern, value).empty();
@@ -118,10 +106,10 @@ bool IsMeant(const Json& pattern, const Json& message) {
   if (!pattern.is_object() || !message.is_object()) return true;
   if (pattern.contains("method")) {
     return message.contains("method") && Agree(pattern["method"], message["method"]) &&
-           Agree(At(pattern, {"params", "progressToken"}),
-                 At(message, {"params", "progressToken"})) &&
-           Agree(At(pattern, {"params", "_meta", kSubscription}),
-                 At(message, {"params", "_meta", kSubscription}));
+           Agree(ValueAt(pattern, {"params", "progressToken"}),
+                 ValueAt(message, {"params", "progressToken"})) &&
+           Agree(ValueAt(pattern, {"params", "_meta", kSubscription}),
+                 ValueAt(message, {"params", "_meta", kSubscription}));
   }
   if (!pattern.contains("id")) return true;
   return !message.contains("method") && message.contains("id") &&

@@ -80,6 +80,15 @@ TEST(ParseJson, QuotesLittleOfWhatIsBrokenAndNothingRaw) {
   EXPECT_EQ(control.error().message.find("\xe2\x80\xae"), std::string::npos);
 }
 
+TEST(ValueAt, IsNullWhereThePathLeadsNowhere) {
+  const Json json = {{"a", {{"b", 1}, {"c", Json::array({2})}}}};
+  EXPECT_EQ(&ValueAt(json, {}), &json);
+  EXPECT_EQ(ValueAt(json, {"a", "b"}), 1);
+  EXPECT_TRUE(ValueAt(json, {"a", "x"}).is_null());
+  EXPECT_TRUE(ValueAt(json, {"a", "b", "c"}).is_null()) << "a number has no keys";
+  EXPECT_TRUE(ValueAt(json, {"a", "c", "0"}).is_null()) << "a list has no keys";
+}
+
 TEST(DumpJson, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(DumpJson(Json("a\xff")), "\"a\xEF\xBF\xBD\"");
 }
