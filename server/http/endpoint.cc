@@ -79,11 +79,6 @@ HttpReply TooManyListeners() {
   return Busy("Too many streams are open. Close some, or try again later.");
 }
 
-bool HasModernMeta(const Json& message) {
-  const auto params = message.is_object() ? message.find("params") : message.end();
-  return params != message.end() && params->is_object() && IsModernRequest("", *params);
-}
-
 bool Primes(const Session& session) {
   const auto agreed = session.connection()->legacy.agreed();
   return agreed && agreed->revision >= Revision::k2025_11_25;
@@ -126,9 +121,8 @@ void Endpoint::Post(HttpExchange& exchange) {
         ErrorReply(400, {kParseError, "This message is " + message.error().Text(), nullptr}));
   }
   // A request that says itself that it is modern has no session, whatever its headers say.
-  const bool stateless = exchange.Header(kSessionHeader)
-                             ? HasModernMeta(*message)
-                             : IsModernPost(*message, exchange.Header(kVersionHeader));
+  const bool stateless = IsModernPost(*message, exchange.Header(kVersionHeader),
+                                      exchange.Header(kSessionHeader).has_value());
   return stateless ? PostModern(exchange, *std::move(message))
                    : PostLegacy(exchange, *std::move(message));
 }

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "server/transcript/base64.h"
 
 namespace mpnanny {
 namespace {

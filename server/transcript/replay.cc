@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/stop_event.h"
 #include "server/stdio_server.h"
-#include "server/transcript/base64.h"
 #include "server/transcript/names.h"
 #include "server/transcript/pattern.h"
 

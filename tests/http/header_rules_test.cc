@@ -143,6 +143,12 @@ TEST(Era, IsToldByTheMessageOrTheHeader) {
   EXPECT_FALSE(IsModernPost(Legacy(1, "tools/list"), std::nullopt));
   EXPECT_FALSE(IsModernPost(Json::array({1, "x"}), std::nullopt));
   EXPECT_FALSE(IsModernPost(Json("x"), std::nullopt));
+
+  constexpr bool kInSession = true;
+  EXPECT_TRUE(IsModernPost(ModernRequest(1, "tools/list"), "2025-06-18", kInSession));
+  EXPECT_FALSE(IsModernPost(Legacy(1, "tools/list"), "2026-07-28", kInSession));
+  EXPECT_FALSE(IsModernPost(Legacy(1, "server/discover"), std::nullopt, kInSession));
+  EXPECT_TRUE(IsModernPost(Legacy(1, "server/discover"), std::nullopt));
 }
 
 }  // namespace

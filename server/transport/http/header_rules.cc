@@ -1,11 +1,10 @@
 #include "server/transport/http/header_rules.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <utility>
 #include <variant>
 
+#include "base/base64.h"
 #include "base/text.h"
 #include "server/protocol/error_codes.h"
 #include "server/protocol/versions.h"
@@ -13,7 +12,6 @@
 namespace mpnanny {
 namespace {
 
-constexpr char kVersionKey[] = "io.modelcontextprotocol/protocolVersion";
 constexpr std::string_view kBase64Open = "=?base64?";
 constexpr std::string_view kBase64Close = "?=";
 
@@ -101,15 +99,16 @@ std::vector<MirroredArgument> FindMirroredArguments(const Json& input_schema) {
 
 bool IsLegacyRevision(std::string_view name) { return RevisionName(NegotiateLegacy(name)) == name; }
 
-bool IsModernPost(const Json& message, std::optional<std::string_view> version_header) {
+bool IsModernPost(const Json& message, std::optional<std::string_view> version_header,
+                  bool in_session) {
   if (message.is_object()) {
     const Json* params = Find(message, "params");
-    const Json* method = Find(message, "method");
+    const Json* method = in_session ? nullptr : Find(message, "method");
     const std::string name = method && method->is_string() ? method->get<std::string>() : "";
     if (IsModernRequest(name, params && params->is_object() ? *params : Json::object()))
       return true;
   }
-  return version_header && !IsLegacyRevision(*version_header);
+  return !in_session && version_header && !IsLegacyRevision(*version_header);
 }
 
 std::optional<std::string> DecodeHeaderValue(std::string_view value) {
@@ -121,17 +120,7 @@ std::optional<std::string> DecodeHeaderValue(std::string_view value) {
   }
   value.remove_prefix(kBase64Open.size());
   value.remove_suffix(kBase64Close.size());
-  std::string decoded(value.size(), '\0');
-  size_t bytes = 0;
-  const char* end = nullptr;
-  if (sodium_base642bin(reinterpret_cast<unsigned char*>(decoded.data()), decoded.size(),
-                        value.data(), value.size(), nullptr, &bytes, &end,
-                        sodium_base64_VARIANT_ORIGINAL) != 0 ||
-      end != value.data() + value.size()) {
-    return std::nullopt;
-  }
-  decoded.resize(bytes);
-  return decoded;
+  return DecodeBase64(value);
 }
 
 std::optional<WireError> CheckModernRequest(const Json& request, const HeaderLookup& header,
@@ -152,7 +141,7 @@ std::optional<WireError> CheckModernRequest(const Json& request, const HeaderLoo
   const auto* fault = std::get_if<WireError>(&envelope);
   if (fault && fault->code != kUnsupportedProtocolVersion) return *fault;
 
-  if (params["_meta"][kVersionKey] != *version) {
+  if (params["_meta"][kMetaVersionKey] != *version) {
     return Differs(kVersionHeader, *version, "protocol version");
   }
   if (*said_method != method) return Differs(kMethodHeader, *said_method, "method");

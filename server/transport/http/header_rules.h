@@ -37,9 +37,10 @@ using MirroredArguments = std::map<std::string, std::vector<MirroredArgument>, s
 // Those of one tool.
 std::vector<MirroredArgument> FindMirroredArguments(const Json& input_schema);
 
-// Whether the message is one for the stateless path, where a session header is not given: it says
-// so itself or by a header that is no legacy revision's.
-bool IsModernPost(const Json& message, std::optional<std::string_view> version_header);
+// Whether the message is one for the stateless path: it says so itself, or by a header that is no
+// legacy revision's. Where a session header is given, only what stands in its _meta counts.
+bool IsModernPost(const Json& message, std::optional<std::string_view> version_header,
+                  bool in_session = false);
 
 // Checks a modern request's envelope and headers. The error is -32020, -32602 or -32022, in the
 // order that the specification's own servers look for them.

@@ -1,8 +1,8 @@
-// Bytes that are no text, inside a transcript.
+// Bytes that are no text, carried inside one.
 //
 // Free functions; safe from any thread.
-#ifndef MPNANNY_SERVER_TRANSCRIPT_BASE64_H_
-#define MPNANNY_SERVER_TRANSCRIPT_BASE64_H_
+#ifndef MPNANNY_BASE_BASE64_H_
+#define MPNANNY_BASE_BASE64_H_
 
 #include <optional>
 #include <string>
@@ -18,4 +18,4 @@ std::optional<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace mpnanny
 
-#endif  // MPNANNY_SERVER_TRANSCRIPT_BASE64_H_
+#endif  // MPNANNY_BASE_BASE64_H_

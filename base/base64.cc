@@ -1,4 +1,4 @@
-#include "server/transcript/base64.h"
+#include "base/base64.h"
 
 #include <sodium.h>
 
