@@ -51,18 +51,6 @@ void NoticeHub::ResourceUpdated(const std::string& uri) {
       [&](const Subscriber& subscriber) { return subscriber.uris.contains(uri); });
 }
 
-std::set<std::string> NoticeHub::WatchedUris() {
-  std::set<std::string> uris;
-  const std::lock_guard lock(mutex_);
-  for (const Listener& listener : listeners_) {
-    uris.insert(listener.filter.resource_uris.begin(), listener.filter.resource_uris.end());
-  }
-  for (const auto& [key, subscriber] : legacy_) {
-    uris.insert(subscriber.uris.begin(), subscriber.uris.end());
-  }
-  return uris;
-}
-
 void NoticeHub::Tell(const std::string& method, const Json& params,
                      const std::function<bool(const ListenFilter&)>& listener_wants,
                      const std::function<bool(const Subscriber&)>& subscriber_wants) {

@@ -28,9 +28,6 @@ class NoticeHub {
   void ResourcesChanged();
   void ResourceUpdated(const std::string& uri);
 
-  // Every uri that somebody wants updates of.
-  std::set<std::string> WatchedUris();
-
   // --- for the core ---
   // Acknowledges the listen request and keeps it open. False if there are too many: nothing is
   // kept.

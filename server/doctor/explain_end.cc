@@ -10,16 +10,23 @@
 namespace mpnanny {
 namespace {
 
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
 // What people see of a program that ended: the last lines it said, in one.
 std::string LastWords(const std::string& errors) {
   constexpr size_t kMostLines = 4;
   std::vector<std::string> lines;
-  for (size_t at = 0; at < errors.size();) {
-    const size_t end = std::min(errors.find('\n', at), errors.size());
-    std::string line = errors.substr(at, end - at);
-    if (line.ends_with('\r')) line.pop_back();
+  for (std::string_view line : LinesOf(errors)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.empty()) lines.push_back(EscapeControl(line, 300));
-    at = end + 1;
   }
   if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - kMostLines);
   return Join(lines, " | ");
@@ -72,10 +79,7 @@ constexpr Sign kProgramSigns[] = {
 // True if somebody said that this very program is missing: wrappers and login shells end with 127
 // for what they miss themselves.
 bool SaysMissing(const std::string& errors, const std::string& program) {
-  for (size_t at = 0; at < errors.size();) {
-    const size_t end = std::min(errors.find('\n', at), errors.size());
-    const std::string_view line = std::string_view(errors).substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view line : LinesOf(errors)) {
     if (line.find(program) == std::string_view::npos) continue;
     for (const char* said : {"not found", "o such file", "nknown command"}) {
       if (line.find(said) != std::string_view::npos) return true;

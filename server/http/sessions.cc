@@ -30,8 +30,7 @@ std::optional<uint64_t> Session::Keep(std::shared_ptr<EventStream> stream,
                                       const StreamMessage* taken) {
   const auto full = [this] { return streams_.size() >= limits_.kept_streams || OverBudget(); };
   const std::lock_guard lock(mutex_);
-  while (full() && (ForgetLocked(Spare::kUnread) || ForgetLocked(Spare::kNothing))) {
-  }
+  ForgetWhileLocked(full);
   if (full()) return std::nullopt;
   stream->Keep(taken, kept_);
   streams_.emplace_back(++last_number_, std::move(stream));
@@ -44,8 +43,11 @@ bool Session::OverBudget() const {
 
 void Session::MeetBudget() {
   const std::lock_guard lock(mutex_);
-  while (kept_->bytes() > limits_.kept_bytes &&
-         (ForgetLocked(Spare::kUnread) || ForgetLocked(Spare::kNothing))) {
+  ForgetWhileLocked([this] { return kept_->bytes() > limits_.kept_bytes; });
+}
+
+void Session::ForgetWhileLocked(const std::function<bool()>& over) {
+  while (over() && (ForgetLocked(Spare::kUnread) || ForgetLocked(Spare::kNothing))) {
   }
 }
 

@@ -67,6 +67,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Forgets the oldest stream that may go; false if there is none.
   bool Forget(Spare spare);
   bool ForgetLocked(Spare spare);
+  // Forgets as many as may go, first those that were read to their end.
+  void ForgetWhileLocked(const std::function<bool()>& over);
 
   const std::string id_;
   const SessionLimits limits_;
