@@ -14,10 +14,10 @@ HttpConnection::HttpConnection(int socket, const HttpLimits& limits)
 bool HttpConnection::AwaitRequest() {
   if (at_ == end_) {
     State expected = State::kBusy;
-    idle_since_ = SocketClock::now();
+    const auto now = SocketClock::now();
+    idle_since_ = now;
     if (!state_.compare_exchange_strong(expected, State::kIdle)) return false;
-    const auto until =
-        first_request_ ? SocketClock::now() + limits_.head : SocketClock::now() + limits_.idle;
+    const auto until = now + (first_request_ ? limits_.head : limits_.idle);
     const Received got = ReceiveBy(socket_, buffer_.data(), buffer_.size(), until);
     expected = State::kIdle;
     if (!state_.compare_exchange_strong(expected, State::kBusy)) return false;
@@ -111,11 +111,11 @@ bool HttpConnection::CutIfIdle() {
 }
 
 void HttpConnection::StopIfIdle() {
-  State expected = State::kIdle;
-  if (state_.compare_exchange_strong(expected, State::kStopped)) {
-    StopReceiving(socket_);
-  } else if (expected == State::kBusy) {
+  while (!CutIfIdle()) {
+    State expected = State::kBusy;
     state_.compare_exchange_strong(expected, State::kStopped);
+    // Idle only now: its request has just ended.
+    if (expected != State::kIdle) return;
   }
 }
 
