@@ -309,6 +309,43 @@ TEST(Queries, UnknownPartsAreRefused) {
   EXPECT_NE(error("((call) @finding (#in-autocast? @finding \"tpu\"))"), "");
 }
 
+// Only the places where a name stands are matched: nothing may be lost by that.
+TEST(Queries, FindEveryPlace) {
+  const auto found = [](const std::string& code, const std::string& query) {
+    auto syntax = Syntax::Parse(code, {});
+    const auto compiled = QuerySet::Compile({{0, "x.scm", query}});
+    EXPECT_TRUE(syntax && compiled);
+    const FileFacts facts("a.py", std::move(*syntax), Rules().ops());
+    std::vector<RawFinding> raw;
+    (*compiled)->Run(facts, &raw);
+    std::set<std::string> texts;
+    for (const RawFinding& one : raw) texts.insert(std::string(facts.syntax.Text(one.node)));
+    return texts;
+  };
+  using Texts = std::set<std::string>;
+  const std::string method = "((call function: (attribute attribute: (identifier) @m)) @finding ";
+  EXPECT_EQ(found("a.step()\nif x:\n  b.step(1)\nstep()\n", method + "(#eq? @m \"step\"))"),
+            (Texts{"a.step()", "b.step(1)"}));
+  EXPECT_EQ(found("a.f()\na.g()\na.h()\n", method + "(#any-of? @m \"f\" \"h\"))"),
+            (Texts{"a.f()", "a.h()"}));
+  EXPECT_EQ(found("a.f()\na.g()\n", method + "(#not-eq? @m \"f\"))"), (Texts{"a.g()"}));
+  const std::string call = "((call function: (_) @f) @finding (#resolves-to? @f \"torch.log\"))";
+  EXPECT_EQ(found("import torch as t\nfrom torch import log as L\nL(x)\nt.log(y)\nlog(z)\n", call),
+            (Texts{"L(x)", "t.log(y)"}));
+  // A word in a string is no identifier.
+  EXPECT_EQ(found("f('cuda')\n",
+                  "((call arguments: (argument_list (string (string_content) @s)))"
+                  " @finding (#eq? @s \"cuda\"))"),
+            (Texts{"f('cuda')"}));
+  std::string many;
+  Texts all;
+  for (int i = 0; i < 500; ++i) {
+    all.insert("a.step(" + std::to_string(i) + ")");
+    many += "a.step(" + std::to_string(i) + ")\n";
+  }
+  EXPECT_EQ(found(many, method + "(#eq? @m \"step\"))"), all);
+}
+
 TEST(Queries, SimplePatterns) {
   EXPECT_TRUE(MatchesSimplePattern("optim|scaler|opt$", "self.optimizer"));
   EXPECT_TRUE(MatchesSimplePattern("opt$", "my_opt"));

@@ -72,7 +72,7 @@ void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
     file->AddTo(project);
     file->number = modules->Add(file->path, file->syntax, file->names, file->bindings);
   }
-  modules->Link();
+  modules->Link(threads);
   for (FileFacts* file : files) {
     file->project = project;
     file->modules = modules;

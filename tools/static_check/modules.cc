@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "tools/static_check/parallel.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -57,16 +59,17 @@ size_t Modules::Add(std::string_view path, const Syntax& syntax, const Names& na
   return modules_.size() - 1;
 }
 
-void Modules::Link() {
+void Modules::Link(unsigned threads) {
   for (size_t i = 0; i < modules_.size(); ++i) {
     if (!modules_[i].path.empty()) by_last_name_[modules_[i].path.back()].push_back(i);
   }
   instances_.resize(modules_.size());
+  imported_.resize(modules_.size());
   FindInstances(false);
   FindInstances(true);
-  FindEdges();
+  FindEdges(threads);
   PassInstances();
-  FindEdges();
+  FindEdges(threads);
 }
 
 void Modules::FindInstances(bool names) {
@@ -81,14 +84,14 @@ void Modules::FindInstances(bool names) {
   }
 }
 
-void Modules::FindEdges() {
+void Modules::FindEdges(unsigned threads) {
   edges_.assign(modules_.size(), {});
-  for (size_t i = 0; i < modules_.size(); ++i) {
+  InParallel(modules_.size(), threads, [&](size_t i) {
     for (const Call& call : modules_[i].names->calls()) {
       if (const Definition callee = Resolve(i, call); callee.function != nullptr)
         edges_[i].push_back({call.node, callee});
     }
-  }
+  });
 }
 
 void Modules::PassInstances() {
@@ -313,7 +316,9 @@ Definition Modules::FunctionOrMethod(size_t module, const Call& call) const {
   if (const Function* own = file.bindings->Callee(call.node)) return {module, own};
   Meaning meaning;
   if (!call.callee.empty()) {
-    meaning = Lookup(module, call.callee, kMaxHops);
+    const auto [known, is_new] = imported_[module].try_emplace(call.callee);
+    if (is_new) known->second = Lookup(module, call.callee, kMaxHops);
+    meaning = known->second;
   } else if (call.receiver == kNoNode && !call.name.empty()) {
     meaning = InModule(module, call.name, kMaxHops);
   }

@@ -50,8 +50,8 @@ class Modules {
   // Adds a file; its number is its place in the order of calls. `path` as in Source.
   size_t Add(std::string_view path, const Syntax& syntax, const Names& names,
              const Bindings& bindings);
-  // Call after the last Add().
-  void Link();
+  // Call after the last Add(); up to `threads` threads work on it (0: one for each core).
+  void Link(unsigned threads);
 
   const Module& operator[](size_t module) const { return modules_[module]; }
   size_t size() const { return modules_.size(); }
@@ -91,7 +91,7 @@ class Modules {
   Definition FunctionOrMethod(size_t module, const Call& call) const;
   Definition Resolve(size_t module, const Call& call) const;
   void FindInstances(bool names);
-  void FindEdges();
+  void FindEdges(unsigned threads);
   // An argument that is an instance makes the parameter one.
   void PassInstances();
 
@@ -102,7 +102,9 @@ class Modules {
   };
   std::vector<Module> modules_;
   std::vector<std::unordered_map<std::string, std::vector<Instance>>> instances_;  // by module, key
-  std::vector<std::vector<CallEdge>> edges_;                                       // by module
+  // What imported names lead to, by module; filled by its own module's turn only.
+  mutable std::vector<std::unordered_map<std::string_view, Meaning>> imported_;
+  std::vector<std::vector<CallEdge>> edges_;  // by module
   std::unordered_map<std::string, std::vector<size_t>> by_last_name_;
 };
 

@@ -1,6 +1,8 @@
 #include "tools/static_check/query_set.h"
 
 #include <algorithm>
+#include <array>
+#include <bitset>
 #include <set>
 #include <utility>
 
@@ -11,6 +13,17 @@ namespace {
 
 // How many unfinished matches tree-sitter keeps; beyond it drops the oldest.
 constexpr uint32_t kMatchLimit = 4096;
+
+// With more places than this one walk of the whole file is faster.
+constexpr size_t kMostPlaces = 200;
+
+// True for what tree-sitter calls an identifier.
+bool IsName(std::string_view word) {
+  if (word.empty() || word == "True" || word == "False" || word == "None") return false;
+  return std::all_of(word.begin(), word.end(), [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  });
+}
 
 bool MatchesAlternative(std::string_view pattern, std::string_view text) {
   const bool from_start = pattern.starts_with('^');
@@ -118,6 +131,10 @@ Result<std::unique_ptr<QuerySet>> QuerySet::Compile(const std::vector<QueryText>
       return InvalidInput(query.path + ": every pattern must capture @finding exactly once.");
     }
     if (auto read = set->ReadPredicates(pattern, query); !read) return read.error();
+    const uint32_t start = ts_query_start_byte_for_pattern(set->query_.get(), pattern);
+    const uint32_t end = ts_query_end_byte_for_pattern(set->query_.get(), pattern);
+    set->whole_ =
+        !set->AddWords(pattern, std::string_view(all).substr(start, end - start)) || set->whole_;
   }
   return set;
 }
@@ -261,9 +278,65 @@ bool QuerySet::Holds(const Predicate& predicate, const TSQueryMatch& match,
   return !seen || (predicate.any ? any : all);
 }
 
+bool QuerySet::AddWords(uint32_t pattern, std::string_view text) {
+  for (const Predicate& predicate : predicates_[pattern]) {
+    const bool names = predicate.test == Test::kAnyOf || predicate.test == Test::kResolvesTo ||
+                       (predicate.test == Test::kEqual && !predicate.other);
+    const bool certain =
+        !predicate.negated && ts_query_capture_quantifier_for_id(
+                                  query_.get(), pattern, predicate.capture) == TSQuantifierOne;
+    const bool resolves = predicate.test == Test::kResolvesTo;
+    // A string may hold the same word, and would not be found by it.
+    uint32_t length = 0;
+    const char* name = ts_query_capture_name_for_id(query_.get(), predicate.capture, &length);
+    const bool identifier =
+        text.find("(identifier) @" + std::string(name, length)) != std::string_view::npos;
+    std::vector<std::string> words;
+    for (const std::string& argument : predicate.arguments)
+      words.push_back(resolves ? argument.substr(argument.rfind('.') + 1) : argument);
+    if (!names || !certain || !(resolves || identifier) ||
+        !std::all_of(words.begin(), words.end(), IsName))
+      continue;
+    words_.insert(words.begin(), words.end());
+    if (resolves) resolved_.insert(words.begin(), words.end());
+    return true;
+  }
+  return false;
+}
+
 void QuerySet::Run(const FileFacts& facts, std::vector<RawFinding>* findings) const {
+  const Syntax& syntax = facts.syntax;
+  if (whole_) return Match(facts, 0, static_cast<uint32_t>(syntax.text().size()), findings);
+  // A name that an import gives to one of the words counts as that word.
+  std::set<std::string_view> words(words_.begin(), words_.end());
+  for (const Import& import : facts.names.imports()) {
+    if (resolved_.contains(
+            std::string_view(import.qualified).substr(import.qualified.rfind('.') + 1)))
+      words.insert(import.local);
+  }
+  // Length and first character tell nearly all other names apart.
+  std::array<std::bitset<128>, 64> possible;
+  for (const std::string_view word : words)
+    possible[word.size() % 64].set(static_cast<unsigned char>(word[0]) % 128);
+  std::vector<NodeId> hits;
+  for (NodeId id = 0; id < syntax.size(); ++id) {
+    const Node& node = syntax[id];
+    if (node.kind != Kind::kIdentifier || node.begin == node.end) continue;
+    const std::string_view text = syntax.Text(id);
+    if (possible[text.size() % 64].test(static_cast<unsigned char>(text[0]) % 128) &&
+        words.contains(text))
+      hits.push_back(id);
+  }
+  if (hits.size() > kMostPlaces)
+    return Match(facts, 0, static_cast<uint32_t>(syntax.text().size()), findings);
+  for (const NodeId hit : hits) Match(facts, syntax[hit].begin, syntax[hit].end, findings);
+}
+
+void QuerySet::Match(const FileFacts& facts, uint32_t begin, uint32_t end,
+                     std::vector<RawFinding>* findings) const {
   const TsQueryCursor cursor(ts_query_cursor_new());
   ts_query_cursor_set_match_limit(cursor.get(), kMatchLimit);
+  ts_query_cursor_set_byte_range(cursor.get(), begin, end);
   ts_query_cursor_exec(cursor.get(), query_.get(), ts_tree_root_node(facts.syntax.tree()));
   TSQueryMatch match;
   while (ts_query_cursor_next_match(cursor.get(), &match)) {

@@ -1,12 +1,16 @@
 // All rules' queries compiled into one tree-sitter query, and the predicates that tree-sitter
 // leaves to its user.
 //
-// One walk of a file matches everything. Immutable after Compile(); safe from any thread (each Run
+// Most patterns ask for a name (#eq?, #any-of?, #resolves-to? of an identifier): only the places
+// where such a name stands are matched; a pattern that asks for none makes every file be walked
+// whole. Immutable after Compile(); safe from any thread (each Run
 // has its own cursor).
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_QUERY_SET_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_QUERY_SET_H_
 
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +47,10 @@ class QuerySet {
     std::vector<std::string> arguments;
   };
   Result<void> ReadPredicates(uint32_t pattern, const QueryText& query);
+  // Adds the names that a pattern, whose source is `text`, asks for; false if it asks for none.
+  bool AddWords(uint32_t pattern, std::string_view text);
+  void Match(const FileFacts& facts, uint32_t begin, uint32_t end,
+             std::vector<RawFinding>* findings) const;
   bool Holds(const Predicate& predicate, const TSQueryMatch& match, const FileFacts& facts) const;
   bool HoldsFor(const Predicate& predicate, NodeId node, std::string_view other,
                 const FileFacts& facts) const;
@@ -51,6 +59,9 @@ class QuerySet {
   uint32_t finding_ = 0;                            // capture id of @finding
   std::vector<size_t> rules_;                       // by pattern
   std::vector<std::vector<Predicate>> predicates_;  // by pattern
+  std::set<std::string, std::less<>> words_;        // identifiers one of which every match holds
+  std::set<std::string, std::less<>> resolved_;     // those that an import may give another name
+  bool whole_ = false;                              // a pattern asks for no name
 };
 
 // The form of #match?: alternatives divided by '|'; each may begin with '^' and end with '$'; ".*"

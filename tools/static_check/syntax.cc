@@ -86,21 +86,36 @@ constexpr std::pair<std::string_view, Kind> kKinds[] = {
     {"await", Kind::kAwait},
 };
 
-const std::vector<Kind>& KindsBySymbol() {
-  static const std::vector<Kind> kinds = [] {
+// What the copy needs to know of a symbol of the grammar.
+struct SymbolInfo {
+  Kind kind = Kind::kOther;
+  bool named = false;
+  bool kept = false;  // named, or a token that may be an operator: the others carry no field
+};
+
+const std::vector<SymbolInfo>& Symbols() {
+  static const std::vector<SymbolInfo> symbols = [] {
     const TSLanguage* language = tree_sitter_python();
-    std::vector<Kind> table(ts_language_symbol_count(language), Kind::kOther);
+    std::vector<SymbolInfo> table(ts_language_symbol_count(language));
     for (size_t symbol = 0; symbol < table.size(); ++symbol) {
       const auto id = static_cast<TSSymbol>(symbol);
-      if (ts_language_symbol_type(language, id) != TSSymbolTypeRegular) continue;
+      SymbolInfo& info = table[symbol];
       const std::string_view name = ts_language_symbol_name(language, id);
+      info.named = ts_language_symbol_type(language, id) == TSSymbolTypeRegular;
+      info.kept = info.named || name.find_first_of("+-*/%@&|^~<>!") != std::string_view::npos ||
+                  name == "and" || name == "or" || name == "not" || name == "in" || name == "is" ||
+                  name == "not in" || name == "is not" || name == "==";
+      if (!info.named) {
+        info.kind = Kind::kOperator;
+        continue;
+      }
       for (const auto& [text, kind] : kKinds) {
-        if (text == name) table[symbol] = kind;
+        if (text == name) info.kind = kind;
       }
     }
     return table;
   }();
-  return kinds;
+  return symbols;
 }
 
 struct ParseState {
@@ -151,8 +166,9 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
   if (auto stopped = cancel.Check(); !stopped) return stopped.error();
   if (!syntax.tree_) return InvalidInput("it takes longer than 5 s to parse");
 
-  const std::vector<Kind>& kinds = KindsBySymbol();
-  syntax.nodes_.reserve(syntax.text_->size() / 6 + 16);
+  const std::vector<SymbolInfo>& symbols = Symbols();
+  syntax.nodes_.reserve(syntax.text_->size() / 4 + 16);
+  const bool broken = ts_node_has_error(ts_tree_root_node(syntax.tree_.get()));
   TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(syntax.tree_.get()));
   struct Open {
     NodeId id;    // kNoNode for a node that was left out
@@ -164,20 +180,18 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
   while (true) {
     if (down) {
       const TSNode node = ts_tree_cursor_current_node(&cursor);
-      const uint16_t field = ts_tree_cursor_current_field_id(&cursor);
-      const bool named = ts_node_is_named(node);
-      if ((ts_node_is_error(node) || ts_node_is_missing(node)) && syntax.error_line_ == 0) {
+      const TSSymbol symbol = ts_node_symbol(node);
+      // The symbol of an error is beyond the table.
+      const SymbolInfo info =
+          symbol < symbols.size() ? symbols[symbol] : SymbolInfo{Kind::kError, true, true};
+      if (broken && syntax.error_line_ == 0 && (ts_node_is_error(node) || ts_node_is_missing(node)))
         syntax.error_line_ = static_cast<int>(ts_node_start_point(node).row) + 1;
-      }
+      const uint16_t field = info.kept ? ts_tree_cursor_current_field_id(&cursor) : 0;
       NodeId id = kNoNode;
-      if (named || field != 0) {
+      if (info.named || field != 0) {
         id = static_cast<NodeId>(syntax.nodes_.size());
         Node copy;
-        const TSSymbol symbol = ts_node_symbol(node);
-        copy.kind = ts_node_is_error(node)  ? Kind::kError
-                    : !named                ? Kind::kOperator
-                    : symbol < kinds.size() ? kinds[symbol]
-                                            : Kind::kOther;
+        copy.kind = info.kind;
         copy.field = field;
         copy.begin = ts_node_start_byte(node);
         copy.end = ts_node_end_byte(node);
@@ -192,14 +206,14 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
           above.last = id;
         }
         syntax.nodes_.push_back(copy);
+        if (ts_tree_cursor_goto_first_child(&cursor)) {
+          open.push_back({id, kNoNode});
+          parent = id;
+          syntax.depth_ = std::max(syntax.depth_, static_cast<int>(open.size()));
+          continue;
+        }
+        syntax.nodes_.back().after = syntax.size();
       }
-      if (id != kNoNode && ts_tree_cursor_goto_first_child(&cursor)) {
-        open.push_back({id, kNoNode});
-        parent = id;
-        syntax.depth_ = std::max(syntax.depth_, static_cast<int>(open.size()));
-        continue;
-      }
-      if (id != kNoNode) syntax.nodes_[static_cast<size_t>(id)].after = syntax.size();
     }
     if (ts_tree_cursor_goto_next_sibling(&cursor)) {
       down = true;
@@ -246,8 +260,8 @@ NodeId Syntax::Find(TSNode node) const {
   const uint32_t begin = ts_node_start_byte(node);
   const uint32_t end = ts_node_end_byte(node);
   const TSSymbol symbol = ts_node_symbol(node);
-  const std::vector<Kind>& kinds = KindsBySymbol();
-  const Kind kind = symbol < kinds.size() ? kinds[symbol] : Kind::kOther;
+  const std::vector<SymbolInfo>& symbols = Symbols();
+  const Kind kind = symbol < symbols.size() ? symbols[symbol].kind : Kind::kError;
   auto it = std::lower_bound(nodes_.begin(), nodes_.end(), begin,
                              [](const Node& a, uint32_t value) { return a.begin < value; });
   for (; it != nodes_.end() && it->begin == begin; ++it) {
