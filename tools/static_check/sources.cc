@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "tools/static_check/ignore_list.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -27,35 +28,61 @@ bool IsSource(const fs::path& path) {
   return path.extension() == ".py" || path.extension() == ".ipynb";
 }
 
-// The simple lines of a .gitignore: a name, a name/ and a *.suffix. Negations and paths with
-// slashes inside are left out, which only makes us look at more.
-std::vector<std::string> ReadIgnored(const fs::path& folder) {
-  std::vector<std::string> patterns;
-  const auto text = ReadFile((folder / ".gitignore").string(), 1u << 20);
-  if (!text) return patterns;
-  for (size_t start = 0; start < text->size();) {
-    size_t end = text->find('\n', start);
-    if (end == std::string::npos) end = text->size();
-    std::string line = text->substr(start, end - start);
-    start = end + 1;
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '/'))
-      line.pop_back();
-    if (line.starts_with('/')) line.erase(0, 1);
-    const bool plain = !line.empty() && line[0] != '#' && line[0] != '!' &&
-                       line.find_first_of("/[\\") == std::string::npos;
-    if (plain && line != "*") patterns.push_back(std::move(line));
+// The .gitignore of one folder, or the like: its patterns mean paths below that folder.
+struct FolderIgnores {
+  std::string folder;
+  IgnoreList list;
+};
+
+void AddIgnores(const fs::path& folder, const fs::path& file, std::vector<FolderIgnores>* all) {
+  const auto text = ReadFile(file.string(), 1u << 20);
+  if (!text) return;
+  IgnoreList list(*text);
+  if (!list.empty()) all->push_back({folder.string(), std::move(list)});
+}
+
+// True if `path`, which lies below all the lists' folders, is excluded. The nearest list that says
+// anything decides.
+bool IsIgnored(const std::vector<FolderIgnores>& all, std::string_view path, bool is_folder) {
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    const size_t prefix = it->folder.ends_with('/') ? it->folder.size() : it->folder.size() + 1;
+    if (const auto says = it->list.Match(path.substr(prefix), is_folder)) return *says;
   }
-  return patterns;
+  return false;
+}
+
+// What the repository that holds `folder` says above it, from its top down. Nothing where `folder`
+// is itself excluded there: it was named, so what is in it is wanted.
+std::vector<FolderIgnores> IgnoresAbove(const fs::path& folder, const AllowedRoots& roots) {
+  std::vector<fs::path> above;
+  std::error_code error;
+  fs::path top = folder;
+  while (!fs::exists(top / ".git", error)) {
+    const fs::path parent = top.parent_path();
+    if (parent == top || !roots.Resolve(parent.string())) return {};
+    above.push_back(parent);
+    top = parent;
+  }
+  std::vector<FolderIgnores> all;
+  AddIgnores(top, top / ".git" / "info" / "exclude", &all);
+  for (auto it = above.rbegin(); it != above.rend(); ++it) {
+    AddIgnores(*it, *it / ".gitignore", &all);
+    const fs::path& below = it + 1 == above.rend() ? folder : *(it + 1);
+    if (IsIgnored(all, below.string(), true)) return {};
+  }
+  return all;
 }
 
 class Collector {
  public:
   Collector(const CancelToken& cancel, CollectedSources* out) : cancel_(cancel), out_(out) {}
 
-  void Folder(const fs::path& folder, const std::string& shown, std::vector<std::string> ignored,
+  // `ignores`: of this folder's parents; left as it was.
+  void Folder(const fs::path& folder, const std::string& shown, std::vector<FolderIgnores>& ignores,
               int depth) {
     if (depth > kMaxDepth || cancel_.stop_requested()) return;
-    for (std::string& pattern : ReadIgnored(folder)) ignored.push_back(std::move(pattern));
+    const size_t of_parents = ignores.size();
+    AddIgnores(folder, folder / ".gitignore", &ignores);
     std::error_code error;
     std::vector<fs::directory_entry> entries;
     for (fs::directory_iterator it(folder, fs::directory_options::skip_permission_denied, error),
@@ -71,21 +98,21 @@ class Collector {
     for (const fs::directory_entry& entry : entries) {
       const std::string name = entry.path().filename().string();
       const std::string below = shown.ends_with('/') ? shown + name : shown + "/" + name;
-      const bool excluded = name.starts_with('.') ||
-                            std::any_of(ignored.begin(), ignored.end(),
-                                        [&](const std::string& p) { return MatchesGlob(p, name); });
-      if (excluded) continue;
       const bool link = entry.is_symlink(error);
+      if (name.starts_with('.') ||
+          IsIgnored(ignores, entry.path().string(), !link && entry.is_directory(error)))
+        continue;
       if (entry.is_directory(error)) {
         const bool skip = link ||
                           std::find(kSkippedFolders.begin(), kSkippedFolders.end(), name) !=
                               kSkippedFolders.end() ||
                           fs::exists(entry.path() / "pyvenv.cfg", error);
-        if (!skip) Folder(entry.path(), below, ignored, depth + 1);
+        if (!skip) Folder(entry.path(), below, ignores, depth + 1);
       } else if (!link && entry.is_regular_file(error) && IsSource(entry.path())) {
         File(entry.path().string(), below);
       }
     }
+    ignores.erase(ignores.begin() + static_cast<std::ptrdiff_t>(of_parents), ignores.end());
   }
 
   void File(const std::string& path, const std::string& shown) {
@@ -125,7 +152,8 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
     if (!resolved) return std::move(resolved).error();
     std::error_code error;
     if (fs::is_directory(*resolved, error)) {
-      collector.Folder(*resolved, path, {}, 0);
+      std::vector<FolderIgnores> ignores = IgnoresAbove(*resolved, roots);
+      collector.Folder(*resolved, path, ignores, 0);
     } else if (!error && fs::is_regular_file(*resolved, error)) {
       collector.File(*resolved, path);
     } else {

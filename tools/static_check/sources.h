@@ -2,8 +2,8 @@
 //
 // A file that is named is always read. In a folder: *.py and *.ipynb, below it too, but not hidden
 // folders, virtual environments, node_modules, build output, version-control data, folders called
-// tests or docs, nor what the plain names and *.suffixes of a .gitignore exclude. Symbolic links to
-// folders are not followed. Reads only. Free function.
+// tests or docs, nor what a .gitignore excludes, in the folder, below it, or above it in the same
+// repository. Symbolic links are not followed. Reads only. Free function.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_SOURCES_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_SOURCES_H_
 
