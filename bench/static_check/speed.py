@@ -135,9 +135,10 @@ class Bench:
         figure.wall.append(wall)
         figure.cpu.append(cpu)
 
-    def ours(self, kind: str, names: dict[str, str]) -> None:
+    def ours(self, kind: str, names: dict[str, str], *options: str) -> None:
+        threads = ",".join(map(str, THREADS))
         done = subprocess.run(
-            [self.program, self.arguments.work / kind, "--threads", ",".join(map(str, THREADS))],
+            [self.program, self.arguments.work / kind, "--threads", threads, *options],
             capture_output=True,
             text=True,
         )
@@ -163,7 +164,7 @@ class Bench:
 
     def round(self) -> None:
         self.ours("torch", {"parse": "bare parsing", "check": "static check"})
-        self.ours("other", {"check": "static check, files without torch"})
+        self.ours("other", {"check": "static check, files without torch"}, "--skip")
         for threads in THREADS:
             self.peers(threads)
 
