@@ -219,6 +219,34 @@ Json Profile(const std::vector<Project>& projects, const RuleSet& rules) {
   return seconds;
 }
 
+// The files that take longest for their size, each checked alone: the fastest of three runs.
+Json Slowest(const std::vector<Project>& projects, const RuleSet& rules) {
+  std::vector<Json> files;
+  Options options;
+  options.rules = rules.Ids();
+  options.threads = 1;
+  for (const Project& project : projects) {
+    for (const Source& source : project.sources) {
+      double best = 1e9;
+      for (int i = 0; i < 3; ++i) {
+        const Stopwatch watch;
+        if (!Check({source}, options, rules, CancelToken())) Fail(source.path);
+        best = std::min(best, watch.CpuSeconds());
+      }
+      files.push_back({{"path", source.path},
+                       {"bytes", source.text.size()},
+                       {"milliseconds", 1e3 * best},
+                       {"ns_a_byte", 1e9 * best / static_cast<double>(source.text.size())}});
+    }
+  }
+  // Below a kilobyte what every call costs is most of it.
+  std::erase_if(files, [](const Json& file) { return file["bytes"] < 1000; });
+  std::sort(files.begin(), files.end(),
+            [](const Json& a, const Json& b) { return a["ns_a_byte"] > b["ns_a_byte"]; });
+  files.resize(std::min<size_t>(files.size(), 20));
+  return files;
+}
+
 int Main(int argc, char** argv) {
   std::string folder;
   std::vector<unsigned> threads = {1};
@@ -258,6 +286,7 @@ int Main(int argc, char** argv) {
   result["lines"] = lines;
   if (profile) {
     result["profile"] = Profile(projects, **rules);
+    result["slowest"] = Slowest(projects, **rules);
   } else {
     for (const unsigned number : threads) {
       result["runs"].push_back(ParseAll(projects, number));

@@ -220,6 +220,10 @@ def profile(arguments: argparse.Namespace) -> None:
     print(f"{result['bytes'] / 1e6:.2f} MB, {whole:.3f} s of processor time in Check()")
     for phase, seconds in result["profile"].items():
         print(f"{seconds:8.3f} s {100 * seconds / whole:6.1f} %  {phase}")
+    print("files that take longest for their size, each checked alone:")
+    for file in result["slowest"]:
+        path = pathlib.Path(file["path"]).relative_to(arguments.work / "torch")
+        print(f"{file['milliseconds']:9.2f} ms {file['ns_a_byte']:8.0f} ns a byte  {path}")
 
 
 def main() -> None:
