@@ -19,6 +19,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -33,7 +34,7 @@ SIDES = ("before", "after")
 class Limits:
     """What of a repository is exported and how long a check may take."""
 
-    python_files: int = 400
+    python_files: int = 1500
     configuration_bytes: int = 256 * 1024
     code_bytes: int = 4 * 1024 * 1024
     seconds: float = 120.0
@@ -131,8 +132,16 @@ def narrow(blobs: list[Blob], path: str, limit: int) -> tuple[list[Blob], str]:
     return kept, folder
 
 
-def export(directory: Path, commit: str, path: str, into: Path, limits: Limits) -> tuple[str, int]:
-    """Writes the sources and configuration of a commit; returns the folder kept and the count."""
+def export(
+    directory: Path, commit: str, path: str, into: Path, limits: Limits, keep: bool
+) -> tuple[str, int]:
+    """Writes the sources and configuration of a commit; returns the folder kept and the count.
+
+    With `keep` a note beside the tree lets a later run use it as it is.
+    """
+    done = into.parent / (into.name + ".done")  # beside the tree: only a cached tree has one
+    if done.is_file() and (stamp := json.loads(done.read_text()))["commit"] == commit:
+        return stamp["scope"], stamp["files"]
     blobs, folder = narrow(list_blobs(directory, commit), path, limits.python_files)
     wanted = [
         b
@@ -159,7 +168,21 @@ def export(directory: Path, commit: str, path: str, into: Path, limits: Limits) 
             written += 1
     if not (into / path.split(":")[0]).is_file():
         raise FileNotFoundError(f"{path} at {commit[:12]}")
+    if keep:
+        done.write_text(json.dumps({"commit": commit, "scope": folder, "files": written}))
     return folder, written
+
+
+@contextmanager
+def source_tree(cache: Path | None, pair: dict[str, Any], side: str) -> Iterator[Path]:
+    """A folder for one version: a temporary one, or one of the cache that later runs find again."""
+    if cache is None:
+        with tempfile.TemporaryDirectory(prefix="mpnanny-recall-") as temporary:
+            yield Path(temporary).resolve()
+        return
+    folder = cache.resolve() / pair["id"] / side
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
 
 
 def in_place(finding: dict[str, Any], path: str, lines: list[int]) -> bool:
@@ -194,11 +217,15 @@ def judge_side(
     result = Side()
     try:
         directory = git_directory(arguments.repos, pair["repo"])
-        with tempfile.TemporaryDirectory(prefix="mpnanny-recall-") as temporary:
-            folder = Path(temporary).resolve()
-            path = pair["path"]
+        path = pair["path"]
+        with source_tree(arguments.cache, pair, side) as folder:
             result.scope, result.files = export(
-                directory, pair[side], path.split(":")[0], folder, limits
+                directory,
+                pair[side],
+                path.split(":")[0],
+                folder,
+                limits,
+                arguments.cache is not None,
             )
             for finding in check(arguments.program, folder, limits):
                 if not in_place(finding, path, pair[side + "_lines"]):
@@ -282,6 +309,7 @@ def main() -> int:
     parser.add_argument("--repos", type=Path, required=True, help="folder of owner+name folders")
     parser.add_argument("--program", type=Path, default=Path("build/release/bin/mpnanny"))
     parser.add_argument("--pairs", type=Path, default=HERE / "pairs.jsonl")
+    parser.add_argument("--cache", type=Path, help="folder to keep the exported sources in")
     parser.add_argument("--only", help="only pairs whose id or class contains this")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="the whole result as JSON")
