@@ -203,8 +203,8 @@ Json Profile(const std::vector<Project>& projects, const RuleSet& rules) {
       if (unit.facts) files.push_back(unit.facts.get());
     }
     Modules modules;
-    timed("4 CompleteFacts (facts of the project)",
-          [&] { CompleteFacts(files, 1, cancel, &modules); });
+    timed("4 LinkFacts (who defines what)", [&] { LinkFacts(files, 1, &modules); });
+    timed("4 CompleteFacts (dtypes, protocol)", [&] { CompleteFacts(files, 1, cancel); });
     for (const FileFacts* file : files) {
       std::vector<RawFinding> raw;
       timed("5 queries", [&] { rules.queries().Run(*file, &raw); });

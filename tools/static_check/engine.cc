@@ -100,7 +100,8 @@ class Run {
       report_.notes.insert(report_.notes.end(), unit.notes.begin(), unit.notes.end());
     }
     Modules modules;
-    CompleteFacts(files, options_.threads, cancel_, &modules);
+    LinkFacts(files, options_.threads, &modules);
+    CompleteFacts(files, options_.threads, cancel_);
     InParallel(units.size(), options_.threads, [&](size_t i) {
       Tell();
       if (units[i].facts) CheckUnit(units[i]);

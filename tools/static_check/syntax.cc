@@ -270,6 +270,15 @@ NodeId Syntax::Find(TSNode node) const {
   return kNoNode;
 }
 
+NodeId Syntax::At(uint32_t byte) const {
+  const auto after =
+      std::upper_bound(nodes_.begin(), nodes_.end(), byte,
+                       [](uint32_t value, const Node& a) { return value < a.begin; });
+  NodeId id = static_cast<NodeId>(after - nodes_.begin()) - 1;
+  while (id != kNoNode && (*this)[id].end <= byte) id = (*this)[id].parent;
+  return id;
+}
+
 NodeId Syntax::Enclosing(NodeId id, Kind kind) const {
   for (NodeId up = (*this)[id].parent; up != kNoNode; up = (*this)[up].parent) {
     if ((*this)[up].kind == kind) return up;

@@ -171,6 +171,8 @@ class Syntax {
   NodeId Unwrap(NodeId id) const;
   // The node that tree-sitter calls `node`, or kNoNode if it is none that was kept.
   NodeId Find(TSNode node) const;
+  // The innermost node that holds the byte, or kNoNode.
+  NodeId At(uint32_t byte) const;
   // The nearest ancestor (not `id` itself) of that kind, or kNoNode.
   NodeId Enclosing(NodeId id, Kind kind) const;
   // Innermost function or lambda-free module that `id` belongs to: a kFunction node or 0.
