@@ -1,23 +1,52 @@
 #include "tools/static_check/half_models.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "tools/static_check/precision_setup.h"
+
 namespace mpnanny::static_check {
 namespace {
 
-// True for x.half() and x.to(torch.float16), also with more calls behind it (x.half().cuda()).
-bool MakesFp16(const FileFacts& facts, NodeId id) {
+// The type that from_pretrained(…, torch_dtype=…) gives the weights; those of a quantised model are
+// no floating-point numbers.
+HalfType LoadedType(const FileFacts& facts, NodeId call) {
+  const Call* called = facts.names.CallAt(call);
+  if (called == nullptr || !called->name.ends_with("from_pretrained")) return HalfType::kUnknown;
+  for (const char* quantised : {"load_in_8bit", "load_in_4bit", "quantization_config"}) {
+    if (facts.names.Argument(call, -1, quantised) != kNoNode) return HalfType::kUnknown;
+  }
+  NodeId dtype = facts.names.Argument(call, -1, "torch_dtype");
+  if (dtype == kNoNode) dtype = facts.names.Argument(call, -1, "dtype");
+  if (dtype == kNoNode) return HalfType::kUnknown;
+  const std::string_view text = Literal(facts, dtype);
+  if (text == "float16") return HalfType::kFp16;
+  if (text == "bfloat16") return HalfType::kBf16;
+  return facts.regions.ReadHalfType(dtype);
+}
+
+// What x.half(), x.to(torch.float16) or a loading call makes of the weights, also with more calls
+// behind it (x.half().cuda()).
+HalfType TypeMade(const FileFacts& facts, NodeId id, bool* loaded) {
   for (int depth = 0; depth < 6 && facts.syntax.Is(id, Kind::kCall); ++depth) {
     const std::string_view method = facts.names.Method(id);
-    if (method == "half" && facts.names.Arguments(id).empty()) return true;
-    if (method == "float" || method == "bfloat16") return false;
+    if (method == "half" && facts.names.Arguments(id).empty()) return HalfType::kFp16;
+    if (method == "bfloat16" && facts.names.Arguments(id).empty()) return HalfType::kBf16;
+    if (method == "float") return HalfType::kUnknown;
     if (method == "to") {
       for (const NodeId argument : facts.names.Arguments(id)) {
-        if (facts.regions.ReadHalfType(argument) == HalfType::kFp16) return true;
+        const HalfType type = facts.regions.ReadHalfType(argument);
+        if (type != HalfType::kUnknown) return type;
+        if (facts.names.Resolve(argument) == "torch.float32") return HalfType::kUnknown;
       }
     }
+    if (const HalfType type = LoadedType(facts, id); type != HalfType::kUnknown) {
+      *loaded = true;
+      return type;
+    }
     id = facts.names.Receiver(id);
-    if (id == kNoNode) return false;
   }
-  return false;
+  return HalfType::kUnknown;
 }
 
 // The variable that a call casts in place or whose assignment casts it: `m.half()`, `m =
@@ -30,6 +59,31 @@ std::string CastVariable(const FileFacts& facts, NodeId call) {
   NodeId root = call;
   while (facts.syntax.Is(root, Kind::kCall)) root = facts.names.Receiver(root);
   return root == kNoNode ? "" : facts.names.Key(root);
+}
+
+// True for x.float() and x.to(torch.float32).
+bool CastsBack(const FileFacts& facts, NodeId call) {
+  const std::string_view method = facts.names.Method(call);
+  if (method == "float") return true;
+  if (method != "to") return false;
+  const std::vector<NodeId> arguments = facts.names.Arguments(call);
+  return std::any_of(arguments.begin(), arguments.end(), [&](NodeId argument) {
+    return facts.names.Resolve(argument) == "torch.float32";
+  });
+}
+
+// True where the call leaves the variable's weights as they are: m.to(device), m = m.train(), m =
+// wrap(m), and everything that is not assigned.
+bool Keeps(const FileFacts& facts, NodeId call, const std::string& model) {
+  if (!facts.syntax.Is(facts.syntax[call].parent, Kind::kAssignment)) return true;
+  NodeId root = call;
+  while (facts.syntax.Is(root, Kind::kCall)) {
+    for (const NodeId argument : facts.names.Arguments(root)) {
+      if (facts.names.Key(argument) == model) return true;
+    }
+    root = facts.names.Receiver(root);
+  }
+  return root != kNoNode && facts.names.Key(root) == model;
 }
 
 // The call of parameters() that the expression is, or picks from with filter(…) or a
@@ -54,44 +108,64 @@ NodeId Parameters(const FileFacts& facts, NodeId id) {
 
 }  // namespace
 
+std::vector<WeightCast> FindWeightCasts(const FileFacts& facts) {
+  std::vector<WeightCast> casts;
+  const std::string& text = facts.syntax.text();
+  if (text.find("half()") == std::string::npos && text.find("float16") == std::string::npos)
+    return casts;
+  for (const Call& call : facts.names.calls()) {
+    const NodeId id = call.node;
+    bool loaded = false;
+    const HalfType type = TypeMade(facts, id, &loaded);
+    std::string model = CastVariable(facts, id);
+    if (type == HalfType::kUnknown && !CastsBack(facts, id) && Keeps(facts, id, model)) continue;
+    if (!model.empty()) casts.push_back({id, std::move(model), type, loaded});
+  }
+  return casts;
+}
+
 std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
   std::vector<HalfOptimizer> found;
-  if (facts.syntax.text().find(".backward(") == std::string::npos) return found;
-  struct Cast {
-    std::string model;
-    NodeId node;
-    bool half;
-  };
-  std::vector<Cast> casts;
-  for (NodeId id = 0; id < facts.syntax.size(); ++id) {
-    if (facts.syntax[id].kind != Kind::kCall) continue;
-    const bool half = MakesFp16(facts, id);
-    if (half || facts.names.Method(id) == "float" ||
-        facts.syntax.Is(facts.syntax[id].parent, Kind::kAssignment)) {
-      if (std::string model = CastVariable(facts, id); !model.empty())
-        casts.push_back({std::move(model), id, half});
-    }
-    const std::string callee = facts.names.Callee(id);
-    if (!callee.starts_with("torch.optim.") || callee.find("lr_scheduler") != std::string::npos)
+  const std::string& text = facts.syntax.text();
+  if (text.find(".backward(") == std::string::npos || text.find("optim") == std::string::npos)
+    return found;
+  const std::vector<WeightCast> casts = FindWeightCasts(facts);
+  const bool any = std::any_of(casts.begin(), casts.end(), [](const WeightCast& cast) {
+    return cast.type != HalfType::kUnknown;
+  });
+  if (!any) return found;
+  for (const Call& call : facts.names.calls()) {
+    const NodeId id = call.node;
+    if (!call.callee.starts_with("torch.optim.") ||
+        call.callee.find("lr_scheduler") != std::string_view::npos)
       continue;
     const NodeId parameters = Parameters(facts, facts.names.Argument(id, 0, "params"));
     if (parameters == kNoNode) continue;
     const bool some = parameters != facts.names.Argument(id, 0, "params");
     // Those that are picked may be the ones (adapters, a head) that were cast back.
-    if (some && (facts.syntax.text().find("float()") != std::string::npos ||
-                 facts.syntax.text().find("float32") != std::string::npos))
+    if (some &&
+        (text.find("float()") != std::string::npos || text.find("float32") != std::string::npos))
       continue;
     const std::string model = facts.names.Key(facts.names.Receiver(parameters));
-    const Cast* last = nullptr;
-    for (const Cast& cast : casts) {
-      const bool same =
-          cast.model == model && facts.syntax.FunctionOf(cast.node) == facts.syntax.FunctionOf(id);
+    const WeightCast* last = nullptr;
+    for (const WeightCast& cast : casts) {
+      const bool same = cast.model == model && cast.node < id &&
+                        facts.syntax.FunctionOf(cast.node) == facts.syntax.FunctionOf(id);
       if (same) last = &cast;
     }
-    if (!model.empty() && last != nullptr && last->half)
-      found.push_back({id, last->node, model, some});
+    if (!model.empty() && last != nullptr && last->type != HalfType::kUnknown)
+      found.push_back({id, last->node, model, some, last->type, last->loaded});
   }
   return found;
+}
+
+bool TrainsAdapters(const FileFacts& facts) {
+  const std::string& text = facts.syntax.text();
+  for (const char* word : {"peft", "Peft", "PEFT", "lora", "Lora", "LoRA", "load_in_4bit",
+                           "load_in_8bit", "BitsAndBytes", "adapter", "Adapter"}) {
+    if (text.find(word) != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace mpnanny::static_check

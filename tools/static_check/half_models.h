@@ -1,6 +1,7 @@
-// Models that are cast to FP16 as a whole and then trained: what several rules ask for.
+// Models whose weights are 16-bit as a whole, and optimizers that train them: what several rules
+// ask for.
 //
-// Free function without state.
+// Free functions without state.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_HALF_MODELS_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_HALF_MODELS_H_
 
@@ -11,16 +12,33 @@
 
 namespace mpnanny::static_check {
 
+// A place where the weights of a variable get their type.
+struct WeightCast {
+  NodeId node = kNoNode;               // the call that loads or casts
+  std::string model;                   // the variable
+  HalfType type = HalfType::kUnknown;  // kUnknown: FP32, or something that is not told
+  bool loaded = false;                 // by from_pretrained(torch_dtype=…), else by a cast
+};
+// m.half(), m = Net().to(torch.bfloat16), m = X.from_pretrained(…, torch_dtype=torch.float16),
+// m.float(), and other assignments of such a variable, in order of the text.
+std::vector<WeightCast> FindWeightCasts(const FileFacts& facts);
+
 struct HalfOptimizer {
   NodeId call = kNoNode;  // torch.optim.X(model.parameters(), …)
-  NodeId cast = kNoNode;  // the expression that made the model FP16
+  NodeId cast = kNoNode;  // the expression that made the model 16-bit
   std::string model;      // its variable
   bool some = false;      // of its parameters only some are picked, perhaps the FP32 ones
+  HalfType type = HalfType::kFp16;
+  bool loaded = false;  // the weights were loaded in 16 bits rather than cast
 };
 
-// Optimizers of torch.optim over parameters() of a variable that was cast to FP16 before, in the
-// same function, in a file that calls backward().
+// Optimizers of torch.optim over parameters() of a variable whose weights were made 16-bit before,
+// in the same function, in a file that calls backward().
 std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts);
+
+// True where the file trains adapters beside the model's own weights, which stay frozen: PEFT, LoRA
+// or quantised weights.
+bool TrainsAdapters(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
 

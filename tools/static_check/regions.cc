@@ -42,6 +42,7 @@ void Regions::AddContext(NodeId owner, NodeId expression) {
   Autocast autocast;
   if (!ReadContext(expression, 3, &autocast)) return;
   autocast.node = expression;
+  autocast.owner = owner;
   by_owner_[owner].push_back(all_.size());
   all_.push_back(autocast);
 }
@@ -115,6 +116,7 @@ Autocast Regions::ReadCall(NodeId call, const std::string& qualified) const {
                                                        : HalfType::kUnknown;
   }
   autocast.enabled = enabled == kNoNode ? Tri::kYes : ReadTri(enabled);
+  autocast.caches = !syntax_.Is(names_.Argument(call, -1, "cache_enabled"), Kind::kFalse);
   return autocast;
 }
 

@@ -23,10 +23,12 @@ enum class HalfType { kUnknown, kFp16, kBf16 };
 struct Autocast {
   NodeId node =
       kNoNode;  // the expression that makes it: autocast(…), or the name that stands for it
+  NodeId owner = kNoNode;  // the `with` statement or the decorated function that it rules
   Device device = Device::kUnknown;
   HalfType dtype = HalfType::kUnknown;
   bool dtype_given = false;  // by an argument; else the device's default
   Tri enabled = Tri::kYes;
+  bool caches = true;  // not cache_enabled=False: casts of weights are kept while it lasts
   bool foreign =
       false;  // a framework's or a wrapper's autocast (accelerator.autocast()): settings unknown
 };

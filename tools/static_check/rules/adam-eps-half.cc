@@ -5,6 +5,7 @@ namespace mpnanny::static_check::adam_eps_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
+    if (found.type != HalfType::kFp16 || found.loaded) continue;
     const std::string name = facts.names.Callee(found.call);
     if (name.find(".Adam") == std::string::npos && name.find(".NAdam") == std::string::npos)
       continue;

@@ -1,10 +1,14 @@
 #include "tools/static_check/half_models.h"
+#include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::half_params_optimizer {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
+    if (found.type != HalfType::kFp16) continue;
+    // With a scaler beside weights that were loaded it is fp16-weights-with-scaler.
+    if (found.loaded && (TrainsAdapters(facts) || !FindPrecisionSetups(facts).empty())) continue;
     RawFinding& finding =
         sink.Add(found.call, "The optimizer gets the parameters of " + found.model + ", which " +
                                  std::string(facts.syntax.Text(found.cast).substr(0, 60)) +

@@ -1,0 +1,36 @@
+#include <string>
+#include <string_view>
+
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::default_dtype_half {
+
+void Check(const FileFacts& facts, Sink& sink) {
+  // Code that only runs a model may well build it in 16 bits.
+  const std::string& text = facts.syntax.text();
+  if (text.find("set_default_") == std::string::npos ||
+      text.find(".backward(") == std::string::npos)
+    return;
+  for (const std::string_view name : {"set_default_dtype", "set_default_tensor_type"}) {
+    const auto calls = facts.names.CallsNamed(name);
+    for (const Call* call : calls) {
+      const NodeId type =
+          facts.names.Argument(call->node, 0, name == "set_default_dtype" ? "d" : "t");
+      if (type == kNoNode || !call->callee.starts_with("torch.")) continue;
+      if (facts.regions.ReadHalfType(type) == HalfType::kUnknown &&
+          facts.syntax.Text(type).find("HalfTensor") == std::string_view::npos &&
+          facts.syntax.Text(type).find("BFloat16Tensor") == std::string_view::npos)
+        continue;
+      // Mostly it is set for the time in which a model is made, and set back.
+      bool set_back = false;
+      for (const Call* other : calls) {
+        set_back = set_back ||
+                   (other->node > call->node &&
+                    facts.syntax.FunctionOf(other->node) == facts.syntax.FunctionOf(call->node));
+      }
+      if (!set_back) sink.Add(call->node);
+    }
+  }
+}
+
+}  // namespace mpnanny::static_check::default_dtype_half

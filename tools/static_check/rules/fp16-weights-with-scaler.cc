@@ -1,0 +1,63 @@
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "tools/static_check/half_models.h"
+#include "tools/static_check/precision_setup.h"
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::fp16_weights_with_scaler {
+
+// The variable that a call trains: Trainer(model=…), optimizer of its parameters; "" for others.
+static std::string Trained(const FileFacts& facts, const Call& one) {
+  const std::string_view name = one.name;
+  const NodeId call = one.node;
+  if (name.ends_with("Trainer")) return facts.names.Key(facts.names.Argument(call, 0, "model"));
+  if (name == "fit") return facts.names.Key(facts.names.Argument(call, 0, "model"));
+  const NodeId parameters = facts.names.Argument(call, 0, "params");
+  if (facts.names.Method(parameters) != "parameters") return "";
+  const bool optimizer = one.callee.starts_with("torch.optim.") || name.starts_with("Adam") ||
+                         name.ends_with("optimizer_cls") || name.ends_with("optimizer_class") ||
+                         name == "SGD" || name == "Lion";
+  return optimizer ? facts.names.Key(facts.names.Receiver(parameters)) : "";
+}
+
+// True if the model is frozen, as one beside an adapter or a student is.
+static bool IsFrozen(const FileFacts& facts, const std::string& model) {
+  return facts.syntax.text().find(model + ".requires_grad_(False)") != std::string::npos;
+}
+
+void Check(const FileFacts& facts, Sink& sink) {
+  const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
+  const PrecisionSetup* scaled = nullptr;
+  for (const PrecisionSetup& setup : setups) {
+    if (setup.type == HalfType::kFp16) scaled = &setup;
+  }
+  if (scaled == nullptr || TrainsAdapters(facts)) return;
+  const std::vector<WeightCast> casts = FindWeightCasts(facts);
+  if (casts.empty()) return;
+  std::set<NodeId> reported;
+  for (const Call& call : facts.names.calls()) {
+    const std::string model = Trained(facts, call);
+    if (model.empty()) continue;
+    const WeightCast* last = nullptr;
+    for (const WeightCast& cast : casts) {
+      if (cast.model == model && cast.node < call.node &&
+          facts.syntax.FunctionOf(cast.node) == facts.syntax.FunctionOf(call.node))
+        last = &cast;
+    }
+    if (last == nullptr || last->type == HalfType::kUnknown || IsFrozen(facts, model)) continue;
+    // With torch.optim over a model that was cast it is half-params-optimizer.
+    if (!last->loaded && call.callee.starts_with("torch.optim.")) continue;
+    if (!reported.insert(last->node).second) continue;
+    const bool fp16 = last->type == HalfType::kFp16;
+    RawFinding& finding = sink.Add(
+        last->node, std::string("The weights of ") + model + (fp16 ? " are FP16" : " are BF16") +
+                        " here, and they are trained with FP16 loss scaling.");
+    if (scaled->by == PrecisionSetup::By::kScaler &&
+        facts.names.Argument(scaled->call, -1, "enabled") != kNoNode)
+      finding.confidence = "medium";
+  }
+}
+
+}  // namespace mpnanny::static_check::fp16_weights_with_scaler
