@@ -1,0 +1,59 @@
+#include <string>
+
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::autocast_no_dtype {
+
+// True if the call gets arguments that the text does not show.
+static bool HasSplat(const FileFacts& facts, NodeId call) {
+  const NodeId list = facts.syntax.Child(call, PythonFields().arguments);
+  for (const NodeId argument : facts.syntax.Children(list)) {
+    if (facts.syntax.Is(argument, Kind::kListSplat) || facts.syntax.Is(argument, Kind::kDictSplat))
+      return true;
+  }
+  return false;
+}
+
+// True if the expression may be a device type: no dtype, no constant.
+static bool MayBeDevice(const FileFacts& facts, NodeId expression) {
+  const NodeId value = facts.bindings.ValueOf(expression);
+  return expression != kNoNode && !facts.syntax.Is(value, Kind::kTrue) &&
+         !facts.syntax.Is(value, Kind::kFalse) && !facts.names.Resolve(value).starts_with("torch.");
+}
+
+void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.syntax.text().find("set_autocast") != std::string::npos) return;
+  for (const Autocast& autocast : facts.regions.all()) {
+    const Call* call = facts.names.CallAt(autocast.node);
+    if (call == nullptr || !IsAutocast(call->callee) || autocast.dtype_given ||
+        autocast.enabled == Tri::kNo || HasSplat(facts, call->node))
+      continue;
+    const NodeId function = facts.syntax.FunctionOf(call->node);
+    if (autocast.device == Device::kUnknown) {
+      // With a scaler FP16 is meant, and a CPU is not.
+      if (!facts.project.grad_scaler &&
+          MayBeDevice(facts, facts.names.Argument(call->node, 0, "device_type")))
+        sink.Add(call->node,
+                 "The device is computed and no dtype is given: this runs in FP16 on CUDA and in "
+                 "BF16 on a CPU.");
+    } else if (autocast.device == Device::kCuda) {
+      // Another region of the file has made a choice; a function that has one region for each
+      // format has made it itself.
+      bool chosen = false;
+      bool switches = false;
+      for (const Autocast& other : facts.regions.all()) {
+        const bool names = other.dtype_given && other.dtype != HalfType::kFp16 &&
+                           other.enabled != Tri::kNo && other.device != Device::kCpu;
+        chosen = chosen || names;
+        switches =
+            switches || (names && facts.syntax.FunctionOf(other.node) == function && function != 0);
+      }
+      if (chosen && !switches)
+        sink.Add(call->node,
+                 "No dtype is given, so this runs in FP16, whereas another autocast of this file "
+                 "names its dtype.");
+    }
+  }
+}
+
+}  // namespace mpnanny::static_check::autocast_no_dtype

@@ -1,0 +1,39 @@
+#include <string>
+
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::autocast_not_entered {
+
+// True if the function (or the module, 0) that holds `node` mentions the name after it.
+static bool UsedLater(const FileFacts& facts, NodeId node, std::string_view name) {
+  const NodeId function = facts.syntax.FunctionOf(node);
+  const NodeId end = facts.syntax[function].after;
+  for (NodeId id = facts.syntax[node].after; id < end; ++id) {
+    if (facts.syntax[id].kind == Kind::kIdentifier && facts.syntax.Text(id) == name) return true;
+  }
+  return false;
+}
+
+void Check(const FileFacts& facts, Sink& sink) {
+  for (const Call* call : facts.names.CallsNamed("autocast")) {
+    if (!IsAutocast(call->callee)) continue;
+    const NodeId parent = facts.syntax[call->node].parent;
+    if (facts.syntax.Is(parent, Kind::kExpressionStatement)) {
+      // The last line of a notebook's cell or of a stub shows a value.
+      sink.Add(call->node);
+    } else if (facts.syntax.Is(parent, Kind::kAssignment)) {
+      const NodeId left = facts.syntax.Child(parent, PythonFields().left);
+      if (!facts.syntax.Is(left, Kind::kIdentifier) || facts.syntax.FunctionOf(left) == 0) continue;
+      // What is assigned in a loop may be used at its top.
+      if (facts.syntax.Enclosing(parent, Kind::kFor) != kNoNode ||
+          facts.syntax.Enclosing(parent, Kind::kWhile) != kNoNode)
+        continue;
+      const std::string_view name = facts.syntax.Text(left);
+      if (!UsedLater(facts, parent, name))
+        sink.Add(call->node, "The autocast in " + std::string(name) +
+                                 " is never entered: nothing runs under it.");
+    }
+  }
+}
+
+}  // namespace mpnanny::static_check::autocast_not_entered

@@ -1,0 +1,81 @@
+#include <string_view>
+
+#include "tools/static_check/model_calls.h"
+#include "tools/static_check/precision_setup.h"
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::rotary_matmul_under_autocast {
+
+static bool NamesFrequencies(std::string_view text) {
+  return text.find("inv_freq") != std::string_view::npos ||
+         text.find("theta") != std::string_view::npos ||
+         text.find("omega") != std::string_view::npos || text.ends_with("freqs") ||
+         text.ends_with("freqs)");
+}
+
+static bool NamesPositions(std::string_view text) {
+  return text.find("position") != std::string_view::npos ||
+         text.find("pos_ids") != std::string_view::npos || text == "t" || text == "pos" ||
+         text == "seq" || text == "seq_idx" || text.find("arange") != std::string_view::npos;
+}
+
+// What is multiplied: two expressions, of which one names frequencies and the other positions.
+static bool IsAngle(const FileFacts& facts, NodeId a, NodeId b) {
+  if (a == kNoNode || b == kNoNode) return false;
+  const std::string_view left = facts.syntax.Text(a);
+  const std::string_view right = facts.syntax.Text(b);
+  if (left.size() > 160 || right.size() > 160) return false;
+  return (NamesFrequencies(left) && NamesPositions(right)) ||
+         (NamesFrequencies(right) && NamesPositions(left));
+}
+
+// True where autocast may be on: in a region, or in a model of a project that uses it; not where
+// the code switches it off.
+static bool MayBeCast(const FileFacts& facts, NodeId node) {
+  if (const Autocast* autocast = facts.regions.At(node))
+    return autocast->enabled != Tri::kNo && !autocast->foreign;
+  Policy policy;
+  if (facts.dtypes->PolicyAt(node, &policy)) return true;
+  return RunsInModel(facts, node) && TrainsUnderAutocast(facts);
+}
+
+void Check(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  if (facts.syntax.text().find("freq") == std::string::npos &&
+      facts.syntax.text().find("theta") == std::string::npos)
+    return;
+  const auto report = [&](NodeId node) {
+    if (!MayBeCast(facts, node)) return;
+    RawFinding& finding = sink.Add(node);
+    if (facts.regions.At(node) == nullptr) {
+      finding.confidence = "low";
+      finding.message =
+          "Positions and frequencies are multiplied by an operator that autocast runs in 16 bits, "
+          "and nothing switches it off here.";
+    }
+  };
+  for (const std::string_view name : {"einsum", "matmul", "bmm", "mm"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (name == "einsum") {
+        if (call->callee == "torch.einsum" &&
+            IsAngle(facts, facts.names.Argument(call->node, 1, ""),
+                    facts.names.Argument(call->node, 2, "")))
+          report(call->node);
+      } else if (call->callee.empty()
+                     ? IsAngle(facts, call->receiver, facts.names.Argument(call->node, 0, ""))
+                     : IsAngle(facts, facts.names.Argument(call->node, 0, ""),
+                               facts.names.Argument(call->node, 1, ""))) {
+        report(call->node);
+      }
+    }
+  }
+  if (facts.syntax.text().find(" @ ") == std::string::npos) return;
+  for (NodeId id = 0; id < facts.syntax.size(); ++id) {
+    if (facts.syntax[id].kind != Kind::kBinary) continue;
+    if (facts.syntax.Text(facts.syntax.Child(id, f.operator_)) == "@" &&
+        IsAngle(facts, facts.syntax.Child(id, f.left), facts.syntax.Child(id, f.right)))
+      report(id);
+  }
+}
+
+}  // namespace mpnanny::static_check::rotary_matmul_under_autocast
