@@ -106,21 +106,102 @@ NodeId Parameters(const FileFacts& facts, NodeId id) {
   return found;
 }
 
+// The weights of the returned value number `index` of a function: what all its returns agree on.
+WeightCast Returned(const FileFacts& facts, const Function& function, size_t index,
+                    const std::vector<WeightCast>& casts) {
+  const Syntax& syntax = facts.syntax;
+  WeightCast made;
+  bool first = true;
+  for (NodeId id = function.body; id < syntax[function.body].after; ++id) {
+    if (syntax[id].kind != Kind::kReturn || syntax.FunctionOf(id) != function.node) continue;
+    NodeId value = syntax.Unwrap(syntax.Children(id)[0]);
+    if (syntax.Is(value, Kind::kExpressionList) || syntax.Is(value, Kind::kTuple))
+      value = syntax.Unwrap(syntax.Children(value)[index]);
+    if (value == kNoNode) return {};
+    WeightCast one;
+    if (syntax.Is(value, Kind::kCall)) {
+      one.type = TypeMade(facts, value, &one.loaded);
+      one.origin = value;
+    } else if (const WeightCast* cast = CastAt(facts, casts, facts.names.Key(value), value)) {
+      one = *cast;
+    }
+    if (!first && one.type != made.type) return {};
+    made = one;
+    first = false;
+  }
+  return made;
+}
+
+// What the calls of the file's own functions give to the variables that they are assigned to.
+void AddReturned(const FileFacts& facts, std::vector<WeightCast>* casts) {
+  const Syntax& syntax = facts.syntax;
+  std::vector<WeightCast> more;
+  for (const Call& call : facts.names.calls()) {
+    const NodeId assignment = syntax[call.node].parent;
+    if (!syntax.Is(assignment, Kind::kAssignment)) continue;
+    const Function* function = facts.bindings.Callee(call.node);
+    if (function == nullptr) continue;
+    const NodeId left = syntax.Child(assignment, PythonFields().left);
+    std::vector<NodeId> targets{left};
+    if (syntax.Is(left, Kind::kPatternList) || syntax.Is(left, Kind::kTuple)) {
+      targets.clear();
+      for (const NodeId target : syntax.Children(left)) targets.push_back(target);
+    }
+    for (size_t i = 0; i < targets.size(); ++i) {
+      WeightCast made = Returned(facts, *function, i, *casts);
+      made.node = call.node;
+      made.model = facts.names.Key(targets[i]);
+      if (made.type != HalfType::kUnknown && !made.model.empty()) more.push_back(std::move(made));
+    }
+  }
+  for (const WeightCast& cast : more) {
+    std::erase_if(*casts, [&](const WeightCast& other) { return other.node == cast.node; });
+  }
+  casts->insert(casts->end(), more.begin(), more.end());
+  std::sort(casts->begin(), casts->end(),
+            [](const WeightCast& a, const WeightCast& b) { return a.node < b.node; });
+}
+
 }  // namespace
+
+const WeightCast* CastAt(const FileFacts& facts, const std::vector<WeightCast>& casts,
+                         const std::string& model, NodeId use) {
+  const Syntax& syntax = facts.syntax;
+  if (model.empty()) return nullptr;
+  const NodeId function = syntax.FunctionOf(use);
+  const WeightCast* last = nullptr;
+  const WeightCast* built = nullptr;  // in __init__ of the same class
+  for (const WeightCast& cast : casts) {
+    if (cast.model != model || cast.node > use) continue;
+    const NodeId other = syntax.FunctionOf(cast.node);
+    if (other == function) {
+      last = &cast;
+    } else if (model.starts_with("self.") &&
+               syntax.Enclosing(cast.node, Kind::kClass) == syntax.Enclosing(use, Kind::kClass) &&
+               syntax.Text(syntax.Child(other, PythonFields().name)) == "__init__") {
+      built = &cast;
+    }
+  }
+  return last != nullptr ? last : built;
+}
 
 std::vector<WeightCast> FindWeightCasts(const FileFacts& facts) {
   std::vector<WeightCast> casts;
   const std::string& text = facts.syntax.text();
   if (text.find("half()") == std::string::npos && text.find("float16") == std::string::npos)
     return casts;
+  bool any = false;
   for (const Call& call : facts.names.calls()) {
     const NodeId id = call.node;
     bool loaded = false;
     const HalfType type = TypeMade(facts, id, &loaded);
+    any = any || type != HalfType::kUnknown;
     std::string model = CastVariable(facts, id);
     if (type == HalfType::kUnknown && !CastsBack(facts, id) && Keeps(facts, id, model)) continue;
-    if (!model.empty()) casts.push_back({id, std::move(model), type, loaded});
+    if (!model.empty()) casts.push_back({id, id, std::move(model), type, loaded});
   }
+  if (!any) return {};
+  AddReturned(facts, &casts);
   return casts;
 }
 
@@ -130,10 +211,7 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
   if (text.find(".backward(") == std::string::npos || text.find("optim") == std::string::npos)
     return found;
   const std::vector<WeightCast> casts = FindWeightCasts(facts);
-  const bool any = std::any_of(casts.begin(), casts.end(), [](const WeightCast& cast) {
-    return cast.type != HalfType::kUnknown;
-  });
-  if (!any) return found;
+  if (casts.empty()) return found;
   for (const Call& call : facts.names.calls()) {
     const NodeId id = call.node;
     if (!call.callee.starts_with("torch.optim.") ||
@@ -147,14 +225,9 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
         (text.find("float()") != std::string::npos || text.find("float32") != std::string::npos))
       continue;
     const std::string model = facts.names.Key(facts.names.Receiver(parameters));
-    const WeightCast* last = nullptr;
-    for (const WeightCast& cast : casts) {
-      const bool same = cast.model == model && cast.node < id &&
-                        facts.syntax.FunctionOf(cast.node) == facts.syntax.FunctionOf(id);
-      if (same) last = &cast;
-    }
-    if (!model.empty() && last != nullptr && last->type != HalfType::kUnknown)
-      found.push_back({id, last->node, model, some, last->type, last->loaded});
+    const WeightCast* cast = CastAt(facts, casts, model, id);
+    if (cast != nullptr && cast->type != HalfType::kUnknown)
+      found.push_back({id, cast->origin, model, some, cast->type, cast->loaded});
   }
   return found;
 }

@@ -14,14 +14,20 @@ namespace mpnanny::static_check {
 
 // A place where the weights of a variable get their type.
 struct WeightCast {
-  NodeId node = kNoNode;               // the call that loads or casts
-  std::string model;                   // the variable
+  NodeId node = kNoNode;    // the call that loads or casts, or that of the function that does
+  NodeId origin = kNoNode;  // the call that loads or casts
+  std::string model;        // the variable
   HalfType type = HalfType::kUnknown;  // kUnknown: FP32, or something that is not told
   bool loaded = false;                 // by from_pretrained(torch_dtype=…), else by a cast
 };
 // m.half(), m = Net().to(torch.bfloat16), m = X.from_pretrained(…, torch_dtype=torch.float16),
-// m.float(), and other assignments of such a variable, in order of the text.
+// m.float(), m = load() where load() returns such a variable, and other assignments of it, in order
+// of the text.
 std::vector<WeightCast> FindWeightCasts(const FileFacts& facts);
+// The one that holds for the variable at `use`: the last one above it in the same function; for
+// self.x also the last one of __init__. Null if there is none.
+const WeightCast* CastAt(const FileFacts& facts, const std::vector<WeightCast>& casts,
+                         const std::string& model, NodeId use);
 
 struct HalfOptimizer {
   NodeId call = kNoNode;  // torch.optim.X(model.parameters(), …)

@@ -47,8 +47,14 @@ bool RunsInModel(const FileFacts& facts, NodeId node) {
   if (name.find("init") != std::string_view::npos ||
       name.find("precompute") != std::string_view::npos)
     return false;
+  // What __init__ calls fills tables, mostly.
   const std::string call = "self." + std::string(name) + "(";
-  return facts.syntax.Text(klass).find(call) == std::string_view::npos;
+  for (const Function& other : facts.bindings.functions()) {
+    if (other.klass == klass && other.name == "__init__" &&
+        facts.syntax.Text(other.node).find(call) != std::string_view::npos)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace mpnanny::static_check

@@ -22,8 +22,7 @@ struct ModelCall {
 std::vector<ModelCall> FindModelCalls(const FileFacts& facts);
 
 // True in a method of a torch.nn.Module that runs with the model, so that a cast of the whole model
-// and an autocast region reach it: not in __init__, nor in a method that the class calls by itself
-// (to fill a table, mostly).
+// and an autocast region reach it: not in __init__, nor in a method that __init__ calls.
 bool RunsInModel(const FileFacts& facts, NodeId node);
 
 }  // namespace mpnanny::static_check

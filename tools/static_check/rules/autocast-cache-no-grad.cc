@@ -1,7 +1,9 @@
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/static_check/model_calls.h"
+#include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::autocast_cache_no_grad {
@@ -43,28 +45,71 @@ static bool Leaves(const FileFacts& facts, NodeId first, NodeId second) {
   return false;
 }
 
+// A call of a model, or of a method of the same class that calls one of self's.
+struct Pass {
+  NodeId node = kNoNode;
+  std::string key;
+};
+
+// Passes without gradients, in order of the text.
+static std::vector<Pass> WithoutGradients(const FileFacts& facts,
+                                          const std::vector<ModelCall>& calls) {
+  std::vector<Pass> found;
+  for (const ModelCall& call : calls) {
+    if (facts.regions.NoGradAt(call.node)) found.push_back({call.node, call.key});
+  }
+  for (const Call& call : facts.names.calls()) {
+    if (call.receiver == kNoNode || facts.syntax.Text(call.receiver) != "self") continue;
+    const Function* method = facts.bindings.Callee(call.node);
+    if (method == nullptr || !facts.regions.NoGradAt(call.node)) continue;
+    for (const ModelCall& inner : calls) {
+      if (facts.syntax.FunctionOf(inner.node) == method->node && inner.key.starts_with("self.") &&
+          facts.regions.At(inner.node) == nullptr)
+        found.push_back({call.node, inner.key});
+    }
+  }
+  return found;
+}
+
+// How sure it is that both stand in one region that keeps its casts; empty where they do not.
+static std::string SharedRegion(const FileFacts& facts, NodeId first, NodeId second) {
+  const NodeId function = facts.syntax.FunctionOf(first);
+  if (facts.regions.At(first) != nullptr || facts.regions.At(second) != nullptr) {
+    const Autocast* region = CachingRegion(facts, first);
+    if (region == nullptr || region != CachingRegion(facts, second)) return "";
+    return facts.regions.NoGradAt(facts.syntax[region->owner].first_child) ? "" : "high";
+  }
+  // A region around the whole function: where it is called from, or where the model is trained.
+  if (function == 0 || facts.regions.NoGradAt(function)) return "";
+  const Entry* entry = facts.dtypes->EntryOf(function);
+  if (entry != nullptr && entry->autocast) return "medium";
+  return RunsInModel(facts, first) && TrainsUnderAutocast(facts) ? "low" : "";
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   const std::string& text = facts.syntax.text();
-  if (facts.regions.all().empty() || text.find("clear_autocast_cache") != std::string::npos ||
+  if (text.find("clear_autocast_cache") != std::string::npos ||
+      (!facts.project.fp16_on_cuda && !facts.project.other_autocast) ||
       (text.find("no_grad") == std::string::npos &&
        text.find("inference_mode") == std::string::npos))
     return;
   const std::vector<ModelCall> calls = FindModelCalls(facts);
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const Autocast* region = CachingRegion(facts, calls[i].node);
-    if (region == nullptr || !facts.regions.NoGradAt(calls[i].node)) continue;
-    if (facts.regions.NoGradAt(facts.syntax[region->owner].first_child)) continue;
-    for (size_t j = i + 1; j < calls.size(); ++j) {
-      const bool same =
-          calls[j].key == calls[i].key && CachingRegion(facts, calls[j].node) == region &&
-          facts.syntax.FunctionOf(calls[j].node) == facts.syntax.FunctionOf(calls[i].node);
-      if (!same || facts.regions.NoGradAt(calls[j].node)) continue;
-      if (Exclusive(facts, calls[i].node, calls[j].node) ||
-          Leaves(facts, calls[i].node, calls[j].node))
+  if (calls.empty()) return;
+  for (const Pass& first : WithoutGradients(facts, calls)) {
+    for (const ModelCall& second : calls) {
+      const bool later =
+          second.node > first.node && second.key == first.key &&
+          facts.syntax.FunctionOf(second.node) == facts.syntax.FunctionOf(first.node) &&
+          !facts.regions.NoGradAt(second.node);
+      if (!later || Exclusive(facts, first.node, second.node) ||
+          Leaves(facts, first.node, second.node))
         continue;
-      sink.Add(calls[i].node, calls[i].key +
-                                  " is first run without gradients in the autocast "
-                                  "region in which it is trained afterwards.");
+      const std::string confidence = SharedRegion(facts, first.node, second.node);
+      if (confidence.empty()) continue;
+      sink.Add(first.node, first.key +
+                               " is first run without gradients in the autocast region in "
+                               "which it is trained afterwards.")
+          .confidence = confidence;
       break;
     }
   }

@@ -40,20 +40,15 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const Call& call : facts.names.calls()) {
     const std::string model = Trained(facts, call);
     if (model.empty()) continue;
-    const WeightCast* last = nullptr;
-    for (const WeightCast& cast : casts) {
-      if (cast.model == model && cast.node < call.node &&
-          facts.syntax.FunctionOf(cast.node) == facts.syntax.FunctionOf(call.node))
-        last = &cast;
-    }
+    const WeightCast* last = CastAt(facts, casts, model, call.node);
     if (last == nullptr || last->type == HalfType::kUnknown || IsFrozen(facts, model)) continue;
     // With torch.optim over a model that was cast it is half-params-optimizer.
     if (!last->loaded && call.callee.starts_with("torch.optim.")) continue;
-    if (!reported.insert(last->node).second) continue;
+    if (!reported.insert(last->origin).second) continue;
     const bool fp16 = last->type == HalfType::kFp16;
     RawFinding& finding = sink.Add(
-        last->node, std::string("The weights of ") + model + (fp16 ? " are FP16" : " are BF16") +
-                        " here, and they are trained with FP16 loss scaling.");
+        last->origin, std::string("The weights of ") + model + (fp16 ? " are FP16" : " are BF16") +
+                          " here, and they are trained with FP16 loss scaling.");
     if (scaled->by == PrecisionSetup::By::kScaler &&
         facts.names.Argument(scaled->call, -1, "enabled") != kNoNode)
       finding.confidence = "medium";
