@@ -112,7 +112,7 @@ def source_lines(folder: pathlib.Path, path: str) -> list[str]:
 
 def told(base: CodeBase, finding: dict[str, object]) -> dict[str, object]:
     """What a reader needs to judge a finding without the code base at hand."""
-    path, line = str(finding["path"]), int(str(finding["line"]))
+    path, line = str(finding["path"]).removeprefix("./"), int(str(finding["line"]))
     lines = source_lines(base.folder, path)
     first = max(1, line - CONTEXT_LINES)
     shown = lines[first - 1 : line + CONTEXT_LINES]
