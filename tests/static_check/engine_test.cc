@@ -196,7 +196,7 @@ TEST(Notebooks, AreOneModuleAndToldByCell) {
       "{\"cell_type\": \"code\", \"source\": [\"for x in loader:\\n\", \"    "
       "scaler.scale(net(x)).backward()\\n\","
       "\"    limit(net.parameters(), 1.0)\\n\", \"    scaler.step(optimizer)\\n\", \"    "
-      "scaler.update()\\n\"]}]}";
+      "scaler.update()\\n\", \"    optimizer.zero_grad()\\n\"]}]}";
   const Report report = CheckCode(json, "work/nb.ipynb");
   ASSERT_EQ(report.findings.size(), 1u);
   EXPECT_EQ(report.findings[0].path, "work/nb.ipynb:cell 4");

@@ -64,12 +64,15 @@ class Bindings {
   // one (also by a parameter's default).
   std::optional<double> Number(NodeId expression, int depth = 6) const;
 
+  // The default of a parameter, kNoNode if it has none.
+  NodeId ParameterDefault(NodeId function, std::string_view name) const;
+
   const Syntax& syntax() const { return syntax_; }
   const Names& names() const { return names_; }
 
  private:
   void Bind(NodeId target, NodeId value);
-  NodeId ParameterDefault(NodeId function, std::string_view name) const;
+
 
   const Syntax& syntax_;
   const Names& names_;

@@ -18,9 +18,33 @@ bool IsAnd(const Syntax& syntax, NodeId boolean) {
   return syntax.Text(syntax.Child(boolean, PythonFields().operator_)) == "and";
 }
 
+bool IsNameCharacter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// True if every name in the question is an attribute of self.
+bool IsOfSelf(std::string_view question) {
+  bool found = false;
+  for (size_t begin = 0; begin < question.size();) {
+    size_t end = begin;
+    while (end < question.size() && IsNameCharacter(question[end])) ++end;
+    const std::string_view word = question.substr(begin, end - begin);
+    const bool attribute = begin > 0 && question[begin - 1] == '.';
+    if (!word.empty() && !attribute && std::isdigit(static_cast<unsigned char>(word[0])) == 0) {
+      if (word == "self") {
+        found = true;
+      } else if (word != "not" && word != "and" && word != "or" && word != "is" && word != "None") {
+        return false;
+      }
+    }
+    begin = end + 1;
+  }
+  return found;
+}
+
 }  // namespace
 
-Tri Conditions::Known(const std::string& question) const {
+Tri Conditions::Known(std::string_view question) const {
   const auto it = known_.find(question);
   if (it == known_.end()) return Tri::kUnknown;
   return it->second ? Tri::kYes : Tri::kNo;
@@ -98,15 +122,32 @@ void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted,
     Assume(bindings, meaning, value, depth - 1);
 }
 
+void Conditions::Learn(std::string_view question, bool answer) {
+  known_.insert_or_assign(std::string(question), answer);
+}
+
+Conditions Conditions::Inside(bool same_self) const {
+  Conditions inside;
+  for (const auto& [question, answer] : known_) {
+    if (question == kMixedPrecision || (same_self && IsOfSelf(question)))
+      inside.known_.emplace(question, answer);
+  }
+  return inside;
+}
+
+void Conditions::Return(const Conditions& inside, bool same_self) {
+  for (const auto& [question, answer] : inside.known_) {
+    if (question == kMixedPrecision || (same_self && IsOfSelf(question)))
+      known_.insert_or_assign(question, answer);
+  }
+}
+
 bool Conditions::AssumeMixedPrecision() {
   return known_.emplace(kMixedPrecision, true).first->second;
 }
 
 void Conditions::Forget(std::string_view variable) {
   if (variable.empty()) return;
-  const auto is_name = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  };
   for (auto it = known_.begin(); it != known_.end();) {
     const std::string& key = it->first;
     bool mentions = false;
@@ -114,8 +155,8 @@ void Conditions::Forget(std::string_view variable) {
          at = key.find(variable, at + 1)) {
       const size_t end = at + variable.size();
       mentions = key != kMixedPrecision &&
-                 (at == 0 || (!is_name(key[at - 1]) && key[at - 1] != '.')) &&
-                 (end == key.size() || !is_name(key[end]));
+                 (at == 0 || (!IsNameCharacter(key[at - 1]) && key[at - 1] != '.')) &&
+                 (end == key.size() || !IsNameCharacter(key[end]));
     }
     it = mentions ? known_.erase(it) : std::next(it);
   }

@@ -28,6 +28,14 @@ class Conditions {
   // The variable got a new value: what was known of conditions that mention it is gone.
   void Forget(std::string_view variable);
   void Clear() { known_.clear(); }
+  // What is known of one question (questions.h), and that it was answered.
+  Tri Known(std::string_view question) const;
+  void Learn(std::string_view question, bool answer);
+  // What is still known inside a function that is called: names mean other things there, except
+  // that mixed precision is on or off, and what `self` has if it is the same object.
+  Conditions Inside(bool same_self) const;
+  // What a function that was called has learnt of these.
+  void Return(const Conditions& inside, bool same_self);
   // A loss is scaled here, so mixed precision is on from here. False if it is known to be off (a
   // disabled GradScaler's scale() returns the loss as it is).
   bool AssumeMixedPrecision();
@@ -35,7 +43,6 @@ class Conditions {
   auto operator<=>(const Conditions&) const = default;
 
  private:
-  Tri Known(const std::string& question) const;
   Tri Evaluate(const Bindings& bindings, NodeId condition, int depth) const;
   void Assume(const Bindings& bindings, NodeId condition, bool value, int depth);
 

@@ -2,10 +2,12 @@
 // update.
 //
 // Every function (and the module's own code) is run abstractly, branch by branch, with what is
-// known of conditions; loops twice, so that the second iteration meets the first one's leftovers;
-// calls of functions of the same file one level deep. What happens in code that is not seen (a
-// scaler handed to somebody else) makes the path unknown and silent. Borrows Bindings and Scalers;
-// immutable after construction.
+// known of conditions; loops twice, so that the second iteration meets the first one's leftovers,
+// and a function that is one whole training step twice as well. Calls are followed a few levels
+// deep through functions, methods (inherited ones and those of objects that the file makes),
+// lambdas, functools.partial and names bound to any of them. What happens in code that is not seen
+// (a scaler handed to somebody else) makes the path unknown and silent. Borrows Bindings and
+// Scalers; immutable after construction.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_
 
@@ -22,11 +24,19 @@ struct Violation {
     kClipScaled,            // clipped while gradients carry the loss scale
     kClipAfterStep,         // clipped after the step that used the gradients
     kDoubleUnscale,         // unscale_ again before update
+    kSkippedUpdate,         // after unscale_ a check for bad values goes round update
     kStepWithoutUpdate,     // step again before update
     kPlainStepScaled,       // optimizer.step() on gradients that carry the loss scale
     kPlainStepAfterScaler,  // optimizer.step() in addition to scaler.step(optimizer)
     kOtherScaler,           // unscale_ or step on a scaler that did not scale the loss
     kUpdateBetween,         // step or unscale_ after update, on gradients of before it
+    kGradientsRead,         // measured, clamped or shifted while they carry the loss scale
+    kNanReplaced,           // NaN and inf of gradients replaced before the scaler has looked
+    kStaleGradients,        // backward on top of gradients that a step has used
+    kPlainBackward,         // scaler.step() or unscale_() on gradients that were never scaled
+    kPlainLoss,             // any plain backward with mixed precision perhaps on
+    kScaleAfterUpdate,      // a scaled value divided by the scale of after update
+    kMixedScales,           // gradients of two scalers added up for one optimizer
   };
   Kind kind = Kind::kClipScaled;
   NodeId node =

@@ -4,50 +4,92 @@
 #include <algorithm>
 
 namespace mpnanny::static_check {
+namespace {
 
-void ProtocolMachine::Run(const Function& function, std::vector<Violation>* violations) {
-  found_.clear();
-  steps_ = 0;
-  Block(function.body, {Path{}});
-  if (steps_ >= kMaxSteps) return;
-  for (const auto& [key, violation] : found_) violations->push_back(violation);
-}
-
-bool ProtocolMachine::Matters(const Function& function) const {
-  const NodeId end = syntax_[function.node].after;
-  for (NodeId id = function.body; id < end; ++id) {
-    if (syntax_[id].kind != Kind::kCall || syntax_.FunctionOf(id) != function.node) continue;
-    const std::string_view method = names_.Method(id);
-    if (scalers_.At(id) != nullptr || method == "backward" || method == "zero_grad" ||
-        IsClip(names_, id) ||
-        (method == "step" && scalers_.IsOptimizer(names_.Key(names_.Receiver(id))))) {
-      return true;
-    }
+// True if a condition asks whether the loss or the gradients are fit for a step.
+bool IsCheck(std::string_view condition) {
+  for (const std::string_view word :
+       {"isfinite", "isnan", "isinf", "nan", "NaN", "finite", "norm", "overflow", "found_inf",
+        "skip", "math.inf", "valid", "1e", "10000"}) {
+    if (condition.find(word) != std::string_view::npos) return true;
   }
   return false;
 }
 
-void ProtocolMachine::FindReaching() {
-  std::vector<std::pair<NodeId, NodeId>> calls;  // caller, callee
-  for (NodeId id = 0; id < syntax_.size(); ++id) {
-    if (syntax_[id].kind != Kind::kCall) continue;
-    if (const Function* callee = bindings_.Callee(id))
-      calls.emplace_back(syntax_.FunctionOf(id), callee->node);
+// True if the function is one whole training step: it steps and updates, in no loop of its own,
+// with a scaler that it did not make.
+bool IsOneStep(const Code& code, const Function& function) {
+  if (function.node == 0) return false;
+  bool steps = false;
+  bool updates = false;
+  for (const ScalerCall& call : code.scalers().calls()) {
+    if (code.syntax().FunctionOf(call.call) != function.node) continue;
+    for (const Kind loop : {Kind::kFor, Kind::kWhile}) {
+      if (code.syntax().Enclosing(call.call, loop) > function.node) return false;
+    }
+    steps = steps || call.op == ScalerCall::Op::kStep;
+    updates = updates || call.op == ScalerCall::Op::kUpdate;
   }
-  reaches_ = matters_;
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (const auto& [caller, callee] : calls)
-      grew = (reaches_.contains(callee) && reaches_.insert(caller).second) || grew;
-  }
+  return steps && updates &&
+         std::none_of(code.scalers().made().begin(), code.scalers().made().end(),
+                      [&](const ScalerMade& made) {
+                        return code.syntax().FunctionOf(made.call) == function.node;
+                      });
 }
 
-std::string ProtocolMachine::Translate(std::string key) const {
-  if (key.empty() || arguments_.empty()) return key;
-  const size_t end = key.find_first_of(".[");
-  const auto it = arguments_.find(key.substr(0, end));
-  if (it == arguments_.end()) return key;
-  return end == std::string::npos ? it->second : it->second + key.substr(end);
+}  // namespace
+
+void Flow::Leave(const Flow& other) {
+  breaks.insert(other.breaks.begin(), other.breaks.end());
+  continues.insert(other.continues.begin(), other.continues.end());
+  returns.insert(other.returns.begin(), other.returns.end());
+}
+
+void ProtocolMachine::Run(const Function& function, std::vector<Violation>* violations) {
+  found_.clear();
+  helpers_.clear();
+  steps_ = 0;
+  frames_.front().function = &function;
+  Flow flow = Block(function.body, {Path{}});
+  if (steps_ < kMaxSteps && IsOneStep(root_, function)) {
+    // Called for every batch. What else happens between two calls is not known: only what the check
+    // has left behind is looked at.
+    Add(flow.out, flow.returns);
+    Paths again;
+    for (const Path& path : flow.out) {
+      Path next;
+      next.escaped = path.escaped || path.unseen;
+      next.skip = path.skip;
+      next.unscaled = path.unscaled;
+      for (const std::string& parameter : function.parameters) Forget(parameter, next);
+      if (next.skip != kNoNode && !next.unscaled.empty()) again.insert(std::move(next));
+    }
+    Block(function.body, std::move(again));
+  }
+  if (steps_ >= kMaxSteps) return;
+  for (const auto& [key, violation] : found_) violations->push_back(violation);
+}
+
+std::string ProtocolMachine::Translate(std::string key, int depth) const {
+  if (key.empty()) return key;
+  const size_t end = std::min(key.find_first_of(".["), key.size());
+  const std::string root = key.substr(0, end);
+  const std::string rest = key.substr(end);
+  const Frame& now = frame();
+  if (root == "self") return now.self + rest;
+  if (const auto it = now.arguments.find(root); it != now.arguments.end()) return it->second + rest;
+  if (now.function == nullptr) return key;
+  const std::string* local = code().Local(now.function->node, root);
+  if (local != nullptr && !local->empty() && depth > 0) return Translate(*local + rest, depth - 1);
+  const std::vector<std::string>& parameters = now.function->parameters;
+  const bool own =
+      local != nullptr || std::find(parameters.begin(), parameters.end(), root) != parameters.end();
+  return own ? root + now.suffix + rest : key;
+}
+
+bool ProtocolMachine::IsOptimizer(NodeId expression) const {
+  const std::string key = names().Key(expression);
+  return scalers().IsOptimizer(key) || root_.scalers().IsOptimizer(Translate(key));
 }
 
 void ProtocolMachine::Limit(Paths& paths) {
@@ -67,22 +109,20 @@ void ProtocolMachine::Limit(Paths& paths) {
 Flow ProtocolMachine::Block(NodeId block, Paths in) {
   Flow flow{std::move(in), {}, {}, {}};
   if (block == kNoNode) return flow;
-  for (const NodeId statement : syntax_.Children(block)) {
+  for (const NodeId statement : syntax().Children(block)) {
     if (flow.out.empty() || steps_ >= kMaxSteps || cancel_.stop_requested()) break;
     steps_ += static_cast<int>(flow.out.size());
     Flow next = Statement(statement, std::move(flow.out));
     flow.out = std::move(next.out);
     Limit(flow.out);
-    Add(flow.breaks, next.breaks);
-    Add(flow.continues, next.continues);
-    Add(flow.returns, next.returns);
+    flow.Leave(next);
   }
   return flow;
 }
 
 Flow ProtocolMachine::Statement(NodeId id, Paths in) {
   const Fields& f = PythonFields();
-  switch (syntax_[id].kind) {
+  switch (syntax()[id].kind) {
     case Kind::kFunction:
     case Kind::kClass:
     case Kind::kDecorated:
@@ -92,118 +132,151 @@ Flow ProtocolMachine::Statement(NodeId id, Paths in) {
     case Kind::kFor:
     case Kind::kWhile:
       return Loop(id, std::move(in));
-    case Kind::kTry: {
-      Flow flow = Block(syntax_.Child(id, f.body), in);
-      Paths before = in;
-      Add(before, flow.out);
-      for (const NodeId part : syntax_.Children(id)) {
-        if (syntax_[part].field == f.body) continue;
-        const bool always =
-            !syntax_.Is(part, Kind::kExcept);  // else and finally run after the body
-        for (const NodeId inner : syntax_.Children(part)) {
-          if (!syntax_.Is(inner, Kind::kBlock)) continue;
-          Flow other = Block(inner, always ? flow.out : before);
-          always ? (void)(flow.out = other.out) : Add(flow.out, other.out);
-          Add(flow.breaks, other.breaks);
-          Add(flow.continues, other.continues);
-          Add(flow.returns, other.returns);
-        }
-      }
-      return flow;
-    }
+    case Kind::kTry:
+      return Try(id, in);
     case Kind::kWith: {
-      for (const NodeId part : syntax_.Children(id)) {
-        if (syntax_[part].field != f.body) in = Expression(part, std::move(in));
+      for (const NodeId part : syntax().Children(id)) {
+        if (syntax()[part].field != f.body) in = Expression(part, std::move(in));
       }
-      return Block(syntax_.Child(id, f.body), std::move(in));
+      return Block(syntax().Child(id, f.body), std::move(in));
     }
     case Kind::kMatch: {
       Flow all{in, {}, {}, {}};
-      for (NodeId clause = id; clause < syntax_[id].after; ++clause) {
-        if (syntax_[clause].kind != Kind::kCaseClause) continue;
-        Flow one = Block(syntax_.Child(clause, f.consequence), in);
+      for (NodeId clause = id; clause < syntax()[id].after; ++clause) {
+        if (syntax()[clause].kind != Kind::kCaseClause) continue;
+        Flow one = Block(syntax().Child(clause, f.consequence), in);
         Add(all.out, one.out);
-        Add(all.breaks, one.breaks);
-        Add(all.continues, one.continues);
-        Add(all.returns, one.returns);
+        all.Leave(one);
       }
       return all;
     }
     case Kind::kReturn:
-      return {{}, {}, {}, Expression(id, std::move(in))};
     case Kind::kRaise:
-      return {};
     case Kind::kBreak:
-      return {{}, std::move(in), {}, {}};
     case Kind::kContinue:
-      return {{}, {}, std::move(in), {}};
+      return Leaving(id, Expression(id, std::move(in)));
     default:
       return {Expression(id, std::move(in)), {}, {}, {}};
   }
 }
 
+Flow ProtocolMachine::Try(NodeId id, const Paths& in) {
+  const Fields& f = PythonFields();
+  Flow flow = Block(syntax().Child(id, f.body), in);
+  Paths before = in;
+  Add(before, flow.out);
+  for (const NodeId part : syntax().Children(id)) {
+    if (syntax()[part].field == f.body) continue;
+    const bool always = !syntax().Is(part, Kind::kExcept);  // else and finally run after the body
+    for (const NodeId inner : syntax().Children(part)) {
+      if (!syntax().Is(inner, Kind::kBlock)) continue;
+      Flow other = Block(inner, always ? flow.out : before);
+      always ? (void)(flow.out = other.out) : Add(flow.out, other.out);
+      flow.Leave(other);
+    }
+  }
+  return flow;
+}
+
+Flow ProtocolMachine::Leaving(NodeId id, Paths in) const {
+  const Kind kind = syntax().kind(id);
+  if (kind == Kind::kRaise) return {};
+  const NodeId check = syntax().Enclosing(id, Kind::kIf);
+  const bool checked = kind != Kind::kBreak && check > syntax().FunctionOf(id) &&
+                       IsCheck(syntax().Text(syntax().Child(check, PythonFields().condition)));
+  const NodeId value = syntax().Children(id)[0];
+  Paths out = Each(std::move(in), [&](Path& path) {
+    if (checked && !path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(id);
+    if (kind != Kind::kReturn || frames_.size() == 1 || value == kNoNode) return;
+    if (const std::string scaler = ScalerOf(value, path); !scaler.empty())
+      path.scaled_values["()"] = scaler;
+  });
+  Flow flow;
+  (kind == Kind::kReturn  ? flow.returns
+   : kind == Kind::kBreak ? flow.breaks
+                          : flow.continues) = std::move(out);
+  return flow;
+}
+
 void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths* no) const {
   for (const Path& path : in) {
-    const Tri known = path.conditions.Evaluate(bindings_, condition);
+    const Tri known = path.conditions.Evaluate(bindings(), condition);
     if (known != Tri::kNo) {
       Path taken = path;
-      taken.conditions.Assume(bindings_, condition, true);
+      taken.conditions.Assume(bindings(), condition, true);
       yes->insert(std::move(taken));
     }
     if (known != Tri::kYes) {
       Path other = path;
-      other.conditions.Assume(bindings_, condition, false);
+      other.conditions.Assume(bindings(), condition, false);
       no->insert(std::move(other));
     }
   }
 }
 
+void ProtocolMachine::MarkSkip(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
+  if (!code().Holds(other, ScalerCall::Op::kUpdate) ||
+      code().Holds(branch, ScalerCall::Op::kUpdate) || !IsCheck(syntax().Text(condition)))
+    return;
+  paths = Each(std::move(paths), [&](Path& path) {
+    if (!path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(condition);
+  });
+}
+
 Flow ProtocolMachine::If(NodeId id, Paths in) {
   const Fields& f = PythonFields();
+  // Both ways go on alike, except for what is assigned.
+  if (code().IsInert(id) && std::none_of(in.begin(), in.end(), [&](const Path& path) {
+        return !ScalerOf(id, path).empty();
+      }))
+    return {RebindAll(id, std::move(in)), {}, {}, {}};
   Flow flow;
   const auto take = [&](NodeId body, Paths paths) {
     Flow one = Block(body, std::move(paths));
     Add(flow.out, one.out);
-    Add(flow.breaks, one.breaks);
-    Add(flow.continues, one.continues);
-    Add(flow.returns, one.returns);
+    flow.Leave(one);
   };
-  const NodeId condition = syntax_.Child(id, f.condition);
+  NodeId condition = syntax().Child(id, f.condition);
   Paths yes;
   Paths no;
   Split(condition, Expression(condition, std::move(in)), &yes, &no);
-  take(syntax_.Child(id, f.consequence), std::move(yes));
-  for (const NodeId part : syntax_.Children(id)) {
-    if (syntax_[part].field != f.alternative) continue;
-    if (syntax_.Is(part, Kind::kElif)) {
-      const NodeId other = syntax_.Child(part, f.condition);
+  NodeId body = syntax().Child(id, f.consequence);
+  for (const NodeId part : syntax().Children(id)) {
+    if (syntax()[part].field != f.alternative) continue;
+    MarkSkip(condition, body, part, yes);
+    MarkSkip(condition, part, body, no);
+    take(body, std::move(yes));
+    if (syntax().Is(part, Kind::kElif)) {
+      condition = syntax().Child(part, f.condition);
+      body = syntax().Child(part, f.consequence);
       Paths rest = std::move(no);
       yes.clear();
       no.clear();
-      Split(other, Expression(other, std::move(rest)), &yes, &no);
-      take(syntax_.Child(part, f.consequence), std::move(yes));
+      Split(condition, Expression(condition, std::move(rest)), &yes, &no);
     } else {
-      take(syntax_.Child(part, f.body), std::move(no));
-      no.clear();
+      take(syntax().Child(part, f.body), std::move(no));
+      return flow;
     }
   }
+  MarkSkip(condition, kNoNode, body, no);
+  take(body, std::move(yes));
   Add(flow.out, no);
   return flow;
 }
 
 Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   const Fields& f = PythonFields();
-  const bool is_for = syntax_[id].kind == Kind::kFor;
-  in = Expression(syntax_.Child(id, is_for ? f.right : f.condition), std::move(in));
+  const bool is_for = syntax()[id].kind == Kind::kFor;
+  in = Expression(syntax().Child(id, is_for ? f.right : f.condition), std::move(in));
   Flow flow;
   Paths entering = in;
   for (int round = 0; round < 2; ++round) {
     Paths start;
     for (Path path : entering) {
-      if (is_for) Rebind(syntax_.Child(id, f.left), path);
+      if (is_for) Rebind(syntax().Child(id, f.left), path);
       start.insert(std::move(path));
     }
-    Flow body = Block(syntax_.Child(id, f.body), std::move(start));
+    Flow body = Block(syntax().Child(id, f.body), std::move(start));
     entering = std::move(body.out);
     Add(entering, body.continues);
     Limit(entering);
@@ -215,78 +288,6 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   if (flow.out.empty()) flow.out = std::move(in);
   Limit(flow.out);
   return flow;
-}
-
-void ProtocolMachine::Rebind(NodeId target, Path& path) const {
-  const Kind kind = syntax_.kind(target);
-  if (kind == Kind::kPatternList || kind == Kind::kTuple || kind == Kind::kList) {
-    for (const NodeId part : syntax_.Children(target)) Rebind(part, path);
-    return;
-  }
-  const std::string key = KeyOf(target);
-  if (key.empty()) return;
-  path.conditions.Forget(key);
-  path.scaled_values.erase(key);
-  for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward}) {
-    std::erase_if(*set, [&](const std::string& name) {
-      return name == key || name.starts_with(key + ".") || name.starts_with(key + "[") ||
-             name.find("[" + key + "]") != std::string::npos;
-    });
-  }
-}
-
-Paths ProtocolMachine::Choice(NodeId id, Paths in) {
-  const std::vector<NodeId> parts = syntax_.Children(id);  // value, condition, other value
-  if (parts.size() != 3) return in;
-  for (const NodeId value : {parts[0], parts[2]}) {
-    const ScalerCall* call = scalers_.At(syntax_.Unwrap(value));
-    // `scaler.scale(loss) if use_amp else loss` is judged by what it is used for.
-    if (call != nullptr && call->op == ScalerCall::Op::kScale) return in;
-  }
-  Paths yes;
-  Paths no;
-  Split(parts[1], Expression(parts[1], std::move(in)), &yes, &no);
-  Paths out = Expression(parts[0], std::move(yes));
-  Add(out, Expression(parts[2], std::move(no)));
-  return out;
-}
-
-Paths ProtocolMachine::Expression(NodeId id, Paths in) {
-  if (id == kNoNode || in.empty()) return in;
-  const Kind kind = syntax_[id].kind;
-  if (kind == Kind::kLambda || kind == Kind::kFunction) return in;
-  const Fields& f = PythonFields();
-  if (kind == Kind::kConditional) return Choice(id, std::move(in));
-  if (kind == Kind::kBoolean) {
-    // `use_amp and scaler.step(optimizer)`: the right side runs only if the left one lets it.
-    const NodeId left = syntax_.Child(id, f.left);
-    Paths yes;
-    Paths no;
-    Split(left, Expression(left, std::move(in)), &yes, &no);
-    const bool is_and = syntax_.Text(syntax_.Child(id, f.operator_)) == "and";
-    Paths out = Expression(syntax_.Child(id, f.right), std::move(is_and ? yes : no));
-    Add(out, is_and ? no : yes);
-    return out;
-  }
-  for (const NodeId child : syntax_.Children(id)) in = Expression(child, std::move(in));
-  if (kind == Kind::kCall) return Call(id, std::move(in));
-  if (kind == Kind::kAssignment || kind == Kind::kAugmentedAssignment ||
-      kind == Kind::kNamedExpression) {
-    const NodeId target = syntax_.Child(id, kind == Kind::kNamedExpression ? f.name : f.left);
-    const NodeId value = syntax_.Child(id, kind == Kind::kNamedExpression ? f.value : f.right);
-    const bool writes_gradient = syntax_.Text(target).find(".grad") != std::string_view::npos;
-    return WithScale(value, std::move(in), [&](Path& path, const std::string& scaler) {
-      if (writes_gradient) path.escaped = true;
-      const bool keeps =
-          kind == Kind::kAugmentedAssignment && path.scaled_values.contains(KeyOf(target));
-      const std::string before = keeps ? path.scaled_values[KeyOf(target)] : "";
-      Rebind(target, path);
-      const std::string& by = scaler.empty() ? before : scaler;
-      if (const std::string key = KeyOf(target); !key.empty() && !by.empty())
-        path.scaled_values[key] = by;
-    });
-  }
-  return in;
 }
 
 }  // namespace mpnanny::static_check

@@ -58,7 +58,11 @@ std::optional<bool> AsksForMixedPrecision(std::string_view text) {
   bool off = false;
   bool asks = false;  // the name that is read
   bool negated = false;
+  std::string before;
   ForWords(text, [&](std::string_view word) {
+    const bool scaling = word == "scaling" && (before == "grad" || before == "loss");
+    before = word;
+    asks = asks || scaling;
     if (word.empty()) {
       if (asks) (negated ? off : on) = true;
       asks = negated = false;

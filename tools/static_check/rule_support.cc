@@ -35,6 +35,19 @@ void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line
   finding.edits.push_back({{begin, begin}, std::move(inserted)});
 }
 
+NodeId LoopOf(const FileFacts& facts, NodeId node) {
+  for (NodeId up = facts.syntax[node].parent; up > 0; up = facts.syntax[up].parent) {
+    const Kind kind = facts.syntax[up].kind;
+    if (kind == Kind::kFor || kind == Kind::kWhile) return up;
+    if (kind == Kind::kFunction || kind == Kind::kLambda) break;
+  }
+  return kNoNode;
+}
+
+bool IsInside(const FileFacts& facts, NodeId inner, NodeId node) {
+  return node != kNoNode && inner >= node && inner < facts.syntax[node].after;
+}
+
 std::string ShowNumber(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.6g", value);

@@ -38,6 +38,11 @@ void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line
 // "1e-12", "-1e+09": as short as it can be read.
 std::string ShowNumber(double value);
 
+// The innermost loop around the node in its own function, kNoNode if there is none.
+NodeId LoopOf(const FileFacts& facts, NodeId node);
+// True if `inner` is that node or stands inside it.
+bool IsInside(const FileFacts& facts, NodeId inner, NodeId node);
+
 // How a finding that rests on an assumed autocast region is worded and rated.
 void NoteAssumed(const Value& value, RawFinding& finding);
 

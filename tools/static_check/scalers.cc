@@ -32,6 +32,8 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
   const Names& names = bindings.names();
   const Fields& f = PythonFields();
   if (syntax.text().find("cale") == std::string::npos) return;
+  // Paddle's scaler has the same methods and another protocol.
+  if (names.ImportsModule("paddle") && !names.ImportsModule("torch")) return;
 
   std::vector<NodeId> candidates;
   std::set<std::string, std::less<>> used;  // last components that are used as only a scaler is

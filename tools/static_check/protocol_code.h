@@ -1,0 +1,94 @@
+// A file as the protocol's machine reads it: which of its functions matter, what a call runs, and
+// what the names inside a function stand for.
+//
+// Internal to protocol*.cc. Borrows the analyses of the file; immutable after construction.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_CODE_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_CODE_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/static_check/bindings.h"
+#include "tools/static_check/scalers.h"
+
+namespace mpnanny::static_check {
+
+class Code;
+
+// What a call runs, where the text says it.
+struct Target {
+  const Code* code = nullptr;          // the file in which it stands
+  const Function* function = nullptr;  // null if it is a lambda
+  NodeId lambda = kNoNode;
+  // What `self` is inside, in the words of the call: "self", "self.scaler_wrapper"; "" for none.
+  std::string self;
+  // Arguments that functools.partial has fixed: positional ones first, then by keyword.
+  NodeId partial = kNoNode;
+};
+
+// True if a function with such a name may clear gradients.
+bool SoundsLikeClearing(std::string_view name);
+
+class Code {
+ public:
+  Code(const Bindings& bindings, const Scalers& scalers);
+
+  const Bindings& bindings() const { return bindings_; }
+  const Syntax& syntax() const { return syntax_; }
+  const Names& names() const { return names_; }
+  const Scalers& scalers() const { return scalers_; }
+
+  // True if the function, or one that it calls however deep, does what the protocol knows.
+  bool Reaches(NodeId function) const { return reaches_.contains(function); }
+  std::optional<Target> TargetOf(NodeId call) const;
+  // For a name that is local to the function: the variable that it is another name of ("" if it is
+  // one of its own). Null if it is not local.
+  const std::string* Local(NodeId function, std::string_view name) const;
+  // True if `name` is a parameter of the function and is never given another value there.
+  bool IsFixedParameter(const Function& function, std::string_view name) const;
+  // True if a scale() of the file stands in the same `if` as the node, in whatever branch.
+  bool IsBesideScale(NodeId node) const;
+  // True if a step of the scaler stands in the other branch of an `if` around the node, which does
+  // not ask whether mixed precision is on in words that are understood.
+  bool IsOtherStep(NodeId node) const;
+  // True if a variable of that name is given a scaled value somewhere in the function.
+  bool IsScaledSomewhere(NodeId function, std::string_view name) const;
+  // True if the function scales and steps in a loop of its own: it is a training by itself.
+  bool HasTrainingLoop(NodeId function) const;
+  // True if nothing in the branches of this `if` matters to the protocol: no call that it knows or
+  // that may reach what it follows, and no way out. Assignments may be there.
+  bool IsInert(NodeId branch) const;
+  // True if an operation of that kind stands in the node.
+  bool Holds(NodeId node, ScalerCall::Op op) const;
+  // True if the function gives gradients back their size by hand: it computes with get_scale().
+  bool ComputesWithScale(NodeId function) const;
+
+ private:
+  bool Matters(NodeId call) const;
+  bool MayMatter(const struct Call& call) const;
+  const Function* MethodOf(NodeId klass, std::string_view name, int depth) const;
+  const Function* BaseMethodOf(NodeId klass, std::string_view name, int depth) const;
+  // The class of this file that the expression is an object of, kNoNode if that is not known.
+  NodeId ClassOf(NodeId object) const;
+  std::optional<Target> TargetOf(NodeId callable, NodeId call, int depth) const;
+
+  const Bindings& bindings_;
+  const Syntax& syntax_;
+  const Names& names_;
+  const Scalers& scalers_;
+  std::map<std::string, NodeId, std::less<>> classes_;
+  std::map<std::pair<NodeId, std::string_view>, const Function*> methods_;
+  std::map<std::string_view, std::vector<const Function*>> plain_;  // functions that are no methods
+  std::map<NodeId, std::map<std::string, std::string, std::less<>>> locals_;
+  std::set<NodeId> reaches_;
+  std::vector<NodeId> active_;  // nodes that matter, in order
+};
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_CODE_H_
