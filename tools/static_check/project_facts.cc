@@ -66,6 +66,10 @@ void ProjectFacts::AddFile(const Syntax& syntax, const Names& names, const Regio
                !names.CallsNamed("Seq2SeqTrainingArguments").empty();
   casts_models =
       casts_models || !names.CallsNamed("half").empty() || !names.CallsNamed("bfloat16").empty();
+  lowers_precision = lowers_precision || casts_models || !regions.all().empty() ||
+                     NamesAny(syntax, true,
+                              {"autocast", "auto_cast", "float16", "torch.half", "mixed_precision",
+                               "MixedPrecision"});
   scaling_elsewhere =
       scaling_elsewhere || grad_scaler || apex || deepspeed || accelerate || lightning ||
       NamesAny(syntax, false,

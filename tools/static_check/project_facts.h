@@ -16,10 +16,11 @@ struct ProjectFacts {
   bool bf16_autocast = false;   // one that is BF16
   bool other_autocast = false;  // one with any other than FP16 on CUDA, or with an unknown dtype
   bool grad_scaler = false;
-  bool scaler_updates = false;  // update() on a scaler somewhere
-  bool scaler_state = false;    // state_dict() of a scaler, or a framework's save, somewhere
-  bool sixteen_bit = false;     // any 16-bit type is named at all
-  bool casts_models = false;    // .half() or .bfloat16() is called: pure half, or export
+  bool scaler_updates = false;    // update() on a scaler somewhere
+  bool scaler_state = false;      // state_dict() of a scaler, or a framework's save, somewhere
+  bool sixteen_bit = false;       // any 16-bit type is named at all
+  bool lowers_precision = false;  // autocast or a cast to 16 bits stands anywhere
+  bool casts_models = false;      // .half() or .bfloat16() is called: pure half, or export
   // Somebody else may scale the loss: a framework, a wrapper, a scale made by hand.
   bool scaling_elsewhere = false;
   // Frameworks that are imported.

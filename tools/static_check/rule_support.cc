@@ -48,6 +48,27 @@ bool IsInside(const FileFacts& facts, NodeId inner, NodeId node) {
   return node != kNoNode && inner >= node && inner < facts.syntax[node].after;
 }
 
+NodeId SavedTraining(const FileFacts& facts, NodeId save) {
+  const NodeId expression = facts.names.Argument(save, 0, "obj");
+  NodeId dict = facts.syntax.Unwrap(expression);
+  // A checkpoint's variable is often used for loading before: what was assigned last is what is
+  // saved.
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(expression)) {
+    const bool before = assignment.target < expression;
+    if (before && assignment.function == facts.syntax.FunctionOf(expression))
+      dict = assignment.value;
+  }
+  if (!facts.syntax.Is(dict, Kind::kDictionary)) return kNoNode;
+  for (const NodeId pair : facts.syntax.Children(dict)) {
+    const NodeId value = facts.syntax.Child(pair, PythonFields().value);
+    if (facts.names.Method(value) == "state_dict" &&
+        facts.scalers.IsOptimizer(facts.names.Key(facts.names.Receiver(value)))) {
+      return dict;
+    }
+  }
+  return kNoNode;
+}
+
 std::string ShowNumber(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.6g", value);

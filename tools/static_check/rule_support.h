@@ -35,6 +35,9 @@ void ForEachCall(const FileFacts& facts, const std::function<void(NodeId call)>&
 void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line,
                       RawFinding& finding);
 
+// The dict with an optimizer's state that a torch.save(…) writes; kNoNode if it is none.
+NodeId SavedTraining(const FileFacts& facts, NodeId save);
+
 // "1e-12", "-1e+09": as short as it can be read.
 std::string ShowNumber(double value);
 

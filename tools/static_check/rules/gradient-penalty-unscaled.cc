@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::gradient_penalty_unscaled {
+namespace {
+
+bool IsFp16On(const FileFacts& facts, NodeId node) {
+  const Autocast* autocast = facts.regions.At(node);
+  return autocast != nullptr && autocast->enabled == Tri::kYes && !autocast->foreign &&
+         autocast->device == Device::kCuda && autocast->dtype == HalfType::kFp16;
+}
+
+// True if the outputs were scaled, or may have been by a function of this file.
+bool MayBeScaled(const FileFacts& facts, NodeId outputs) {
+  if (!facts.scalers.ScaledBy(outputs).empty()) return true;
+  const std::vector<Assignment> values = facts.bindings.AssignmentsOf(outputs);
+  return std::any_of(values.begin(), values.end(), [&](const Assignment& assignment) {
+    return !facts.scalers.ScaledBy(assignment.value).empty();
+  });
+}
+
+}  // namespace
+
+void Check(const FileFacts& facts, Sink& sink) {
+  for (const struct Call* call : facts.names.CallsNamed("grad")) {
+    if (call->callee != "torch.autograd.grad" ||
+        !facts.syntax.Is(facts.names.Argument(call->node, 4, "create_graph"), Kind::kTrue))
+      continue;
+    NodeId outputs = facts.syntax.Unwrap(facts.names.Argument(call->node, 0, "outputs"));
+    while (facts.names.Method(outputs) == "sum" || facts.names.Method(outputs) == "mean")
+      outputs = facts.names.Receiver(outputs);  // out.sum()
+    const NodeId weights = facts.names.Argument(call->node, 2, "grad_outputs");
+    if (outputs == kNoNode || MayBeScaled(facts, outputs) ||
+        facts.syntax.Text(weights).find("scale") != std::string_view::npos)
+      continue;
+    // Only where the text says that the outputs were computed in FP16.
+    const std::vector<Assignment> values = facts.bindings.AssignmentsOf(outputs);
+    const bool half = std::any_of(values.begin(), values.end(), [&](const Assignment& a) {
+      return facts.syntax.FunctionOf(a.target) == facts.syntax.FunctionOf(call->node) &&
+             a.target < call->node && IsFp16On(facts, a.target);
+    });
+    if (half) sink.Add(call->node);
+  }
+}
+
+}  // namespace mpnanny::static_check::gradient_penalty_unscaled
