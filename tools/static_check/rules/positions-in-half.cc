@@ -110,7 +110,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     return;
   for (const std::string_view name : {"half", "bfloat16", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {
-      const std::string_view variable = LastComponent(facts.names.Key(call->receiver));
+      const std::string key = facts.names.Key(call->receiver);
+      const std::string_view variable = LastComponent(key);
       const bool steps = NamesSteps(variable);
       if (!steps && !NamesPositions(variable)) continue;
       const HalfType type = CastTo(facts, call->node);
