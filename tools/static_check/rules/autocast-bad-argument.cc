@@ -88,11 +88,30 @@ static void CheckDevice(const FileFacts& facts, NodeId call, Sink& sink) {
   }
 }
 
+// True if the name is imported from several places (try … except ImportError): which signature it
+// has is decided when the program runs.
+static bool IsAmbiguous(const FileFacts& facts, NodeId expression) {
+  NodeId root = facts.syntax.Unwrap(expression);
+  while (facts.syntax.Is(root, Kind::kAttribute))
+    root = facts.syntax.Unwrap(facts.syntax.Child(root, PythonFields().object));
+  const std::string_view name = facts.syntax.Text(root);
+  const Import* first = nullptr;
+  for (const Import& import : facts.names.imports()) {
+    if (import.local != name) continue;
+    if (first != nullptr && first->qualified != import.qualified &&
+        !import.qualified.starts_with(name))
+      return true;
+    if (first == nullptr) first = &import;
+  }
+  return false;
+}
+
 static void CheckDecorator(const FileFacts& facts, NodeId decorator, Sink& sink) {
   const NodeId expression = facts.syntax.Unwrap(facts.syntax[decorator].first_child);
   const std::string name = facts.names.Resolve(expression);
   const bool autocast = IsAutocast(name);
   if (!autocast && name != "torch.amp.custom_fwd" && name != "torch.amp.custom_bwd") return;
+  if (IsAmbiguous(facts, expression)) return;
   const bool generic = !name.starts_with("torch.cuda.") && !name.starts_with("torch.cpu.");
   RawFinding& finding =
       sink.Add(decorator, "A decorator without parentheses hands the function to " + name +
@@ -109,7 +128,9 @@ void Check(const FileFacts& facts, Sink& sink) {
   if (text.find("autocast") == std::string::npos && text.find("custom_") == std::string::npos)
     return;
   for (const Call* call : facts.names.CallsNamed("autocast")) {
-    if (!IsAutocast(call->callee)) continue;
+    if (!IsAutocast(call->callee) ||
+        IsAmbiguous(facts, facts.syntax.Child(call->node, PythonFields().function)))
+      continue;
     if (call->callee == "torch.autocast" || call->callee == "torch.amp.autocast") {
       CheckGeneric(facts, call->node, sink);
     } else {

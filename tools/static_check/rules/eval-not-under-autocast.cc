@@ -34,6 +34,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (!facts.regions.NoGradAt(call.node) || facts.regions.At(call.node) != nullptr ||
         !trained.contains(call.key))
       continue;
+    Policy policy;  // of a region that a caller opened
+    if (facts.dtypes->PolicyAt(call.node, &policy) && !policy.assumed) continue;
     // One note for each function; the function that trains may want an exact pass.
     const NodeId function = facts.syntax.FunctionOf(call.node);
     const bool trains = std::any_of(calls.begin(), calls.end(), [&](const ModelCall& other) {

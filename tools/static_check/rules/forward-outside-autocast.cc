@@ -73,6 +73,8 @@ void Check(const FileFacts& facts, Sink& sink) {
             assignment.function == facts.syntax.FunctionOf(autocast.owner))
           value = assignment.value;
       }
+      Policy policy;  // of a region that a caller opened
+      if (value != kNoNode && facts.dtypes->PolicyAt(value, &policy) && !policy.assumed) continue;
       const bool model = std::any_of(models.begin(), models.end(), [&](const ModelCall& call) {
         return call.node == value && facts.regions.At(value) == nullptr &&
                !facts.regions.NoGradAt(value);

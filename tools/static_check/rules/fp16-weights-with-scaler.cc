@@ -27,7 +27,18 @@ static bool IsFrozen(const FileFacts& facts, const std::string& model) {
   return facts.syntax.text().find(model + ".requires_grad_(False)") != std::string::npos;
 }
 
+// True where DeepSpeed scales the loss, which keeps FP32 copies of 16-bit weights, or where nothing
+// is trained at all.
+static bool NeedsNoFp32(const std::string& text) {
+  if (text.find("deepspeed") != std::string::npos || text.find("DeepSpeed") != std::string::npos)
+    return true;
+  return text.find("train(") == std::string::npos && text.find(".fit(") == std::string::npos &&
+         text.find("backward(") == std::string::npos;
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.syntax.text().find("16") == std::string::npos || NeedsNoFp32(facts.syntax.text()))
+    return;
   const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
   const PrecisionSetup* scaled = nullptr;
   for (const PrecisionSetup& setup : setups) {
