@@ -21,13 +21,6 @@ constexpr char kBad[] =
     "        scaler.step(optimizer)\n"
     "        scaler.update()\n";
 
-std::string Replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 TEST(Engine, NamesTheExactPlace) {
   const Report report = CheckCode(kBad);
   ASSERT_EQ(report.findings.size(), 1u);

@@ -106,4 +106,11 @@ std::string Apply(const std::string& code, const Finding& finding) {
   return text;
 }
 
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
 }  // namespace mpnanny::static_check

@@ -31,6 +31,8 @@ Report CheckCode(const std::string& code, const std::string& path = "example.py"
                  const std::string& also = "");
 // The findings in the form of Example::expected.
 std::set<std::string> Found(const Report& report);
+// The text with the first `from` replaced.
+std::string Replaced(std::string text, const std::string& from, const std::string& to);
 // Applies all edits of one finding to the code.
 std::string Apply(const std::string& code, const Finding& finding);
 

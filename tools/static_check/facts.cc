@@ -2,6 +2,7 @@
 
 #include "tools/static_check/dtype_spread.h"
 #include "tools/static_check/parallel.h"
+#include "tools/static_check/protocol_code.h"
 
 namespace mpnanny::static_check {
 
@@ -37,9 +38,15 @@ void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
                                             file->project.AssumeFp16());
   }
   SpreadDtypes(*files[0]->modules, files, threads, cancel);
+  if (!files[0]->project.grad_scaler) {
+    for (FileFacts* file : files) file->protocol = std::make_unique<const Protocol>();
+    return;
+  }
+  std::vector<Codebase::File> analyses;
+  for (const FileFacts* file : files) analyses.push_back({&file->bindings, &file->scalers});
+  const Codebase codebase(*files[0]->modules, analyses, threads);
   InParallel(files.size(), threads, [&](size_t i) {
-    files[i]->protocol =
-        std::make_unique<const Protocol>(files[i]->bindings, files[i]->scalers, cancel);
+    files[i]->protocol = std::make_unique<const Protocol>(codebase, i, cancel);
   });
 }
 

@@ -4,20 +4,24 @@
 // Every function (and the module's own code) is run abstractly, branch by branch, with what is
 // known of conditions; loops twice, so that the second iteration meets the first one's leftovers,
 // and a function that is one whole training step twice as well. Calls are followed a few levels
-// deep through functions, methods (inherited ones and those of objects that the file makes),
-// lambdas, functools.partial and names bound to any of them. What happens in code that is not seen
-// (a scaler handed to somebody else) makes the path unknown and silent. Borrows Bindings and
-// Scalers; immutable after construction.
+// deep through functions and methods of whichever file of the project, lambdas, functools.partial
+// and names bound to any of them. What happens in code that is not seen
+// (a scaler handed to somebody else) makes the path unknown and silent. Immutable after
+// construction.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_H_
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
 #include "tools/static_check/scalers.h"
 
 namespace mpnanny::static_check {
+
+class Codebase;  // protocol_code.h
 
 struct Violation {
   enum class Kind {
@@ -41,20 +45,24 @@ struct Violation {
   Kind kind = Kind::kClipScaled;
   NodeId node =
       kNoNode;  // the call to be named; of a helper's call the place where the helper is called
-  NodeId inner = kNoNode;  // the call itself
+  NodeId inner = kNoNode;  // the call itself; kNoNode if it stands in another file
   std::string scaler;      // the scaler that scaled the loss
   std::string optimizer;
 };
 
 class Protocol {
  public:
-  Protocol(const Bindings& bindings, const Scalers& scalers, const CancelToken& cancel);
+  Protocol() = default;  // nothing is wrong
+  // Of the file of that number.
+  Protocol(const Codebase& all, size_t number, const CancelToken& cancel);
   const std::vector<Violation>& violations() const { return violations_; }
 
  private:
   std::vector<Violation> violations_;
 };
 
+// clip_grad_norm_ and its kin.
+std::span<const std::string_view> ClipNames();
 // True for clip_grad_norm_ and its kin, under whatever import.
 bool IsClip(const Names& names, NodeId call);
 

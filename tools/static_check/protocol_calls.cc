@@ -32,10 +32,14 @@ void Escape(Path& path) { path.escaped = true; }
 
 void ProtocolMachine::Report(Violation::Kind kind, NodeId call, const Path& path,
                              const std::string& optimizer) {
+  ReportAt(kind, Shown(call), &code() == &root_ ? call : kNoNode, path, optimizer);
+}
+
+void ProtocolMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
+                               const std::string& optimizer) {
   if (path.escaped || path.unseen) return;
-  const NodeId node = Shown(call);
   found_.emplace(std::pair(static_cast<int>(kind), node),
-                 Violation{kind, node, call, path.scaler, optimizer});
+                 Violation{kind, node, inner, path.scaler, optimizer});
 }
 
 Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
@@ -190,11 +194,10 @@ Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
 
 void ProtocolMachine::OnScalerUse(NodeId id, const std::string& scaler,
                                   const std::string& optimizer, const Path& path) {
-  if (path.gradients == Gradients::kPlain && path.plain != kNoNode && path.pending.empty() &&
-      !path.escaped && !path.unseen) {
-    found_.emplace(
-        std::pair(static_cast<int>(Violation::Kind::kPlainBackward), path.plain),
-        Violation{Violation::Kind::kPlainBackward, path.plain, path.plain, scaler, optimizer});
+  if (path.gradients == Gradients::kPlain && path.plain != kNoNode && path.pending.empty()) {
+    Path blamed = path;
+    blamed.scaler = scaler;
+    ReportAt(Violation::Kind::kPlainBackward, path.plain, path.plain, blamed, optimizer);
   }
   if (path.gradients != Gradients::kScaled) return;
   const auto made_here = [&](const std::string& key) { return root_.scalers().IsMadeHere(key); };
@@ -205,11 +208,8 @@ void ProtocolMachine::OnScalerUse(NodeId id, const std::string& scaler,
              !path.stepped_since_backward.empty()) {
     Report(Violation::Kind::kUpdateBetween, id, path, optimizer);
   }
-  if (path.stale.contains(optimizer) && !path.escaped && !path.unseen) {
-    found_.emplace(std::pair(static_cast<int>(Violation::Kind::kStaleGradients), path.backward),
-                   Violation{Violation::Kind::kStaleGradients, path.backward, path.backward,
-                             path.scaler, optimizer});
-  }
+  if (path.stale.contains(optimizer))
+    ReportAt(Violation::Kind::kStaleGradients, path.backward, path.backward, path, optimizer);
   if (path.pending.size() > 1 && std::all_of(path.pending.begin(), path.pending.end(), made_here)) {
     Report(Violation::Kind::kMixedScales, id, path, optimizer);
   }
@@ -224,12 +224,9 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
         OnScalerUse(id, scaler, optimizer, path);
         if (!optimizer.empty() && !path.unscaled.insert(optimizer).second) {
           if (path.skip == kNoNode) {
-            // Of a step that is run once more only what a check left behind is told.
             Report(Violation::Kind::kDoubleUnscale, id, path, optimizer);
-          } else if (!path.escaped && !path.unseen) {
-            found_.emplace(std::pair(static_cast<int>(Violation::Kind::kSkippedUpdate), path.skip),
-                           Violation{Violation::Kind::kSkippedUpdate, path.skip, path.skip,
-                                     path.scaler, optimizer});
+          } else {
+            ReportAt(Violation::Kind::kSkippedUpdate, path.skip, path.skip, path, optimizer);
           }
           path.escaped = true;  // it raises: nothing that follows can happen
         }

@@ -2,29 +2,75 @@
 
 #include <algorithm>
 
+#include "tools/static_check/parallel.h"
 #include "tools/static_check/protocol.h"
 #include "tools/static_check/questions.h"
 
 namespace mpnanny::static_check {
 namespace {
 
-// How many names a call is looked through, and base classes a method.
+// How many names a callable is looked through.
 constexpr int kMaxDepth = 4;
 
 }  // namespace
 
-Code::Code(const Bindings& bindings, const Scalers& scalers)
-    : bindings_(bindings), syntax_(bindings.syntax()), names_(bindings.names()), scalers_(scalers) {
-  const Fields& f = PythonFields();
-  for (const Function& function : bindings.functions()) {
-    if (function.klass == kNoNode) {
-      if (function.node != 0) plain_[function.name].push_back(&function);
-      continue;
-    }
-    methods_.emplace(std::pair(function.klass, std::string_view(function.name)), &function);
-    classes_.emplace(syntax_.Text(syntax_.Child(function.klass, f.name)), function.klass);
+Code::Code(const Codebase& all, size_t number, const Bindings& bindings, const Scalers& scalers)
+    : all_(all),
+      number_(number),
+      bindings_(bindings),
+      syntax_(bindings.syntax()),
+      names_(bindings.names()),
+      scalers_(scalers) {}
+
+void Code::FindOwn() {
+  const auto add = [&](NodeId call) {
+    reaches_.insert(syntax_.FunctionOf(call));
+    active_.push_back(call);
+  };
+  for (const ScalerCall& call : scalers_.calls()) {
+    scales_.insert(syntax_.FunctionOf(call.call));
+    add(call.call);
   }
-  for (const auto& [key, assignments] : bindings.all()) {
+  for (const std::string_view name : {"backward", "zero_grad"}) {
+    for (const Call* call : names_.CallsNamed(name)) add(call->node);
+  }
+  for (const std::string_view name : ClipNames()) {
+    for (const Call* call : names_.CallsNamed(name)) add(call->node);
+  }
+  for (const Call* call : names_.CallsNamed("step")) {
+    if (scalers_.IsOptimizer(names_.Key(call->receiver))) add(call->node);
+  }
+  if (!scalers_.calls().empty() || !scalers_.made().empty()) {
+    for (const Call& call : names_.calls()) {
+      const std::vector<NodeId> arguments = names_.Arguments(call.node);
+      if (std::any_of(arguments.begin(), arguments.end(),
+                      [&](NodeId argument) { return scalers_.IsScaler(names_.Key(argument)); }))
+        add(call.node);
+    }
+  }
+  const std::string& text = syntax_.text();
+  for (size_t at = text.find(".grad"); at != std::string::npos; at = text.find(".grad", at + 5)) {
+    NodeId id = syntax_.At(static_cast<uint32_t>(at + 1));
+    if (id != kNoNode && syntax_.Is(id, Kind::kIdentifier) && syntax_.Text(id) == "grad")
+      id = syntax_[id].parent;
+    if (!syntax_.Is(id, Kind::kAttribute)) continue;
+    reaches_.insert(syntax_.FunctionOf(id));
+    active_.push_back(id);
+  }
+}
+
+void Code::Complete() {
+  if (reaches_.empty()) return;
+  for (const Call& call : names_.calls()) {
+    const auto target = TargetOf(call.node);
+    const bool active = !target ? MayMatter(call)
+                        : target->function == nullptr
+                            ? true
+                            : target->code->Reaches(target->function->node);
+    if (active) active_.push_back(call.node);
+  }
+  std::sort(active_.begin(), active_.end());
+  for (const auto& [key, assignments] : bindings_.all()) {
     if (key.find_first_of(".[") != std::string::npos) continue;
     for (const Assignment& assignment : assignments) {
       if (assignment.function == 0) continue;
@@ -35,55 +81,40 @@ Code::Code(const Bindings& bindings, const Scalers& scalers)
       if (it->second == key || it->second.starts_with(key + ".")) it->second.clear();
     }
   }
-  std::vector<std::pair<NodeId, NodeId>> calls;   // caller, callee
-  std::vector<std::pair<NodeId, NodeId>> called;  // call, callee
-  const std::vector<Function>& functions = bindings.functions();
-  std::vector<NodeId> inside = {0};  // the functions around the current node
-  size_t next = 1;
-  const auto go_to = [&](NodeId id) {
-    while (inside.size() > 1 && id >= syntax_[inside.back()].after) inside.pop_back();
-    for (; next < functions.size() && functions[next].node <= id; ++next) {
-      while (inside.size() > 1 && functions[next].node >= syntax_[inside.back()].after)
-        inside.pop_back();
-      if (id < syntax_[functions[next].node].after) inside.push_back(functions[next].node);
-    }
-    return inside.back();
+}
+
+Codebase::Codebase(const Modules& modules, const std::vector<File>& files, unsigned threads)
+    : modules_(modules) {
+  for (size_t i = 0; i < files.size(); ++i)
+    codes_.push_back(std::make_unique<Code>(*this, i, *files[i].bindings, *files[i].scalers));
+  InParallel(codes_.size(), threads, [&](size_t i) { codes_[i]->FindOwn(); });
+  Spread(&Code::reaches_);
+  Spread(&Code::scales_);
+  InParallel(codes_.size(), threads, [&](size_t i) { codes_[i]->Complete(); });
+}
+
+void Codebase::Spread(std::set<NodeId> Code::*set) {
+  struct Edge {
+    size_t from = 0;
+    NodeId caller = kNoNode;
+    Definition callee;
   };
-  for (const struct Call& call : names_.calls()) {
-    const NodeId function = go_to(call.node);
-    const auto target = TargetOf(call.node);
-    if (target && target->function != nullptr) {
-      calls.emplace_back(function, target->function->node);
-      called.emplace_back(call.node, target->function->node);
-    }
-    if (Matters(call.node)) {
-      reaches_.insert(function);
-      active_.push_back(call.node);
-    } else if (!target && MayMatter(call)) {
-      active_.push_back(call.node);
-    } else if (target && target->function == nullptr) {
-      active_.push_back(call.node);
-    }
-  }
-  if (syntax_.text().find(".grad") != std::string::npos) {
-    for (NodeId id = 0; id < syntax_.size(); ++id) {
-      if (syntax_[id].kind != Kind::kAttribute || !syntax_.Text(id).ends_with(".grad")) continue;
-      reaches_.insert(syntax_.FunctionOf(id));
-      active_.push_back(id);
-    }
+  std::vector<Edge> edges;
+  for (size_t i = 0; i < codes_.size(); ++i) {
+    for (const auto& [call, callee] : modules_.Edges(i))
+      edges.push_back({i, codes_[i]->syntax_.FunctionOf(call), callee});
   }
   for (bool grew = true; grew;) {
     grew = false;
-    for (const auto& [caller, callee] : calls)
-      grew = (reaches_.contains(callee) && reaches_.insert(caller).second) || grew;
+    for (const Edge& edge : edges) {
+      const Code& there = *codes_[edge.callee.module];
+      if ((there.*set).contains(edge.callee.function->node))
+        grew = ((*codes_[edge.from]).*set).insert(edge.caller).second || grew;
+    }
   }
-  for (const auto& [call, callee] : called) {
-    if (reaches_.contains(callee)) active_.push_back(call);
-  }
-  std::sort(active_.begin(), active_.end());
 }
 
-bool Code::MayMatter(const struct Call& call) const {
+bool Code::MayMatter(const Call& call) const {
   // Of what is not seen: methods of self, and what is given self or an optimizer.
   if (syntax_.Text(call.receiver) == "self" || syntax_.Is(call.receiver, Kind::kCall)) return true;
   const std::vector<NodeId> arguments = names_.Arguments(call.node);
@@ -91,6 +122,68 @@ bool Code::MayMatter(const struct Call& call) const {
          std::any_of(arguments.begin(), arguments.end(), [&](NodeId argument) {
            return syntax_.Text(argument) == "self" || scalers_.IsOptimizer(names_.Key(argument));
          });
+}
+
+std::optional<Target> Code::TargetOf(NodeId call) const {
+  const Call* known = names_.CallAt(call);
+  if (known == nullptr) return std::nullopt;
+  const NodeId callable = syntax_.Unwrap(syntax_.Child(call, PythonFields().function));
+  const Definition found = all_.modules().Callee(number_, call);
+  if (found.function == nullptr) {
+    if (known->callee.starts_with("torch.")) return std::nullopt;
+    return TargetOfValue(callable, kMaxDepth);
+  }
+  Target target{&all_[found.module], found.function, kNoNode, "", kNoNode};
+  if (found.function->klass == kNoNode) return target;
+  if (found.function->name == "__init__") return std::nullopt;  // what is made has done nothing yet
+  // x.step(…) runs a method of x, x(…) its __call__ or forward.
+  const bool method = known->receiver != kNoNode && known->method == found.function->name;
+  target.self = names_.Key(method ? known->receiver : callable);
+  if (target.self.empty()) target.self = "()" + std::to_string(call);
+  return target;
+}
+
+std::optional<Target> Code::MethodOfBase(NodeId klass, std::string_view name) const {
+  if (klass == kNoNode) return std::nullopt;
+  for (const NodeId base : bindings_.Bases(klass)) {
+    const Definition found = all_.modules().Method(all_.modules().ClassOf(number_, base), name);
+    if (found.function != nullptr)
+      return Target{&all_[found.module], found.function, kNoNode, "self", kNoNode};
+  }
+  return std::nullopt;
+}
+
+std::optional<Target> Code::TargetOfValue(NodeId callable, int depth) const {
+  const Fields& f = PythonFields();
+  if (callable == kNoNode || depth == 0) return std::nullopt;
+  if (syntax_.Is(callable, Kind::kLambda)) return Target{this, nullptr, callable, "", kNoNode};
+  // functools.partial(f, …) in place of f.
+  if (syntax_.Is(callable, Kind::kCall) && names_.Callee(callable) == "functools.partial") {
+    auto inner = TargetOfValue(syntax_.Unwrap(names_.Argument(callable, 0, "func")), depth - 1);
+    if (!inner || inner->partial != kNoNode) return std::nullopt;
+    inner->partial = callable;
+    return inner;
+  }
+  if (syntax_.Is(callable, Kind::kIdentifier)) {
+    if (const Function* own = bindings_.FunctionNamed(kNoNode, syntax_.Text(callable)))
+      return Target{this, own, kNoNode, "", kNoNode};
+  } else if (syntax_.Is(callable, Kind::kAttribute)) {
+    const NodeId object = syntax_.Unwrap(syntax_.Child(callable, f.object));
+    const std::string_view name = syntax_.Text(syntax_.Child(callable, f.attribute));
+    const NodeId klass = syntax_.Enclosing(callable, Kind::kClass);
+    if (syntax_.Is(object, Kind::kCall) &&
+        syntax_.Text(syntax_.Child(object, f.function)) == "super")
+      return name == "__init__" ? std::nullopt : MethodOfBase(klass, name);
+    if (syntax_.Text(object) != "self" || klass == kNoNode) return std::nullopt;
+    const Definition method = all_.modules().Method({number_, klass}, name);
+    if (method.function != nullptr)
+      return Target{&all_[method.module], method.function, kNoNode, "self", kNoNode};
+  } else {
+    return std::nullopt;
+  }
+  const std::vector<Assignment> bound = bindings_.AssignmentsOf(callable);
+  if (bound.size() != 1) return std::nullopt;
+  return TargetOfValue(syntax_.Unwrap(bound[0].value), depth - 1);
 }
 
 bool Code::IsInert(NodeId branch) const {
@@ -127,116 +220,6 @@ bool SoundsLikeClearing(std::string_view name) {
     if (name.find(word) != std::string_view::npos) return true;
   }
   return false;
-}
-
-bool Code::Matters(NodeId call) const {
-  const std::string_view method = names_.Method(call);
-  if (scalers_.At(call) != nullptr || method == "backward" || method == "zero_grad" ||
-      IsClip(names_, call) ||
-      (method == "step" && scalers_.IsOptimizer(names_.Key(names_.Receiver(call)))))
-    return true;
-  const std::vector<NodeId> arguments = names_.Arguments(call);
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [&](NodeId argument) { return scalers_.IsScaler(names_.Key(argument)); });
-}
-
-const Function* Code::MethodOf(NodeId klass, std::string_view name, int depth) const {
-  if (klass == kNoNode || depth == 0) return nullptr;
-  const auto it = methods_.find({klass, name});
-  return it != methods_.end() ? it->second : BaseMethodOf(klass, name, depth - 1);
-}
-
-const Function* Code::BaseMethodOf(NodeId klass, std::string_view name, int depth) const {
-  if (klass == kNoNode) return nullptr;
-  for (const NodeId list : syntax_.Children(klass)) {
-    if (syntax_[list].kind != Kind::kArgumentList) continue;
-    for (const NodeId base : syntax_.Children(list)) {
-      const auto it = classes_.find(syntax_.Text(base));
-      if (it == classes_.end() || it->second == klass) continue;
-      if (const Function* found = MethodOf(it->second, name, depth)) return found;
-    }
-  }
-  return nullptr;
-}
-
-NodeId Code::ClassOf(NodeId object) const {
-  const std::vector<Assignment> bound = bindings_.AssignmentsOf(object);
-  if (bound.size() != 1) return kNoNode;
-  const NodeId value = syntax_.Unwrap(bound[0].value);
-  if (!syntax_.Is(value, Kind::kCall)) return kNoNode;
-  const auto it = classes_.find(syntax_.Text(syntax_.Child(value, PythonFields().function)));
-  return it == classes_.end() ? kNoNode : it->second;
-}
-
-std::optional<Target> Code::TargetOf(NodeId call) const {
-  return TargetOf(syntax_.Unwrap(syntax_.Child(call, PythonFields().function)), call, kMaxDepth);
-}
-
-std::optional<Target> Code::TargetOf(NodeId callable, NodeId call, int depth) const {
-  const Fields& f = PythonFields();
-  if (callable == kNoNode || depth == 0) return std::nullopt;
-  Target target{this, nullptr, kNoNode, "", kNoNode};
-  if (syntax_.Is(callable, Kind::kLambda)) {
-    target.lambda = callable;
-    return target;
-  }
-  // functools.partial(f, …) in place of f.
-  if (syntax_.Is(callable, Kind::kCall) && names_.Callee(callable) == "functools.partial") {
-    const NodeId first = names_.Argument(callable, 0, "func");
-    auto inner = TargetOf(syntax_.Unwrap(first), call, depth - 1);
-    if (!inner || inner->partial != kNoNode) return std::nullopt;
-    inner->partial = callable;
-    return inner;
-  }
-  if (syntax_.Is(callable, Kind::kIdentifier)) {
-    const std::string_view name = syntax_.Text(callable);
-    const Function* found = nullptr;
-    int same = 0;
-    if (const auto it = plain_.find(name); it != plain_.end()) {
-      found = it->second.front();
-      same = static_cast<int>(it->second.size());
-    }
-    if (same > 0) {
-      target.function = same == 1 ? found : nullptr;
-      return same == 1 ? std::optional(target) : std::nullopt;
-    }
-    // wrapper(…) of an object with __call__, or another name of a function.
-    if (const NodeId klass = ClassOf(callable); klass != kNoNode) {
-      target.function = MethodOf(klass, "__call__", kMaxDepth);
-      target.self = name;
-      return target.function == nullptr ? std::nullopt : std::optional(target);
-    }
-    const std::vector<Assignment> bound = bindings_.AssignmentsOf(callable);
-    if (bound.size() != 1) return std::nullopt;
-    return TargetOf(syntax_.Unwrap(bound[0].value), call, depth - 1);
-  }
-  if (!syntax_.Is(callable, Kind::kAttribute)) return std::nullopt;
-  const NodeId object = syntax_.Unwrap(syntax_.Child(callable, f.object));
-  const std::string_view name = syntax_.Text(syntax_.Child(callable, f.attribute));
-  if (syntax_.Text(object) == "self") {
-    target.self = "self";
-    target.function = MethodOf(syntax_.Enclosing(callable, Kind::kClass), name, kMaxDepth);
-    if (target.function != nullptr) return target;
-    if (const NodeId klass = ClassOf(callable); klass != kNoNode) {
-      target.function = MethodOf(klass, "__call__", kMaxDepth);
-      target.self = names_.Key(callable);
-      return target.function == nullptr ? std::nullopt : std::optional(target);
-    }
-    const std::vector<Assignment> bound = bindings_.AssignmentsOf(callable);
-    if (bound.size() != 1) return std::nullopt;
-    return TargetOf(syntax_.Unwrap(bound[0].value), call, depth - 1);
-  }
-  if (syntax_.Is(object, Kind::kCall) &&
-      syntax_.Text(syntax_.Child(object, f.function)) == "super") {
-    target.function = BaseMethodOf(syntax_.Enclosing(callable, Kind::kClass), name, kMaxDepth);
-    target.self = "self";
-    return target.function == nullptr ? std::nullopt : std::optional(target);
-  }
-  const NodeId klass = ClassOf(object);
-  if (klass == kNoNode) return std::nullopt;
-  target.function = MethodOf(klass, name, kMaxDepth);
-  target.self = names_.Key(object);
-  return target.function == nullptr ? std::nullopt : std::optional(target);
 }
 
 const std::string* Code::Local(NodeId function, std::string_view name) const {

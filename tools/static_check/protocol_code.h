@@ -1,11 +1,13 @@
-// A file as the protocol's machine reads it: which of its functions matter, what a call runs, and
-// what the names inside a function stand for.
+// The files of a project as the protocol's machine reads them: which functions matter, what a call
+// runs, and what the names inside a function stand for.
 //
-// Internal to protocol*.cc. Borrows the analyses of the file; immutable after construction.
+// Internal to protocol*.cc. Borrows the analyses of the files, which must be linked; immutable
+// after construction, then safe from any thread.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_CODE_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_PROTOCOL_CODE_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,11 +16,13 @@
 #include <vector>
 
 #include "tools/static_check/bindings.h"
+#include "tools/static_check/modules.h"
 #include "tools/static_check/scalers.h"
 
 namespace mpnanny::static_check {
 
 class Code;
+class Codebase;
 
 // What a call runs, where the text says it.
 struct Target {
@@ -27,7 +31,7 @@ struct Target {
   NodeId lambda = kNoNode;
   // What `self` is inside, in the words of the call: "self", "self.scaler_wrapper"; "" for none.
   std::string self;
-  // Arguments that functools.partial has fixed: positional ones first, then by keyword.
+  // The functools.partial(…) that has fixed arguments, kNoNode for none.
   NodeId partial = kNoNode;
 };
 
@@ -36,15 +40,19 @@ bool SoundsLikeClearing(std::string_view name);
 
 class Code {
  public:
-  Code(const Bindings& bindings, const Scalers& scalers);
+  Code(const Codebase& all, size_t number, const Bindings& bindings, const Scalers& scalers);
 
   const Bindings& bindings() const { return bindings_; }
   const Syntax& syntax() const { return syntax_; }
   const Names& names() const { return names_; }
   const Scalers& scalers() const { return scalers_; }
+  size_t number() const { return number_; }
 
   // True if the function, or one that it calls however deep, does what the protocol knows.
   bool Reaches(NodeId function) const { return reaches_.contains(function); }
+  // The same for calls on a scaler.
+  bool ReachesScaler(NodeId function) const { return scales_.contains(function); }
+  bool HasWork() const { return !scales_.empty() || !scalers_.made().empty(); }
   std::optional<Target> TargetOf(NodeId call) const;
   // For a name that is local to the function: the variable that it is another name of ("" if it is
   // one of its own). Null if it is not local.
@@ -69,24 +77,43 @@ class Code {
   bool ComputesWithScale(NodeId function) const;
 
  private:
-  bool Matters(NodeId call) const;
-  bool MayMatter(const struct Call& call) const;
-  const Function* MethodOf(NodeId klass, std::string_view name, int depth) const;
-  const Function* BaseMethodOf(NodeId klass, std::string_view name, int depth) const;
-  // The class of this file that the expression is an object of, kNoNode if that is not known.
-  NodeId ClassOf(NodeId object) const;
-  std::optional<Target> TargetOf(NodeId callable, NodeId call, int depth) const;
+  friend class Codebase;
+  bool MayMatter(const Call& call) const;
+  // What stands in this file alone.
+  void FindOwn();
+  // What needs to be known of the others: call after all have found their own and spread it.
+  void Complete();
+  std::optional<Target> TargetOfValue(NodeId callable, int depth) const;
+  std::optional<Target> MethodOfBase(NodeId klass, std::string_view name) const;
 
+  const Codebase& all_;
+  const size_t number_;
   const Bindings& bindings_;
   const Syntax& syntax_;
   const Names& names_;
   const Scalers& scalers_;
-  std::map<std::string, NodeId, std::less<>> classes_;
-  std::map<std::pair<NodeId, std::string_view>, const Function*> methods_;
-  std::map<std::string_view, std::vector<const Function*>> plain_;  // functions that are no methods
   std::map<NodeId, std::map<std::string, std::string, std::less<>>> locals_;
   std::set<NodeId> reaches_;
+  std::set<NodeId> scales_;
   std::vector<NodeId> active_;  // nodes that matter, in order
+};
+
+class Codebase {
+ public:
+  struct File {
+    const Bindings* bindings = nullptr;
+    const Scalers* scalers = nullptr;
+  };
+  // The files in the order of their numbers in `modules`.
+  Codebase(const Modules& modules, const std::vector<File>& files, unsigned threads);
+  const Code& operator[](size_t number) const { return *codes_[number]; }
+  const Modules& modules() const { return modules_; }
+
+ private:
+  // Callers of what reaches reach it too.
+  void Spread(std::set<NodeId> Code::*set);
+  const Modules& modules_;
+  std::vector<std::unique_ptr<Code>> codes_;
 };
 
 }  // namespace mpnanny::static_check

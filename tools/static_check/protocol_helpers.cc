@@ -74,7 +74,7 @@ Paths ProtocolMachine::InLambda(NodeId id, NodeId lambda, Paths in) {
 
 Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& from) {
   if (target.function == nullptr) return InLambda(id, target.lambda, {from});
-  const bool same_self = target.self == "self" && target.code == &code();
+  const bool same_self = target.self == "self";
   Frame next{target.code, target.function,
              Shown(id),   Translate(target.self),
              {},          frame().suffix + "@" + std::to_string(id)};
@@ -136,7 +136,9 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
 }
 
 Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
-  if (names().Callee(id).starts_with("mpnanny.")) return in;  // our monitor listens only
+  // Our monitor listens only, and what partial fixes is used where its result is called.
+  if (names().Callee(id).starts_with("mpnanny.") || names().Callee(id) == "functools.partial")
+    return in;
   bool escapes = false;
   bool clears = false;
   for (const NodeId argument : names().Arguments(id)) {

@@ -77,6 +77,8 @@ std::string ProtocolMachine::Translate(std::string key, int depth) const {
   const std::string rest = key.substr(end);
   const Frame& now = frame();
   if (root == "self") return now.self + rest;
+  // Another file's own variables are other ones.
+  const bool foreign = now.code != &root_;
   if (const auto it = now.arguments.find(root); it != now.arguments.end()) return it->second + rest;
   if (now.function == nullptr) return key;
   const std::string* local = code().Local(now.function->node, root);
@@ -84,7 +86,8 @@ std::string ProtocolMachine::Translate(std::string key, int depth) const {
   const std::vector<std::string>& parameters = now.function->parameters;
   const bool own =
       local != nullptr || std::find(parameters.begin(), parameters.end(), root) != parameters.end();
-  return own ? root + now.suffix + rest : key;
+  if (own) return root + now.suffix + rest;
+  return foreign ? root + "#" + std::to_string(now.code->number()) + rest : key;
 }
 
 bool ProtocolMachine::IsOptimizer(NodeId expression) const {

@@ -90,6 +90,9 @@ class ProtocolMachine {
   bool IsOptimizer(NodeId expression) const;
 
   void Report(Violation::Kind kind, NodeId call, const Path& path, const std::string& optimizer);
+  // `node` and `inner` as in Violation.
+  void ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
+                const std::string& optimizer);
   static void Limit(Paths& paths);
   static void Add(Paths& into, const Paths& from) { into.insert(from.begin(), from.end()); }
   template <typename Apply>

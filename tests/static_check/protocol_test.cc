@@ -1,0 +1,193 @@
+// The GradScaler protocol through helpers: deeper than one call, through objects, lambdas and
+// partial, and in other files. The traps that a reader falls into must stay silent.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/static_check/examples.h"
+
+namespace mpnanny::static_check {
+namespace {
+
+// "train.py:7 clip-before-unscale", without notes of severity info.
+std::vector<std::string> FoundIn(const std::vector<Source>& sources) {
+  Options options;
+  options.min_severity = Severity::kWarning;
+  const auto report = Check(sources, options, Rules(), {});
+  EXPECT_TRUE(report);
+  std::vector<std::string> found;
+  if (!report) return found;
+  for (const Finding& finding : report->findings)
+    found.push_back(finding.path + ":" + std::to_string(finding.line) + " " + finding.rule);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+using Lines = std::vector<std::string>;
+
+constexpr char kWrapper[] =
+    "import torch\n"
+    "class Scaling:\n"
+    "    def __init__(self):\n"
+    "        self._scaler = torch.amp.GradScaler('cuda')\n"
+    "    def backward(self, loss):\n"
+    "        self._scaler.scale(loss).backward()\n"
+    "    def unscale(self, optimizer):\n"
+    "        self._scaler.unscale_(optimizer)\n"
+    "    def step(self, optimizer, last=True):\n"
+    "        if last:\n"
+    "            self._scaler.step(optimizer)\n"
+    "            self._scaler.update()\n";
+
+TEST(Protocol, FollowsWrappersOfOtherFiles) {
+  const std::string train =
+      "import torch\n"
+      "from .wrapper import Scaling\n"
+      "def train(model, loader, optimizer):\n"
+      "    scaling = Scaling()\n"
+      "    for x in loader:\n"
+      "        optimizer.zero_grad()\n"
+      "        scaling.backward(model(x).mean())\n"
+      "        UNSCALE\n"
+      "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+      "        scaling.step(optimizer)\n";
+  const Source wrapper{"src/wrapper.py", kWrapper};
+  EXPECT_EQ(FoundIn({wrapper, {"src/train.py", Replaced(train, "UNSCALE", "pass")}}),
+            Lines{"src/train.py:9 clip-before-unscale"});
+  EXPECT_EQ(FoundIn({wrapper,
+                     {"src/train.py", Replaced(train, "UNSCALE", "scaling.unscale(optimizer)")}}),
+            Lines{});
+  EXPECT_EQ(FoundIn({wrapper,
+                     {"src/train.py", Replaced(train, "UNSCALE",
+                                               "scaling.unscale(optimizer); "
+                                               "scaling.unscale(optimizer)")}}),
+            Lines{"src/train.py:8 double-unscale"});
+}
+
+// The argument decides which way the helper goes, and the caller asks the same question again.
+TEST(Protocol, ArgumentsCarryTheQuestion) {
+  const std::string train =
+      "import torch\n"
+      "from .wrapper import Scaling\n"
+      "def train(model, loader, optimizer, every):\n"
+      "    scaling = Scaling()\n"
+      "    for i, x in enumerate(loader):\n"
+      "        scaling.backward(model(x).mean() / every)\n"
+      "        if (i + 1) % every == 0:\n"
+      "            scaling.unscale(optimizer)\n"
+      "            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+      "        scaling.step(optimizer, last=LAST)\n"
+      "        if (i + 1) % every == 0:\n"
+      "            optimizer.zero_grad()\n";
+  const Source wrapper{"src/wrapper.py", kWrapper};
+  EXPECT_EQ(FoundIn({wrapper, {"src/train.py", Replaced(train, "LAST", "(i + 1) % every == 0")}}),
+            Lines{});
+  EXPECT_EQ(FoundIn({wrapper, {"src/train.py", Replaced(train, "LAST", "False")}}),
+            Lines{"src/train.py:8 double-unscale"});
+}
+
+TEST(Protocol, FindingsOfAHelperAreToldWhereItIsWrong) {
+  const Source helper{"src/helper.py",
+                      "import torch\n"
+                      "def step(loss, model, optimizer, scaler):\n"
+                      "    scaler.scale(loss).backward()\n"
+                      "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+                      "    scaler.step(optimizer)\n"
+                      "    scaler.update()\n"
+                      "    optimizer.zero_grad()\n"};
+  const Source train{"src/train.py",
+                     "import torch\n"
+                     "from .helper import step\n"
+                     "def train(model, loader, optimizer):\n"
+                     "    scaler = torch.amp.GradScaler('cuda')\n"
+                     "    for x in loader:\n"
+                     "        step(model(x).mean(), model, optimizer, scaler)\n"};
+  EXPECT_EQ(FoundIn({helper, train}), Lines{"src/helper.py:4 clip-before-unscale"});
+}
+
+TEST(Protocol, FollowsHelpersOfHelpers) {
+  const std::string code =
+      "import functools\n"
+      "import torch\n"
+      "def limit(model, most):\n"
+      "    torch.nn.utils.clip_grad_norm_(model.parameters(), most)\n"
+      "def prepare(scaler, optimizer, model):\n"
+      "    UNSCALE\n"
+      "    limit(model, 1.0)\n"
+      "def train(model, loader, optimizer):\n"
+      "    scaler = torch.amp.GradScaler('cuda')\n"
+      "    ready = functools.partial(prepare, scaler, model=model)\n"
+      "    scaled = lambda loss: scaler.scale(loss).backward()\n"
+      "    for x in loader:\n"
+      "        optimizer.zero_grad()\n"
+      "        scaled(model(x).mean())\n"
+      "        ready(optimizer)\n"
+      "        scaler.step(optimizer)\n"
+      "        scaler.update()\n";
+  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "UNSCALE", "pass")}}),
+            Lines{"a.py:15 clip-before-unscale"});
+  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "UNSCALE", "scaler.unscale_(optimizer)")}}), Lines{});
+}
+
+// An inherited method, one of the base class under the same name, and an alias of the optimizer.
+TEST(Protocol, FollowsInheritedMethods) {
+  const Source base{"src/base.py",
+                    "import torch\n"
+                    "class Base:\n"
+                    "    def after_backward(self):\n"
+                    "        optimizer = self.optimizer\n"
+                    "        self.scaler.unscale_(optimizer)\n"
+                    "    def finish(self):\n"
+                    "        self.scaler.step(self.optimizer)\n"
+                    "        self.scaler.update()\n"};
+  const std::string trainer =
+      "import torch\n"
+      "from .base import Base\n"
+      "class Trainer(Base):\n"
+      "    def __init__(self, model, optimizer):\n"
+      "        self.model, self.optimizer = model, optimizer\n"
+      "        self.scaler = torch.amp.GradScaler('cuda')\n"
+      "    def finish(self):\n"
+      "        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)\n"
+      "        super().finish()\n"
+      "    def train(self, loader):\n"
+      "        for x in loader:\n"
+      "            self.optimizer.zero_grad()\n"
+      "            self.scaler.scale(self.model(x).mean()).backward()\n"
+      "            HOOK\n"
+      "            self.finish()\n";
+  EXPECT_EQ(FoundIn({base, {"src/trainer.py", Replaced(trainer, "HOOK", "self.after_backward()")}}),
+            Lines{});
+  EXPECT_EQ(FoundIn({base, {"src/trainer.py", Replaced(trainer, "HOOK", "pass")}}),
+            Lines{"src/trainer.py:15 clip-before-unscale"});
+}
+
+// Recursion and mutual recursion end, and say nothing.
+TEST(Protocol, RecursionEnds) {
+  EXPECT_EQ(FoundIn({{"a.py",
+                      "import torch\n"
+                      "def a(scaler, loss, optimizer):\n"
+                      "    scaler.scale(loss).backward()\n"
+                      "    b(scaler, loss, optimizer)\n"
+                      "def b(scaler, loss, optimizer):\n"
+                      "    a(scaler, loss, optimizer)\n"
+                      "    scaler.step(optimizer)\n"
+                      "    scaler.update()\n"}}),
+            Lines{});
+}
+
+// Paddle's scaler has methods of the same names.
+TEST(Protocol, OtherFrameworksAreNotJudged) {
+  EXPECT_EQ(FoundIn({{"a.py",
+                      "import paddle\n"
+                      "def train(model, loader, optimizer):\n"
+                      "    scaler = paddle.amp.GradScaler()\n"
+                      "    for x in loader:\n"
+                      "        scaler.scale(model(x)).backward()\n"
+                      "        scaler.step(optimizer)\n"
+                      "        optimizer.clear_grad()\n"}}),
+            Lines{});
+}
+
+}  // namespace
+}  // namespace mpnanny::static_check
