@@ -94,15 +94,15 @@ class Spread {
       const FileFacts& file = *files_[i];
       for (const auto& [node, callee] : modules_.Edges(i)) {
         Policy policy;
-        const bool under = file.dtypes->PolicyAt(node, &policy) && !policy.assumed;
+        const bool under = file.dtypes->PolicyAt(node, &policy);
         const std::vector<std::string>& names = callee.function->parameters;
         std::vector<Value> values;
         for (size_t k = 0; k < names.size(); ++k) {
           const NodeId argument = file.names.Argument(node, static_cast<int>(k), names[k]);
           const Value value = argument == kNoNode ? Value{} : file.dtypes->Of(argument);
-          if (!value.is_16bit() || value.assumed) continue;
+          if (!value.is_16bit()) continue;
           values.resize(names.size());
-          values[k] = {value.type, false, kNoNode, kNoNode};
+          values[k] = {value.type, value.assumed, kNoNode, kNoNode};
         }
         if (!under && values.empty()) continue;
         Call16& call = entries[{callee.module, callee.function->node}];
@@ -116,9 +116,10 @@ class Spread {
         }
         if (under) {
           policy.passed = kNoNode;
-          if (!entry.autocast) {
+          // A region that is seen counts more than one that is assumed.
+          if (!entry.autocast || (entry.autocast->assumed && !policy.assumed)) {
             entry.autocast = policy;
-          } else {
+          } else if (entry.autocast->assumed == policy.assumed) {
             if (entry.autocast->half != policy.half) entry.autocast->half = Type::kHalf;
             if (entry.autocast->device != policy.device) entry.autocast->device = Device::kUnknown;
           }

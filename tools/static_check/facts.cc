@@ -5,6 +5,19 @@
 #include "tools/static_check/protocol_code.h"
 
 namespace mpnanny::static_check {
+namespace {
+
+// Signal processing and evaluation run outside of the autocast of the training, as a rule.
+bool IsFrontEnd(std::string_view path) {
+  for (const std::string_view part :
+       {"features.py", "feature_transform", "frontend", "log_mel", "mel_", "melspec", "stft",
+        "audio_processing", "evaluat", "metrics"}) {
+    if (path.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 FileFacts::FileFacts(std::string path_in, Syntax syntax_in, const OpTable& ops_in)
     : path(std::move(path_in)),
@@ -14,7 +27,23 @@ FileFacts::FileFacts(std::string path_in, Syntax syntax_in, const OpTable& ops_i
       bindings(syntax, names),
       regions(bindings),
       scalers(bindings),
-      ops(ops_in) {}
+      ops(ops_in) {
+  for (NodeId id = 0; id < syntax.size(); ++id) {
+    switch (syntax[id].kind) {
+      case Kind::kBinary:
+        binaries.push_back(id);
+        break;
+      case Kind::kAssignment:
+        assignments.push_back(id);
+        break;
+      case Kind::kAugmentedAssignment:
+        augmented.push_back(id);
+        break;
+      default:
+        break;
+    }
+  }
+}
 
 void LinkFacts(const std::vector<FileFacts*>& files, unsigned threads, Modules* modules) {
   ProjectFacts project;
@@ -34,8 +63,11 @@ void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
                    const CancelToken& cancel) {
   if (files.empty()) return;
   for (FileFacts* file : files) {
-    file->dtypes = std::make_unique<Dtypes>(file->bindings, file->regions, file->ops,
-                                            file->project.AssumeFp16());
+    // A loss is scaled for FP16 only, so FP16 is one of the ways in which a project with a
+    // GradScaler trains, whatever else its autocast can be set to.
+    const bool fp16 =
+        (file->project.AssumeFp16() || file->project.grad_scaler) && !IsFrontEnd(file->path);
+    file->dtypes = std::make_unique<Dtypes>(file->bindings, file->regions, file->ops, fp16);
   }
   SpreadDtypes(*files[0]->modules, files, threads, cancel);
   if (!files[0]->project.grad_scaler) {

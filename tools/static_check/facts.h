@@ -42,6 +42,8 @@ class FileFacts {
   const Regions regions;
   const Scalers scalers;
   const OpTable& ops;
+  // Expressions with two operands, assignments and augmented ones, in order.
+  std::vector<NodeId> binaries, assignments, augmented;
   // After CompleteFacts():
   ProjectFacts project;
   const Modules* modules = nullptr;

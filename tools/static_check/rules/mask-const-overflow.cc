@@ -1,42 +1,126 @@
 #include <cmath>
 
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::mask_const_overflow {
+namespace {
+
+bool IsTooLarge(std::optional<double> value) {
+  return value && std::isfinite(*value) && std::fabs(*value) > kFp16Max;
+}
+
+// True for a name that attention scores are given, where no type is known.
+bool NamesScores(const FileFacts& facts, NodeId tensor) {
+  const std::string_view text = facts.syntax.Text(tensor);
+  if (text.size() > 40) return false;
+  for (const std::string_view word :
+       {"score", "attn", "att_", "attention", "logits", "dots", "energ", "sim"}) {
+    if (text.find(word) != std::string_view::npos)
+      return text.find("mask") == std::string_view::npos &&
+             text.find("bias") == std::string_view::npos;
+  }
+  return false;
+}
+
+// FP16 autocast is on here, and what is filled is called as attention scores are.
+bool MayBeFp16(const FileFacts& facts, NodeId node, NodeId tensor, Value type) {
+  if (type.type != Type::kUnknown && type.type != Type::kUnseen) return false;
+  Policy policy;
+  return NamesScores(facts, tensor) && facts.dtypes->PolicyAt(node, &policy) &&
+         policy.half == Type::kFp16 && policy.device != Device::kCpu;
+}
+
+void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
+            NodeId constant) {
+  const auto value = Constant(facts, constant);
+  if (!IsTooLarge(value)) return;
+  const Value type = facts.dtypes->Of(tensor);
+  const bool guessed = !type.is_fp16() && MayBeFp16(facts, call.node, tensor, type);
+  if (!type.is_fp16() && !guessed) return;
+  RawFinding& finding =
+      sink.Add(call.node, ShowNumber(*value) + " does not fit into " +
+                              (guessed ? "FP16, which these scores most likely are under autocast: "
+                                       : "the FP16 tensor it is written to: ") +
+                              std::string(call.name) + " raises RuntimeError.");
+  const std::string key = facts.names.Key(tensor);
+  if (*value < 0 && !key.empty() && facts.names.Resolve(tensor).empty() &&
+      facts.names.ImportsModule("torch")) {
+    const Node& node = facts.syntax[constant];
+    finding.edits.push_back({{node.begin, node.end}, "torch.finfo(" + key + ".dtype).min"});
+  }
+  NoteAssumed(type, finding);
+  if (guessed) finding.confidence = "low";
+}
+
+void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor,
+                     NodeId constant) {
+  const auto value = Constant(facts, constant);
+  const Value type = facts.dtypes->Of(tensor);
+  if (!IsTooLarge(value) || !type.is_fp16()) return;
+  RawFinding& finding = sink.Add(
+      node, ShowNumber(*value) + " becomes " + (*value < 0 ? "-inf" : "inf") +
+                " in the FP16 tensor it is written to: a row in which all is masked is NaN after "
+                "the softmax.");
+  finding.confidence = "medium";
+  NoteAssumed(type, finding);
+}
+
+// The constant in `(1 - mask) * -1e9`, or kNoNode.
+NodeId MaskFactor(const FileFacts& facts, NodeId product) {
+  const NodeId id = Traced(facts, product);
+  if (OperatorOf(facts, id) != "*") return kNoNode;
+  for (const uint16_t field : {PythonFields().left, PythonFields().right}) {
+    const NodeId part = facts.syntax.Child(id, field);
+    if (IsTooLarge(Constant(facts, part))) return part;
+  }
+  return kNoNode;
+}
+
+}  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  ForEachCall(facts, [&](NodeId call) {
-    const std::string callee = facts.names.Callee(call);
-    const std::string_view function = TorchFunction(callee);
-    const std::string_view name = callee.empty() ? facts.names.Method(call) : function;
-    const int shift =
-        callee.empty() ? 0 : 1;  // the tensor is the first argument of the function form
-    NodeId constant = kNoNode;
-    NodeId tensor =
-        callee.empty() ? facts.names.Receiver(call) : facts.names.Argument(call, 0, "input");
-    if (name == "masked_fill" || name == "masked_fill_") {
-      constant = facts.names.Argument(call, 1 + shift, "value");
-    } else if (callee.empty() && name == "fill_") {
-      constant = facts.names.Argument(call, 0, "value");
-    } else if (!callee.empty() && name == "full_like") {
-      constant = facts.names.Argument(call, 1, "fill_value");
-    }
-    if (constant == kNoNode) return;
-    const auto value = facts.bindings.Number(constant);
-    if (!value || !std::isfinite(*value) || std::fabs(*value) <= kFp16Max) return;
-    const Value type = facts.dtypes->Of(tensor);
-    if (!type.is_fp16()) return;
-    RawFinding& finding = sink.Add(
-        call, ShowNumber(*value) + " does not fit into the FP16 tensor it is written to: " +
-                  std::string(name) + " raises RuntimeError.");
-    const std::string key = facts.names.Key(tensor);
-    if (*value < 0 && !key.empty() && facts.names.Resolve(tensor).empty() &&
-        facts.names.ImportsModule("torch")) {
-      const Node& node = facts.syntax[constant];
-      finding.edits.push_back({{node.begin, node.end}, "torch.finfo(" + key + ".dtype).min"});
-    }
-    NoteAssumed(type, finding);
+  const Fields& f = PythonFields();
+  const auto argument = [&](const TorchCall& call, int position, std::string_view keyword) {
+    return ArgumentOf(facts, call, position, keyword);
+  };
+  ForEachTorchCall(facts, {"masked_fill", "masked_fill_"}, [&](const TorchCall& call) {
+    Raises(facts, sink, call, call.tensor, argument(call, 1, "value"));
   });
+  ForEachTorchCall(facts, {"fill_"}, [&](const TorchCall& call) {
+    Raises(facts, sink, call, call.tensor, argument(call, 0, "value"));
+  });
+  ForEachTorchCall(facts, {"full_like", "new_full", "full"}, [&](const TorchCall& call) {
+    const bool like = call.name == "full_like";
+    if (call.is_method != (call.name == "new_full")) return;
+    // What is made decides: full_like(h, …, dtype=torch.float32) is fine.
+    Raises(facts, sink, call, call.node,
+           argument(call, like || !call.is_method ? 0 : 1, "fill_value"));
+  });
+  ForEachTorchCall(facts, {"pad"}, [&](const TorchCall& call) {
+    if (!call.is_method) Raises(facts, sink, call, call.tensor, argument(call, 2, "value"));
+  });
+  ForEachTorchCall(facts, {"where"}, [&](const TorchCall& call) {
+    // torch.where(mask, scores, c), scores.where(mask, c)
+    const NodeId a = call.is_method ? call.tensor : argument(call, 0, "input");
+    const NodeId b = argument(call, 1, "other");
+    BecomesInfinite(facts, sink, call.node, a, b);
+    BecomesInfinite(facts, sink, call.node, b, a);
+  });
+  for (const NodeId id : facts.assignments) {
+    const NodeId target = facts.syntax.Child(id, f.left);
+    if (!facts.syntax.Is(target, Kind::kSubscript)) continue;
+    BecomesInfinite(facts, sink, id, facts.syntax.Child(target, f.value),
+                    facts.syntax.Child(id, f.right));
+  }
+  for (const NodeId id : facts.binaries) {
+    const std::string_view op = OperatorOf(facts, id);
+    if (op != "+" && op != "-") continue;
+    const NodeId left = facts.syntax.Child(id, f.left);
+    const NodeId factor = MaskFactor(facts, facts.syntax.Child(id, f.right));
+    if (factor == kNoNode || !facts.dtypes->Of(id).is_fp16()) continue;
+    BecomesInfinite(facts, sink, id, left, factor);
+  }
 }
 
 }  // namespace mpnanny::static_check::mask_const_overflow
