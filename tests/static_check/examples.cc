@@ -1,6 +1,7 @@
 #include "tests/static_check/examples.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "base/data_files.h"
@@ -9,11 +10,12 @@
 namespace mpnanny::static_check {
 namespace {
 
-// Every `# error: [id]` of a line; several may stand on one.
+// Every `# error: [id]` of a line (in JSON `// error: [id]`); several may stand on one.
 void ReadMarks(const std::string& line, int number, std::set<std::string>* expected) {
   for (const char* severity : {"error", "warning", "info"}) {
-    const std::string mark = std::string("# ") + severity + ": [";
+    const std::string mark = std::string(" ") + severity + ": [";
     for (size_t at = line.find(mark); at != std::string::npos; at = line.find(mark, at + 1)) {
+      if (at == 0 || (line[at - 1] != '#' && line[at - 1] != '/')) continue;
       const size_t begin = at + mark.size();
       expected->insert(std::to_string(number) + " " + severity + " " +
                        line.substr(begin, line.find(']', begin) - begin));
@@ -35,6 +37,10 @@ size_t OffsetOf(const std::string& text, int line, int column) {
 }  // namespace
 
 std::vector<Example> ReadExamples(const std::string& body) {
+  static const std::map<std::string, std::string> kPaths = {{"```python", "example.py"},
+                                                            {"```json", "example.json"},
+                                                            {"```yaml", "example.yaml"},
+                                                            {"```sh", "example.sh"}};
   std::vector<Example> examples;
   std::istringstream in(body);
   std::string line;
@@ -51,10 +57,10 @@ std::vector<Example> ReadExamples(const std::string& body) {
       }
       ReadMarks(line, ++line_in_code, &examples.back().expected);
       examples.back().code += line + "\n";
-    } else if (line == "```python") {
+    } else if (const auto path = kPaths.find(line); path != kPaths.end()) {
       inside = true;
       line_in_code = 0;
-      examples.push_back({section, number, "", {}});
+      examples.push_back({section, number, path->second, "", {}});
     } else if (line.starts_with("## ")) {
       section = line.substr(3);
     }

@@ -17,6 +17,7 @@ namespace mpnanny::static_check {
 struct Example {
   std::string section;  // the heading it stands under
   int line = 0;         // of the page's body
+  std::string path;     // "example.py", by the language of its fence
   std::string code;
   std::set<std::string> expected;  // "12 error clip-before-unscale"
 };

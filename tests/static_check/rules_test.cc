@@ -32,7 +32,7 @@ class RulePageTest : public testing::TestWithParam<std::string> {
 
 TEST_P(RulePageTest, ExamplesFireAsMarked) {
   for (const Example& example : ReadExamples(page().body)) {
-    const Report report = CheckCode(example.code, "example.py", GetParam());
+    const Report report = CheckCode(example.code, example.path, GetParam());
     EXPECT_EQ(Found(report), example.expected)
         << "the example in line " << example.line << " of the body of " << GetParam() << ":\n"
         << example.code;
@@ -91,11 +91,11 @@ TEST_P(RulePageTest, LinksKnownCases) {
 // Applying the edits of a finding removes it, adds no other, and leaves code that parses.
 TEST_P(RulePageTest, EditsRepair) {
   for (const Example& example : ReadExamples(page().body)) {
-    const Report before = CheckCode(example.code, "example.py", GetParam());
+    const Report before = CheckCode(example.code, example.path, GetParam());
     for (const Finding& finding : before.findings) {
       if (finding.edits.empty() || finding.rule != GetParam()) continue;
       const std::string repaired = Apply(example.code, finding);
-      const Report after = CheckCode(repaired, "example.py", GetParam());
+      const Report after = CheckCode(repaired, example.path, GetParam());
       EXPECT_LT(after.findings.size(), before.findings.size()) << repaired;
       EXPECT_TRUE(after.notes.empty()) << after.notes[0] << "\n" << repaired;
     }

@@ -14,6 +14,7 @@
 #include "tools/static_check/parallel.h"
 #include "tools/static_check/query_set.h"
 #include "tools/static_check/rule_set.h"
+#include "tools/static_check/settings_python.h"
 #include "tools/static_check/unit.h"
 
 namespace mpnanny::static_check {
@@ -104,9 +105,9 @@ class Run {
     CompleteFacts(files, options_.threads, cancel_);
     InParallel(units.size(), options_.threads, [&](size_t i) {
       Tell();
-      if (units[i].facts) CheckUnit(units[i]);
+      if (units[i].IsChecked()) CheckUnit(units[i]);
       const std::lock_guard lock(mutex_);
-      ++(units[i].facts ? report_.files_scanned : report_.files_skipped);
+      ++(units[i].IsChecked() ? report_.files_scanned : report_.files_skipped);
       ++done_;
     });
   }
@@ -114,12 +115,19 @@ class Run {
   void CheckUnit(const Unit& unit) {
     if (cancel_.stop_requested()) return;
     std::vector<RawFinding> raw;
-    rules_.queries().Run(*unit.facts, &raw);
+    std::vector<Settings> passed;  // by Python code to a framework
+    if (unit.facts) {
+      rules_.queries().Run(*unit.facts, &raw);
+      if (MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
+    }
+    const std::vector<Settings>& all = unit.facts ? passed : unit.settings;
     Sink sink(&raw);
     for (size_t rule = 0; rule < rules_.pages().size(); ++rule) {
-      if (rules_.check(rule) == nullptr || !wanted_[rule]) continue;
+      if (!wanted_[rule]) continue;
       sink.set_rule(rule);
-      rules_.check(rule)(*unit.facts, sink);
+      if (unit.facts && rules_.check(rule) != nullptr) rules_.check(rule)(*unit.facts, sink);
+      if (rules_.settings_check(rule) == nullptr) continue;
+      for (const Settings& settings : all) rules_.settings_check(rule)(settings, sink);
     }
     Finished finished = Finish(unit, std::move(raw), rules_, wanted_, options_.min_severity);
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
 #include "tools/static_check/finish.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -34,16 +35,15 @@ bool IsIgnored(std::string_view line, std::string_view rule) {
   return false;
 }
 
-void FinishOne(const Unit& unit, const RawFinding& raw, const RuleSet& rules, Finished* out) {
-  const TextIndex& index = unit.facts->lines;
+void FinishOne(const Unit& unit, const RawFinding& raw, const RuleSet& rules,
+               const TextIndex& index, Finished* out) {
   const RulePage& page = rules.pages()[raw.rule];
-  const Node& node = unit.facts->syntax[raw.node];
-  const Position begin = index.At(node.begin);
-  const Position end = index.At(node.end);
-  const NodeId statement = unit.facts->syntax.StatementOf(raw.node);
-  const Node& whole = unit.facts->syntax[statement == kNoNode ? raw.node : statement];
-  const int last_line = index.At(std::min(whole.end, node.end)).line;
-  if (IsIgnored(index.Line(begin.line), page.id) || IsIgnored(index.Line(last_line), page.id)) {
+  const Bytes where = raw.node == kNoNode ? raw.where
+                                          : Bytes{unit.facts->syntax[raw.node].begin,
+                                                  unit.facts->syntax[raw.node].end};
+  const Position begin = index.At(where.begin);
+  const Position end = index.At(where.end);
+  if (IsIgnored(index.Line(begin.line), page.id) || IsIgnored(index.Line(end.line), page.id)) {
     ++out->suppressed;
     return;
   }
@@ -89,14 +89,16 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
   });
   if (raw.empty()) return out;
   std::stable_sort(raw.begin(), raw.end(), [](const RawFinding& a, const RawFinding& b) {
-    return std::tie(a.rule, a.node) < std::tie(b.rule, b.node);
+    return std::tie(a.rule, a.node, a.where.begin) < std::tie(b.rule, b.node, b.where.begin);
   });
+  std::optional<TextIndex> own;
+  const TextIndex& index = unit.facts ? unit.facts->lines : own.emplace(unit.text);
   const RawFinding* previous = nullptr;
   for (const RawFinding& one : raw) {
-    const bool again =
-        previous != nullptr && previous->rule == one.rule && previous->node == one.node;
+    const bool again = previous != nullptr && previous->rule == one.rule &&
+                       previous->node == one.node && previous->where.begin == one.where.begin;
     previous = &one;
-    if (!again) FinishOne(unit, one, rules, &out);
+    if (!again) FinishOne(unit, one, rules, index, &out);
   }
   return out;
 }

@@ -97,6 +97,7 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
     set->pages_.push_back(std::move(page).value());
   }
   set->checks_.resize(set->pages_.size());
+  set->settings_checks_.resize(set->pages_.size());
   std::vector<QueryText> queries;
   const auto index_of = [&](std::string_view id) {
     const auto it = std::find_if(set->pages_.begin(), set->pages_.end(),
@@ -109,6 +110,7 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
     if (index == set->pages_.size())
       return InvalidInput("The rule " + std::string(compiled.id) + " has a check and no page.");
     set->checks_[index] = compiled.check;
+    set->settings_checks_[index] = compiled.settings_check;
     has[index] = true;
   }
   for (const std::string& path : data.List(kFolder, ".scm")) {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "tools/static_check/ignore_list.h"
+#include "tools/static_check/settings.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -16,6 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 20000;
 constexpr int kMaxDepth = 40;
+// Configuration files that are read to see what they are: a data set may hold a million.
+constexpr int kMaxSettingsFiles = 5000;
 // A notebook carries its outputs; the code in it is small.
 constexpr uint64_t kMaxNotebookBytes = 16u << 20;
 
@@ -108,11 +111,23 @@ class Collector {
                               kSkippedFolders.end() ||
                           fs::exists(entry.path() / "pyvenv.cfg", error);
         if (!skip) Folder(entry.path(), below, ignores, depth + 1);
-      } else if (!link && entry.is_regular_file(error) && IsSource(entry.path())) {
-        File(entry.path().string(), below);
+      } else if (!link && entry.is_regular_file(error)) {
+        if (IsSource(entry.path())) File(entry.path().string(), below);
+        if (IsSettingsPath(name) && entry.file_size(error) <= kMaxSettingsBytes)
+          SettingsFile(entry.path().string(), below);
       }
     }
     ignores.erase(ignores.begin() + static_cast<std::ptrdiff_t>(of_parents), ignores.end());
+  }
+
+  // Taken only if it may be the configuration of a training run.
+  void SettingsFile(const std::string& path, const std::string& shown) {
+    if (settings_read_ >= kMaxSettingsFiles || seen_.contains(path)) return;
+    ++settings_read_;
+    auto text = ReadFile(path, kMaxSettingsBytes);
+    if (!text || !MayHoldSettings(*text) || out_->sources.size() >= kMaxFiles) return;
+    seen_.insert(path);
+    out_->sources.push_back({shown, std::move(*text)});
   }
 
   void File(const std::string& path, const std::string& shown) {
@@ -139,6 +154,7 @@ class Collector {
   CollectedSources* out_;
   std::set<std::string> seen_;
   bool full_ = false;
+  int settings_read_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // From paths to sources: which files of a folder are looked at.
 //
-// A file that is named is always read. In a folder: *.py and *.ipynb, below it too, but not hidden
+// A file that is named is always read. In a folder: *.py and *.ipynb, and what of *.json, *.yaml,
+// *.yml and *.sh may configure a training run; below it too, but not hidden
 // folders, virtual environments, node_modules, build output, version-control data, folders called
 // tests or docs, nor what a .gitignore excludes, in the folder, below it, or above it in the same
 // repository. Symbolic links are not followed. Reads only. Free function.

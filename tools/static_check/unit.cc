@@ -12,8 +12,9 @@ namespace {
 
 // A file that mentions none of these cannot use mixed precision of torch. The last ones are for
 // snippets without imports.
-constexpr std::array<std::string_view, 7> kFrameworks = {
-    "torch", "lightning", "accelerate", "fastai", "deepspeed", ".backward(", "autocast"};
+constexpr std::array<std::string_view, 9> kFrameworks = {
+    "torch",      "lightning", "accelerate",        "fastai",           "deepspeed",
+    ".backward(", "autocast",  "TrainingArguments", "zero_optimization"};
 
 bool MentionsTorch(std::string_view text) {
   return std::any_of(kFrameworks.begin(), kFrameworks.end(), [&](std::string_view word) {
@@ -37,6 +38,44 @@ void MakeUtf8(std::string& text) {
   }
 }
 
+// Checks size and encoding, which are those of every text; false if it is not to be read.
+bool Decode(std::string& text, size_t most, Unit* unit) {
+  const auto note = [&](const std::string& what) {
+    unit->notes.push_back(unit->source->path + ": " + what);
+  };
+  if (text.size() > most) {
+    note("not checked, it is larger than " + std::to_string(most >> 20) + " MB.");
+    return false;
+  }
+  if (text.find('\0') != std::string::npos) {
+    note("not checked, it is a binary file or UTF-16 (it holds zero bytes).");
+    return false;
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  if (!IsUtf8(text)) {
+    MakeUtf8(text);
+    note("it is not UTF-8; characters that could not be read count as '?'.");
+  }
+  return true;
+}
+
+void ReadSettingsUnit(Unit* unit) {
+  const std::string& path = unit->source->path;
+  if (!MayHoldSettings(unit->source->text)) return;
+  unit->text = unit->source->text;
+  if (!Decode(unit->text, kMaxSettingsBytes, unit)) return;
+  if (path.ends_with(".sh")) {
+    unit->settings = ReadShellSettings(unit->text);
+    return;
+  }
+  std::string mistake;
+  unit->settings = ReadDataSettings(unit->text, path.ends_with(".json"), &mistake);
+  if (!mistake.empty()) {
+    unit->notes.push_back(path + ": it could not be read to the end (" + mistake +
+                          "); findings may be missing.");
+  }
+}
+
 }  // namespace
 
 std::string PathAt(const Unit& unit, int& line) {
@@ -55,6 +94,10 @@ Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_withou
     unit->notes.push_back(source.path + ": " + what);
   };
   unit->source = &source;
+  if (IsSettingsPath(source.path)) {
+    ReadSettingsUnit(unit);
+    return {};
+  }
   if (skip_without_torch && !MentionsTorch(source.text)) return {};
   std::string text;
   if (source.path.ends_with(".ipynb")) {
@@ -69,19 +112,7 @@ Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_withou
   } else {
     text = source.text;
   }
-  if (text.size() > kMaxSourceBytes) {
-    note("not checked, it is larger than " + std::to_string(kMaxSourceBytes >> 20) + " MB.");
-    return {};
-  }
-  if (text.find('\0') != std::string::npos) {
-    note("not checked, it is a binary file or UTF-16 (it holds zero bytes).");
-    return {};
-  }
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (!IsUtf8(text)) {
-    MakeUtf8(text);
-    note("it is not UTF-8; characters that could not be read count as '?'.");
-  }
+  if (!Decode(text, kMaxSourceBytes, unit)) return {};
   auto syntax = Syntax::Parse(std::move(text), cancel);
   if (!syntax) {
     if (cancel.stop_requested()) return syntax.error();

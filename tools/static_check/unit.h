@@ -14,19 +14,25 @@
 #include "tools/static_check/engine.h"
 #include "tools/static_check/facts.h"
 #include "tools/static_check/notebook.h"
+#include "tools/static_check/settings.h"
 
 namespace mpnanny::static_check {
 
 struct Unit {
   const Source* source = nullptr;
   std::vector<NotebookCell> cells;   // empty: no notebook
-  std::unique_ptr<FileFacts> facts;  // null: not checked
-  std::vector<std::string> notes;    // what was wrong with it
+  std::unique_ptr<FileFacts> facts;  // of Python code
+  std::string text;                  // of a configuration file or a shell script,
+  std::vector<Settings> settings;    // and what it says
+
+  bool IsChecked() const { return facts != nullptr || !settings.empty(); }
+  const std::string& Text() const { return facts ? facts->syntax.text() : text; }
+  std::vector<std::string> notes;  // what was wrong with it
 };
 
-// Reads, parses and builds the facts of one source. A source that cannot be checked leaves `facts`
-// null, perhaps with a note; fails only when cancelled. `skip_without_torch`: what never mentions
-// torch or a framework on it is not parsed.
+// Reads, parses and builds the facts of one source. A source that cannot be checked is left
+// unchecked, perhaps with a note; fails only when cancelled. `skip_without_torch`: what never
+// mentions torch or a framework on it is not parsed.
 Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_without_torch,
                       const CancelToken& cancel, Unit* unit);
 
