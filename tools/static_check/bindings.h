@@ -73,7 +73,6 @@ class Bindings {
  private:
   void Bind(NodeId target, NodeId value);
 
-
   const Syntax& syntax_;
   const Names& names_;
   std::vector<Function> functions_;

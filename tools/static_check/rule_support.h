@@ -22,6 +22,15 @@ inline constexpr double kFp16RoundsToZero = 0x1p-25;
 inline constexpr double kFp16RoundsToOne = 1.0 - 0x1p-12;
 inline constexpr double kBf16RoundsToOne = 1.0 - 0x1p-9;
 
+// Bounds of a dynamic loss scale, for GradScaler's arguments and for frameworks' settings alike.
+// Above 2^24 the first steps are certain to overflow: with 256 values in the mean, the gradient of
+// the loss is already 2^16. After a window of 10 steps every eleventh step is lost. Below 1e-4 a
+// gradient of 3e-4 rounds to zero in spite of the scale.
+inline constexpr double kHighestInitialScale = 0x1p24;
+inline constexpr double kShortestScaleWindow = 10;
+inline constexpr double kLowestMinScale = 1e-4;
+inline constexpr double kHighestMinScale = 128;
+
 // One finding for every violation of that kind.
 void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
                       const std::function<std::string(const Violation&)>& message,
@@ -37,6 +46,9 @@ void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line
 
 // The dict with an optimizer's state that a torch.save(…) writes; kNoNode if it is none.
 NodeId SavedTraining(const FileFacts& facts, NodeId save);
+
+// Adds an edit that gives the setting another value; nothing where it has none of its own.
+void ReplaceValue(const Setting& setting, std::string_view text, RawFinding& finding);
 
 // "1e-12", "-1e+09": as short as it can be read.
 std::string ShowNumber(double value);

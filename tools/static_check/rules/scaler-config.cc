@@ -5,9 +5,6 @@
 namespace mpnanny::static_check::scaler_config {
 namespace {
 
-// The largest scale that a healthy run needs: beyond 2^24 a gradient of 0.004 is past FP16's range.
-constexpr double kLargestScale = 0x1p24;
-
 struct Setting {
   const char* name;
   int position;  // in torch.cuda.amp.GradScaler; one more in torch.amp.GradScaler
@@ -90,7 +87,7 @@ void Check(const FileFacts& facts, Sink& sink) {
         kInitScale, [](double v) { return v <= 0; }, "2.0**16",
         "gradients are multiplied by this and divided by it again, so it must be positive.");
     reader.CheckNumber(
-        kInitScale, [](double v) { return v > kLargestScale; }, "2.0**16",
+        kInitScale, [](double v) { return v > kHighestInitialScale; }, "2.0**16",
         "every gradient above 0.004 is inf in FP16; each halving on the way down costs a step.");
     reader.CheckNumber(
         kGrowthFactor, [](double v) { return v <= 1.0; }, "2.0",
