@@ -276,19 +276,29 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   for (int round = 0; round < 2; ++round) {
     Paths start;
     for (Path path : entering) {
-      if (is_for) Rebind(syntax().Child(id, f.left), path);
+      if (is_for) NextElement(syntax().Child(id, f.left), path);
       start.insert(std::move(path));
     }
-    Flow body = Block(syntax().Child(id, f.body), std::move(start));
-    entering = std::move(body.out);
-    Add(entering, body.continues);
+    Flow once = Block(syntax().Child(id, f.body), std::move(start));
+    entering = std::move(once.out);
+    Add(entering, once.continues);
     Limit(entering);
     Add(flow.out, entering);
-    Add(flow.out, body.breaks);
-    Add(flow.returns, body.returns);
+    Add(flow.out, once.breaks);
+    Add(flow.returns, once.returns);
   }
-  // A loop is taken to run: `for o in optimizers: scaler.unscale_(o)` does unscale.
+  // A loop is taken to run: `for o in optimizers: scaler.unscale_(o)` does unscale, also where some
+  // are left out.
   if (flow.out.empty()) flow.out = std::move(in);
+  const NodeId body = syntax().Child(id, f.body);
+  const auto unscales = [](const Path& path) { return !path.unscaled.empty(); };
+  if (is_for && code().Holds(body, ScalerCall::Op::kUnscale) &&
+      !code().Holds(body, ScalerCall::Op::kScale) &&
+      std::any_of(flow.out.begin(), flow.out.end(), unscales)) {
+    std::erase_if(flow.out, [&](const Path& path) {
+      return path.gradients == Gradients::kScaled && !unscales(path);
+    });
+  }
   Limit(flow.out);
   return flow;
 }

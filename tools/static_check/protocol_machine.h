@@ -119,7 +119,9 @@ class ProtocolMachine {
   // Expressions: protocol_values.cc.
   // A variable that gets another value is another object: nothing is known of it.
   void Rebind(NodeId target, Path& path) const;
-  // The same for everything that is assigned inside.
+  // The variable of a loop: what was done to the element before stays done, to "some element".
+  void NextElement(NodeId target, Path& path) const;
+  // Rebinds everything that is assigned inside.
   Paths RebindAll(NodeId id, Paths in) const;
   static void Forget(const std::string& key, Path& path);
   // Runs the calls of an expression, inner ones first.

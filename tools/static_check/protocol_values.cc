@@ -31,6 +31,18 @@ void ProtocolMachine::Forget(const std::string& key, Path& path) {
   }
 }
 
+void ProtocolMachine::NextElement(NodeId target, Path& path) const {
+  for (NodeId id = target; id != kNoNode && id < syntax()[target].after; ++id) {
+    if (!syntax().Is(id, Kind::kIdentifier)) continue;
+    const std::string key = KeyOf(id);
+    for (std::set<std::string>* set :
+         {&path.unscaled, &path.stepped, &path.stepped_since_backward, &path.used, &path.stale}) {
+      if (set->erase(key) > 0) set->insert("an element as " + key);
+    }
+  }
+  Rebind(target, path);
+}
+
 void ProtocolMachine::Rebind(NodeId target, Path& path) const {
   const Kind kind = syntax().kind(target);
   if (kind == Kind::kPatternList || kind == Kind::kTuple || kind == Kind::kList) {
