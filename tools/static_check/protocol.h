@@ -28,6 +28,8 @@ struct Violation {
     kClipScaled,            // clipped while gradients carry the loss scale
     kClipAfterStep,         // clipped after the step that used the gradients
     kDoubleUnscale,         // unscale_ again before update
+    kUnscaleAfterStep,      // unscale_ after step, before update
+    kUpdateWithoutStep,     // update on scaled gradients that nobody has unscaled or stepped on
     kSkippedUpdate,         // after unscale_ a check for bad values goes round update
     kStepWithoutUpdate,     // step again before update
     kPlainStepScaled,       // optimizer.step() on gradients that carry the loss scale

@@ -88,6 +88,7 @@ Paths ProtocolMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
   return WithScale(loss, std::move(in), [&](Path& path, const std::string& scaler) {
     const bool scaled = !scaler.empty() && path.conditions.AssumeMixedPrecision();
     if (path.unseen) {
+      path.looked = true;  // perhaps
       // These gradients are new; whether update() has run on the older ones is not known.
       path.unscaled.clear();
       path.stepped.clear();
@@ -188,6 +189,7 @@ Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
       Report(Violation::Kind::kPlainStepAfterScaler, id, path, optimizer);
     } else if (!path.unscaled.contains(optimizer) && !other) {
       Report(Violation::Kind::kPlainStepScaled, id, path, optimizer);
+      path.looked = true;  // one mistake is told once
     }
   });
 }
@@ -222,6 +224,11 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
     switch (call.op) {
       case ScalerCall::Op::kUnscale:
         OnScalerUse(id, scaler, optimizer, path);
+        path.looked = true;
+        if (path.stepped.contains(optimizer) && !path.unscaled.contains(optimizer)) {
+          Report(Violation::Kind::kUnscaleAfterStep, id, path, optimizer);
+          path.escaped = true;  // it raises: nothing that follows can happen
+        }
         if (!optimizer.empty() && !path.unscaled.insert(optimizer).second) {
           if (path.skip == kNoNode) {
             Report(Violation::Kind::kDoubleUnscale, id, path, optimizer);
@@ -238,10 +245,17 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
           path.escaped = true;  // it raises: nothing that follows can happen
         }
         path.stepped_since_backward.insert(optimizer);
-        path.after_step = true;
+        path.looked = path.after_step = true;
         if (!optimizer.empty()) path.used.insert(optimizer);
         break;
       case ScalerCall::Op::kUpdate:
+        // update(new_scale) sets the scale and asks for nothing.
+        if (path.gradients == Gradients::kScaled && !path.looked && !path.updated &&
+            names().Arguments(id).empty()) {
+          Report(Violation::Kind::kUpdateWithoutStep, id, path, "");
+          path.escaped = true;  // it raises: nothing that follows can happen
+        }
+        path.looked = false;
         path.unscaled.clear();
         path.stepped.clear();
         path.skip = kNoNode;

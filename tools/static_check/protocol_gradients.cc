@@ -48,6 +48,10 @@ class Reader {
         return attribute == "grad" && IsParameter(object);
       }
       case Kind::kCall:
+        // torch.cat([p.grad.flatten() for p in …])
+        if (const std::string_view joins = TorchFunction(names_.Callee(id));
+            joins == "cat" || joins == "stack" || joins == "hstack")
+          return MentionsGradient(names_.Argument(id, 0, "tensors"));
         return Contains(kSame, names_.Method(id)) && IsGradient(names_.Receiver(id), depth - 1);
       case Kind::kSubscript:
         return IsGradient(syntax_.Child(id, f.value), depth - 1);
@@ -165,6 +169,14 @@ GradientUse OfCall(const Bindings& bindings, NodeId call) {
         return GradientUse::kNone;
     }
     return reader.MentionsGradient(measured) ? GradientUse::kMeasure : GradientUse::kNone;
+  }
+  // writer.add_histogram(name, p.grad, step)
+  if (method == "add_histogram" || callee == "wandb.Histogram") {
+    const std::vector<NodeId> arguments = names.Arguments(call);
+    return std::any_of(arguments.begin(), arguments.end(),
+                       [&](NodeId argument) { return reader.IsGradient(argument, kMaxDepth); })
+               ? GradientUse::kMeasure
+               : GradientUse::kNone;
   }
   if (callee.starts_with("torch.nan_to_num"))
     return reader.IsGradient(names.Argument(call, -1, "out"), kMaxDepth) ? GradientUse::kReplace

@@ -291,14 +291,16 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   // are left out.
   if (flow.out.empty()) flow.out = std::move(in);
   const NodeId body = syntax().Child(id, f.body);
-  const auto unscales = [](const Path& path) { return !path.unscaled.empty(); };
-  if (is_for && code().Holds(body, ScalerCall::Op::kUnscale) &&
-      !code().Holds(body, ScalerCall::Op::kScale) &&
-      std::any_of(flow.out.begin(), flow.out.end(), unscales)) {
+  const auto keep = [&](ScalerCall::Op op, auto done) {
+    if (!is_for || !code().Holds(body, op) || code().Holds(body, ScalerCall::Op::kScale) ||
+        std::none_of(flow.out.begin(), flow.out.end(), done))
+      return;
     std::erase_if(flow.out, [&](const Path& path) {
-      return path.gradients == Gradients::kScaled && !unscales(path);
+      return path.gradients == Gradients::kScaled && !done(path);
     });
-  }
+  };
+  keep(ScalerCall::Op::kUnscale, [](const Path& path) { return !path.unscaled.empty(); });
+  keep(ScalerCall::Op::kStep, [](const Path& path) { return path.looked; });
   Limit(flow.out);
   return flow;
 }

@@ -36,6 +36,7 @@ struct Path {
                             // last backward
   bool updated = false;     // update() since the last backward
   bool moved = false;       // update() since the last scale()
+  bool looked = false;      // an unscale_ or step since the last update()
   bool after_step = false;  // the gradients were used by a step and not cleared since
   std::string scaler;       // who scaled the gradients
   NodeId backward = kNoNode;  // the last backward

@@ -37,6 +37,7 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
 
   std::vector<NodeId> candidates;
   std::set<std::string, std::less<>> used;  // last components that are used as only a scaler is
+  std::map<std::string, std::set<std::string_view>> seen;  // last component -> methods called
   for (NodeId id = 0; id < syntax.size(); ++id) {
     if (syntax[id].kind != Kind::kCall) continue;
     if (IsGradScaler(names.Callee(id))) {
@@ -65,6 +66,12 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
     const bool scales = method == "scale" && syntax.Is(attribute, Kind::kAttribute) &&
                         syntax.Text(syntax.Child(attribute, f.attribute)) == "backward";
     if (method == "unscale_" || scales) used.emplace(LastComponent(key));
+    // scikit-learn's scalers neither step nor update.
+    if (method == "scale" || method == "step" || method == "update") {
+      std::set<std::string_view>& methods = seen[std::string(LastComponent(key))];
+      methods.insert(method);
+      if (methods.size() == 3) used.emplace(LastComponent(key));
+    }
   }
   for (const NodeId id : candidates) {
     const std::string key = names.Key(names.Receiver(id));

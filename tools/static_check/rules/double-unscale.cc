@@ -7,6 +7,10 @@ void Check(const FileFacts& facts, Sink& sink) {
     return "unscale_(" + v.optimizer +
            ") can be reached again before update(): the second call raises RuntimeError.";
   });
+  ReportViolations(facts, Violation::Kind::kUnscaleAfterStep, sink, [](const Violation& v) {
+    return "unscale_(" + v.optimizer +
+           ") comes after step(), which has unscaled already: it raises RuntimeError.";
+  });
 }
 
 }  // namespace mpnanny::static_check::double_unscale
