@@ -1,156 +1,14 @@
-// JSON and YAML: the parser's events flattened to paths, and configurations recognised by the paths
-// they hold. Events, not a tree: an alias is one event however much it stands for, so nothing is
-// ever multiplied.
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
+// JSON and YAML: configurations recognised by the paths that they hold.
 
 #include <algorithm>
 #include <array>
-#include <istream>
 #include <map>
-#include <streambuf>
 
+#include "base/yaml_values.h"
 #include "tools/static_check/settings.h"
 
 namespace mpnanny::static_check {
 namespace {
-
-constexpr size_t kMaxDepth = 64;
-constexpr size_t kMaxEntries = 20000;
-constexpr int kMaxDocuments = 64;
-
-// A stream over text that is not copied.
-class ViewBuffer : public std::streambuf {
- public:
-  explicit ViewBuffer(std::string_view text) {
-    char* begin = const_cast<char*>(text.data());  // NOLINT: only ever read
-    setg(begin, begin, begin + text.size());
-  }
-};
-
-struct Entry {
-  std::string path;  // "trainer.precision", "[0].fp16.enabled"
-  std::string text;
-  bool quoted = false;
-  Bytes where, value;
-};
-
-// Thrown out of the parser, which knows no other way to be stopped.
-struct TooMuch {};
-
-class Flattener : public YAML::EventHandler {
- public:
-  Flattener(std::string_view text, std::vector<Entry>* out) : text_(text), out_(out) {}
-
-  void OnDocumentStart(const YAML::Mark& /*mark*/) override { levels_.clear(); }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { Scalar(mark, "", ""); }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { Scalar(mark, "", ""); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t /*anchor*/,
-                const std::string& value) override {
-    Scalar(mark, tag, value);
-  }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/,
-                       YAML::anchor_t /*anchor*/, YAML::EmitterStyle::value /*style*/) override {
-    Open(mark, false);
-  }
-  void OnSequenceEnd() override { Close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                  YAML::EmitterStyle::value /*style*/) override {
-    Open(mark, true);
-  }
-  void OnMapEnd() override { Close(); }
-
- private:
-  struct Level {
-    bool map = false;
-    bool key_next = true;
-    int index = 0;
-    size_t path = 0;   // length of the path of the whole
-    uint32_t key = 0;  // where the key began
-  };
-
-  // The path of what comes now.
-  void Step(uint32_t at) {
-    if (levels_.empty()) return;
-    Level& level = levels_.back();
-    if (level.map) {
-      level.key_next = true;
-    } else {
-      path_.resize(level.path);
-      path_ += '[' + std::to_string(level.index++) + ']';
-      level.key = at;
-    }
-  }
-
-  void Open(const YAML::Mark& mark, bool map) {
-    if (levels_.size() >= kMaxDepth) throw TooMuch();
-    // A map as a key: nothing that is looked for, but it must not be taken for a value.
-    if (!levels_.empty() && levels_.back().map && levels_.back().key_next) {
-      SetKey("?", static_cast<uint32_t>(mark.pos));
-    } else {
-      Step(static_cast<uint32_t>(mark.pos));
-    }
-    levels_.push_back({map, true, 0, path_.size(), static_cast<uint32_t>(mark.pos)});
-  }
-
-  void Close() {
-    levels_.pop_back();
-    if (levels_.empty()) {
-      path_.clear();
-      return;
-    }
-    Level& level = levels_.back();
-    path_.resize(std::min(path_.size(), level.path));
-  }
-
-  void SetKey(std::string_view key, uint32_t at) {
-    Level& level = levels_.back();
-    path_.resize(level.path);
-    if (!path_.empty()) path_ += '.';
-    path_ += key.substr(0, 64);
-    level.key = at;
-    level.key_next = false;
-  }
-
-  void Scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) {
-    if (levels_.empty()) return;
-    const auto at = static_cast<uint32_t>(
-        std::min<size_t>(mark.pos < 0 ? 0 : static_cast<size_t>(mark.pos), text_.size()));
-    if (levels_.back().map && levels_.back().key_next) {
-      SetKey(value, at);
-      return;
-    }
-    Step(at);
-    if (out_->size() >= kMaxEntries) throw TooMuch();
-    const bool quoted = tag == "!";  // what the parser says of quoted scalars
-    out_->push_back(
-        {path_, value.substr(0, 80), quoted, {levels_.back().key, End(at)}, {at, End(at)}});
-  }
-
-  // The end of the scalar that begins there: its closing quote, else where its word ends.
-  uint32_t End(uint32_t at) const {
-    if (at >= text_.size()) return at;
-    const char quote = text_[at];
-    size_t end = at + 1;
-    if (quote == '"' || quote == '\'') {
-      while (end < text_.size() && text_[end] != quote && text_[end] != '\n')
-        end += text_[end] == '\\' && quote == '"' ? 2 : 1;
-      ++end;
-    } else {
-      while (end < text_.size() &&
-             std::string_view(" \t\r\n,]}#").find(text_[end]) == std::string_view::npos)
-        ++end;
-    }
-    return static_cast<uint32_t>(std::min(end, text_.size()));
-  }
-
-  std::string_view text_;
-  std::vector<Entry>* out_;
-  std::string path_;
-  std::vector<Level> levels_;
-};
 
 // Comments of JSON (// and /* */, outside of strings) as spaces, so that offsets stay.
 std::string BlankComments(std::string_view json) {
@@ -247,13 +105,13 @@ bool RootOf(std::string_view path, std::string_view below, std::string_view* roo
   return true;
 }
 
-std::vector<Settings> Recognise(const std::vector<Entry>& entries) {
+std::vector<Settings> Recognise(const std::vector<YamlValue>& values) {
   struct Found {
     Settings settings;
     bool told = false;
   };
   std::map<std::pair<std::string, Framework>, Found> all;
-  for (const Entry& entry : entries) {
+  for (const YamlValue& entry : values) {
     for (const Place& place : kPlaces) {
       std::string_view root;
       if (!RootOf(entry.path, place.path, &root)) continue;
@@ -262,8 +120,8 @@ std::vector<Settings> Recognise(const std::vector<Entry>& entries) {
       found.told = found.told || place.tells;
       if (place.name.empty()) continue;
       const size_t before = found.settings.list.size();
-      AddSetting(place.framework, place.name, entry.text, entry.quoted, entry.where, entry.value,
-                 &found.settings);
+      AddSetting(place.framework, place.name, entry.text, entry.quoted, {entry.key, entry.end},
+                 {entry.begin, entry.end}, &found.settings);
       // Nothing after the colon is nothing, not a flag without a value.
       if (entry.text.empty()) found.settings.list.resize(before);
     }
@@ -278,33 +136,17 @@ std::vector<Settings> Recognise(const std::vector<Entry>& entries) {
 }  // namespace
 
 std::vector<Settings> ReadDataSettings(std::string_view text, bool json, std::string* note) {
-  note->clear();
   std::string blanked;
   if (json) {
     blanked = BlankComments(text);
     text = blanked;
   }
+  const YamlValues values = ReadYamlValues(text);
+  *note = values.mistake;
   std::vector<Settings> settings;
-  std::vector<Entry> entries;
-  ViewBuffer buffer(text);
-  std::istream in(&buffer);
-  try {
-    YAML::Parser parser(in);
-    for (int document = 0; document < kMaxDocuments; ++document) {
-      entries.clear();
-      Flattener flattener(text, &entries);
-      if (!parser.HandleNextDocument(flattener)) break;
-      for (Settings& one : Recognise(entries)) settings.push_back(std::move(one));
-    }
-    return settings;
-  } catch (const YAML::Exception& e) {
-    *note = "line " + std::to_string(e.mark.line + 1) + ": " + e.msg;
-  } catch (const TooMuch&) {
-    // No configuration is like that; what was read of it counts all the same.
-  } catch (const std::exception& e) {
-    *note = e.what();
+  for (const std::vector<YamlValue>& document : values.documents) {
+    for (Settings& one : Recognise(document)) settings.push_back(std::move(one));
   }
-  for (Settings& one : Recognise(entries)) settings.push_back(std::move(one));
   return settings;
 }
 
