@@ -9,6 +9,9 @@ namespace {
 
 // How many names that stand for expressions are looked through.
 constexpr int kMaxNames = 3;
+// How many parts of conditions one question may look at: names that stand for long `and`s of names
+// of their own multiply.
+constexpr int kMaxParts = 100;
 
 Tri Not(Tri value) {
   return value == Tri::kYes ? Tri::kNo : value == Tri::kNo ? Tri::kYes : Tri::kUnknown;
@@ -51,10 +54,12 @@ Tri Conditions::Known(std::string_view question) const {
 }
 
 Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition) const {
-  return Evaluate(bindings, condition, kMaxNames);
+  int parts = kMaxParts;
+  return Evaluate(bindings, condition, kMaxNames, parts);
 }
 
-Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition, int depth) const {
+Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition, int depth, int& parts) const {
+  if (--parts < 0) return Tri::kUnknown;
   const Fields& f = PythonFields();
   const Syntax& syntax = bindings.syntax();
   bool positive = true;
@@ -68,8 +73,8 @@ Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition, int depth) 
     case Kind::kNone:
       return answer(Tri::kNo);
     case Kind::kBoolean: {
-      const Tri left = Evaluate(bindings, syntax.Child(id, f.left), depth);
-      const Tri right = Evaluate(bindings, syntax.Child(id, f.right), depth);
+      const Tri left = Evaluate(bindings, syntax.Child(id, f.left), depth, parts);
+      const Tri right = Evaluate(bindings, syntax.Child(id, f.right), depth, parts);
       const Tri decides = IsAnd(syntax, id) ? Tri::kNo : Tri::kYes;
       if (left == decides || right == decides) return answer(decides);
       if (left != Tri::kUnknown && right != Tri::kUnknown) return answer(Not(decides));
@@ -84,14 +89,17 @@ Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition, int depth) 
     return answer(question.positive ? known : Not(known));
   const NodeId meaning =
       depth > 0 && question.key != kMixedPrecision ? Meaning(bindings, id) : kNoNode;
-  return meaning == kNoNode ? Tri::kUnknown : answer(Evaluate(bindings, meaning, depth - 1));
+  return meaning == kNoNode ? Tri::kUnknown : answer(Evaluate(bindings, meaning, depth - 1, parts));
 }
 
 void Conditions::Assume(const Bindings& bindings, NodeId condition, bool value) {
-  Assume(bindings, condition, value, kMaxNames);
+  int parts = kMaxParts;
+  Assume(bindings, condition, value, kMaxNames, parts);
 }
 
-void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted, int depth) {
+void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted, int depth,
+                        int& parts) {
+  if (--parts < 0) return;
   const Fields& f = PythonFields();
   const Syntax& syntax = bindings.syntax();
   bool positive = true;
@@ -104,22 +112,22 @@ void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted,
     const NodeId left = syntax.Child(id, f.left);
     const NodeId right = syntax.Child(id, f.right);
     if (IsAnd(syntax, id) == value) {
-      Assume(bindings, left, value, depth);
-      Assume(bindings, right, value, depth);
+      Assume(bindings, left, value, depth, parts);
+      Assume(bindings, right, value, depth, parts);
       return;
     }
     // Of an `and` that fails one side is known to fail only if the other is known to hold.
     const Tri other = value ? Tri::kNo : Tri::kYes;
-    if (Evaluate(bindings, left, depth) == other) {
-      Assume(bindings, right, value, depth);
-    } else if (Evaluate(bindings, right, depth) == other) {
-      Assume(bindings, left, value, depth);
+    if (Evaluate(bindings, left, depth, parts) == other) {
+      Assume(bindings, right, value, depth, parts);
+    } else if (Evaluate(bindings, right, depth, parts) == other) {
+      Assume(bindings, left, value, depth, parts);
     }
     return;
   }
   if (depth == 0 || question.key == kMixedPrecision) return;
   if (const NodeId meaning = Meaning(bindings, id); meaning != kNoNode)
-    Assume(bindings, meaning, value, depth - 1);
+    Assume(bindings, meaning, value, depth - 1, parts);
 }
 
 void Conditions::Learn(std::string_view question, bool answer) {

@@ -43,8 +43,8 @@ class Conditions {
   auto operator<=>(const Conditions&) const = default;
 
  private:
-  Tri Evaluate(const Bindings& bindings, NodeId condition, int depth) const;
-  void Assume(const Bindings& bindings, NodeId condition, bool value, int depth);
+  Tri Evaluate(const Bindings& bindings, NodeId condition, int depth, int& parts) const;
+  void Assume(const Bindings& bindings, NodeId condition, bool value, int depth, int& parts);
 
   std::map<std::string, bool, std::less<>> known_;
 };

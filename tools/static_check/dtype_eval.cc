@@ -132,21 +132,26 @@ Value DtypeFlow::Attribute(NodeId id) {
   return kUnknownValue;
 }
 
-bool DtypeFlow::IsNumber(NodeId expression, int depth) {
+bool DtypeFlow::IsNumber(NodeId expression) {
+  int steps = 200;
+  return IsNumber(expression, 5, steps);
+}
+
+bool DtypeFlow::IsNumber(NodeId expression, int depth, int& steps) {
   const Fields& f = PythonFields();
   const NodeId id = syntax_.Unwrap(expression);
-  if (id == kNoNode || depth == 0) return false;
+  if (id == kNoNode || depth == 0 || --steps < 0) return false;
   switch (syntax_.kind(id)) {
     case Kind::kInteger:
     case Kind::kFloat:
       return true;
     case Kind::kUnary:
-      return IsNumber(syntax_.Child(id, f.argument), depth - 1);
+      return IsNumber(syntax_.Child(id, f.argument), depth - 1, steps);
     case Kind::kBinary: {
       const NodeId left = syntax_.Child(id, f.left);
       const NodeId right = syntax_.Child(id, f.right);
-      const bool is_left = IsNumber(left, depth - 1);
-      const bool is_right = IsNumber(right, depth - 1);
+      const bool is_left = IsNumber(left, depth - 1, steps);
+      const bool is_right = IsNumber(right, depth - 1, steps);
       if (is_left && is_right) return true;
       // `dim_head ** -0.5`, `dim // groups`: of a constructor's arguments these are no tensors.
       const NodeId other = is_left ? right : left;
@@ -159,15 +164,15 @@ bool DtypeFlow::IsNumber(NodeId expression, int depth) {
     case Kind::kConditional: {
       const std::vector<NodeId> parts = syntax_.Children(id);
       const bool choice = syntax_.kind(id) == Kind::kConditional;
-      return parts.size() >= 2 && IsNumber(parts.back(), depth - 1) &&
-             (!choice || IsNumber(parts[0], depth - 1));
+      return parts.size() >= 2 && IsNumber(parts.back(), depth - 1, steps) &&
+             (!choice || IsNumber(parts[0], depth - 1, steps));
     }
     case Kind::kCall: {
       const std::string callee = names_.Callee(id);
       if (callee.starts_with("math.")) return true;
       if (callee.starts_with("numpy.")) {
         const std::vector<NodeId> arguments = names_.Arguments(id);
-        return arguments.size() == 1 && IsNumber(arguments[0], depth - 1);
+        return arguments.size() == 1 && IsNumber(arguments[0], depth - 1, steps);
       }
       if (!callee.empty()) return false;
       const std::string_view method = names_.Method(id);
@@ -179,7 +184,7 @@ bool DtypeFlow::IsNumber(NodeId expression, int depth) {
              method == "tolist";
     }
     case Kind::kSubscript:
-      return IsNumber(syntax_.Child(id, f.value), depth - 1);
+      return IsNumber(syntax_.Child(id, f.value), depth - 1, steps);
     case Kind::kAttribute: {
       const std::string_view name = syntax_.Text(syntax_.Child(id, f.attribute));
       if (name == "shape" || name == "ndim") return true;
@@ -198,7 +203,7 @@ bool DtypeFlow::IsNumber(NodeId expression, int depth) {
       const std::vector<Assignment> assignments = d_.bindings_.AssignmentsOf(id);
       for (const Assignment& assignment : assignments) {
         if (assignment.value == kNoNode || assignment.value == id ||
-            !IsNumber(assignment.value, depth - 1))
+            !IsNumber(assignment.value, depth - 1, steps))
           return false;
       }
       if (!assignments.empty()) return true;

@@ -52,7 +52,9 @@ class DtypeFlow {
   Value Layer(NodeId call, const std::vector<Value>& inputs);
   Value Apply(NodeId call, NodeId layer, const std::vector<Value>& inputs, int depth);
   // True if the expression is a Python number, for all that its text says: head_dim ** -0.5.
-  bool IsNumber(NodeId expression, int depth = 5);
+  bool IsNumber(NodeId expression);
+  // `steps`: expressions that may still be looked at; names that are bound often multiply.
+  bool IsNumber(NodeId expression, int depth, int& steps);
   Value Attribute(NodeId id);
   Value Op(NodeId id, std::string_view name, const std::vector<Value>& values, NodeId dtype);
   Dtypes& d_;

@@ -9,8 +9,8 @@
 namespace mpnanny::static_check {
 namespace {
 
-// How many files a re-export may lead through.
-constexpr int kMaxHops = 6;
+// How many classes one may inherit from, on all ways together.
+constexpr size_t kMaxBases = 32;
 
 std::vector<std::string> Components(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -167,7 +167,7 @@ Modules::Target Modules::FileOf(size_t module, std::string_view qualified) const
   return {};
 }
 
-Modules::Meaning Modules::InModule(size_t module, std::string_view name, int depth) const {
+Modules::Meaning Modules::InModule(size_t module, std::string_view name, Trail& trail) const {
   const Module& file = modules_[module];
   const size_t dot = name.find('.');
   const std::string_view first = name.substr(0, dot);
@@ -180,34 +180,55 @@ Modules::Meaning Modules::InModule(size_t module, std::string_view name, int dep
     if (const Function* function = file.bindings->FunctionNamed(kNoNode, name))
       return {{module, function}, {}};
   }
-  if (depth == 0) return {};
+  if (trail.hops == 0) return {};
   if (const std::string_view imported = file.names->Imported(first); !imported.empty()) {
     std::string whole(imported);
     if (dot != std::string_view::npos) whole += name.substr(dot);
-    return Lookup(module, whole, depth - 1);
+    --trail.hops;
+    const Meaning meaning = Lookup(module, whole, trail);
+    ++trail.hops;
+    return meaning;
   }
-  for (const std::string& star : file.names->star_imports()) {
-    const Meaning meaning = Lookup(module, star + "." + std::string(name), depth - 1);
-    if (meaning.function.function != nullptr || meaning.klass.klass != kNoNode) return meaning;
+  const std::vector<std::string>& stars = file.names->star_imports();
+  if (stars.empty() ||
+      std::find(trail.stars.begin(), trail.stars.end(), module) != trail.stars.end())
+    return {};
+  trail.stars.push_back(module);
+  Meaning meaning;
+  --trail.hops;
+  for (const std::string& star : stars) {
+    meaning = Lookup(module, star + "." + std::string(name), trail);
+    if (meaning.function.function != nullptr || meaning.klass.klass != kNoNode) break;
   }
-  return {};
+  ++trail.hops;
+  return meaning;
 }
 
-Modules::Meaning Modules::Lookup(size_t module, std::string_view qualified, int depth) const {
+Modules::Meaning Modules::Lookup(size_t module, std::string_view qualified, Trail& trail) const {
   const Target target = FileOf(module, qualified);
   if (!target.found || target.rest.empty()) return {};
-  return InModule(target.module, target.rest, depth);
+  return InModule(target.module, target.rest, trail);
 }
 
-Definition Modules::Method(ClassRef klass, std::string_view name, int depth) const {
-  if (klass.klass == kNoNode || depth == 0) return {};
+Definition Modules::Method(ClassRef klass, std::string_view name) const {
+  std::vector<ClassRef> seen;
+  return Method(klass, name, seen);
+}
+
+Definition Modules::Method(ClassRef klass, std::string_view name,
+                           std::vector<ClassRef>& seen) const {
+  if (klass.klass == kNoNode || seen.size() == kMaxBases) return {};
   const Module& file = modules_[klass.module];
   if (const Function* own = file.bindings->FunctionNamed(klass.klass, name))
     return {klass.module, own};
+  seen.push_back(klass);
   for (const NodeId base : file.bindings->Bases(klass.klass)) {
     const ClassRef parent = ClassOf(klass.module, base);
-    if (parent.module == klass.module && parent.klass == klass.klass) continue;
-    if (const Definition found = Method(parent, name, depth - 1); found.function != nullptr)
+    const bool again = std::any_of(seen.begin(), seen.end(), [&](const ClassRef& one) {
+      return one.module == parent.module && one.klass == parent.klass;
+    });
+    if (again) continue;
+    if (const Definition found = Method(parent, name, seen); found.function != nullptr)
       return found;
   }
   return {};
@@ -216,10 +237,11 @@ Definition Modules::Method(ClassRef klass, std::string_view name, int depth) con
 ClassRef Modules::ClassOf(size_t module, NodeId expression) const {
   const Module& file = modules_[module];
   const NodeId id = file.syntax->Unwrap(expression);
+  Trail trail;
   if (const std::string qualified = file.names->Resolve(id); !qualified.empty())
-    return Lookup(module, qualified, kMaxHops).klass;
+    return Lookup(module, qualified, trail).klass;
   if (!file.syntax->Is(id, Kind::kIdentifier)) return {};
-  return InModule(module, file.syntax->Text(id), kMaxHops).klass;
+  return InModule(module, file.syntax->Text(id), trail).klass;
 }
 
 ClassRef Modules::Made(size_t module, NodeId value, bool names) const {
@@ -315,12 +337,13 @@ Definition Modules::FunctionOrMethod(size_t module, const Call& call) const {
   const Module& file = modules_[module];
   if (const Function* own = file.bindings->Callee(call.node)) return {module, own};
   Meaning meaning;
+  Trail trail;
   if (!call.callee.empty()) {
     const auto [known, is_new] = imported_[module].try_emplace(call.callee);
-    if (is_new) known->second = Lookup(module, call.callee, kMaxHops);
+    if (is_new) known->second = Lookup(module, call.callee, trail);
     meaning = known->second;
   } else if (call.receiver == kNoNode && !call.name.empty()) {
-    meaning = InModule(module, call.name, kMaxHops);
+    meaning = InModule(module, call.name, trail);
   }
   if (meaning.klass.klass != kNoNode) return Method(meaning.klass, "__init__");
   return meaning.function;

@@ -67,7 +67,7 @@ class Modules {
   // The classes of what its instances keep in attributes.
   std::vector<ClassRef> Held(ClassRef klass) const;
   // The method of a class, also an inherited one.
-  Definition Method(ClassRef klass, std::string_view name, int depth = 6) const;
+  Definition Method(ClassRef klass, std::string_view name) const;
 
  private:
   struct Target {
@@ -82,8 +82,15 @@ class Modules {
     Definition function;
     ClassRef klass;
   };
-  Meaning Lookup(size_t module, std::string_view qualified, int depth) const;
-  Meaning InModule(size_t module, std::string_view name, int depth) const;
+  // How a name was followed so far. Files that star-import one another and classes that name many
+  // bases would be gone through again and again.
+  struct Trail {
+    int hops = 6;               // files that a re-export may still lead through
+    std::vector<size_t> stars;  // files whose star imports were gone through
+  };
+  Meaning Lookup(size_t module, std::string_view qualified, Trail& trail) const;
+  Meaning InModule(size_t module, std::string_view name, Trail& trail) const;
+  Definition Method(ClassRef klass, std::string_view name, std::vector<ClassRef>& seen) const;
   size_t Nearest(size_t module, const std::vector<size_t>& candidates) const;
   // The class that a value is an instance of by itself; with `names` also through variables and
   // factories, whose own values were found before.

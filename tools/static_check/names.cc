@@ -206,24 +206,30 @@ std::vector<NodeId> Names::Arguments(NodeId call) const {
 }
 
 std::string Names::Key(NodeId expression) const {
-  const NodeId id = syntax_.Unwrap(expression);
-  switch (syntax_.kind(id)) {
-    case Kind::kIdentifier:
-      return std::string(syntax_.Text(id));
-    case Kind::kAttribute: {
-      const std::string object = Key(syntax_.Child(id, PythonFields().object));
-      if (object.empty()) return "";
-      return object + "." + std::string(syntax_.Text(syntax_.Child(id, PythonFields().attribute)));
-    }
-    case Kind::kSubscript: {
-      const std::string object = Key(syntax_.Child(id, PythonFields().value));
-      const std::string_view text = syntax_.Text(syntax_.Child(id, PythonFields().subscript));
-      if (object.empty() || text.size() > 40 || text.find('(') != std::string_view::npos) return "";
-      return object + "[" + WithoutSpace(text) + "]";
-    }
-    default:
-      return "";
+  const Fields& f = PythonFields();
+  std::vector<NodeId> parts;  // attributes and subscripts, the outermost first
+  NodeId id = syntax_.Unwrap(expression);
+  for (; !syntax_.Is(id, Kind::kIdentifier); id = syntax_.Unwrap(id)) {
+    const Kind kind = syntax_.kind(id);
+    if (kind != Kind::kAttribute && kind != Kind::kSubscript) return "";
+    parts.push_back(id);
+    id = syntax_.Child(id, kind == Kind::kAttribute ? f.object : f.value);
   }
+  std::string key(syntax_.Text(id));
+  if (key.empty()) return "";  // a name that tree-sitter put where one is missing
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    if (syntax_.Is(*part, Kind::kAttribute)) {
+      key += '.';
+      key += syntax_.Text(syntax_.Child(*part, f.attribute));
+      continue;
+    }
+    const std::string_view text = syntax_.Text(syntax_.Child(*part, f.subscript));
+    if (text.size() > 40 || text.find('(') != std::string_view::npos) return "";
+    key += '[';
+    key += WithoutSpace(text);
+    key += ']';
+  }
+  return key;
 }
 
 bool Names::ImportsModule(std::string_view module) const {
