@@ -46,6 +46,15 @@ TEST(Bounded, ConditionsThatStandForConditions) {
   ExpectQuick({{"a.py", code}});
 }
 
+TEST(Bounded, ConditionsInOneExpression) {
+  std::string code = "import torch\nscaler = torch.amp.GradScaler()\nx = True";
+  for (int i = 0; i < 25; ++i) {
+    const std::string n = std::to_string(i);
+    code += " and (a" + n + " or f(b" + n + "))";
+  }
+  ExpectQuick({{"a.py", code + "\nscaler.step(opt)\n"}});
+}
+
 TEST(Bounded, ClassesWithManyBases) {
   std::string code = "import torch\n";
   for (char name = 'A'; name < 'H'; ++name) {

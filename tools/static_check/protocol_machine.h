@@ -130,6 +130,8 @@ class ProtocolMachine {
   Paths Assign(NodeId id, Paths in);
   // `a if condition else b`.
   Paths Choice(NodeId id, Paths in);
+  // True if the expression calls nothing and binds no name.
+  bool DoesNothing(NodeId expression) const;
   // The scaler that scaled the value, or what it is computed from, on that path; "" for none.
   std::string ScalerOf(NodeId value, const Path& path) const;
   // Calls `apply(path, scaler)` with the scaler that scaled `value` on that path ("" for none);

@@ -97,7 +97,15 @@ Paths ProtocolMachine::Choice(NodeId id, Paths in) {
   Split(parts[1], Expression(parts[1], std::move(in)), &yes, &no);
   Paths out = Expression(parts[0], std::move(yes));
   Add(out, Expression(parts[2], std::move(no)));
+  Limit(out);
   return out;
+}
+
+bool ProtocolMachine::DoesNothing(NodeId expression) const {
+  for (NodeId id = expression; id < syntax()[expression].after; ++id) {
+    if (syntax().Is(id, Kind::kCall) || syntax().Is(id, Kind::kNamedExpression)) return false;
+  }
+  return true;
 }
 
 Paths ProtocolMachine::Expression(NodeId id, Paths in) {
@@ -105,6 +113,8 @@ Paths ProtocolMachine::Expression(NodeId id, Paths in) {
   const Kind kind = syntax()[id].kind;
   if (kind == Kind::kLambda || kind == Kind::kFunction) return in;
   const Fields& f = PythonFields();
+  // Every operand doubles the paths: only where it matters whether one runs.
+  if ((kind == Kind::kConditional || kind == Kind::kBoolean) && DoesNothing(id)) return in;
   if (kind == Kind::kConditional) return Choice(id, std::move(in));
   if (kind == Kind::kBoolean) {
     // `use_amp and scaler.step(optimizer)`: the right side runs only if the left one lets it.
@@ -115,6 +125,7 @@ Paths ProtocolMachine::Expression(NodeId id, Paths in) {
     const bool is_and = syntax().Text(syntax().Child(id, f.operator_)) == "and";
     Paths out = Expression(syntax().Child(id, f.right), std::move(is_and ? yes : no));
     Add(out, is_and ? no : yes);
+    Limit(out);
     return out;
   }
   for (const NodeId child : syntax().Children(id)) in = Expression(child, std::move(in));
