@@ -189,7 +189,7 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
       const uint16_t field = info.kept ? ts_tree_cursor_current_field_id(&cursor) : 0;
       NodeId id = kNoNode;
       if (info.named || field != 0) {
-        id = static_cast<NodeId>(syntax.nodes_.size());
+        id = syntax.size();
         Node copy;
         copy.kind = info.kind;
         copy.field = field;
@@ -199,9 +199,9 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
         if (!open.empty()) {
           Open& above = open.back();
           if (above.last == kNoNode) {
-            syntax.nodes_[static_cast<size_t>(above.id)].first_child = id;
+            syntax.nodes_[Index(above.id)].first_child = id;
           } else {
-            syntax.nodes_[static_cast<size_t>(above.last)].next_sibling = id;
+            syntax.nodes_[Index(above.last)].next_sibling = id;
           }
           above.last = id;
         }
@@ -220,7 +220,7 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
       continue;
     }
     if (open.empty() || !ts_tree_cursor_goto_parent(&cursor)) break;
-    Node& closed = syntax.nodes_[static_cast<size_t>(open.back().id)];
+    Node& closed = syntax.nodes_[Index(open.back().id)];
     closed.after = syntax.size();
     parent = closed.parent;
     open.pop_back();
@@ -262,19 +262,19 @@ NodeId Syntax::Find(TSNode node) const {
   const TSSymbol symbol = ts_node_symbol(node);
   const std::vector<SymbolInfo>& symbols = Symbols();
   const Kind kind = symbol < symbols.size() ? symbols[symbol].kind : Kind::kError;
-  auto it = std::lower_bound(nodes_.begin(), nodes_.end(), begin,
+  auto it = std::lower_bound(nodes_.begin() + 1, nodes_.end(), begin,
                              [](const Node& a, uint32_t value) { return a.begin < value; });
   for (; it != nodes_.end() && it->begin == begin; ++it) {
-    if (it->end == end && it->kind == kind) return static_cast<NodeId>(it - nodes_.begin());
+    if (it->end == end && it->kind == kind) return static_cast<NodeId>(it - nodes_.begin()) - 1;
   }
   return kNoNode;
 }
 
 NodeId Syntax::At(uint32_t byte) const {
   const auto after =
-      std::upper_bound(nodes_.begin(), nodes_.end(), byte,
+      std::upper_bound(nodes_.begin() + 1, nodes_.end(), byte,
                        [](uint32_t value, const Node& a) { return value < a.begin; });
-  NodeId id = static_cast<NodeId>(after - nodes_.begin()) - 1;
+  NodeId id = static_cast<NodeId>(after - nodes_.begin()) - 2;
   while (id != kNoNode && (*this)[id].end <= byte) id = (*this)[id].parent;
   return id;
 }

@@ -155,8 +155,9 @@ class Syntax {
   // fail: see has_error().
   static Result<Syntax> Parse(std::string text, const CancelToken& cancel);
 
-  const Node& operator[](NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
-  NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
+  // kNoNode gives a node without text, parent and children.
+  const Node& operator[](NodeId id) const { return nodes_[Index(id)]; }
+  NodeId size() const { return static_cast<NodeId>(nodes_.size()) - 1; }
   Kind kind(NodeId id) const { return id == kNoNode ? Kind::kOther : (*this)[id].kind; }
   bool Is(NodeId id, Kind kind) const { return id != kNoNode && (*this)[id].kind == kind; }
   std::string_view Text(NodeId id) const;
@@ -188,9 +189,12 @@ class Syntax {
   int depth() const { return depth_; }
 
  private:
+  static size_t Index(NodeId id) { return static_cast<size_t>(id + 1); }
+
   std::unique_ptr<std::string> text_;  // on the heap: views into it survive a move
   TsTree tree_;
-  std::vector<Node> nodes_;
+  // The first one is kNoNode's: broken code lacks what rules look for.
+  std::vector<Node> nodes_ = std::vector<Node>(1);
   int error_line_ = 0;
   int depth_ = 0;
 };
