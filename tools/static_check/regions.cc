@@ -40,7 +40,15 @@ void Regions::AddContext(NodeId owner, NodeId expression) {
     return;
   }
   Autocast autocast;
-  if (!ReadContext(expression, 3, &autocast)) return;
+  if (name.ends_with("amp.custom_fwd")) {
+    // With cast_inputs the body runs without autocast, on what the inputs were cast to.
+    const NodeId cast = names_.Argument(expression, -1, "cast_inputs");
+    if (called.empty() || cast == kNoNode || syntax_.Is(cast, Kind::kNone)) return;
+    autocast.device = Device::kCuda;
+    autocast.enabled = Tri::kNo;
+  } else if (!ReadContext(expression, 3, &autocast)) {
+    return;
+  }
   autocast.node = expression;
   autocast.owner = owner;
   by_owner_[owner].push_back(all_.size());

@@ -13,6 +13,7 @@ bool NamesAverage(std::string_view key) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (text.find("shadow") != std::string::npos || text.find("averaged") != std::string::npos ||
+      text.find("moving_average") != std::string::npos ||
       text.find("swa_model") != std::string::npos)
     return true;
   // "ema" as a word of its own: not schema, nor remap.
@@ -32,6 +33,57 @@ bool IsCast(const FileFacts& facts, const Call& call) {
     if (facts.regions.ReadHalfType(argument) != HalfType::kUnknown) return true;
   }
   return false;
+}
+
+// What a name may be: one of its assignments is a 16-bit type, or a choice that names one.
+bool MayBeHalfType(const FileFacts& facts, NodeId expression) {
+  if (facts.regions.ReadHalfType(expression) != HalfType::kUnknown) return true;
+  const NodeId id = facts.syntax.Unwrap(expression);
+  if (!facts.syntax.Is(id, Kind::kIdentifier)) return false;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(id)) {
+    if (assignment.value == kNoNode) continue;
+    if (facts.regions.ReadHalfType(assignment.value) != HalfType::kUnknown) return true;
+    if (!facts.syntax.Is(assignment.value, Kind::kConditional)) continue;
+    for (const NodeId part : facts.syntax.Children(assignment.value)) {
+      if (facts.regions.ReadHalfType(part) != HalfType::kUnknown) return true;
+    }
+  }
+  return false;
+}
+
+// The model has been cast to what is, or may be, a 16-bit type where it was made.
+bool IsMadeInHalf(const FileFacts& facts, NodeId model) {
+  // As it was last assigned before the copy is taken.
+  NodeId value = kNoNode;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(model)) {
+    if (assignment.target < model) value = assignment.value;
+  }
+  for (NodeId id = facts.syntax.Unwrap(value); facts.syntax.Is(id, Kind::kCall);
+       id = facts.names.Receiver(id)) {
+    const Call* call = facts.names.CallAt(id);
+    if (call == nullptr || call->receiver == kNoNode) return false;
+    if (call->name == "float") return false;
+    if (call->name == "half" || call->name == "bfloat16") return true;
+    if (call->name != "to") continue;
+    for (const NodeId argument : facts.names.Arguments(id)) {
+      if (MayBeHalfType(facts, argument)) return true;
+    }
+    if (MayBeHalfType(facts, facts.names.Argument(id, -1, "dtype"))) return true;
+  }
+  return false;
+}
+
+// True if the chain of methods around the copy makes it FP32, or another type again.
+bool IsCastAfterwards(const FileFacts& facts, NodeId copy) {
+  NodeId id = copy;
+  for (NodeId up = facts.syntax[id].parent; up != kNoNode; up = facts.syntax[up].parent) {
+    const Kind kind = facts.syntax.kind(up);
+    if (kind != Kind::kAttribute && kind != Kind::kCall) break;
+    if (kind == Kind::kCall) id = up;
+  }
+  const std::string_view rest = facts.syntax.Text(id).substr(facts.syntax.Text(copy).size());
+  return rest.find("float") != std::string_view::npos ||
+         rest.find("dtype") != std::string_view::npos;
 }
 
 // The average is made, not only looked at, in this file.
@@ -78,6 +130,8 @@ std::string Destination(const FileFacts& facts, const Call& call) {
       case Kind::kAttribute:
       case Kind::kCall:
       case Kind::kParenthesized:
+      case Kind::kBinary:
+      case Kind::kConditional:
         break;
       default:
         return "";
@@ -113,6 +167,25 @@ void Check(const FileFacts& facts, Sink& sink) {
           IsCast(facts, *inner))
         sink.Add(call->node);
     }
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId type = facts.names.Argument(call->node, -1, "dtype");
+      if (type == kNoNode || !MayBeHalfType(facts, type)) continue;
+      RawFinding& finding = sink.Add(call->node, "The moving average of the weights is kept in " +
+                                                     std::string(facts.syntax.Text(type)) +
+                                                     ", which is or may be a 16-bit type.");
+      if (facts.regions.ReadHalfType(type) == HalfType::kUnknown) finding.confidence = "medium";
+    }
+  }
+  // The copy of a model that was cast is in its dtype.
+  for (const Call* copy : facts.names.CallsNamed("deepcopy")) {
+    const NodeId model = facts.names.Argument(copy->node, 0, "x");
+    if (!NamesAverage(Destination(facts, *copy)) || !IsMadeInHalf(facts, model) ||
+        IsCastAfterwards(facts, copy->node) || IsSavedOrLoaded(facts, copy->node))
+      continue;
+    sink.Add(copy->node, "The moving average is a copy of " +
+                             std::string(facts.syntax.Text(model).substr(0, 40)) +
+                             ", which was cast to a type that is or may be 16-bit.")
+        .confidence = "medium";
   }
 }
 

@@ -31,18 +31,47 @@ bool MayBeFp16(const FileFacts& facts, NodeId node, NodeId tensor, Value type) {
          policy.half == Type::kFp16 && policy.device != Device::kCpu;
 }
 
+// The project runs models in FP16 in ways that show no region: .half(), or a framework does it.
+bool RunsHalfModels(const FileFacts& facts) {
+  const ProjectFacts& project = facts.project;
+  if (project.apex) return true;
+  if (!project.sixteen_bit || (project.bf16_autocast && !project.grad_scaler)) return false;
+  return project.casts_models || project.deepspeed || project.accelerate || project.lightning ||
+         project.hf_trainer;
+}
+
+// Scores, or an additive mask, in a layer of such a project, where nobody asks for the dtype.
+bool MayBeOfHalfModel(const FileFacts& facts, NodeId node, NodeId tensor, Value type) {
+  if ((type.type != Type::kUnknown && type.type != Type::kUnseen) || !RunsHalfModels(facts))
+    return false;
+  const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
+  if (klass == kNoNode || !facts.bindings.IsModuleClass(klass)) return false;
+  // What is masked with a number is no mask of booleans.
+  const std::string_view name = facts.syntax.Text(tensor);
+  if (!NamesScores(facts, tensor) && name != "attn_mask" && name != "attention_mask") return false;
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  for (const std::string_view thought : {".dtype", "finfo", "float16", "float32", ".float()"}) {
+    if (text.find(thought) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
 void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
             NodeId constant) {
   const auto value = Constant(facts, constant);
   if (!IsTooLarge(value)) return;
   const Value type = facts.dtypes->Of(tensor);
-  const bool guessed = !type.is_fp16() && MayBeFp16(facts, call.node, tensor, type);
+  const bool scores = !type.is_fp16() && MayBeFp16(facts, call.node, tensor, type);
+  const bool guessed = scores || (!type.is_fp16() && call.name.starts_with("masked_fill") &&
+                                  MayBeOfHalfModel(facts, call.node, tensor, type));
   if (!type.is_fp16() && !guessed) return;
-  RawFinding& finding =
-      sink.Add(call.node, ShowNumber(*value) + " does not fit into " +
-                              (guessed ? "FP16, which these scores most likely are under autocast: "
-                                       : "the FP16 tensor it is written to: ") +
-                              std::string(call.name) + " raises RuntimeError.");
+  RawFinding& finding = sink.Add(
+      call.node,
+      ShowNumber(*value) + " does not fit into " +
+          (scores    ? "FP16, which these scores most likely are under autocast: "
+           : guessed ? "FP16, which this is where the model runs in half, as this project lets it: "
+                     : "the FP16 tensor it is written to: ") +
+          std::string(call.name) + " raises RuntimeError.");
   const std::string key = facts.names.Key(tensor);
   if (*value < 0 && !key.empty() && facts.names.Resolve(tensor).empty() &&
       facts.names.ImportsModule("torch")) {
@@ -64,6 +93,58 @@ void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId ten
                 "the softmax.");
   finding.confidence = "medium";
   NoteAssumed(type, finding);
+}
+
+// The parameter of the function that gets argument number `position`; empty if there is none.
+std::string_view FillParameter(const FileFacts& caller, const CallEdge& edge, NodeId argument) {
+  const Function& function = *edge.callee.function;
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    const std::string& name = function.parameters[i];
+    if (caller.names.Argument(edge.call, static_cast<int>(i), name) == argument) return name;
+  }
+  return "";
+}
+
+// replace_masked(values, mask, -1e7): the fill stands in a function of the project.
+void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
+  if (edge.callee.function->klass != kNoNode) return;
+  const Module& module = (*facts.modules)[edge.callee.module];
+  for (const NodeId argument : facts.names.Arguments(edge.call)) {
+    const auto value = Constant(facts, argument);
+    if (!IsTooLarge(value)) continue;
+    const std::string_view parameter = FillParameter(facts, edge, argument);
+    if (parameter.empty()) continue;
+    for (const std::string_view name : {"masked_fill", "masked_fill_"}) {
+      for (const Call* fill : module.names->CallsNamed(name)) {
+        const NodeId function = module.syntax->FunctionOf(fill->node);
+        if (function != edge.callee.function->node ||
+            module.syntax->Text(module.names->Argument(fill->node, 1, "value")) != parameter)
+          continue;
+        // Whose tensor it is: the function's argument of that name.
+        const std::string_view text = module.syntax->Text(function);
+        if (text.find("finfo") != std::string_view::npos ||
+            text.find("float") < text.find("masked_fill"))
+          continue;
+        const NodeId tensor = facts.names.Argument(edge.call, 0, "tensor");
+        const Value type = facts.dtypes->Of(tensor);
+        const Function* caller = facts.bindings.FunctionAt(facts.syntax.FunctionOf(edge.call));
+        const bool layer =
+            caller != nullptr && caller->klass != kNoNode &&
+            (caller->name == "forward" || facts.bindings.IsModuleClass(caller->klass));
+        const bool unknown = type.type == Type::kUnknown || type.type == Type::kUnseen;
+        const bool guessed = unknown && layer && RunsHalfModels(facts);
+        if (!type.is_fp16() && !guessed) return;
+        RawFinding& finding =
+            sink.Add(edge.call, ShowNumber(*value) + " is handed to " + edge.callee.function->name +
+                                    "(), where masked_fill raises RuntimeError for " +
+                                    (guessed ? "FP16, which this is where the model runs in half."
+                                             : "the FP16 tensor that it is given."));
+        NoteAssumed(type, finding);
+        if (guessed) finding.confidence = "low";
+        return;
+      }
+    }
+  }
 }
 
 // The constant in `(1 - mask) * -1e9`, or kNoNode.
@@ -107,6 +188,9 @@ void Check(const FileFacts& facts, Sink& sink) {
     BecomesInfinite(facts, sink, call.node, a, b);
     BecomesInfinite(facts, sink, call.node, b, a);
   });
+  for (const CallEdge& edge : facts.modules->Edges(facts.number)) {
+    if (edge.callee.function != nullptr) ThroughFunction(facts, sink, edge);
+  }
   for (const NodeId id : facts.assignments) {
     const NodeId target = facts.syntax.Child(id, f.left);
     if (!facts.syntax.Is(target, Kind::kSubscript)) continue;
