@@ -14,8 +14,9 @@ bool Holds(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
 }
 
-// Ways through calls and assignments that are followed back to a parameter.
-constexpr int kLongestWay = 8;
+// So many expressions are looked at on the ways back to a parameter: names that are assigned often
+// lead to many.
+constexpr int kMostSteps = 48;
 
 bool IsMatmul(std::string_view name) {
   return name == "matmul" || name == "bmm" || name == "baddbmm" || name == "einsum" || name == "mm";
@@ -34,11 +35,11 @@ bool OnlyMoves(std::string_view name) {
 // The identifier of the parameter that the value is made of; kNoNode where none is found, or where
 // something on the way might change the dtype.
 NodeId ParameterBehind(const FileFacts& facts, const Function& function, NodeId expression,
-                       int depth = kLongestWay) {
+                       int* steps) {
   const Fields& f = PythonFields();
   const NodeId id = facts.syntax.Unwrap(expression);
-  if (id == kNoNode || depth == 0) return kNoNode;
-  const auto next = [&](NodeId part) { return ParameterBehind(facts, function, part, depth - 1); };
+  if (id == kNoNode || --*steps < 0) return kNoNode;
+  const auto next = [&](NodeId part) { return ParameterBehind(facts, function, part, steps); };
   switch (facts.syntax.kind(id)) {
     case Kind::kIdentifier: {
       const auto& parameters = function.parameters;
@@ -64,6 +65,11 @@ NodeId ParameterBehind(const FileFacts& facts, const Function& function, NodeId 
     default:
       return kNoNode;
   }
+}
+
+NodeId ParameterBehind(const FileFacts& facts, const Function& function, NodeId expression) {
+  int steps = kMostSteps;
+  return ParameterBehind(facts, function, expression, &steps);
 }
 
 bool IsMatmul(const FileFacts& facts, NodeId expression) {
