@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "base/program.h"
@@ -14,5 +16,13 @@ std::string ProgramPath() {
 }
 
 bool StdinIsTerminal() { return isatty(STDIN_FILENO) == 1; }
+
+bool StdoutTakesColour() {
+  const char* const none = std::getenv("NO_COLOR");
+  const char* const term = std::getenv("TERM");
+  const bool wanted = none == nullptr || *none == '\0';
+  const bool able = term != nullptr && std::string_view(term) != "dumb";
+  return wanted && able && isatty(STDOUT_FILENO) == 1;
+}
 
 }  // namespace mpnanny

@@ -8,6 +8,11 @@ find_path(VALIJSON_INCLUDE valijson/validator.hpp REQUIRED)
 add_library(mpn_valijson INTERFACE)
 target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")
 
+# toml++: pyproject.toml. Headers only.
+find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+add_library(mpn_toml INTERFACE)
+target_include_directories(mpn_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE}")
+
 # libsodium: random ids, MACs, comparison in constant time. Static where there is an archive, so that starting the program
 # loads one library less.
 find_path(SODIUM_INCLUDE sodium.h REQUIRED)

@@ -15,5 +15,6 @@ int main(int argc, char** argv) {
                                              .in = std::cin,
                                              .out = std::cout,
                                              .err = std::cerr,
-                                             .interactive = mpnanny::StdinIsTerminal()});
+                                             .interactive = mpnanny::StdinIsTerminal(),
+                                             .colour = mpnanny::StdoutTakesColour()});
 }

@@ -51,6 +51,14 @@ struct ToolContext {
   std::function<void(ToolOutput so_far)> so_far = nullptr;
 };
 
+// How the command line shows an answer: its whole structuredContent as text.
+struct FormatContext {
+  const DataFiles& data;
+  bool colour = false;  // what reads it is a terminal that knows colours
+};
+using AnswerFormat =
+    std::function<std::string(const Json& structured, const FormatContext& context)>;
+
 // The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the
 // input schema (snake_case becomes --kebab-case, booleans become flags, arrays may be repeated).
 struct CommandTwin {
@@ -64,11 +72,12 @@ struct CommandTwin {
   Json extra_options = Json::object();
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
-  // Properties that only choose what is shown ("min_severity"): the exit code is that of a call
-  // without them.
-  std::vector<std::string> shown_only = {};
+  // A second name that an option is known by as well: property -> option name.
+  std::map<std::string, std::string> aliases = {};
   // Further values of --format beside text and json: "md", "sarif".
-  std::map<std::string, std::function<std::string(const Json& structured)>> formats = {};
+  std::map<std::string, AnswerFormat> formats = {};
+  // What --format text prints; null: the answer's text.
+  AnswerFormat terminal = nullptr;
 };
 
 struct ToolDefinition {

@@ -234,18 +234,14 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
 
   if (json) {
     context.out << DumpJsonPretty(output->structured) << "\n";
-  } else if (values.format == "text") {
-    context.out << output->text << (output->text.ends_with("\n") ? "" : "\n");
   } else {
-    const std::string text = twin.formats.at(values.format)(output->structured);
-    context.out << text << (text.ends_with("\n") ? "" : "\n");
+    const AnswerFormat& format =
+        values.format == "text" ? twin.terminal : twin.formats.at(values.format);
+    const std::string text =
+        format ? format(output->structured, {*data, context.colour}) : output->text;
+    context.out << text << (text.empty() || text.ends_with("\n") ? "" : "\n");
   }
-  if (!twin.exit_code) return 0;
-  Json everything = arguments;
-  for (const std::string& property : twin.shown_only) everything.erase(property);
-  if (everything != arguments) output = CallWhole(tool, everything, call);
-  if (!output) return fail(output.error());
-  return twin.exit_code(output->structured, *extra);
+  return twin.exit_code ? twin.exit_code(output->structured, *extra) : 0;
 }
 
 }  // namespace
@@ -288,8 +284,10 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       if (initial) option.insert(2, "no-");
       command.add_flag(option, values->flags[property], HelpText(schema, set.tools));
     } else {
-      AddOption(command, OptionName(twin, property), property, schema, HelpText(schema, set.tools),
-                values->given[property]);
+      const auto alias = twin.aliases.find(property);
+      const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
+      AddOption(command, OptionName(twin, property) + also, property, schema,
+                HelpText(schema, set.tools), values->given[property]);
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {

@@ -43,11 +43,10 @@ Tool EchoTool() {
   tool.definition.command.extra_options = *ParseJson(
       R"({"fail_on": {"type": "string", "enum": ["error", "never"], "default": "error", "description": "Exit 1."}})");
   tool.definition.command.exit_code = [](const Json& structured, const Json& extra) {
-    if (structured["min_severity"] != "info") return 3;  // it was not asked about everything
     return extra["fail_on"] == "error" && structured["strict"] == true ? 1 : 0;
   };
-  tool.definition.command.shown_only = {"min_severity"};
-  tool.definition.command.formats["md"] = [](const Json& structured) {
+  tool.definition.command.aliases = {{"limit", "most"}};
+  tool.definition.command.formats["md"] = [](const Json& structured, const FormatContext&) {
     return "# " + std::to_string(structured.size());
   };
   tool.run = [](const Json& arguments, const ToolContext& context) -> Result<ToolOutput> {
@@ -179,8 +178,9 @@ TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {
 TEST(Twin, ExitCodes) {
   EXPECT_EQ(Type({"echo"}).code, 0);
   EXPECT_EQ(Type({"echo", "--strict"}).code, 1);
-  EXPECT_EQ(Type({"echo", "--strict", "--min-severity", "error"}).code, 1)
-      << "what is not shown still counts";
+  EXPECT_EQ(Type({"echo", "--strict", "--min-severity", "error"}).code, 1);
+  EXPECT_EQ(Type({"echo", "--most", "3", "--format", "json"}).json()["limit"], 3)
+      << "a second name";
   EXPECT_EQ(Type({"echo", "--strict", "--fail-on", "never"}).code, 0);
   const Outcome wrong = Type({"echo", "--fail-on", "sometimes"});
   EXPECT_EQ(wrong.code, 2);

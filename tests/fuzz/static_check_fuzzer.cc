@@ -23,6 +23,7 @@
 #include "base/data_files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "tools/static_check/decode.h"
 #include "tools/static_check/engine.h"
 #include "tools/static_check/notebook.h"
 #include "tools/static_check/report_text.h"
@@ -100,23 +101,13 @@ std::vector<Source> Sources(char kind, std::string_view rest) {
   }
 }
 
-std::string_view WithoutMark(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  return text;
-}
-
-// A text as the findings count it: a line that is not UTF-8 has a '?' for each byte that is not
-// ASCII.
+// A decoded text as the findings count it.
 class SeenText {
  public:
   explicit SeenText(std::string_view text) {
     for (size_t begin = 0; begin <= text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
-      std::string line(text.substr(begin, end - begin));
-      if (!IsUtf8(line)) {
-        for (char& c : line) c = (static_cast<unsigned char>(c) & 0x80) != 0 ? '?' : c;
-      }
-      lines_.push_back(std::move(line));
+      lines_.emplace_back(text.substr(begin, end - begin));
       begin = end + 1;
     }
   }
@@ -181,24 +172,26 @@ std::map<std::string, SeenText> SeenTexts(const std::vector<Source>& sources) {
   std::map<std::string, SeenText> texts;
   for (const Source& source : sources) {
     if (!source.path.ends_with(".ipynb")) {
-      texts.emplace(source.path, SeenText(WithoutMark(source.text)));
+      if (const auto decoded = DecodeSource(source.text))
+        texts.emplace(source.path, SeenText(decoded->text));
       continue;
     }
     const auto notebook = ReadNotebook(source.text);
-    if (!notebook) continue;
+    const auto decoded = notebook ? DecodeSource(notebook->text) : std::nullopt;
+    if (!decoded) continue;
+    const std::string& joined = decoded->text;
     size_t begin = 0;
     int line = 1;
     const auto go_to = [&](int wanted) {
       size_t at = begin;
-      for (; line < wanted; ++line) at = notebook->text.find('\n', at) + 1;
+      for (; line < wanted; ++line) at = joined.find('\n', at) + 1;
       return at;
     };
     for (size_t i = 0; i < notebook->cells.size(); ++i) {
       const bool last = i + 1 == notebook->cells.size();
-      const size_t end = last ? notebook->text.size() : go_to(notebook->cells[i + 1].first_line);
-      const auto cell = std::string_view(notebook->text).substr(begin, end - begin);
+      const size_t end = last ? joined.size() : go_to(notebook->cells[i + 1].first_line);
       texts.emplace(source.path + ":cell " + std::to_string(notebook->cells[i].number),
-                    SeenText(i == 0 ? WithoutMark(cell) : cell));
+                    SeenText(std::string_view(joined).substr(begin, end - begin)));
       begin = end;
     }
   }
@@ -256,7 +249,7 @@ void ReadAnswers(const Report& report) {
     const auto json = ParseJson(DumpJson(page.structured));
     Require(json && *json == page.structured, "an answer that is no JSON");
     Require(IsUtf8(page.text), "an answer that is not UTF-8", page.text);
-    Require(ParseJson(ToSarif(page.structured)).has_value(), "SARIF that is no JSON");
+    Require(ParseJson(ToSarif(page.structured, &Rules())).has_value(), "SARIF that is no JSON");
     const size_t size = page.structured["findings"].size();
     more = page.structured.contains("next_cursor");
     Require(!more || size > 0, "a page without findings before the last one");

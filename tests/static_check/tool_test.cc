@@ -177,7 +177,8 @@ TEST_F(ToolTest, ExitCodeFollowsFailOn) {
 TEST_F(ToolTest, SarifHasWhatTheStandardRequires) {
   const auto output = Call({{"code", "import torch\n" + BadFunction(1)}}, SIZE_MAX);
   ASSERT_TRUE(output);
-  const auto sarif = ParseJson(tool_.definition.command.formats.at("sarif")(output->structured));
+  const auto sarif =
+      ParseJson(tool_.definition.command.formats.at("sarif")(output->structured, {data_}));
   ASSERT_TRUE(sarif);
   EXPECT_EQ((*sarif)["version"], "2.1.0");
   const Json& run = (*sarif)["runs"][0];

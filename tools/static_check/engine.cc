@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "tools/static_check/finish.h"
 #include "tools/static_check/parallel.h"
 #include "tools/static_check/query_set.h"
+#include "tools/static_check/rule_choice.h"
 #include "tools/static_check/rule_set.h"
 #include "tools/static_check/settings_python.h"
 #include "tools/static_check/unit.h"
@@ -26,36 +29,15 @@ constexpr size_t kMaxPartBytes = 32u << 20;
 // More findings would tell nobody anything.
 constexpr size_t kMaxFindings = 20000;
 
-// Which rules run, by index of the rule set.
-Result<std::vector<bool>> Select(const Options& options, const RuleSet& rules) {
-  const std::vector<std::string> ids = rules.Ids();
-  std::vector<bool> wanted;
-  for (const RulePage& page : rules.pages())
-    wanted.push_back(options.rules.empty() && page.on_by_default);
-  for (const auto& [list, on] :
-       {std::pair{&options.rules, true}, {&options.also, true}, {&options.ignore, false}}) {
-    for (const std::string& id : *list) {
-      const auto it = std::find(ids.begin(), ids.end(), id);
-      if (it == ids.end()) {
-        const std::string hint = DidYouMean(id, ids);
-        return InvalidInput("There is no rule '" + EscapeControl(id, 80) + "'.",
-                            hint.empty() ? "`mpnanny rules` lists them." : hint);
-      }
-      wanted[static_cast<size_t>(it - ids.begin())] = on;
-    }
-  }
-  return wanted;
-}
-
 // One check over all sources: what its steps share.
 class Run {
  public:
   Run(const std::vector<Source>& sources, const Options& options, const RuleSet& rules,
-      std::vector<bool> wanted, const CancelToken& cancel)
+      std::map<const ProjectPolicy*, RuleChoice> choices, const CancelToken& cancel)
       : sources_(sources),
         options_(options),
         rules_(rules),
-        wanted_(std::move(wanted)),
+        choices_(std::move(choices)),
         cancel_(cancel) {}
 
   Result<Report> All() {
@@ -100,20 +82,25 @@ class Run {
       if (unit.facts) files.push_back(unit.facts.get());
       report_.notes.insert(report_.notes.end(), unit.notes.begin(), unit.notes.end());
     }
+    std::vector<std::vector<std::string>> notes(units.size());
     Modules modules;
     LinkFacts(files, options_.threads, &modules);
     CompleteFacts(files, options_.threads, cancel_);
     InParallel(units.size(), options_.threads, [&](size_t i) {
       Tell();
-      if (units[i].IsChecked()) CheckUnit(units[i]);
+      if (units[i].IsChecked()) CheckUnit(units[i], &notes[i]);
       const std::lock_guard lock(mutex_);
       ++(units[i].IsChecked() ? report_.files_scanned : report_.files_skipped);
       ++done_;
     });
+    for (const std::vector<std::string>& of_unit : notes)
+      report_.notes.insert(report_.notes.end(), of_unit.begin(), of_unit.end());
   }
 
-  void CheckUnit(const Unit& unit) {
+  void CheckUnit(const Unit& unit, std::vector<std::string>* notes) {
     if (cancel_.stop_requested()) return;
+    const RuleChoice choice =
+        WithoutIgnored(choices_.at(unit.source->policy.get()), *unit.source, rules_);
     std::vector<RawFinding> raw;
     std::vector<Settings> passed;  // by Python code to a framework
     if (unit.facts) {
@@ -123,15 +110,18 @@ class Run {
     const std::vector<Settings>& all = unit.facts ? passed : unit.settings;
     Sink sink(&raw);
     for (size_t rule = 0; rule < rules_.pages().size(); ++rule) {
-      if (!wanted_[rule]) continue;
+      if (!choice.wanted[rule]) continue;
       sink.set_rule(rule);
       if (unit.facts && rules_.check(rule) != nullptr) rules_.check(rule)(*unit.facts, sink);
       if (rules_.settings_check(rule) == nullptr) continue;
       for (const Settings& settings : all) rules_.settings_check(rule)(settings, sink);
     }
-    Finished finished = Finish(unit, std::move(raw), rules_, wanted_, options_.min_severity);
+    Finished finished = Finish(unit, std::move(raw), rules_, choice, options_);
+    *notes = std::move(finished.notes);
     const std::lock_guard lock(mutex_);
     report_.suppressed += finished.suppressed;
+    report_.not_kept += finished.not_kept;
+    for (size_t i = 0; i < report_.counts.size(); ++i) report_.counts[i] += finished.counts[i];
     std::move(finished.findings.begin(), finished.findings.end(),
               std::back_inserter(report_.findings));
   }
@@ -145,7 +135,7 @@ class Run {
   const std::vector<Source>& sources_;
   const Options& options_;
   const RuleSet& rules_;
-  const std::vector<bool> wanted_;
+  const std::map<const ProjectPolicy*, RuleChoice> choices_;  // one a policy
   const CancelToken& cancel_;
   std::mutex mutex_;  // guards report_ while threads run
   Report report_;
@@ -171,9 +161,15 @@ Result<Severity> ParseSeverity(std::string_view name) {
 Result<Report> Check(const std::vector<Source>& sources, const Options& options,
                      const RuleSet& rules, const CancelToken& cancel) {
   const TraceSpan span("static_check");
-  auto wanted = Select(options, rules);
-  if (!wanted) return wanted.error();
-  return Run(sources, options, rules, *std::move(wanted), cancel).All();
+  std::set<const ProjectPolicy*> policies = {nullptr};
+  for (const Source& source : sources) policies.insert(source.policy.get());
+  std::map<const ProjectPolicy*, RuleChoice> choices;
+  for (const ProjectPolicy* policy : policies) {
+    auto choice = ChooseRules(options, policy, rules);
+    if (!choice) return choice.error();
+    choices[policy] = *std::move(choice);
+  }
+  return Run(sources, options, rules, std::move(choices), cancel).All();
 }
 
 void SortFindings(std::vector<Finding>& findings) {

@@ -10,8 +10,11 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_ENGINE_H_
 
+#include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +31,20 @@ const char* SeverityName(Severity severity);  // "info", "warning", "error"
 // Unknown names are InvalidInput.
 Result<Severity> ParseSeverity(std::string_view name);
 
+// What a project asks of its files (pyproject.h). Its rule ids exist.
+struct ProjectPolicy {
+  std::vector<std::string> select;  // only these; empty: all but those that are off by default
+  std::vector<std::string> also;
+  std::vector<std::string> ignore;
+  std::map<std::string, Severity> severity;  // other than the rules' own
+};
+
 struct Source {
   std::string path;  // for the findings; its suffix .ipynb makes the text a notebook
   std::string text;  // bytes as in the file; need not be UTF-8
+  std::shared_ptr<const ProjectPolicy> policy = nullptr;  // of its project, if that has one
+  std::vector<std::string> ignore = {};                   // rules that stay silent in this file
+  std::string file = {};  // where the text was read; empty: it was given
 };
 
 // A replacement that repairs the finding; all edits of a finding belong together. Offered, never
@@ -52,16 +66,22 @@ struct Finding {
   std::string fix;
   std::vector<Edit> edits;
   std::vector<std::string> cases;  // ids of knowledge cases
-  std::string excerpt;  // the source line, trimmed; as in the file, so escape it before showing it
+  std::string excerpt;  // the source line, trimmed, or the part of a long one around the finding;
+                        // as in the file, so escape it before showing it
+  int excerpt_column = 1;  // where the finding begins in it, 1-based, in code points
 };
 
 struct Options {
   Severity min_severity = Severity::kInfo;
-  std::vector<std::string> rules;   // only these; empty: all but those that are off by default
-  std::vector<std::string> also;    // these too. Unknown ids in any of the lists are an error.
-  std::vector<std::string> ignore;  // not these
-  unsigned threads = 0;             // how many work at once; 0: one for each core, at most 8
+  std::vector<std::string> rules;      // only these; empty: all but those that are off by default
+  std::vector<std::string> also;       // these too. Unknown ids in any of the lists are an error.
+  std::vector<std::string> ignore;     // not these
+  bool report_unused_ignores = false;  // a note for each comment that silences nothing
+  unsigned threads = 0;                // how many work at once; 0: one for each core, at most 8
   bool skip_without_torch = true;  // do not parse what mentions neither torch nor a framework on it
+  // Which findings count; null: all. For what is checked only to know the rest. Called from several
+  // threads.
+  std::function<bool(const Finding&)> keep = nullptr;
   // Called before every step (each file is read once and checked once), from one thread at a time:
   // how many of how many are done, and what has been found so far, in no order. May be null.
   std::function<void(size_t done, size_t total, const struct Report& so_far)> on_step = nullptr;
@@ -72,6 +92,8 @@ struct Report {
   int files_scanned = 0;          // parsed and checked
   int files_skipped = 0;  // never mention torch, or could not be checked (then a note says why)
   int suppressed = 0;     // silenced by `# mpnanny: ignore` comments
+  int not_kept = 0;       // left out by Options::keep
+  std::array<int, 3> counts = {};  // by Severity, whatever min_severity leaves out of `findings`
   std::vector<std::string> notes;
 };
 

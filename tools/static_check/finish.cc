@@ -2,61 +2,96 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "base/text.h"
+#include "tools/static_check/suppressions.h"
+
 namespace mpnanny::static_check {
 namespace {
 
-// True if the line's comment silences the rule: `# mpnanny: ignore` or `# mpnanny: ignore[rule,
-// other]`.
-bool IsIgnored(std::string_view line, std::string_view rule) {
-  const size_t hash = line.find('#');
-  if (hash == std::string_view::npos) return false;
-  size_t at = line.find("mpnanny:", hash);
-  if (at == std::string_view::npos) return false;
-  std::string_view rest = line.substr(at + 8);
-  rest = rest.substr(std::min(rest.size(), rest.find_first_not_of(' ')));
-  if (!rest.starts_with("ignore")) return false;
-  rest.remove_prefix(6);
-  if (!rest.starts_with('[')) return true;
-  rest =
-      rest.substr(1, rest.find(']') == std::string_view::npos ? rest.size() : rest.find(']') - 1);
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    std::string_view name = rest.substr(0, comma);
-    while (name.starts_with(' ')) name.remove_prefix(1);
-    while (name.ends_with(' ')) name.remove_suffix(1);
-    if (name == rule) return true;
-    if (comma == std::string_view::npos) return false;
-    rest.remove_prefix(comma + 1);
+// What the comments of `unit` were of no use for, unless its rule did not run at all.
+void NoteUnused(const Unit& unit, const Suppressions& suppressions, const RuleSet& rules,
+                const RuleChoice& choice, std::vector<std::string>* notes) {
+  for (const Suppressions::Entry& entry : suppressions.entries()) {
+    if (entry.used) continue;
+    int line = entry.line;
+    std::string note = PathAt(unit, line);
+    note += ":" + std::to_string(line) + ": `# mpnanny: ignore";
+    note += entry.whole_file ? "-file" : "";
+    note += (entry.rule.empty() ? "" : "[" + EscapeControl(entry.rule, 80) + "]") + "`";
+    const auto page = std::find_if(rules.pages().begin(), rules.pages().end(),
+                                   [&](const RulePage& p) { return p.id == entry.rule; });
+    if (!entry.rule.empty() && page == rules.pages().end()) {
+      const std::string hint = DidYouMean(entry.rule, rules.Ids());
+      note += " names no rule." + (hint.empty() ? "" : " " + hint);
+    } else if (!entry.rule.empty() &&
+               !choice.wanted[static_cast<size_t>(page - rules.pages().begin())]) {
+      continue;
+    } else {
+      note += " silences nothing.";
+    }
+    notes->push_back(std::move(note));
   }
-  return false;
 }
 
-void FinishOne(const Unit& unit, const RawFinding& raw, const RuleSet& rules,
-               const TextIndex& index, Finished* out) {
-  const RulePage& page = rules.pages()[raw.rule];
-  const Bytes where = raw.node == kNoNode ? raw.where
-                                          : Bytes{unit.facts->syntax[raw.node].begin,
-                                                  unit.facts->syntax[raw.node].end};
+Bytes PlaceOf(const Unit& unit, const RawFinding& raw) {
+  if (raw.node == kNoNode) return raw.where;
+  return {unit.facts->syntax[raw.node].begin, unit.facts->syntax[raw.node].end};
+}
+
+// The line around a finding, for people to see: without what stands in front of it, and of a long
+// one only a part.
+void SetExcerpt(std::string_view line, Finding* finding) {
+  constexpr size_t kMostBytes = 400;
+  constexpr size_t kBefore = 60;
+  const auto inside_character = [&](size_t at) {
+    return at < line.size() && (static_cast<unsigned char>(line[at]) & 0xC0) == 0x80;
+  };
+  size_t begin = std::min(line.find_first_not_of(" \t\f"), line.size());
+  if (line.size() - begin > kMostBytes) {
+    size_t at = 0;  // of the finding
+    for (int column = 1; column < finding->column && at < line.size(); ++column) {
+      ++at;
+      while (inside_character(at)) ++at;
+    }
+    if (at > begin + kBefore) begin = at - kBefore;
+    while (inside_character(begin)) ++begin;
+  }
+  size_t size = std::min(line.size() - begin, kMostBytes);
+  while (inside_character(begin + size)) --size;
+  finding->excerpt = std::string(line.substr(begin, size));
+  finding->excerpt_column =
+      std::max(1, finding->column - static_cast<int>(CountCodePoints(line.substr(0, begin))));
+}
+
+// An edit's text with the line ends that the file has.
+std::string WithLineEnds(const Unit& unit, const std::string& text) {
+  const std::string& file = unit.Text();
+  const size_t first = file.find('\n');
+  if (first == std::string::npos || first == 0 || file[first - 1] != '\r') return text;
+  std::string out;
+  for (const char c : text) out += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  return out;
+}
+
+Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& index,
+                  const RulePage& page, Severity severity) {
+  const Bytes where = PlaceOf(unit, raw);
   const Position begin = index.At(where.begin);
   const Position end = index.At(where.end);
-  if (IsIgnored(index.Line(begin.line), page.id) || IsIgnored(index.Line(end.line), page.id)) {
-    ++out->suppressed;
-    return;
-  }
   Finding finding;
   finding.rule = page.id;
-  finding.severity = page.severity;
+  finding.severity = severity;
   finding.confidence = raw.confidence.empty() ? page.confidence : raw.confidence;
   finding.line = begin.line;
   finding.column = begin.column;
   finding.end_line = end.line;
   finding.end_column = end.column;
-  finding.excerpt = std::string(index.Line(begin.line));
-  finding.excerpt.erase(0, finding.excerpt.find_first_not_of(" \t"));
+  SetExcerpt(index.Line(begin.line), &finding);
   finding.path = PathAt(unit, finding.line);
   const int shift = begin.line - finding.line;
   finding.end_line -= shift;
@@ -74,32 +109,51 @@ void FinishOne(const Unit& unit, const RawFinding& raw, const RuleSet& rules,
       finding.edits.clear();
       break;
     }
-    finding.edits.push_back({from.line - shift, from.column, to.line - shift, to.column, text});
+    finding.edits.push_back(
+        {from.line - shift, from.column, to.line - shift, to.column, WithLineEnds(unit, text)});
   }
-  out->findings.push_back(std::move(finding));
+  return finding;
 }
 
 }  // namespace
 
 Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
-                const std::vector<bool>& wanted, Severity min_severity) {
+                const RuleChoice& choice, const Options& options) {
   Finished out;
-  std::erase_if(raw, [&](const RawFinding& one) {
-    return !wanted[one.rule] || rules.pages()[one.rule].severity < min_severity;
-  });
-  if (raw.empty()) return out;
+  std::erase_if(raw, [&](const RawFinding& one) { return !choice.wanted[one.rule]; });
+  if (raw.empty() && !options.report_unused_ignores) return out;
   std::stable_sort(raw.begin(), raw.end(), [](const RawFinding& a, const RawFinding& b) {
     return std::tie(a.rule, a.node, a.where.begin) < std::tie(b.rule, b.node, b.where.begin);
   });
   std::optional<TextIndex> own;
   const TextIndex& index = unit.facts ? unit.facts->lines : own.emplace(unit.text);
+  Suppressions suppressions =
+      unit.facts ? Suppressions(unit.facts->syntax, index) : Suppressions(index);
   const RawFinding* previous = nullptr;
   for (const RawFinding& one : raw) {
     const bool again = previous != nullptr && previous->rule == one.rule &&
                        previous->node == one.node && previous->where.begin == one.where.begin;
     previous = &one;
-    if (!again) FinishOne(unit, one, rules, index, &out);
+    if (again) continue;
+    // A comment may silence what is not shown; it is of use nevertheless.
+    const RulePage& page = rules.pages()[one.rule];
+    const Severity severity = choice.severity[one.rule];
+    const Bytes where = PlaceOf(unit, one);
+    if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)
+                            : suppressions.SilencesLines(index.At(where.begin).line,
+                                                         index.At(where.end).line, page.id)) {
+      ++out.suppressed;
+      continue;
+    }
+    Finding finding = FinishOne(unit, one, index, page, severity);
+    if (options.keep && !options.keep(finding)) {
+      ++out.not_kept;
+      continue;
+    }
+    ++out.counts[static_cast<size_t>(severity)];
+    if (severity >= options.min_severity) out.findings.push_back(std::move(finding));
   }
+  if (options.report_unused_ignores) NoteUnused(unit, suppressions, rules, choice, &out.notes);
   return out;
 }
 

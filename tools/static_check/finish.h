@@ -5,8 +5,11 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_FINISH_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_FINISH_H_
 
+#include <array>
+#include <string>
 #include <vector>
 
+#include "tools/static_check/rule_choice.h"
 #include "tools/static_check/rule_set.h"
 #include "tools/static_check/unit.h"
 
@@ -15,12 +18,15 @@ namespace mpnanny::static_check {
 struct Finished {
   std::vector<Finding> findings;  // in order of rule and place
   int suppressed = 0;
+  int not_kept = 0;
+  std::array<int, 3> counts = {};  // by Severity
+  std::vector<std::string> notes;
 };
 
-// Takes the raw findings of `unit` whose rule is `wanted` (by index of the rule set) and at least
-// of that severity; of several by one rule on one node the first.
+// Takes the raw findings of `unit` whose rule is wanted there; of several by one rule on one node
+// the first. `options` say which of them to keep and to show.
 Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
-                const std::vector<bool>& wanted, Severity min_severity);
+                const RuleChoice& choice, const Options& options);
 
 }  // namespace mpnanny::static_check
 

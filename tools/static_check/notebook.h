@@ -23,8 +23,9 @@ struct Notebook {
   std::vector<NotebookCell> cells;  // code cells, in order
 };
 
-// Takes nbformat 3 and 4. Lines with IPython magics (%, !, ?) become `pass`, cells in another
-// language (%%bash) are empty. Fails on what is no notebook.
+// Takes nbformat 3 and 4. Lines with IPython magics (%, !, ?) become `pass`, what they are assigned
+// to gets None, cells in another language (%%bash) are empty. Fails on what is no notebook or in
+// another language.
 Result<Notebook> ReadNotebook(std::string_view json);
 
 }  // namespace mpnanny::static_check

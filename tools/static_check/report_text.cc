@@ -10,7 +10,21 @@ namespace {
 
 constexpr size_t kMaxNotes = 8;
 
-Json ToJson(const Finding& finding, bool explain) {
+// A source line as it can be shown, character for character: columns stay.
+std::string Visible(const std::string& line) {
+  std::string shown;
+  for (size_t i = 0; i < line.size();) {
+    size_t end = i + 1;
+    while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) ++end;
+    const std::string character = line.substr(i, end - i);
+    shown += EscapeControl(character) == character ? character : " ";
+    i = end;
+  }
+  return shown;
+}
+
+// `whole`: for a program that shows the finding, not for a model to read.
+Json ToJson(const Finding& finding, bool explain, bool whole) {
   Json edits = Json::array();
   for (const Edit& edit : finding.edits) {
     edits.push_back({{"line", edit.line},
@@ -19,19 +33,23 @@ Json ToJson(const Finding& finding, bool explain) {
                      {"end_column", edit.end_column},
                      {"text", edit.text}});
   }
-  return {{"rule", finding.rule},
-          {"severity", SeverityName(finding.severity)},
-          {"confidence", finding.confidence},
-          {"path", EscapeControl(finding.path, 500)},
-          {"line", finding.line},
-          {"column", finding.column},
-          {"end_line", finding.end_line},
-          {"end_column", finding.end_column},
-          {"message", EscapeControl(finding.message, 600)},
-          {"why", explain ? finding.why : ""},
-          {"fix", finding.fix},
-          {"edits", std::move(edits)},
-          {"cases", finding.cases}};
+  Json json = {{"rule", finding.rule},
+               {"severity", SeverityName(finding.severity)},
+               {"confidence", finding.confidence},
+               {"path", EscapeControl(finding.path, 500)},
+               {"line", finding.line},
+               {"column", finding.column},
+               {"end_line", finding.end_line},
+               {"end_column", finding.end_column},
+               {"message", EscapeControl(finding.message, 600)},
+               {"why", explain ? finding.why : ""},
+               {"fix", finding.fix},
+               {"edits", std::move(edits)},
+               {"cases", finding.cases}};
+  if (whole) {
+    json["source"] = {{"text", Visible(finding.excerpt)}, {"column", finding.excerpt_column}};
+  }
+  return json;
 }
 
 std::string ToText(const Finding& finding, bool explain) {
@@ -66,11 +84,12 @@ std::string Counts(const Report& report) {
 }
 
 ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_bytes, bool finished) {
+  const bool whole = answer_bytes >= kAnswerBytes * 4;
   ToolOutput output;
   Json notes = Json::array();
   std::string tail;
   for (size_t i = 0; i < report.notes.size(); ++i) {
-    if (i >= kMaxNotes && answer_bytes < kAnswerBytes * 4) {
+    if (i >= kMaxNotes && !whole) {
       notes.push_back(std::to_string(report.notes.size() - i) + " more notes.");
       tail += "note: " + notes.back().get<std::string>() + "\n";
       break;
@@ -90,7 +109,7 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
   for (; next < report.findings.size(); ++next) {
     const Finding& finding = report.findings[next];
     const bool explain = full || !explained.contains(finding.rule);
-    Json json = ToJson(finding, explain);
+    Json json = ToJson(finding, explain, whole);
     const std::string shown = ToText(finding, explain);
     const size_t size = DumpJson(json).size() + 1;
     const bool fits = json_size + size <= room && text.size() + shown.size() <= room;
@@ -105,9 +124,14 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
     findings.push_back(std::move(json));
   }
   output.structured = {
-      {"findings", std::move(findings)},       {"total", report.findings.size()},
-      {"files_scanned", report.files_scanned}, {"files_skipped", report.files_skipped},
-      {"suppressed", report.suppressed},       {"notes", std::move(notes)}};
+      {"findings", std::move(findings)},
+      {"total", report.findings.size()},
+      {"counts",
+       {{"error", report.counts[2]}, {"warning", report.counts[1]}, {"info", report.counts[0]}}},
+      {"files_scanned", report.files_scanned},
+      {"files_skipped", report.files_skipped},
+      {"suppressed", report.suppressed},
+      {"notes", std::move(notes)}};
   text += tail;
   if (!finished) {
     // A cursor belongs to the whole list, and what was not found may still be.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -102,8 +103,9 @@ class Collector {
       const std::string name = entry.path().filename().string();
       const std::string below = shown.ends_with('/') ? shown + name : shown + "/" + name;
       const bool link = entry.is_symlink(error);
-      if (name.starts_with('.') ||
-          IsIgnored(ignores, entry.path().string(), !link && entry.is_directory(error)))
+      const bool folder_itself = !link && entry.is_directory(error);
+      if (name.starts_with('.') || IsIgnored(ignores, entry.path().string(), folder_itself) ||
+          IsExcluded(entry.path().string(), folder_itself))
         continue;
       if (entry.is_directory(error)) {
         const bool skip = link ||
@@ -127,7 +129,7 @@ class Collector {
     auto text = ReadFile(path, kMaxSettingsBytes);
     if (!text || !MayHoldSettings(*text) || out_->sources.size() >= kMaxFiles) return;
     seen_.insert(path);
-    out_->sources.push_back({shown, std::move(*text)});
+    Take(path, shown, *std::move(text));
   }
 
   void File(const std::string& path, const std::string& shown) {
@@ -146,36 +148,77 @@ class Collector {
       ++out_->skipped;
       return;
     }
-    out_->sources.push_back({shown, std::move(*text)});
+    Take(path, shown, *std::move(text));
   }
 
+  // The project that what comes next belongs to; null for none.
+  void set_project(const Pyproject* project) { project_ = project; }
+
  private:
+  void Take(const std::string& path, const std::string& shown, std::string text) {
+    Source& source = out_->sources.emplace_back();
+    source.path = shown;
+    source.text = std::move(text);
+    source.file = path;
+    if (project_ == nullptr) return;
+    source.policy = project_->policy;
+    source.ignore = project_->IgnoredIn(path);
+  }
+
+  bool IsExcluded(const std::string& path, bool is_folder) const {
+    return project_ != nullptr &&
+           project_->exclude.Match(project_->Below(path), is_folder).value_or(false);
+  }
+
   const CancelToken& cancel_;
   CollectedSources* out_;
+  const Pyproject* project_ = nullptr;
   std::set<std::string> seen_;
   bool full_ = false;
   int settings_read_ = 0;
 };
 
+// The configuration that holds for `folder`, read once; null for none.
+const Pyproject* ProjectOf(const std::string& folder, const AllowedRoots& roots,
+                           const std::vector<std::string>& rule_ids,
+                           std::deque<Pyproject>* projects) {
+  auto found = FindPyproject(folder, roots, rule_ids);
+  if (!found) return nullptr;
+  for (const Pyproject& known : *projects) {
+    if (known.folder == found->folder) return &known;
+  }
+  return &projects->emplace_back(*std::move(found));
+}
+
 }  // namespace
 
 Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
-                                        const AllowedRoots& roots, const CancelToken& cancel) {
+                                        const AllowedRoots& roots, const CancelToken& cancel,
+                                        const std::vector<std::string>& rule_ids) {
   CollectedSources collected;
+  std::deque<Pyproject> projects;
   Collector collector(cancel, &collected);
   for (const std::string& path : paths) {
     auto resolved = roots.Resolve(path);
     if (!resolved) return std::move(resolved).error();
     std::error_code error;
-    if (fs::is_directory(*resolved, error)) {
-      std::vector<FolderIgnores> ignores = IgnoresAbove(*resolved, roots);
-      collector.Folder(*resolved, path, ignores, 0);
-    } else if (!error && fs::is_regular_file(*resolved, error)) {
-      collector.File(*resolved, path);
-    } else {
+    const bool is_folder = fs::is_directory(*resolved, error);
+    if (!is_folder && (error || !fs::is_regular_file(*resolved, error)))
       return InvalidInput("'" + EscapeControl(path, 200) + "' is neither a file nor a folder.");
+    const std::string folder = is_folder ? *resolved : fs::path(*resolved).parent_path().string();
+    collector.set_project(rule_ids.empty() ? nullptr
+                                           : ProjectOf(folder, roots, rule_ids, &projects));
+    if (is_folder) {
+      std::vector<FolderIgnores> ignores = IgnoresAbove(folder, roots);
+      collector.Folder(folder, path, ignores, 0);
+    } else {
+      collector.File(*resolved, path);
     }
     if (auto stopped = cancel.Check(); !stopped) return stopped.error();
+  }
+  for (Pyproject& project : projects) {
+    collected.notes.insert(collected.notes.begin(), project.notes.begin(), project.notes.end());
+    collected.projects.push_back(std::move(project));
   }
   return collected;
 }

@@ -15,20 +15,24 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "tools/static_check/engine.h"
+#include "tools/static_check/pyproject.h"
 
 namespace mpnanny::static_check {
 
 struct CollectedSources {
   std::vector<Source>
-      sources;      // paths as named by the caller, or below a named folder; sorted within a folder
-  int skipped = 0;  // files that could not be read (then a note says why)
+      sources;  // paths as named by the caller, or below a named folder; sorted within a folder
+  std::vector<Pyproject> projects;  // whose configuration was found
+  int skipped = 0;                  // files that could not be read (then a note says why)
   std::vector<std::string> notes;
 };
 
-// Fails if a path does not exist or lies outside the roots, and when cancelled. What lies below a
-// folder and cannot be read becomes a note.
+// With `rule_ids` (all there are) the [tool.mpnanny] of the nearest pyproject.toml above each path
+// is followed; without, none is read. Fails if a path does not exist or lies outside the roots, and
+// when cancelled. What lies below a folder and cannot be read becomes a note.
 Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
-                                        const AllowedRoots& roots, const CancelToken& cancel);
+                                        const AllowedRoots& roots, const CancelToken& cancel,
+                                        const std::vector<std::string>& rule_ids = {});
 
 }  // namespace mpnanny::static_check
 

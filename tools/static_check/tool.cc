@@ -3,104 +3,27 @@
 #include <charconv>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
+#include "tools/static_check/changed_lines.h"
 #include "tools/static_check/engine.h"
 #include "tools/static_check/report_text.h"
 #include "tools/static_check/sarif.h"
+#include "tools/static_check/schema.h"
 #include "tools/static_check/shared_rules.h"
 #include "tools/static_check/sources.h"
+#include "tools/static_check/terminal_text.h"
 
 namespace mpnanny::static_check {
 namespace {
 
-constexpr size_t kMaxGivenFiles = 500;
 constexpr std::chrono::milliseconds kProgressEvery{250};
 // Long before clients give up, and rarely enough to cost nothing.
 constexpr std::chrono::seconds kFirstSoFar{5};
 constexpr std::chrono::seconds kSoFarEvery{5};
-
-Json Strings(const char* description) {
-  return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", description}};
-}
-
-Json InputSchema() {
-  Json properties;
-  properties["paths"] = Strings(
-      "Python files, notebooks or folders to check. A folder is searched, without tests/ and "
-      "docs/.");
-  properties["code"] = {{"type", "string"},
-                        {"description", "Python code to check, in place of paths."}};
-  properties["files"] = {
-      {"type", "array"},
-      {"maxItems", kMaxGivenFiles},
-      {"description",
-       "Several sources at once, in place of paths; they are checked as one project."},
-      {"items",
-       {{"type", "object"},
-        {"properties",
-         {{"path",
-           {{"type", "string"},
-            {"description", "Name used in findings; .ipynb makes it a notebook."}}},
-          {"text", {{"type", "string"}, {"description", "The file's content."}}}}},
-        {"required", {"path", "text"}},
-        {"additionalProperties", false}}}};
-  properties["min_severity"] = {{"type", "string"},
-                                {"enum", {"info", "warning", "error"}},
-                                {"default", "info"},
-                                {"description", "Leave out findings below this."}};
-  properties["rules"] = Strings("Only these rules (ids, e.g. clip-before-unscale). Default: all.");
-  properties["cursor"] = {{"type", "string"},
-                          {"description", "next_cursor of an earlier answer to the same call."}};
-  properties["detail"] = {
-      {"type", "string"},
-      {"enum", {"concise", "full"}},
-      {"default", "concise"},
-      {"description", "full explains every finding; concise explains each rule once."}};
-  return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
-}
-
-Json OutputSchema() {
-  const Json text = {{"type", "string"}};
-  const Json count = {{"type", "integer"}, {"minimum", 0}};
-  const Json position = {{"type", "integer"}, {"minimum", 1}};
-  const Json range = {
-      {"line", position}, {"column", position}, {"end_line", position}, {"end_column", position}};
-  Json edit = range;
-  edit["text"] = text;
-  Json finding = {{"rule", text},
-                  {"severity", {{"type", "string"}, {"enum", {"error", "warning", "info"}}}},
-                  {"confidence", {{"type", "string"}, {"enum", {"high", "medium", "low"}}}},
-                  {"path", text}};
-  finding.update(range);
-  finding.update(Json{
-      {"message", text},
-      {"why",
-       {{"type", "string"},
-        {"description", "Empty where an earlier finding of the rule told it."}}},
-      {"fix", text},
-      {"edits",
-       {{"type", "array"},
-        {"description", "Replacements that repair it; all together; offered, never applied."},
-        {"items",
-         {{"type", "object"}, {"properties", edit}, {"required", {"line", "column", "text"}}}}}},
-      {"cases", {{"type", "array"}, {"items", text}}}});
-  Json required = Json::array();
-  for (const auto& [key, value] : finding.items()) required.push_back(key);
-  return {{"type", "object"},
-          {"properties",
-           {{"findings",
-             {{"type", "array"},
-              {"items", {{"type", "object"}, {"properties", finding}, {"required", required}}}}},
-            {"total", count},
-            {"files_scanned", count},
-            {"files_skipped", count},
-            {"suppressed", count},
-            {"notes", {{"type", "array"}, {"items", text}}},
-            {"next_cursor", text}}},
-          {"required", {"findings", "files_scanned", "files_skipped", "notes"}}};
-}
 
 std::vector<std::string> ReadStrings(const Json& arguments, const char* key) {
   std::vector<std::string> values;
@@ -110,7 +33,8 @@ std::vector<std::string> ReadStrings(const Json& arguments, const char* key) {
   return values;
 }
 
-Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& context) {
+Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& context,
+                                     const RuleSet& rules) {
   const int given = static_cast<int>(arguments.contains("paths")) +
                     static_cast<int>(arguments.contains("code")) +
                     static_cast<int>(arguments.contains("files"));
@@ -120,6 +44,8 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
                    : "Only one of paths, code and files can be given.",
         "Give paths (files or folders), code (a string) or files ([{path, text}]).");
   }
+  if (arguments.contains("diff") && !arguments.contains("paths"))
+    return InvalidInput("`diff` compares files with git.", "Give paths with it.");
   CollectedSources collected;
   if (arguments.contains("code")) {
     collected.sources.push_back({"<code>", arguments["code"].get<std::string>()});
@@ -135,7 +61,8 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
   const std::vector<std::string> paths = ReadStrings(arguments, "paths");
   if (paths.empty())
     return InvalidInput("paths is empty.", "Name a training script or its folder.");
-  return CollectSources(paths, context.roots, context.cancel);
+  return CollectSources(paths, context.roots, context.cancel,
+                        arguments.value("config", true) ? rules.Ids() : std::vector<std::string>());
 }
 
 // Tells how far a check is, and now and then what it has found, to a client that may not wait for
@@ -159,16 +86,42 @@ std::function<void(size_t, size_t, const Report&)> Watch(const ToolContext& cont
   };
 }
 
+// The least of what the projects ask for; nullopt where none asks.
+std::optional<Severity> Strictest(const std::vector<Pyproject>& projects,
+                                  std::optional<Severity> Pyproject::*wish) {
+  std::optional<Severity> least;
+  for (const Pyproject& project : projects) {
+    if (project.*wish && (!least || *(project.*wish) < *least)) least = project.*wish;
+  }
+  return least;
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto collected = ReadSources(arguments, context);
-  if (!collected) return std::move(collected).error();
   const auto rules = SharedRules(context.data);
   if (!rules) return rules.error();
+  auto collected = ReadSources(arguments, context, **rules);
+  if (!collected) return std::move(collected).error();
   Options options;
   options.rules = ReadStrings(arguments, "rules");
-  const auto severity = ParseSeverity(arguments.value("min_severity", "info"));
-  if (!severity) return severity.error();
-  options.min_severity = *severity;
+  options.also = ReadStrings(arguments, "also");
+  options.ignore = ReadStrings(arguments, "ignore");
+  options.report_unused_ignores = arguments.value("report_unused_ignores", false);
+  options.min_severity =
+      Strictest(collected->projects, &Pyproject::min_severity).value_or(Severity::kInfo);
+  if (arguments.contains("min_severity")) {
+    const auto severity = ParseSeverity(arguments["min_severity"].get<std::string>());
+    if (!severity) return severity.error();
+    options.min_severity = *severity;
+  }
+  std::optional<ChangedLines> changed;
+  if (arguments.contains("diff")) {
+    auto since = ChangedLines::Since(arguments["diff"].get<std::string>(), collected->sources);
+    if (!since) return std::move(since).error();
+    changed = *std::move(since);
+    options.keep = [&changed](const Finding& finding) {
+      return changed->Touches(finding.path, finding.line, finding.end_line);
+    };
+  }
   size_t first = 0;
   const std::string cursor = arguments.value("cursor", "");
   if (!cursor.empty()) {
@@ -184,23 +137,38 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!report) return std::move(report).error();
   report->files_skipped += collected->skipped;
   report->notes.insert(report->notes.begin(), collected->notes.begin(), collected->notes.end());
+  if (report->not_kept > 0) {
+    report->notes.push_back(std::to_string(report->not_kept) +
+                            " findings on lines that did not change since " +
+                            arguments["diff"].get<std::string>() + " are left out.");
+  }
   if (first > 0 && first >= report->findings.size()) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
                         "Call again without cursor.");
   }
-  return ShowReport(*report, first, arguments.value("detail", "concise") == "full",
-                    context.answer_bytes);
+  ToolOutput output = ShowReport(*report, first, arguments.value("detail", "concise") == "full",
+                                 context.answer_bytes);
+  if (const auto fail_on = Strictest(collected->projects, &Pyproject::fail_on))
+    output.structured["fail_on"] = SeverityName(*fail_on);
+  return output;
 }
 
+// What the command is told goes over what the project says.
+
 int ExitCode(const Json& structured, const Json& extra) {
-  const auto limit =
-      ParseSeverity(extra.is_object() ? extra.value("fail_on", "warning") : "warning");
+  const std::string by_project = structured.value("fail_on", "warning");
+  const auto limit = ParseSeverity(extra.value("fail_on", by_project));
   if (!limit) return 2;
-  for (const Json& finding : structured["findings"]) {
-    const auto severity = ParseSeverity(finding["severity"].get<std::string>());
-    if (severity && *severity >= *limit) return 1;
+  for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kError}) {
+    if (severity >= *limit && structured["counts"][SeverityName(severity)] != 0) return 1;
   }
   return 0;
+}
+
+// The rules that SARIF describes; null where they cannot be read.
+std::string SarifOf(const Json& structured, const FormatContext& context) {
+  const auto rules = SharedRules(context.data);
+  return ToSarif(structured, rules ? rules->get() : nullptr);
 }
 
 }  // namespace
@@ -222,15 +190,23 @@ Tool MakeTool() {
   definition.output_schema = OutputSchema();
   definition.command.name = "check";
   definition.command.positional = "paths";
-  definition.command.extra_options = {
-      {"fail_on",
-       {{"type", "string"},
-        {"enum", {"info", "warning", "error"}},
-        {"default", "warning"},
-        {"description", "Exit with 1 if there is a finding of this severity or a worse one."}}}};
+  definition.command.extra_options = {{"fail_on",
+                                       {{"type", "string"},
+                                        {"enum", {"info", "warning", "error"}},
+                                        {"description",
+                                         "Exit with 1 if there is a finding of this severity or a "
+                                         "worse one, shown or not. Default: "
+                                         "what pyproject.toml says, else warning."}}}};
   definition.command.exit_code = ExitCode;
-  definition.command.shown_only = {"min_severity"};
-  definition.command.formats["sarif"] = ToSarif;
+  definition.command.options = {{"rules", "select"}, {"also", "extend-select"}};
+  definition.command.aliases = {{"rules", "rules"}};
+  definition.command.formats["sarif"] = SarifOf;
+  definition.command.formats["github"] = [](const Json& structured, const FormatContext&) {
+    return ToGithub(structured);
+  };
+  definition.command.terminal = [](const Json& structured, const FormatContext& context) {
+    return ToTerminal(structured, context.colour);
+  };
   definition.may_go_on = true;
   tool.run = Run;
   return tool;

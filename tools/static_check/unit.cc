@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
-#include "base/text.h"
+#include "tools/static_check/decode.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -22,48 +24,31 @@ bool MentionsTorch(std::string_view text) {
   });
 }
 
-// Bytes that are no UTF-8 become '?', one for one, so that offsets stay.
-void MakeUtf8(std::string& text) {
-  size_t begin = 0;
-  while (begin < text.size()) {
-    // Line by line: almost all lines of such a file are plain ASCII.
-    size_t end = text.find('\n', begin);
-    if (end == std::string::npos) end = text.size();
-    if (!IsUtf8(std::string_view(text).substr(begin, end - begin))) {
-      for (size_t i = begin; i < end; ++i) {
-        if ((static_cast<unsigned char>(text[i]) & 0x80) != 0) text[i] = '?';
-      }
-    }
-    begin = end + 1;
-  }
-}
-
-// Checks size and encoding, which are those of every text; false if it is not to be read.
-bool Decode(std::string& text, size_t most, Unit* unit) {
+// The text of `bytes`, which have size and encoding like those of every text; nullopt if it is not
+// to be read.
+std::optional<std::string> Decode(std::string_view bytes, size_t most, Unit* unit) {
   const auto note = [&](const std::string& what) {
     unit->notes.push_back(unit->source->path + ": " + what);
   };
-  if (text.size() > most) {
+  if (bytes.size() > most) {
     note("not checked, it is larger than " + std::to_string(most >> 20) + " MB.");
-    return false;
+    return std::nullopt;
   }
-  if (text.find('\0') != std::string::npos) {
-    note("not checked, it is a binary file or UTF-16 (it holds zero bytes).");
-    return false;
+  auto decoded = DecodeSource(bytes);
+  if (!decoded) {
+    note("not checked, it is a binary file.");
+    return std::nullopt;
   }
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (!IsUtf8(text)) {
-    MakeUtf8(text);
-    note("it is not UTF-8; characters that could not be read count as '?'.");
-  }
-  return true;
+  if (!decoded->note.empty()) note(decoded->note);
+  return std::move(decoded->text);
 }
 
 void ReadSettingsUnit(Unit* unit) {
   const std::string& path = unit->source->path;
   if (!MayHoldSettings(unit->source->text)) return;
-  unit->text = unit->source->text;
-  if (!Decode(unit->text, kMaxSettingsBytes, unit)) return;
+  auto text = Decode(unit->source->text, kMaxSettingsBytes, unit);
+  if (!text) return;
+  unit->text = *std::move(text);
   if (path.ends_with(".sh")) {
     unit->settings = ReadShellSettings(unit->text);
     return;
@@ -98,22 +83,29 @@ Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_withou
     ReadSettingsUnit(unit);
     return {};
   }
-  if (skip_without_torch && !MentionsTorch(source.text)) return {};
-  std::string text;
+  // UTF-16 hides every word from a search; what is in it is seen after decoding.
+  const bool wide = HasWideMark(source.text);
+  if (skip_without_torch && !wide && !MentionsTorch(source.text)) return {};
+  std::string joined;
+  std::string_view text = source.text;
   if (source.path.ends_with(".ipynb")) {
     auto notebook = ReadNotebook(source.text);
     if (!notebook) {
       note("not checked, " + notebook.error().message + ".");
       return {};
     }
-    text = std::move(notebook->text);
+    joined = std::move(notebook->text);
+    text = joined;
     unit->cells = std::move(notebook->cells);
     if (unit->cells.empty()) return {};
-  } else {
-    text = source.text;
   }
-  if (!Decode(text, kMaxSourceBytes, unit)) return {};
-  auto syntax = Syntax::Parse(std::move(text), cancel);
+  auto decoded = Decode(text, kMaxSourceBytes, unit);
+  if (!decoded) return {};
+  if (wide && skip_without_torch && !MentionsTorch(*decoded)) {
+    unit->notes.clear();
+    return {};
+  }
+  auto syntax = Syntax::Parse(*std::move(decoded), cancel);
   if (!syntax) {
     if (cancel.stop_requested()) return syntax.error();
     note("not checked, " + syntax.error().message + ".");

@@ -1,0 +1,33 @@
+// Which rules run on a file, and how severe each of them is there.
+//
+// Free function and plain structs.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_RULE_CHOICE_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_RULE_CHOICE_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/static_check/engine.h"
+#include "tools/static_check/rule_set.h"
+
+namespace mpnanny::static_check {
+
+// Both by index of the rule set.
+struct RuleChoice {
+  std::vector<bool> wanted;
+  std::vector<Severity> severity;
+};
+
+// What the caller asks for goes over what the project asks for (`policy` may be null): with
+// options.rules the project's own choice of rules does not count. Unknown ids in `options` are an
+// error.
+Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* policy,
+                               const RuleSet& rules);
+
+// `choice` without the rules that `source` leaves out.
+RuleChoice WithoutIgnored(RuleChoice choice, const Source& source, const RuleSet& rules);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_RULE_CHOICE_H_
