@@ -310,7 +310,7 @@ TEST(Queries, FindEveryPlace) {
     EXPECT_TRUE(syntax && compiled);
     const FileFacts facts("a.py", std::move(*syntax), Rules().ops());
     std::vector<RawFinding> raw;
-    (*compiled)->Run(facts, &raw);
+    (*compiled)->Report(facts, (*compiled)->Matches(facts), &raw);
     std::set<std::string> texts;
     for (const RawFinding& one : raw) texts.insert(std::string(facts.syntax.Text(one.node)));
     return texts;

@@ -23,7 +23,7 @@
 namespace mpnanny::static_check {
 namespace {
 
-// Syntax trees of everything that is checked together are held in memory at once, about 30 bytes a
+// What is known of everything that is checked together is held in memory at once, about 30 bytes a
 // byte of source; more than this is checked in parts.
 constexpr size_t kMaxPartBytes = 32u << 20;
 // More findings would tell nobody anything.
@@ -72,7 +72,7 @@ class Run {
     std::vector<Unit> units(end - begin);
     InParallel(units.size(), options_.threads, [&](size_t i) {
       Tell();
-      (void)ReadUnit(sources_[begin + i], rules_.ops(), options_.skip_without_torch, cancel_,
+      (void)ReadUnit(sources_[begin + i], rules_, options_.skip_without_torch, cancel_,
                      &units[i]);  // fails only when cancelled
       ++done_;
     });
@@ -95,6 +95,7 @@ class Run {
     });
     for (const std::vector<std::string>& of_unit : notes)
       report_.notes.insert(report_.notes.end(), of_unit.begin(), of_unit.end());
+    InParallel(units.size(), options_.threads, [&](size_t i) { units[i] = {}; });
   }
 
   void CheckUnit(const Unit& unit, std::vector<std::string>* notes) {
@@ -104,7 +105,7 @@ class Run {
     std::vector<RawFinding> raw;
     std::vector<Settings> passed;  // by Python code to a framework
     if (unit.facts) {
-      rules_.queries().Run(*unit.facts, &raw);
+      rules_.queries().Report(*unit.facts, unit.matches, &raw);
       if (MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
     }
     const std::vector<Settings>& all = unit.facts ? passed : unit.settings;

@@ -35,7 +35,7 @@ class FileFacts {
   Definition Callee(NodeId call) const { return modules->Callee(number, call); }
 
   const std::string path;
-  const Syntax syntax;
+  Syntax syntax;  // without its tree once the queries have been matched
   const TextIndex lines;
   const Names names;
   const Bindings bindings;

@@ -251,7 +251,7 @@ bool QuerySet::HoldsFor(const Predicate& predicate, NodeId node, std::string_vie
     case Test::kNoGrad:
       return facts.regions.NoGradAt(node);
     case Test::kLowPrecision:
-      return facts.project.sixteen_bit;
+      return !predicate.negated;  // for Report() to ask
   }
   return false;
 }
@@ -304,9 +304,15 @@ bool QuerySet::AddWords(uint32_t pattern, std::string_view text) {
   return false;
 }
 
-void QuerySet::Run(const FileFacts& facts, std::vector<RawFinding>* findings) const {
+std::vector<QueryMatch> QuerySet::Matches(const FileFacts& facts) const {
   const Syntax& syntax = facts.syntax;
-  if (whole_) return Match(facts, 0, static_cast<uint32_t>(syntax.text().size()), findings);
+  std::vector<QueryMatch> matches;
+  const TsQueryCursor cursor(ts_query_cursor_new());
+  ts_query_cursor_set_match_limit(cursor.get(), kMatchLimit);
+  if (whole_) {
+    Match(facts, cursor.get(), 0, static_cast<uint32_t>(syntax.text().size()), &matches);
+    return matches;
+  }
   // A name that an import gives to one of the words counts as that word.
   std::set<std::string_view> words(words_.begin(), words_.end());
   for (const Import& import : facts.names.imports()) {
@@ -327,19 +333,34 @@ void QuerySet::Run(const FileFacts& facts, std::vector<RawFinding>* findings) co
         words.contains(text))
       hits.push_back(id);
   }
-  if (hits.size() > kMostPlaces)
-    return Match(facts, 0, static_cast<uint32_t>(syntax.text().size()), findings);
-  for (const NodeId hit : hits) Match(facts, syntax[hit].begin, syntax[hit].end, findings);
+  if (hits.size() > kMostPlaces) {
+    Match(facts, cursor.get(), 0, static_cast<uint32_t>(syntax.text().size()), &matches);
+  } else {
+    for (const NodeId hit : hits)
+      Match(facts, cursor.get(), syntax[hit].begin, syntax[hit].end, &matches);
+  }
+  return matches;
 }
 
-void QuerySet::Match(const FileFacts& facts, uint32_t begin, uint32_t end,
-                     std::vector<RawFinding>* findings) const {
-  const TsQueryCursor cursor(ts_query_cursor_new());
-  ts_query_cursor_set_match_limit(cursor.get(), kMatchLimit);
-  ts_query_cursor_set_byte_range(cursor.get(), begin, end);
-  ts_query_cursor_exec(cursor.get(), query_.get(), ts_tree_root_node(facts.syntax.tree()));
+void QuerySet::Report(const FileFacts& facts, const std::vector<QueryMatch>& matches,
+                      std::vector<RawFinding>* findings) const {
+  for (const QueryMatch& match : matches) {
+    const auto& predicates = predicates_[match.pattern];
+    const bool holds =
+        std::all_of(predicates.begin(), predicates.end(), [&](const Predicate& predicate) {
+          return predicate.test != Test::kLowPrecision ||
+                 facts.project.sixteen_bit != predicate.negated;
+        });
+    if (holds) findings->push_back({rules_[match.pattern], match.finding, "", "", {}});
+  }
+}
+
+void QuerySet::Match(const FileFacts& facts, TSQueryCursor* cursor, uint32_t begin, uint32_t end,
+                     std::vector<QueryMatch>* matches) const {
+  ts_query_cursor_set_byte_range(cursor, begin, end);
+  ts_query_cursor_exec(cursor, query_.get(), ts_tree_root_node(facts.syntax.tree()));
   TSQueryMatch match;
-  while (ts_query_cursor_next_match(cursor.get(), &match)) {
+  while (ts_query_cursor_next_match(cursor, &match)) {
     const auto& predicates = predicates_[match.pattern_index];
     const bool holds =
         std::all_of(predicates.begin(), predicates.end(),
@@ -348,7 +369,7 @@ void QuerySet::Match(const FileFacts& facts, uint32_t begin, uint32_t end,
     for (uint16_t i = 0; i < match.capture_count; ++i) {
       if (match.captures[i].index != finding_) continue;
       const NodeId node = facts.syntax.Find(match.captures[i].node);
-      if (node != kNoNode) findings->push_back({rules_[match.pattern_index], node, "", "", {}});
+      if (node != kNoNode) matches->push_back({match.pattern_index, node});
     }
   }
 }

@@ -3,7 +3,7 @@
 //
 // Most patterns ask for a name (#eq?, #any-of?, #resolves-to? of an identifier): only the places
 // where such a name stands are matched; a pattern that asks for none makes every file be walked
-// whole. Immutable after Compile(); safe from any thread (each Run
+// whole. Immutable after Compile(); safe from any thread (each Matches()
 // has its own cursor).
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_QUERY_SET_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_QUERY_SET_H_
@@ -27,6 +27,12 @@ struct QueryText {
   std::string text;
 };
 
+// Where a pattern was found.
+struct QueryMatch {
+  uint32_t pattern = 0;
+  NodeId finding = kNoNode;
+};
+
 class QuerySet {
  public:
   // Fails, with file and line, on a query that does not compile, one without @finding, a capture
@@ -34,7 +40,12 @@ class QuerySet {
   // arguments.
   static Result<std::unique_ptr<QuerySet>> Compile(const std::vector<QueryText>& queries);
 
-  void Run(const FileFacts& facts, std::vector<RawFinding>* findings) const;
+  // What the queries match in one file, as far as that file tells. Its syntax must still have its
+  // tree.
+  std::vector<QueryMatch> Matches(const FileFacts& facts) const;
+  // The findings among them, now that the project is known.
+  void Report(const FileFacts& facts, const std::vector<QueryMatch>& matches,
+              std::vector<RawFinding>* findings) const;
 
  private:
   enum class Test { kEqual, kMatch, kAnyOf, kResolvesTo, kInAutocast, kNoGrad, kLowPrecision };
@@ -49,8 +60,8 @@ class QuerySet {
   Result<void> ReadPredicates(uint32_t pattern, const QueryText& query);
   // Adds the names that a pattern, whose source is `text`, asks for; false if it asks for none.
   bool AddWords(uint32_t pattern, std::string_view text);
-  void Match(const FileFacts& facts, uint32_t begin, uint32_t end,
-             std::vector<RawFinding>* findings) const;
+  void Match(const FileFacts& facts, TSQueryCursor* cursor, uint32_t begin, uint32_t end,
+             std::vector<QueryMatch>* matches) const;
   bool Holds(const Predicate& predicate, const TSQueryMatch& match, const FileFacts& facts) const;
   bool HoldsFor(const Predicate& predicate, NodeId node, std::string_view other,
                 const FileFacts& facts) const;

@@ -153,23 +153,27 @@ const Fields& PythonFields() {
 }
 
 Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
+  ParseArena::Install();
   Syntax syntax;
   syntax.text_ = std::make_unique<std::string>(std::move(text));
-  const TsParser parser(ts_parser_new());
-  if (!ts_parser_set_language(parser.get(), tree_sitter_python())) {
-    return Internal("The Python grammar does not fit the tree-sitter library.");
+  syntax.arena_ = std::make_unique<ParseArena>();
+  {
+    const ParseArena::Scope scope(syntax.arena_.get());
+    const TsParser parser(ts_parser_new());
+    if (!ts_parser_set_language(parser.get(), tree_sitter_python())) {
+      return Internal("The Python grammar does not fit the tree-sitter library.");
+    }
+    ParseState state{&cancel, std::chrono::steady_clock::now() + kParseLimit};
+    const TSInput input{syntax.text_.get(), ReadText, TSInputEncodingUTF8, nullptr};
+    syntax.tree_ = ts_parser_parse_with_options(parser.get(), nullptr, input, {&state, ShouldStop});
   }
-  ParseState state{&cancel, std::chrono::steady_clock::now() + kParseLimit};
-  const TSInput input{syntax.text_.get(), ReadText, TSInputEncodingUTF8, nullptr};
-  syntax.tree_.reset(
-      ts_parser_parse_with_options(parser.get(), nullptr, input, {&state, ShouldStop}));
   if (auto stopped = cancel.Check(); !stopped) return stopped.error();
   if (!syntax.tree_) return InvalidInput("it takes longer than 5 s to parse");
 
   const std::vector<SymbolInfo>& symbols = Symbols();
   syntax.nodes_.reserve(syntax.text_->size() / 4 + 16);
-  const bool broken = ts_node_has_error(ts_tree_root_node(syntax.tree_.get()));
-  TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(syntax.tree_.get()));
+  const bool broken = ts_node_has_error(ts_tree_root_node(syntax.tree_));
+  TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(syntax.tree_));
   struct Open {
     NodeId id;    // kNoNode for a node that was left out
     NodeId last;  // its last child so far
@@ -228,6 +232,11 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
   }
   ts_tree_cursor_delete(&cursor);
   return syntax;
+}
+
+void Syntax::ForgetTree() {
+  tree_ = nullptr;
+  arena_.reset();
 }
 
 std::string_view Syntax::Text(NodeId id) const {

@@ -1,19 +1,21 @@
 // A parsed Python file as one flat array of nodes: parents, children and fields are an index away.
 //
 // tree-sitter's own tree answers "parent?" and "field?" by searching; the analyses ask that
-// constantly, so the tree is walked once and copied. Node 0 is the module. A Syntax owns
-// tree-sitter's tree and its copy of the text; immutable after Parse(), movable, safe to read from
-// any thread.
+// constantly, so the tree is walked once and copied. Node 0 is the module. A Syntax owns its copy of
+// the text and, until ForgetTree(), tree-sitter's tree, which takes most of the memory; otherwise
+// immutable after Parse(), movable, safe to read from any thread.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_SYNTAX_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_SYNTAX_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
 #include "base/result.h"
+#include "tools/static_check/parse_arena.h"
 #include "tools/static_check/tree_sitter.h"
 
 namespace mpnanny::static_check {
@@ -162,7 +164,10 @@ class Syntax {
   bool Is(NodeId id, Kind kind) const { return id != kNoNode && (*this)[id].kind == kind; }
   std::string_view Text(NodeId id) const;
   const std::string& text() const { return *text_; }
-  const TSTree* tree() const { return tree_.get(); }
+  // Null after ForgetTree().
+  const TSTree* tree() const { return tree_; }
+  // Frees tree-sitter's tree; the copy stays.
+  void ForgetTree();
 
   // The first child in that field, or kNoNode.
   NodeId Child(NodeId id, uint16_t field) const;
@@ -192,7 +197,8 @@ class Syntax {
   static size_t Index(NodeId id) { return static_cast<size_t>(id + 1); }
 
   std::unique_ptr<std::string> text_;  // on the heap: views into it survive a move
-  TsTree tree_;
+  std::unique_ptr<ParseArena> arena_;  // holds the tree
+  const TSTree* tree_ = nullptr;
   // The first one is kNoNode's: broken code lacks what rules look for.
   std::vector<Node> nodes_ = std::vector<Node>(1);
   int error_line_ = 0;

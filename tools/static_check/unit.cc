@@ -73,7 +73,7 @@ std::string PathAt(const Unit& unit, int& line) {
   return unit.source->path + ":cell " + std::to_string(cell.number);
 }
 
-Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_without_torch,
+Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_without_torch,
                       const CancelToken& cancel, Unit* unit) {
   const auto note = [&](const std::string& what) {
     unit->notes.push_back(source.path + ": " + what);
@@ -122,7 +122,11 @@ Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_withou
     unit->notes.push_back(path + ":" + std::to_string(line) +
                           ": syntax error; findings near it may be missing.");
   }
-  unit->facts = std::make_unique<FileFacts>(source.path, std::move(*syntax), ops);
+  unit->facts = std::make_unique<FileFacts>(source.path, std::move(*syntax), rules.ops());
+  unit->matches = rules.queries().Matches(*unit->facts);
+  // The trees of all files together would take most of the memory, and its pages most of the time
+  // of getting it.
+  unit->facts->syntax.ForgetTree();
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "tools/static_check/engine.h"
 #include "tools/static_check/facts.h"
 #include "tools/static_check/notebook.h"
+#include "tools/static_check/query_set.h"
 #include "tools/static_check/settings.h"
 
 namespace mpnanny::static_check {
@@ -21,7 +22,8 @@ namespace mpnanny::static_check {
 struct Unit {
   const Source* source = nullptr;
   std::vector<NotebookCell> cells;   // empty: no notebook
-  std::unique_ptr<FileFacts> facts;  // of Python code
+  std::unique_ptr<FileFacts> facts;  // of Python code; its syntax has no tree anymore
+  std::vector<QueryMatch> matches;   // of the rules' queries in it
   std::string text;                  // of a configuration file or a shell script,
   std::vector<Settings> settings;    // and what it says
 
@@ -30,10 +32,10 @@ struct Unit {
   std::vector<std::string> notes;  // what was wrong with it
 };
 
-// Reads, parses and builds the facts of one source. A source that cannot be checked is left
-// unchecked, perhaps with a note; fails only when cancelled. `skip_without_torch`: what never
-// mentions torch or a framework on it is not parsed.
-Result<void> ReadUnit(const Source& source, const OpTable& ops, bool skip_without_torch,
+// Reads, parses and builds the facts of one source, and matches the rules' queries in it. A source
+// that cannot be checked is left unchecked, perhaps with a note; fails only when cancelled.
+// `skip_without_torch`: what never mentions torch or a framework on it is not parsed.
+Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_without_torch,
                       const CancelToken& cancel, Unit* unit);
 
 // The path that findings in that line carry; `line` becomes the cell's own for a notebook.
