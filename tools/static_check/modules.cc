@@ -61,40 +61,47 @@ size_t Modules::Add(std::string_view path, const Syntax& syntax, const Names& na
 
 void Modules::Link(unsigned threads) {
   for (size_t i = 0; i < modules_.size(); ++i) {
-    if (!modules_[i].path.empty()) by_last_name_[modules_[i].path.back()].push_back(i);
+    const std::vector<std::string>& path = modules_[i].path;
+    if (!path.empty()) by_last_name_[path.back()].push_back(i);
+    path_parts_.insert(path.begin(), path.end());
   }
   instances_.resize(modules_.size());
-  imported_.resize(modules_.size());
-  FindInstances(false);
-  FindInstances(true);
-  FindEdges(threads);
-  PassInstances();
-  FindEdges(threads);
+  meanings_.resize(modules_.size());
+  InParallel(modules_.size(), threads, [&](size_t i) { FindInstances(i, false); });
+  // Here a file asks for what was found in others before it.
+  for (size_t i = 0; i < modules_.size(); ++i) FindInstances(i, true);
+  edges_.resize(modules_.size());
+  InParallel(modules_.size(), threads, [&](size_t i) { FindEdges(i); });
+  const std::vector<bool> passed = PassInstances();
+  InParallel(modules_.size(), threads, [&](size_t i) {
+    if (passed[i]) FindEdges(i);
+  });
+  linking_ = false;
 }
 
-void Modules::FindInstances(bool names) {
-  for (size_t i = 0; i < modules_.size(); ++i) {
-    for (const auto& [key, assignments] : modules_[i].bindings->all()) {
-      for (const Assignment& assignment : assignments) {
-        if (assignment.value == kNoNode) continue;
-        const ClassRef made = Made(i, assignment.value, names);
-        if (made.klass != kNoNode) instances_[i][key].push_back({assignment.target, made});
-      }
+void Modules::FindInstances(size_t module, bool names) {
+  const Syntax& syntax = *modules_[module].syntax;
+  for (const auto& [key, assignments] : modules_[module].bindings->all()) {
+    for (const Assignment& assignment : assignments) {
+      const Kind kind = syntax.kind(syntax.Unwrap(assignment.value));
+      const bool name = kind == Kind::kIdentifier || kind == Kind::kAttribute;
+      if (kind != Kind::kCall && !(names && name)) continue;
+      const ClassRef made = Made(module, assignment.value, names);
+      if (made.klass != kNoNode) instances_[module][key].push_back({assignment.target, made});
     }
   }
 }
 
-void Modules::FindEdges(unsigned threads) {
-  edges_.assign(modules_.size(), {});
-  InParallel(modules_.size(), threads, [&](size_t i) {
-    for (const Call& call : modules_[i].names->calls()) {
-      if (const Definition callee = Resolve(i, call); callee.function != nullptr)
-        edges_[i].push_back({call.node, callee});
-    }
-  });
+void Modules::FindEdges(size_t module) {
+  edges_[module].clear();
+  for (const Call& call : modules_[module].names->calls()) {
+    if (const Definition callee = Resolve(module, call); callee.function != nullptr)
+      edges_[module].push_back({call.node, callee});
+  }
 }
 
-void Modules::PassInstances() {
+std::vector<bool> Modules::PassInstances() {
+  std::vector<bool> passed(modules_.size());
   for (size_t i = 0; i < modules_.size(); ++i) {
     for (const auto& [node, callee] : edges_[i]) {
       const std::vector<std::string>& parameters = callee.function->parameters;
@@ -102,11 +109,13 @@ void Modules::PassInstances() {
         const NodeId argument =
             modules_[i].names->Argument(node, static_cast<int>(k), parameters[k]);
         const ClassRef klass = argument == kNoNode ? ClassRef{} : InstanceOf(i, argument);
-        if (klass.klass != kNoNode)
-          instances_[callee.module][parameters[k]].push_back({callee.function->body, klass});
+        if (klass.klass == kNoNode) continue;
+        instances_[callee.module][parameters[k]].push_back({callee.function->body, klass});
+        passed[callee.module] = true;
       }
     }
   }
+  return passed;
 }
 
 size_t Modules::Nearest(size_t module, const std::vector<size_t>& candidates) const {
@@ -138,6 +147,8 @@ Modules::Target Modules::FileOf(size_t module, std::string_view qualified) const
     base.resize(base.size() - up);
   }
   const std::string_view name = qualified.substr(dots);
+  // Most imports are of other packages.
+  if (dots == 0 && path_parts_.find(name.substr(0, name.find('.'))) == path_parts_.end()) return {};
   const std::vector<std::string> parts = Components(name, '.');
   for (size_t count = parts.size(); count + 1 > 0; --count) {
     if (count == 0 && dots == 0) break;
@@ -260,8 +271,7 @@ ClassRef Modules::Made(size_t module, NodeId value, bool names) const {
       id = call->receiver;
     } else {
       if (call->callee.starts_with("torch.")) return {};
-      const ClassRef made = ClassOf(module, syntax.Child(id, PythonFields().function));
-      if (made.klass != kNoNode) return made;
+      if (const ClassRef made = MeaningOf(module, *call).klass; made.klass != kNoNode) return made;
       if (call->method.starts_with("from_")) return ClassOf(module, call->receiver);
       if (!names) return {};
       // A factory: what its only return statement returns.
@@ -333,18 +343,28 @@ std::vector<ClassRef> Modules::Held(ClassRef klass) const {
   return held;
 }
 
+Modules::Meaning Modules::MeaningOf(size_t module, const Call& call) const {
+  const bool imported = !call.callee.empty();
+  if (!imported && (call.receiver != kNoNode || call.name.empty())) return {};
+  const std::string_view name = imported ? call.callee : call.name;
+  const auto find = [&] {
+    Trail trail;
+    return imported ? Lookup(module, name, trail) : InModule(module, name, trail);
+  };
+  auto& known = meanings_[module][imported];
+  if (!linking_) {
+    const auto it = known.find(name);
+    return it == known.end() ? find() : it->second;
+  }
+  const auto [it, is_new] = known.try_emplace(name);
+  if (is_new) it->second = find();
+  return it->second;
+}
+
 Definition Modules::FunctionOrMethod(size_t module, const Call& call) const {
   const Module& file = modules_[module];
   if (const Function* own = file.bindings->Callee(call.node)) return {module, own};
-  Meaning meaning;
-  Trail trail;
-  if (!call.callee.empty()) {
-    const auto [known, is_new] = imported_[module].try_emplace(call.callee);
-    if (is_new) known->second = Lookup(module, call.callee, trail);
-    meaning = known->second;
-  } else if (call.receiver == kNoNode && !call.name.empty()) {
-    meaning = InModule(module, call.name, trail);
-  }
+  const Meaning meaning = MeaningOf(module, call);
   if (meaning.klass.klass != kNoNode) return Method(meaning.klass, "__init__");
   return meaning.function;
 }

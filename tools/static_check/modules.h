@@ -9,6 +9,9 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_MODULES_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_MODULES_H_
 
+#include <array>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -95,12 +98,14 @@ class Modules {
   // The class that a value is an instance of by itself; with `names` also through variables and
   // factories, whose own values were found before.
   ClassRef Made(size_t module, NodeId value, bool names) const;
+  // What a call calls by name.
+  Meaning MeaningOf(size_t module, const Call& call) const;
   Definition FunctionOrMethod(size_t module, const Call& call) const;
   Definition Resolve(size_t module, const Call& call) const;
-  void FindInstances(bool names);
-  void FindEdges(unsigned threads);
-  // An argument that is an instance makes the parameter one.
-  void PassInstances();
+  void FindInstances(size_t module, bool names);
+  void FindEdges(size_t module);
+  // An argument that is an instance makes the parameter one. Tells whose parameters.
+  std::vector<bool> PassInstances();
 
   // A variable that holds an instance of a class of the project.
   struct Instance {
@@ -109,10 +114,13 @@ class Modules {
   };
   std::vector<Module> modules_;
   std::vector<std::unordered_map<std::string, std::vector<Instance>>> instances_;  // by module, key
-  // What imported names lead to, by module; filled by its own module's turn only.
-  mutable std::vector<std::unordered_map<std::string_view, Meaning>> imported_;
+  // What the names that are called lead to, by module: its own, and what it imports. Filled by
+  // Link() only, each by its own module's turn.
+  mutable std::vector<std::array<std::unordered_map<std::string_view, Meaning>, 2>> meanings_;
+  bool linking_ = true;
   std::vector<std::vector<CallEdge>> edges_;  // by module
   std::unordered_map<std::string, std::vector<size_t>> by_last_name_;
+  std::set<std::string, std::less<>> path_parts_;  // of all files
 };
 
 }  // namespace mpnanny::static_check
