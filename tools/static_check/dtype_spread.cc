@@ -40,6 +40,7 @@ class Spread {
   void Run() {
     InParallel(files_.size(), threads_, [&](size_t i) { files_[i]->dtypes->RunAll(cancel_); });
     FindCastModules();
+    renewed_.assign(files_.size(), true);
     for (int round = 0; round < kRounds && !cancel_.stop_requested(); ++round) {
       FindEntries();
       FindResults();
@@ -49,6 +50,8 @@ class Spread {
       }
       if (busy.empty()) return;
       InParallel(busy.size(), threads_, [&](size_t k) { RerunIn(busy[k]); });
+      renewed_.assign(files_.size(), false);
+      for (const size_t i : busy) renewed_[i] = true;
     }
   }
 
@@ -92,6 +95,8 @@ class Spread {
     std::map<Key, Call16> entries = entries_;
     for (size_t i = 0; i < files_.size(); ++i) {
       const FileFacts& file = *files_[i];
+      // What other files give has been taken in before, and joining it again changes nothing.
+      if (!renewed_[i] || (file.dtypes->empty() && file.regions.all().empty())) continue;
       for (const auto& [node, callee] : modules_.Edges(i)) {
         Policy policy;
         const bool under = file.dtypes->PolicyAt(node, &policy);
@@ -140,6 +145,7 @@ class Spread {
     results_.resize(files_.size());
     for (size_t i = 0; i < files_.size(); ++i) {
       for (const auto& [node, callee] : modules_.Edges(i)) {
+        if (!renewed_[callee.module] || files_[callee.module]->dtypes->empty()) continue;
         const Key key{callee.module, callee.function->node};
         auto it = returns.find(key);
         if (it == returns.end())
@@ -173,6 +179,7 @@ class Spread {
   std::map<Key, Call16> entries_;
   std::vector<Dtypes::Results> results_;
   std::vector<std::set<const Function*>> changed_;
+  std::vector<bool> renewed_;  // files that the last round evaluated
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "tools/static_check/dtype_flow.h"
 
@@ -43,26 +44,41 @@ Dtypes::Dtypes(const Bindings& bindings, const Regions& regions, const OpTable& 
     : bindings_(bindings),
       regions_(regions),
       ops_(ops),
-      assume_fp16_(assume_fp16),
-      values_(static_cast<size_t>(bindings.syntax().size())) {}
+      assume_fp16_(assume_fp16) {}
 
 bool Dtypes::MayHold16Bit(const Function& function) const {
   if (assume_fp16_ && function.klass != kNoNode && bindings_.IsModuleClass(function.klass))
     return true;
   // Under a decorator or an enclosing function's settings the words stand outside of it.
   if (regions_.At(function.body) != nullptr) return true;
-  // What would make a value 16-bit by itself names one of these.
-  constexpr std::array<std::string_view, 6> kWords = {"half",     "float16", "autocast",
-                                                      "bfloat16", "dtype",   "type"};
-  const std::string_view text = bindings_.syntax().Text(function.node);
-  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
+  // The words of one function lie together, and none reaches across a function's border.
+  const Node& node = bindings_.syntax()[function.node];
+  const auto first = std::lower_bound(words_.begin(), words_.end(), node.begin);
+  return first != words_.end() && *first < node.end;
+}
+
+void Dtypes::FindWords() {
+  // What would make a value 16-bit by itself names one of these, with a letter of each that is rare
+  // in text.
+  constexpr std::array<std::pair<std::string_view, size_t>, 4> kWords = {
+      {{"half", 3}, {"float16", 6}, {"autocast", 1}, {"type", 1}}};
+  const std::string_view text = bindings_.syntax().text();
+  for (const auto& [word, rare] : kWords) {
+    for (size_t at = text.find(word[rare]); at != std::string_view::npos;
+         at = text.find(word[rare], at + 1)) {
+      if (at >= rare && text.substr(at - rare, word.size()) == word)
+        words_.push_back(static_cast<uint32_t>(at - rare));
+    }
+  }
+  std::sort(words_.begin(), words_.end());
 }
 
 void Dtypes::RunAll(const CancelToken& cancel) {
+  FindWords();
   for (const Function& function : bindings_.functions()) {
-    if (MayHold16Bit(function)) DtypeFlow(*this, function, cancel).Run();
+    if (!MayHold16Bit(function)) continue;
+    values_.resize(static_cast<size_t>(bindings_.syntax().size()));
+    DtypeFlow(*this, function, cancel).Run();
   }
   FindAttributes();
 }
@@ -72,6 +88,7 @@ void Dtypes::Rerun(const Function& function, Entry entry, const Results& results
   entries_[function.node] = std::move(entry);
   // What was found without the entry is forgotten; functions inside keep theirs.
   const Syntax& syntax = bindings_.syntax();
+  values_.resize(static_cast<size_t>(syntax.size()));
   for (NodeId id = function.body; id < syntax[function.node].after;) {
     if (syntax[id].kind == Kind::kFunction) {
       id = syntax[id].after;
@@ -85,6 +102,7 @@ void Dtypes::Rerun(const Function& function, Entry entry, const Results& results
 }
 
 void Dtypes::FindAttributes() {
+  if (values_.empty()) return;
   const Syntax& syntax = bindings_.syntax();
   for (const auto& [key, assignments] : bindings_.all()) {
     if (!key.starts_with("self.")) continue;
@@ -116,6 +134,7 @@ const Entry* Dtypes::EntryOf(NodeId function) const {
 Value Dtypes::ReturnOf(const Function& function) const {
   const Syntax& syntax = bindings_.syntax();
   Value result;
+  if (values_.empty()) return result;
   for (NodeId id = function.body; id < syntax[function.node].after;) {
     const Kind kind = syntax[id].kind;
     if (kind == Kind::kFunction || kind == Kind::kLambda) {
@@ -131,7 +150,7 @@ Value Dtypes::ReturnOf(const Function& function) const {
 
 Value Dtypes::Of(NodeId expression) const {
   if (expression == kNoNode) return {Type::kUnknown, false, kNoNode};
-  return values_[static_cast<size_t>(expression)];
+  return values_.empty() ? Value{} : values_[static_cast<size_t>(expression)];
 }
 
 bool Dtypes::PolicyAt(NodeId node, Policy* policy) const {

@@ -82,6 +82,8 @@ class Dtypes {
   void Rerun(const Function& function, Entry entry, const Results& results,
              const CancelToken& cancel);
 
+  // True if nothing was evaluated: no expression has a value.
+  bool empty() const { return values_.empty(); }
   // The value of an expression, joined over all visits; kUnseen if it is none that is evaluated.
   Value Of(NodeId expression) const;
   // The autocast that applies at `node`, explicit, passed or assumed. False: none or off.
@@ -99,10 +101,12 @@ class Dtypes {
   const Regions& regions_;
   const OpTable& ops_;
   const bool assume_fp16_;
+  void FindWords();
   bool MayHold16Bit(const Function& function) const;
   void FindAttributes();
 
-  std::vector<Value> values_;  // by node
+  std::vector<uint32_t> words_;  // where a word stands that may make values 16-bit, in order
+  std::vector<Value> values_;    // by node; empty until there is one
   std::map<NodeId, Entry> entries_;
   std::map<std::pair<NodeId, std::string>, Value> attributes_;  // by class and key
   const Results* results_ = nullptr;                            // during Rerun()
