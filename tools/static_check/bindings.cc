@@ -37,6 +37,7 @@ std::string_view StripQuotes(std::string_view text) {
 
 Bindings::Bindings(const Syntax& syntax, const Names& names) : syntax_(syntax), names_(names) {
   const Fields& f = PythonFields();
+  std::vector<NodeId> classes;
   functions_.push_back({0, 0, kNoNode, "", {}});
   for (NodeId id = 0; id < syntax.size(); ++id) {
     switch (syntax[id].kind) {
@@ -66,6 +67,7 @@ Bindings::Bindings(const Syntax& syntax, const Names& names) : syntax_(syntax), 
       }
       case Kind::kClass:
         classes_.emplace(syntax.Text(syntax.Child(id, f.name)), id);
+        classes.push_back(id);
         break;
       case Kind::kAssignment: {
         const NodeId right = syntax.Child(id, f.right);
@@ -82,6 +84,9 @@ Bindings::Bindings(const Syntax& syntax, const Names& names) : syntax_(syntax), 
       default:
         break;
     }
+  }
+  for (const NodeId klass : classes) {
+    if (DerivesFromModule(klass)) module_classes_.insert(klass);
   }
 }
 
@@ -157,7 +162,7 @@ std::vector<NodeId> Bindings::Bases(NodeId klass) const {
   return bases;
 }
 
-bool Bindings::IsModuleClass(NodeId klass) const {
+bool Bindings::DerivesFromModule(NodeId klass) const {
   for (int depth = 0; klass != kNoNode && depth < 8; ++depth) {
     NodeId next = kNoNode;
     for (const NodeId base : Bases(klass)) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,7 @@ class Bindings {
   std::vector<NodeId> Bases(NodeId klass) const;
   // True if the class, or a base class of it in this file, derives from torch.nn.Module (or a name
   // ending in "Module").
-  bool IsModuleClass(NodeId klass) const;
+  bool IsModuleClass(NodeId klass) const { return module_classes_.contains(klass); }
 
   // Assignments of the variable that `expression` names, as seen from there: its own function's,
   // else the module's; for `self.x` those of the class.
@@ -72,6 +73,7 @@ class Bindings {
 
  private:
   void Bind(NodeId target, NodeId value);
+  bool DerivesFromModule(NodeId klass) const;
 
   const Syntax& syntax_;
   const Names& names_;
@@ -79,6 +81,7 @@ class Bindings {
   std::map<std::string, std::vector<size_t>, std::less<>> functions_by_name_;
   std::map<std::string, std::vector<Assignment>, std::less<>> by_key_;
   std::map<std::string, NodeId, std::less<>> classes_;
+  std::set<NodeId> module_classes_;
 };
 
 }  // namespace mpnanny::static_check
