@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -92,6 +93,15 @@ std::string EscapeControl(std::string_view text, size_t max_bytes, bool keep_new
 
 bool IsUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
+    // Most text is ASCII: eight bytes at a time.
+    uint64_t eight = 0;
+    if (i + sizeof(eight) <= text.size()) {
+      std::memcpy(&eight, text.data() + i, sizeof(eight));
+      if ((eight & 0x8080808080808080u) == 0) {
+        i += sizeof(eight);
+        continue;
+      }
+    }
     if (!DecodeUtf8(text, i)) return false;
   }
   return true;
