@@ -6,6 +6,7 @@
 
 #include "base/data_files.h"
 #include "tests/static_check/examples.h"
+#include "tools/static_check/query_set.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -109,6 +110,9 @@ INSTANTIATE_TEST_SUITE_P(All, RulePageTest, testing::ValuesIn(RuleIds()), [](con
 });
 
 TEST(Rules, AreEnough) { EXPECT_GE(RuleIds().size(), 20u); }
+
+// One query that does not would cost every check a quarter of its time.
+TEST(Rules, EveryQueryAsksForAName) { EXPECT_TRUE(Rules().queries().ask_for_names()); }
 
 }  // namespace
 }  // namespace mpnanny::static_check

@@ -41,10 +41,7 @@ Value Promote(const std::vector<Value>& values) {
 
 Dtypes::Dtypes(const Bindings& bindings, const Regions& regions, const OpTable& ops,
                bool assume_fp16)
-    : bindings_(bindings),
-      regions_(regions),
-      ops_(ops),
-      assume_fp16_(assume_fp16) {}
+    : bindings_(bindings), regions_(regions), ops_(ops), assume_fp16_(assume_fp16) {}
 
 bool Dtypes::MayHold16Bit(const Function& function) const {
   if (assume_fp16_ && function.klass != kNoNode && bindings_.IsModuleClass(function.klass))

@@ -43,6 +43,8 @@ class QuerySet {
   // What the queries match in one file, as far as that file tells. Its syntax must still have its
   // tree.
   std::vector<QueryMatch> Matches(const FileFacts& facts) const;
+  // False if a pattern asks for no name, which makes every file be walked whole.
+  bool ask_for_names() const { return !whole_; }
   // The findings among them, now that the project is known.
   void Report(const FileFacts& facts, const std::vector<QueryMatch>& matches,
               std::vector<RawFinding>* findings) const;

@@ -1,9 +1,9 @@
 // A parsed Python file as one flat array of nodes: parents, children and fields are an index away.
 //
 // tree-sitter's own tree answers "parent?" and "field?" by searching; the analyses ask that
-// constantly, so the tree is walked once and copied. Node 0 is the module. A Syntax owns its copy of
-// the text and, until ForgetTree(), tree-sitter's tree, which takes most of the memory; otherwise
-// immutable after Parse(), movable, safe to read from any thread.
+// constantly, so the tree is walked once and copied. Node 0 is the module. A Syntax owns its copy
+// of the text and, until ForgetTree(), tree-sitter's tree, which takes most of the memory;
+// otherwise immutable after Parse(), movable, safe to read from any thread.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_SYNTAX_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_SYNTAX_H_
 
