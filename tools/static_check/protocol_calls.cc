@@ -17,6 +17,13 @@ bool CarryScale(const Path& path) {
   return path.gradients == Gradients::kScaled && Includes(path.stepped, path.unscaled);
 }
 
+// True if unscale_ was called on the optimizer, or on the element of a loop that it is, when a
+// check left the iteration. (A loop that runs again for another reason may be a retry.)
+bool IsUnscaled(const Path& path, const std::string& optimizer) {
+  return path.unscaled.contains(optimizer) ||
+         (path.skip != kNoNode && path.unscaled.contains("an element as " + optimizer + " again"));
+}
+
 void ClearGradients(Path& path) {
   path.gradients = Gradients::kNone;
   path.after_step = false;
@@ -229,7 +236,7 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
           Report(Violation::Kind::kUnscaleAfterStep, id, path, optimizer);
           path.escaped = true;  // it raises: nothing that follows can happen
         }
-        if (!optimizer.empty() && !path.unscaled.insert(optimizer).second) {
+        if (!optimizer.empty() && IsUnscaled(path, optimizer)) {
           if (path.skip == kNoNode) {
             Report(Violation::Kind::kDoubleUnscale, id, path, optimizer);
           } else {
@@ -237,16 +244,20 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
           }
           path.escaped = true;  // it raises: nothing that follows can happen
         }
+        if (!optimizer.empty()) path.unscaled.insert(optimizer);
         break;
       case ScalerCall::Op::kStep:
         OnScalerUse(id, scaler, optimizer, path);
-        if (!optimizer.empty() && !path.stepped.insert(optimizer).second) {
+        if (!optimizer.empty() && path.stepped.contains(optimizer)) {
           Report(Violation::Kind::kStepWithoutUpdate, id, path, optimizer);
           path.escaped = true;  // it raises: nothing that follows can happen
         }
         path.stepped_since_backward.insert(optimizer);
         path.looked = path.after_step = true;
-        if (!optimizer.empty()) path.used.insert(optimizer);
+        if (!optimizer.empty()) {
+          path.stepped.insert(optimizer);
+          path.used.insert(optimizer);
+        }
         break;
       case ScalerCall::Op::kUpdate:
         // update(new_scale) sets the scale and asks for nothing.

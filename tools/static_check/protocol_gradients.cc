@@ -145,6 +145,7 @@ class Reader {
 
 // True if what is added carries the loss scale, or may.
 bool CarriesScale(std::string_view addend) {
+  if (Mentions(addend, "rand") || Mentions(addend, "noise")) return false;
   return Mentions(addend, "grad") || Mentions(addend, "scale");
 }
 

@@ -7,12 +7,19 @@
 namespace mpnanny::static_check {
 namespace {
 
-// What a module or a loss that is kept in self is usually called.
+// What a module or a loss that is kept in self is usually called, or a method that computes one.
 bool IsModuleName(std::string_view name) {
-  constexpr std::string_view kModules[] = {"model",     "net",          "network",   "module",
-                                           "encoder",   "decoder",      "criterion", "loss_fn",
-                                           "loss_func", "loss_function"};
-  return std::find(std::begin(kModules), std::end(kModules), name) != std::end(kModules);
+  constexpr std::string_view kModules[] = {
+      "model",    "net",  "network", "module", "encoder", "decoder", "generator", "discriminator",
+      "backbone", "head", "forward", "netG",   "netD",    "G",       "D"};
+  if (std::find(std::begin(kModules), std::end(kModules), name) != std::end(kModules)) return true;
+  if (name.find("loss") == std::string_view::npos &&
+      name.find("criterion") == std::string_view::npos)
+    return false;
+  for (const std::string_view acts : {"back", "step", "scale", "update", "optim", "train"}) {
+    if (name.find(acts) != std::string_view::npos) return false;
+  }
+  return true;
 }
 
 constexpr std::string_view kNorms[] = {

@@ -276,7 +276,7 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   for (int round = 0; round < 2; ++round) {
     Paths start;
     for (Path path : entering) {
-      if (is_for) NextElement(syntax().Child(id, f.left), path);
+      if (is_for) NextElement(id, round == 0, path);
       start.insert(std::move(path));
     }
     Flow once = Block(syntax().Child(id, f.body), std::move(start));

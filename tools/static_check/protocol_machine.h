@@ -120,8 +120,9 @@ class ProtocolMachine {
   // Expressions: protocol_values.cc.
   // A variable that gets another value is another object: nothing is known of it.
   void Rebind(NodeId target, Path& path) const;
-  // The variable of a loop: what was done to the element before stays done, to "some element".
-  void NextElement(NodeId target, Path& path) const;
+  // The variables of a loop: what was done to the element before stays done, to "some element" of
+  // this loop. If the loop starts anew, it is done to all elements that are to come.
+  void NextElement(NodeId loop, bool starts, Path& path) const;
   // Rebinds everything that is assigned inside.
   Paths RebindAll(NodeId id, Paths in) const;
   static void Forget(const std::string& key, Path& path);

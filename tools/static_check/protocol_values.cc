@@ -31,13 +31,19 @@ void ProtocolMachine::Forget(const std::string& key, Path& path) {
   }
 }
 
-void ProtocolMachine::NextElement(NodeId target, Path& path) const {
-  for (NodeId id = target; id != kNoNode && id < syntax()[target].after; ++id) {
+void ProtocolMachine::NextElement(NodeId loop, bool starts, Path& path) const {
+  const NodeId target = syntax().Child(loop, PythonFields().left);
+  if (target == kNoNode) return;
+  for (NodeId id = target; id < syntax()[target].after; ++id) {
     if (!syntax().Is(id, Kind::kIdentifier)) continue;
     const std::string key = KeyOf(id);
+    const std::string element = "an element as " + key;
+    const std::string here = element + " of " + std::to_string(loop);
     for (std::set<std::string>* set :
          {&path.unscaled, &path.stepped, &path.stepped_since_backward, &path.used, &path.stale}) {
-      if (set->erase(key) > 0) set->insert("an element as " + key);
+      const bool again = starts && set->contains(here);
+      if (set->erase(key) > 0) set->insert(starts ? element : here);
+      if (again) set->insert(element + " again");
     }
   }
   Rebind(target, path);
