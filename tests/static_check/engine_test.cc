@@ -279,7 +279,8 @@ TEST(Project, RegimeCrossesFiles) {
   ASSERT_TRUE(report);
   ASSERT_EQ(report->findings.size(), 1u);
   EXPECT_EQ(report->findings[0].path, "model.py");
-  EXPECT_EQ(report->findings[0].confidence, "medium");
+  EXPECT_EQ(report->findings[0].confidence, "low");
+  EXPECT_EQ(report->findings[0].severity, Severity::kInfo) << "a guess is told as info";
   report = Check({model, {"train.py", Replaced(train, "DTYPE", "bfloat16")}}, {}, Rules(), {});
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->findings.empty());

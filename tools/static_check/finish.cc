@@ -137,7 +137,7 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     if (again) continue;
     // A comment may silence what is not shown; it is of use nevertheless.
     const RulePage& page = rules.pages()[one.rule];
-    const Severity severity = choice.severity[one.rule];
+    const Severity severity = one.guess ? Severity::kInfo : choice.severity[one.rule];
     const Bytes where = PlaceOf(unit, one);
     if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)
                             : suppressions.SilencesLines(index.At(where.begin).line,

@@ -351,7 +351,7 @@ void QuerySet::Report(const FileFacts& facts, const std::vector<QueryMatch>& mat
           return predicate.test != Test::kLowPrecision ||
                  facts.project.sixteen_bit != predicate.negated;
         });
-    if (holds) findings->push_back({rules_[match.pattern], match.finding, "", "", {}});
+    if (holds) findings->push_back({rules_[match.pattern], match.finding, "", "", {}, {}, false});
   }
 }
 

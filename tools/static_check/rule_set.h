@@ -51,6 +51,7 @@ struct RawFinding {
   std::vector<std::pair<std::pair<uint32_t, uint32_t>, std::string>>
       edits;  // byte range, replacement
   Bytes where = {};
+  bool guess = false;  // rests on what is only likely: told as info, whatever the page says
 };
 
 class Sink {
@@ -58,11 +59,11 @@ class Sink {
   explicit Sink(std::vector<RawFinding>* out) : out_(out) {}
   void set_rule(size_t rule) { rule_ = rule; }
   RawFinding& Add(int32_t node, std::string message = "") {
-    out_->push_back({rule_, node, std::move(message), "", {}, {}});
+    out_->push_back({rule_, node, std::move(message), "", {}, {}, false});
     return out_->back();
   }
   RawFinding& Add(const Setting& setting, std::string message = "") {
-    out_->push_back({rule_, -1, std::move(message), "", {}, setting.where});
+    out_->push_back({rule_, -1, std::move(message), "", {}, setting.where, false});
     return out_->back();
   }
 

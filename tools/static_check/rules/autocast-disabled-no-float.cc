@@ -231,6 +231,7 @@ class Guesses {
     RawFinding& finding = sink_.Add(
         node, "Autocast is off here, and " + std::string(operation) + " gets " +
                   std::string(facts_.syntax.Text(input).substr(0, 60)) + std::string(why));
+    finding.guess = true;
     const ProjectFacts& project = facts_.project;
     const bool trains = project.fp16_on_cuda || project.bf16_autocast || project.grad_scaler;
     const Function* function = facts_.bindings.FunctionAt(facts_.syntax.FunctionOf(node));

@@ -79,7 +79,10 @@ void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId te
     finding.edits.push_back({{node.begin, node.end}, "torch.finfo(" + key + ".dtype).min"});
   }
   NoteAssumed(type, finding);
-  if (guessed) finding.confidence = "low";
+  if (guessed) {
+    finding.guess = true;
+    finding.confidence = "low";
+  }
 }
 
 void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor,
@@ -140,7 +143,10 @@ void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
                                     (guessed ? "FP16, which this is where the model runs in half."
                                              : "the FP16 tensor that it is given."));
         NoteAssumed(type, finding);
-        if (guessed) finding.confidence = "low";
+        if (guessed) {
+    finding.guess = true;
+    finding.confidence = "low";
+  }
         return;
       }
     }
