@@ -121,7 +121,7 @@ NodeId UncastParameter(const FileFacts& facts, NodeId input, bool product) {
   const NodeId parameter = ParameterBehind(facts, *function, id);
   if (parameter == kNoNode) return kNoNode;
   for (const std::string_view word :
-       {"target", "label", "gt", "mask", "idx", "index", "ids", "weight", "wav", "audio"}) {
+       {"target", "true", "label", "gt", "mask", "idx", "index", "ids", "weight", "wav", "audio"}) {
     if (Holds(facts.syntax.Text(parameter), word)) return kNoNode;
   }
   if (facts.dtypes->Of(parameter).type == Type::kFp32 || facts.dtypes->Of(id).type == Type::kFp32)

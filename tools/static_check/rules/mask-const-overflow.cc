@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tools/static_check/rule_support.h"
@@ -48,7 +49,14 @@ bool MayBeOfHalfModel(const FileFacts& facts, NodeId node, NodeId tensor, Value 
   if (klass == kNoNode || !facts.bindings.IsModuleClass(klass)) return false;
   // What is masked with a number is no mask of booleans.
   const std::string_view name = facts.syntax.Text(tensor);
-  if (!NamesScores(facts, tensor) && name != "attn_mask" && name != "attention_mask") return false;
+  if (name == "attn_mask" || name == "attention_mask") {
+    // Only one that is handed in: what the function makes of indices is FP32 on its own.
+    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(node));
+    const auto& parameters = function->parameters;
+    if (std::find(parameters.begin(), parameters.end(), name) == parameters.end()) return false;
+  } else if (!NamesScores(facts, tensor)) {
+    return false;
+  }
   const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
   for (const std::string_view thought : {".dtype", "finfo", "float16", "float32", ".float()"}) {
     if (text.find(thought) != std::string_view::npos) return false;
