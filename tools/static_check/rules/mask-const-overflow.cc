@@ -152,9 +152,9 @@ void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
                                              : "the FP16 tensor that it is given."));
         NoteAssumed(type, finding);
         if (guessed) {
-    finding.guess = true;
-    finding.confidence = "low";
-  }
+          finding.guess = true;
+          finding.confidence = "low";
+        }
         return;
       }
     }
