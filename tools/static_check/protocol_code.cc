@@ -265,6 +265,14 @@ bool Code::IsScaledSomewhere(NodeId function, std::string_view name) const {
          });
 }
 
+bool Code::ClearsGradients(NodeId node) const {
+  if (node == kNoNode) return false;
+  const auto calls = names_.CallsNamed("zero_grad");
+  return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
+    return call->node >= node && call->node < syntax_[node].after;
+  });
+}
+
 bool Code::Holds(NodeId node, ScalerCall::Op op) const {
   if (node == kNoNode) return false;
   return std::any_of(scalers_.calls().begin(), scalers_.calls().end(), [&](const ScalerCall& call) {

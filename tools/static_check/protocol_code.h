@@ -71,6 +71,8 @@ class Code {
   // True if nothing in the branches of this `if` matters to the protocol: no call that it knows or
   // that may reach what it follows, and no way out. Assignments may be there.
   bool IsInert(NodeId branch) const;
+  // True if a zero_grad() stands in the node.
+  bool ClearsGradients(NodeId node) const;
   // True if an operation of that kind stands in the node.
   bool Holds(NodeId node, ScalerCall::Op op) const;
   // True if the function gives gradients back their size by hand: it computes with get_scale().

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tools/static_check/questions.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -217,13 +219,32 @@ void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths
   }
 }
 
-void ProtocolMachine::MarkSkip(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
-  if (!code().Holds(other, ScalerCall::Op::kUpdate) ||
-      code().Holds(branch, ScalerCall::Op::kUpdate) || !IsCheck(syntax().Text(condition)))
-    return;
-  paths = Each(std::move(paths), [&](Path& path) {
-    if (!path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(condition);
-  });
+void ProtocolMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
+  const std::string_view text = syntax().Text(condition);
+  const auto holds_only_other = [&](ScalerCall::Op op) {
+    return code().Holds(other, op) && !code().Holds(branch, op);
+  };
+  if (holds_only_other(ScalerCall::Op::kUpdate) && IsCheck(text)) {
+    paths = Each(std::move(paths), [&](Path& path) {
+      if (!path.unscaled.empty() && path.skip == kNoNode) path.skip = Shown(condition);
+    });
+  }
+  // `if state is not OptState.UNSCALED: scaler.unscale_(optimizer)` asks for what is followed here.
+  if (holds_only_other(ScalerCall::Op::kUnscale) &&
+      (text.find("nscaled") != std::string_view::npos ||
+       text.find("UNSCALED") != std::string_view::npos)) {
+    paths = Each(std::move(paths), [](Path& path) { path.escaped = true; });
+  }
+  // `if is_first_micro_batch: optimizer.zero_grad()` comes round in time.
+  bool positive = true;
+  const NodeId asked = Core(bindings(), condition, &positive);
+  if (code().ClearsGradients(other) &&
+      (asked == kNoNode || Ask(bindings(), asked).key != kMixedPrecision)) {
+    paths = Each(std::move(paths), [](Path& path) {
+      path.used.clear();
+      path.stale.clear();
+    });
+  }
 }
 
 Flow ProtocolMachine::If(NodeId id, Paths in) {
@@ -246,8 +267,8 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
   NodeId body = syntax().Child(id, f.consequence);
   for (const NodeId part : syntax().Children(id)) {
     if (syntax()[part].field != f.alternative) continue;
-    MarkSkip(condition, body, part, yes);
-    MarkSkip(condition, part, body, no);
+    GoAround(condition, body, part, yes);
+    GoAround(condition, part, body, no);
     take(body, std::move(yes));
     if (syntax().Is(part, Kind::kElif)) {
       condition = syntax().Child(part, f.condition);
@@ -261,7 +282,7 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
       return flow;
     }
   }
-  MarkSkip(condition, kNoNode, body, no);
+  GoAround(condition, kNoNode, body, no);
   take(body, std::move(yes));
   Add(flow.out, no);
   return flow;

@@ -115,8 +115,8 @@ class ProtocolMachine {
   void Split(NodeId condition, const Paths& in, Paths* yes, Paths* no) const;
   Flow If(NodeId id, Paths in);
   Flow Loop(NodeId id, Paths in);
-  // Marks paths that leave an update() aside because of what a check says.
-  void MarkSkip(NodeId condition, NodeId branch, NodeId other, Paths& paths) const;
+  // What it means for paths that take `branch` that they do not take `other`.
+  void GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const;
   // Expressions: protocol_values.cc.
   // A variable that gets another value is another object: nothing is known of it.
   void Rebind(NodeId target, Path& path) const;
