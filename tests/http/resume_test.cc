@@ -27,6 +27,24 @@ int Resume(const HttpTestServer& server, const std::string& session, const std::
   return client.ReadHead().status;
 }
 
+// A server that sends something every 10 ms, and a call there that runs until it is cancelled.
+struct RunningCall {
+  RunningCall() {
+    caller.Post(LegacyCall(1, "heeds_cancel"), In(session));
+    caller.ReadHead();
+  }
+
+  static HttpServerOptions Options() {
+    HttpServerOptions options;
+    options.silence = milliseconds(10);
+    return options;
+  }
+
+  HttpTestServer server{Options()};
+  std::string session = server.StartSession();
+  HttpClient caller = server.Connect();
+};
+
 // With an id clients would come back for the response, which never comes, again and again.
 TEST(Resume, ACancelledCallGivesNoIdToComeBackWith) {
   HttpTestServer server;
@@ -42,34 +60,22 @@ TEST(Resume, ACancelledCallGivesNoIdToComeBackWith) {
 }
 
 TEST(Resume, AStreamThatIsReadToItsEndIsNotOfferedAgain) {
-  HttpServerOptions options;
-  options.silence = milliseconds(10);
-  HttpTestServer server(options);
-  const std::string session = server.StartSession();
-  HttpClient caller = server.Connect();
-  caller.Post(LegacyCall(1, "heeds_cancel"), In(session));
-  caller.ReadHead();
-  const auto priming = caller.ReadEvent();
+  RunningCall call;
+  const auto priming = call.caller.ReadEvent();
   ASSERT_TRUE(priming);
-  ASSERT_TRUE(server.gate->WaitArrived());
-  Cancel(server, session, 1);
-  EXPECT_FALSE(caller.ReadEvent()) << "it ends without an answer";
-  EXPECT_EQ(Resume(server, session, priming->id), 405) << "clients stop at this, quietly";
+  ASSERT_TRUE(call.server.gate->WaitArrived());
+  Cancel(call.server, call.session, 1);
+  EXPECT_FALSE(call.caller.ReadEvent()) << "it ends without an answer";
+  EXPECT_EQ(Resume(call.server, call.session, priming->id), 405) << "clients stop at this, quietly";
 }
 
 TEST(Resume, FromAnEventThatNeverWasIsRefused) {
-  HttpServerOptions options;
-  options.silence = milliseconds(10);
-  HttpTestServer server(options);
-  const std::string session = server.StartSession();
-  HttpClient caller = server.Connect();
-  caller.Post(LegacyCall(1, "heeds_cancel"), In(session));
-  caller.ReadHead();
-  const auto priming = caller.ReadEvent();
+  RunningCall call;
+  const auto priming = call.caller.ReadEvent();
   ASSERT_TRUE(priming);
   const std::string stream = priming->id.substr(0, priming->id.find('-'));
-  EXPECT_EQ(Resume(server, session, stream + "-99"), 400);
-  Cancel(server, session, 1);
+  EXPECT_EQ(Resume(call.server, call.session, stream + "-99"), 400);
+  Cancel(call.server, call.session, 1);
 }
 
 TEST(Resume, StreamsThatRunAreKeptWhateverComesAfter) {

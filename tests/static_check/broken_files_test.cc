@@ -16,15 +16,6 @@ using std::string_literals::operator""s;
 
 constexpr std::chrono::seconds kHang{20};
 
-// One finding, clip-before-unscale, in line 5.
-constexpr char kBad[] =
-    "import torch\n"
-    "def f(loss, p, o):\n"
-    "    s = torch.amp.GradScaler('cuda')\n"
-    "    s.scale(loss).backward()\n"
-    "    torch.nn.utils.clip_grad_norm_(p, 1.0)\n"
-    "    s.step(o)\n"
-    "    s.update()\n";
 const std::string kFound = " error clip-before-unscale";
 
 struct Broken {
@@ -71,7 +62,7 @@ std::string Cell(const std::string& source) {
 }
 
 std::vector<Broken> Corpus() {
-  const std::string bad = kBad;
+  const std::string bad = kClippedScaled;
   const std::string code_json = DumpJson(Json(bad));
   std::string python2 = bad +
                         "def g(x):\n    print 'loss', x\n    exec 'y = 1'\n    try:\n"
@@ -167,8 +158,8 @@ TEST(BrokenFiles, EachGivesAnAnswerInTime) {
 
 // Cut anywhere, it is still answered.
 TEST(BrokenFiles, EveryPrefixIsAnswered) {
-  const std::string whole =
-      Replaced(kBad, "    s.step(o)\n", "    x = (f'{a!r:>{b}}', b'\\x00', [y for y in z if y])\n");
+  const std::string whole = Replaced(kClippedScaled, "    s.step(o)\n",
+                                     "    x = (f'{a!r:>{b}}', b'\\x00', [y for y in z if y])\n");
   for (size_t size = 0; size < whole.size(); ++size) {
     const Report report = CheckCode(whole.substr(0, size));
     EXPECT_LE(report.findings.size(), 3u);

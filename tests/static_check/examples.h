@@ -22,6 +22,16 @@ struct Example {
   std::set<std::string> expected;  // "12 error clip-before-unscale"
 };
 
+// One finding, clip-before-unscale, in line 5.
+inline constexpr char kClippedScaled[] =
+    "import torch\n"
+    "def f(loss, p, o):\n"
+    "    s = torch.amp.GradScaler('cuda')\n"
+    "    s.scale(loss).backward()\n"
+    "    torch.nn.utils.clip_grad_norm_(p, 1.0)\n"
+    "    s.step(o)\n"
+    "    s.update()\n";
+
 std::vector<Example> ReadExamples(const std::string& body);
 
 // The embedded rules, loaded once.

@@ -17,16 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // An error and, from line 8 on, a warning.
-constexpr char kBad[] =
-    "import torch\n"
-    "def f(loss, p, o):\n"
-    "    s = torch.amp.GradScaler('cuda')\n"
-    "    s.scale(loss).backward()\n"
-    "    torch.nn.utils.clip_grad_norm_(p, 1.0)\n"
-    "    s.step(o)\n"
-    "    s.update()\n"
-    "with torch.cuda.amp.autocast():\n"
-    "    pass\n";
+const std::string kBad =
+    std::string(kClippedScaled) + "with torch.cuda.amp.autocast():\n    pass\n";
 
 class PyprojectTest : public testing::Test {
  protected:

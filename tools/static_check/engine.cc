@@ -23,7 +23,7 @@
 namespace mpnanny::static_check {
 namespace {
 
-// What is known of everything that is checked together is held in memory at once, about 30 bytes a
+// What is known of everything that is checked together is held in memory at once, about 12 bytes a
 // byte of source; more than this is checked in parts.
 constexpr size_t kMaxPartBytes = 32u << 20;
 // More findings would tell nobody anything.

@@ -15,9 +15,16 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
 }
 
 void ForEachCall(const FileFacts& facts, const std::function<void(NodeId call)>& visit) {
-  for (NodeId id = 0; id < facts.syntax.size(); ++id) {
-    if (facts.syntax[id].kind == Kind::kCall) visit(id);
+  for (const Call& call : facts.names.calls()) visit(call.node);
+}
+
+bool HasSplat(const FileFacts& facts, NodeId call) {
+  const NodeId list = facts.syntax.Child(call, PythonFields().arguments);
+  for (const NodeId argument : facts.syntax.Children(list)) {
+    if (facts.syntax.Is(argument, Kind::kListSplat) || facts.syntax.Is(argument, Kind::kDictSplat))
+      return true;
   }
+  return false;
 }
 
 void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line,

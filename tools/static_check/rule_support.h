@@ -39,6 +39,9 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
 // Calls `visit` with every call of the file.
 void ForEachCall(const FileFacts& facts, const std::function<void(NodeId call)>& visit);
 
+// True if the call gets arguments that the text does not show (*list, **dict).
+bool HasSplat(const FileFacts& facts, NodeId call);
+
 // Adds an edit that puts `line` on a line of its own above the statement that holds `node`; nothing
 // where the statement shares its line.
 void InsertLineBefore(const FileFacts& facts, NodeId node, std::string_view line,

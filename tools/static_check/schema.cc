@@ -12,8 +12,8 @@ Json Strings(const char* description) {
 Json InputSchema() {
   Json properties;
   properties["paths"] = Strings(
-      "Python files, notebooks or folders to check. A folder is searched, without tests/ and "
-      "docs/.");
+      "Python files, notebooks, configuration (DeepSpeed, Accelerate ...: .json, .yaml, .sh) or "
+      "folders to check. A folder is searched, without tests/ and docs/.");
   properties["code"] = {{"type", "string"},
                         {"description", "Python code to check, in place of paths."}};
   properties["files"] = {

@@ -19,15 +19,6 @@ static bool IsBool(const FileFacts& facts, NodeId expression) {
          kind == Kind::kComparison;
 }
 
-static bool HasSplat(const FileFacts& facts, NodeId call) {
-  const NodeId list = facts.syntax.Child(call, PythonFields().arguments);
-  for (const NodeId argument : facts.syntax.Children(list)) {
-    if (facts.syntax.Is(argument, Kind::kListSplat) || facts.syntax.Is(argument, Kind::kDictSplat))
-      return true;
-  }
-  return false;
-}
-
 // Replaces the argument itself.
 static void Replace(const FileFacts& facts, NodeId argument, std::string text,
                     RawFinding& finding) {

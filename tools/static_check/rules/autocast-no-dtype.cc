@@ -4,16 +4,6 @@
 
 namespace mpnanny::static_check::autocast_no_dtype {
 
-// True if the call gets arguments that the text does not show.
-static bool HasSplat(const FileFacts& facts, NodeId call) {
-  const NodeId list = facts.syntax.Child(call, PythonFields().arguments);
-  for (const NodeId argument : facts.syntax.Children(list)) {
-    if (facts.syntax.Is(argument, Kind::kListSplat) || facts.syntax.Is(argument, Kind::kDictSplat))
-      return true;
-  }
-  return false;
-}
-
 // True if the expression may be a device type: no dtype, no constant.
 static bool MayBeDevice(const FileFacts& facts, NodeId expression) {
   const NodeId value = facts.bindings.ValueOf(expression);
