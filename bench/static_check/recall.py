@@ -4,9 +4,10 @@ Usage: bench/static_check/recall.py --repos DIR [--program build/release/bin/mpn
 
 DIR holds one folder a repository, named owner+name, with a git directory in it. For each pair and
 each side the sources of the repository at that commit are exported into a temporary folder and
-checked as one project. A pair is caught when a finding of the pair's class, or of a class it
-accepts, lies in its file and overlaps the marked lines before the fix; it is silent when no such
-finding remains in the marked lines after it. Recall is the share of pairs with both.
+checked as one project with every rule (`--extend-select all`: some are off by default). A pair is
+caught when a finding of the pair's class, or of a class it accepts, lies in its file and overlaps
+the marked lines before the fix; it is silent when no such finding remains in the marked lines
+after it. Recall is the share of pairs with both.
 """
 
 from __future__ import annotations
@@ -196,6 +197,7 @@ def check(program: Path, folder: Path, limits: Limits) -> list[dict[str, Any]]:
     """Checks a folder as one project and returns its findings, paths relative to the folder."""
     command = [str(program), "check", str(folder)]
     command += ["--format", "json", "--min-severity", "info", "--fail-on", "error"]
+    command += ["--extend-select", "all"]
     done = subprocess.run(command, capture_output=True, timeout=limits.seconds, check=False)
     try:
         findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]

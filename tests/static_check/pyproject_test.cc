@@ -88,6 +88,16 @@ TEST_F(PyprojectTest, WhoCallsHasTheLastWord) {
   EXPECT_EQ(Check(".", options), Set{});
 }
 
+TEST_F(PyprojectTest, AllMeansAlsoTheRulesThatAreOff) {
+  Write("a.py", "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n");
+  EXPECT_EQ(Check("."), Set{});
+  Options options;
+  options.also = {"all"};
+  EXPECT_EQ(Check(".", options), Set{"a.py:2 allow-tf32 info"});
+  options.ignore = {"all"};
+  EXPECT_EQ(Check(".", options), Set{});
+}
+
 TEST_F(PyprojectTest, FilesByPattern) {
   for (const char* name : {"a.py", "old/b.py", "examples/c.py", "examples/d/e.py"}) Write(name);
   Write("pyproject.toml",

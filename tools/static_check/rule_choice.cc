@@ -11,6 +11,10 @@ namespace {
 Result<void> Set(const std::vector<std::string>& named, bool on,
                  const std::vector<std::string>& ids, std::vector<bool>* wanted) {
   for (const std::string& id : named) {
+    if (id == "all") {
+      wanted->assign(wanted->size(), on);
+      continue;
+    }
     const auto it = std::find(ids.begin(), ids.end(), id);
     if (it == ids.end()) {
       const std::string hint = DidYouMean(id, ids);

@@ -21,7 +21,7 @@ struct RuleChoice {
 
 // What the caller asks for goes over what the project asks for (`policy` may be null): with
 // options.rules the project's own choice of rules does not count. Unknown ids in `options` are an
-// error.
+// error; "all" stands for every rule, also those that are off by default.
 Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* policy,
                                const RuleSet& rules);
 
