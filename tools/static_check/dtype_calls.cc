@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tools/static_check/dtype_flow.h"
+#include "tools/static_check/switched_off.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -174,7 +175,14 @@ Value DtypeFlow::Call(NodeId id) {
     for (const NodeId part : syntax_.Children(argument)) values.push_back(d_.Of(part));
   }
   if (d_.results_ != nullptr) {
-    if (const auto it = d_.results_->find(id); it != d_.results_->end()) return it->second;
+    if (const auto it = d_.results_->find(id); it != d_.results_->end()) {
+      // What is assumed of the callee does not hold where its caller has switched autocast off.
+      const Autocast* around = d_.regions_.At(id);
+      const bool off = around != nullptr
+                           ? around->enabled == Tri::kNo
+                           : IsCalledWithAutocastOff(d_.bindings_, d_.regions_, function_.node);
+      return it->second.assumed && off ? kUnknownValue : it->second;
+    }
   }
   if (is_function) {
     std::string_view function = TorchFunction(qualified);

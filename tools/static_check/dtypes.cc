@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tools/static_check/dtype_flow.h"
+#include "tools/static_check/switched_off.h"
 
 namespace mpnanny::static_check {
 
@@ -172,6 +173,7 @@ bool Dtypes::PolicyAt(NodeId node, Policy* policy) const {
   if (klass == kNoNode || function == kNoNode || !bindings_.IsModuleClass(klass)) return false;
   const std::string_view name = syntax.Text(syntax.Child(function, PythonFields().name));
   if (name.starts_with("__init") || name.find("init_") != std::string_view::npos) return false;
+  if (IsCalledWithAutocastOff(bindings_, regions_, function)) return false;
   *policy = {Device::kCuda, Type::kFp16, true};
   return true;
 }

@@ -1,6 +1,9 @@
+#include <set>
 #include <string>
 
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::autocast_no_dtype {
 
@@ -11,10 +14,24 @@ static bool MayBeDevice(const FileFacts& facts, NodeId expression) {
          !facts.syntax.Is(value, Kind::kFalse) && !facts.names.Resolve(value).starts_with("torch.");
 }
 
+// The call that makes the region, also through a name and out of `autocast(…) if amp else
+// nullcontext()`; null if there is none.
+static const Call* CallOf(const FileFacts& facts, NodeId made) {
+  const NodeId value = facts.bindings.ValueOf(made);
+  if (facts.syntax.Is(value, Kind::kConditional)) {
+    for (const NodeId part : facts.syntax.Children(value)) {
+      const Call* call = facts.names.CallAt(facts.syntax.Unwrap(part));
+      if (call != nullptr && IsAutocast(call->callee)) return call;
+    }
+  }
+  return facts.names.CallAt(value);
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   if (facts.syntax.text().find("set_autocast") != std::string::npos) return;
+  std::set<NodeId> told;  // functions
   for (const Autocast& autocast : facts.regions.all()) {
-    const Call* call = facts.names.CallAt(autocast.node);
+    const Call* call = CallOf(facts, autocast.node);
     if (call == nullptr || !IsAutocast(call->callee) || autocast.dtype_given ||
         autocast.enabled == Tri::kNo || HasSplat(facts, call->node))
       continue;
@@ -38,6 +55,14 @@ void Check(const FileFacts& facts, Sink& sink) {
         switches =
             switches || (names && facts.syntax.FunctionOf(other.node) == function && function != 0);
       }
+      // A switch that turns it on, and none for the type.
+      const bool wrong =  // autocast(torch.bfloat16) is autocast-bad-argument's
+          facts.names.Resolve(facts.names.Argument(call->node, 0, "")).starts_with("torch.");
+      if (!chosen && !wrong && autocast.enabled == Tri::kUnknown && MayTrain(facts, call->node) &&
+          told.insert(function).second)
+        MarkGuess(sink.Add(call->node,
+                           "An option turns this on and none names its dtype: it is FP16 on CUDA, "
+                           "also for a model that overflows there or a run that asks for BF16."));
       if (chosen && !switches)
         sink.Add(call->node,
                  "No dtype is given, so this runs in FP16, whereas another autocast of this file "

@@ -1,29 +1,69 @@
+#include <algorithm>
+
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::bce_under_autocast {
+namespace {
 
-// Called directly, or through an object of torch.nn.BCELoss.
-static bool IsBce(const FileFacts& facts, NodeId call) {
-  const std::string callee = facts.names.Callee(call);
-  if (!callee.empty())
-    return callee == "torch.nn.functional.binary_cross_entropy" ||
-           callee == "torch.binary_cross_entropy";
-  const NodeId called = facts.syntax.Unwrap(facts.syntax.Child(call, PythonFields().function));
-  const NodeId made =
-      facts.syntax.Is(called, Kind::kCall) ? called : facts.bindings.ValueOf(called);
-  return made != kNoNode && made != call && facts.names.Callee(made) == "torch.nn.BCELoss";
+enum class Bce { kNo, kMaybe, kYes };
+
+bool MakesBce(const FileFacts& facts, NodeId expression) {
+  return facts.syntax.Is(expression, Kind::kCall) &&
+         facts.names.Callee(expression) == "torch.nn.BCELoss";
 }
 
-void Check(const FileFacts& facts, Sink& sink) {
-  ForEachCall(facts, [&](NodeId call) {
-    const Autocast* autocast = facts.regions.At(call);
-    if (autocast == nullptr || autocast->enabled == Tri::kNo || autocast->foreign) return;
-    if (autocast->device == Device::kCpu || autocast->device == Device::kOther ||
-        !IsBce(facts, call))
-      return;
+// Called directly, or through an object of torch.nn.BCELoss; kMaybe: of what several branches make
+// one is such an object.
+Bce IsBce(const FileFacts& facts, NodeId call) {
+  const std::string& callee = facts.names.Callee(call);
+  if (!callee.empty())
+    return callee == "torch.nn.functional.binary_cross_entropy" ||
+                   callee == "torch.binary_cross_entropy"
+               ? Bce::kYes
+               : Bce::kNo;
+  const NodeId called = facts.syntax.Unwrap(facts.syntax.Child(call, PythonFields().function));
+  if (MakesBce(facts, called)) return Bce::kYes;
+  const NodeId made = facts.bindings.ValueOf(called);
+  if (made != kNoNode && made != call && MakesBce(facts, made)) return Bce::kYes;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(called)) {
+    const NodeId value = facts.syntax.Unwrap(assignment.value);
+    if (MakesBce(facts, value)) return Bce::kMaybe;
+    if (!facts.syntax.Is(value, Kind::kConditional)) continue;
+    for (const NodeId part : facts.syntax.Children(value)) {
+      if (MakesBce(facts, facts.syntax.Unwrap(part))) return Bce::kMaybe;
+    }
+  }
+  return Bce::kNo;
+}
+
+void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
+  const Autocast* autocast = facts.regions.At(call);
+  if (autocast != nullptr && (autocast->enabled == Tri::kNo || autocast->device == Device::kCpu ||
+                              autocast->device == Device::kOther))
+    return;
+  const Bce bce = IsBce(facts, call);
+  if (bce == Bce::kNo) return;
+  if (autocast != nullptr && !autocast->foreign && bce == Bce::kYes) {
     RawFinding& finding = sink.Add(call);
     if (autocast->device == Device::kUnknown) finding.confidence = "medium";
-  });
+    return;
+  }
+  // A region of another function, or one of several losses.
+  Policy policy;
+  const bool on = autocast != nullptr || facts.dtypes->PolicyAt(call, &policy);
+  const HalfGuess guess(facts, call);
+  if (!on && !(guess.autocast() && facts.regions.At(call) == nullptr)) return;
+  MarkGuess(sink.Add(call, bce == Bce::kMaybe
+                               ? "Where this loss is a BCELoss, CUDA autocast refuses it."
+                               : "If this is called under the autocast that this project uses, it "
+                                 "raises on CUDA."));
+}
+
+}  // namespace
+
+void Check(const FileFacts& facts, Sink& sink) {
+  ForEachCall(facts, [&](NodeId call) { Examine(facts, sink, call); });
 }
 
 }  // namespace mpnanny::static_check::bce_under_autocast

@@ -1,3 +1,4 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -41,6 +42,7 @@ bool ZeroHurts(const FileFacts& facts, NodeId id, int depth) {
   if (depth == 0) return false;
   NodeId up = syntax[id].parent;
   for (; syntax.Is(up, Kind::kParenthesized); up = syntax[up].parent) id = up;
+  if (syntax.Is(id, Kind::kAugmentedAssignment)) return ZeroHurtsLater(facts, id, depth);
   switch (syntax.kind(up)) {
     case Kind::kBinary: {
       const std::string_view op = syntax.Text(syntax.Child(up, f.operator_));
@@ -81,11 +83,19 @@ bool ZeroHurts(const FileFacts& facts, NodeId id, int depth) {
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId constant, NodeId tensor) {
   const auto eps = Constant(facts, constant);
   if (!eps || *eps <= 0 || *eps > kFp16RoundsToZero) return;
+  if (!ZeroHurts(facts, node, 3)) return;
   const Value type = facts.dtypes->Of(tensor);
-  if (!type.is_fp16() || !ZeroHurts(facts, node, 3)) return;
-  RawFinding& finding = sink.Add(
-      node, ShowNumber(*eps) + " rounds to zero in the FP16 value that it should keep from zero.");
-  NoteAssumed(type, finding);
+  if (type.is_fp16()) {
+    RawFinding& finding =
+        sink.Add(node, ShowNumber(*eps) +
+                           " rounds to zero in the FP16 value that it should keep from zero.");
+    NoteAssumed(type, finding);
+    return;
+  }
+  const HalfGuess guess(facts, node);
+  if (!guess.fp16() || !guess.MayBeHalf(tensor)) return;
+  MarkGuess(sink.Add(node, "If this runs in FP16, as the project lets it, " + ShowNumber(*eps) +
+                               " is zero there and keeps nothing from zero."));
 }
 
 // F.normalize(h) and the like: the epsilon is an argument with a default that FP16 does not hold.
@@ -113,6 +123,12 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId right = facts.syntax.Child(id, f.right);
     facts.bindings.Number(left) ? Report(facts, sink, id, left, right)
                                 : Report(facts, sink, id, right, left);
+  }
+  for (const NodeId id : facts.augmented) {  // total += 1e-8
+    if (facts.syntax.Text(facts.syntax.Child(id, f.operator_)) != "+=") continue;
+    const NodeId left = facts.syntax.Child(id, f.left);
+    if (facts.syntax.Is(left, Kind::kIdentifier))
+      Report(facts, sink, id, facts.syntax.Child(id, f.right), left);
   }
   ForEachTorchCall(facts, {"clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_"},
                    [&](const TorchCall& call) {

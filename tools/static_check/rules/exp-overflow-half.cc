@@ -1,3 +1,4 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -25,7 +26,17 @@ void Check(const FileFacts& facts, Sink& sink) {
     // Under autocast the in-place form is inplace-bypasses-autocast's.
     if (Policy policy; call.name == "exp_" && facts.dtypes->PolicyAt(call.node, &policy)) return;
     const Value type = facts.dtypes->Of(call.node);
-    if (type.is_fp16()) Report(facts, sink, call.node, call.tensor, type, "computed in");
+    if (type.is_fp16()) {
+      Report(facts, sink, call.node, call.tensor, type, "computed in");
+      return;
+    }
+    const HalfGuess guess(facts, call.node);
+    if (!guess.weights() || !guess.fp16() || call.tensor == kNoNode ||
+        !guess.MayBeHalf(call.tensor) || IsBoundedAbove(facts, call.tensor, kLogOfFp16Max))
+      return;
+    MarkGuess(sink.Add(call.node,
+                       "If the model is FP16 as a whole, as this project lets it, this is infinite "
+                       "for arguments above 11.09, and nothing limits them."));
   });
   // exp in FP32, as autocast does it, and then stored in half.
   ForEachTorchCall(facts, {"half", "to", "type", "type_as"}, [&](const TorchCall& cast) {

@@ -1,3 +1,5 @@
+#include "tools/static_check/half_guess.h"
+#include "tools/static_check/model_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -20,6 +22,19 @@ bool Trains(const FileFacts& facts) {
          facts.syntax.text().find("backward(") != std::string::npos;
 }
 
+// model(x.half()) where autocast chooses the types: what is lost before the first layer stays lost.
+void InputsUnderAutocast(const FileFacts& facts, Sink& sink) {
+  for (const ModelCall& model : FindModelCalls(facts)) {
+    if (!facts.regions.MaybeOn(model.node) || !MayTrain(facts, model.node)) continue;
+    for (const NodeId argument : facts.names.Arguments(model.node)) {
+      if (!IsHalfCast(facts, argument)) continue;
+      MarkGuess(sink.Add(argument,
+                         "Autocast casts what needs it; cast by hand, the input is FP16 also "
+                         "where layers work in FP32, and while autocast is switched off."));
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -40,6 +55,7 @@ void Check(const FileFacts& facts, Sink& sink) {
              "A trained parameter is FP16: updates below 2^-11 of its value are lost, and "
              "GradScaler refuses its gradients.");
   }
+  InputsUnderAutocast(facts, sink);
   // Targets of a regression.
   for (const std::string_view loss : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) {
     for (const Call* call : facts.names.CallsNamed(loss)) {

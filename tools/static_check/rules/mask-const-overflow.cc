@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -64,22 +65,35 @@ bool MayBeOfHalfModel(const FileFacts& facts, NodeId node, NodeId tensor, Value 
   return true;
 }
 
+// What is written to may be FP16, and the function does not ask.
+bool MayOverflow(const FileFacts& facts, NodeId node, NodeId tensor) {
+  const HalfGuess guess(facts, node);
+  if (!guess.fp16() || !guess.MayBeHalf(tensor)) return false;
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  for (const std::string_view thought : {"finfo", "float16", "torch.half", "dtype ==", "dtype is",
+                                         "dtype !=", "value_of_dtype", "neg_value"}) {
+    if (text.find(thought) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
 void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
             NodeId constant) {
   const auto value = Constant(facts, constant);
   if (!IsTooLarge(value)) return;
   const Value type = facts.dtypes->Of(tensor);
   const bool scores = !type.is_fp16() && MayBeFp16(facts, call.node, tensor, type);
-  const bool guessed = scores || (!type.is_fp16() && call.name.starts_with("masked_fill") &&
-                                  MayBeOfHalfModel(facts, call.node, tensor, type));
+  const bool guessed =
+      scores ||
+      (!type.is_fp16() && call.name.starts_with("masked_fill") &&
+       (MayBeOfHalfModel(facts, call.node, tensor, type) || MayOverflow(facts, call.node, tensor)));
   if (!type.is_fp16() && !guessed) return;
-  RawFinding& finding = sink.Add(
-      call.node,
-      ShowNumber(*value) + " does not fit into " +
-          (scores    ? "FP16, which these scores most likely are under autocast: "
-           : guessed ? "FP16, which this is where the model runs in half, as this project lets it: "
-                     : "the FP16 tensor it is written to: ") +
-          std::string(call.name) + " raises RuntimeError.");
+  RawFinding& finding =
+      sink.Add(call.node, ShowNumber(*value) + " does not fit into " +
+                              (scores ? "FP16, which these scores most likely are under autocast: "
+                               : guessed ? "FP16; if this is FP16, as the project lets it be, "
+                                         : "the FP16 tensor it is written to: ") +
+                              std::string(call.name) + " raises RuntimeError.");
   const std::string key = facts.names.Key(tensor);
   if (*value < 0 && !key.empty() && facts.names.Resolve(tensor).empty() &&
       facts.names.ImportsModule("torch")) {
@@ -97,7 +111,16 @@ void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId ten
                      NodeId constant) {
   const auto value = Constant(facts, constant);
   const Value type = facts.dtypes->Of(tensor);
-  if (!IsTooLarge(value) || !type.is_fp16()) return;
+  if (!IsTooLarge(value)) return;
+  const NodeId written = facts.syntax.Unwrap(tensor);
+  if (!type.is_fp16()) {
+    if (MayOverflow(facts, node, written) &&
+        (!facts.syntax.Is(node, Kind::kAssignment) || NamesScores(facts, tensor)))
+      MarkGuess(sink.Add(node, ShowNumber(*value) + " becomes " + (*value < 0 ? "-inf" : "inf") +
+                                   " if this is FP16, as the project lets it be: a row in which "
+                                   "all is masked is NaN after the softmax."));
+    return;
+  }
   RawFinding& finding = sink.Add(
       node, ShowNumber(*value) + " becomes " + (*value < 0 ? "-inf" : "inf") +
                 " in the FP16 tensor it is written to: a row in which all is masked is NaN after "
@@ -134,7 +157,7 @@ void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
         // Whose tensor it is: the function's argument of that name.
         const std::string_view text = module.syntax->Text(function);
         if (text.find("finfo") != std::string_view::npos ||
-            text.find("float") < text.find("masked_fill"))
+            text.find(".float()") < text.find("masked_fill"))
           continue;
         const NodeId tensor = facts.names.Argument(edge.call, 0, "tensor");
         const Value type = facts.dtypes->Of(tensor);
@@ -143,7 +166,8 @@ void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
             caller != nullptr && caller->klass != kNoNode &&
             (caller->name == "forward" || facts.bindings.IsModuleClass(caller->klass));
         const bool unknown = type.type == Type::kUnknown || type.type == Type::kUnseen;
-        const bool guessed = unknown && layer && RunsHalfModels(facts);
+        const bool guessed =
+            unknown && ((layer && RunsHalfModels(facts)) || MayOverflow(facts, edge.call, tensor));
         if (!type.is_fp16() && !guessed) return;
         RawFinding& finding =
             sink.Add(edge.call, ShowNumber(*value) + " is handed to " + edge.callee.function->name +
@@ -170,6 +194,27 @@ NodeId MaskFactor(const FileFacts& facts, NodeId product) {
     if (IsTooLarge(Constant(facts, part))) return part;
   }
   return kNoNode;
+}
+
+// (1.0 - mask) * -1e9, to be added to scores: where the mask is FP16, so is the product.
+void AdditiveMask(const FileFacts& facts, Sink& sink, NodeId product) {
+  const Fields& f = PythonFields();
+  if (facts.dtypes->Of(product).is_fp16()) return;  // told where it is added
+  for (const auto& [number, other] : {std::pair(f.left, f.right), std::pair(f.right, f.left)}) {
+    const auto value = Constant(facts, facts.syntax.Child(product, number));
+    if (!IsTooLarge(value) || *value > 0) continue;
+    const NodeId mask = facts.syntax.Unwrap(facts.syntax.Child(product, other));
+    if (OperatorOf(facts, mask) != "-" ||
+        facts.bindings.Number(facts.syntax.Child(mask, f.left)) != 1.0)
+      continue;
+    const HalfGuess guess(facts, product);
+    const NodeId of = facts.syntax.Child(mask, f.right);
+    if (!guess.weights() || !guess.fp16() || guess.IsKnown(of)) continue;
+    MarkGuess(sink.Add(product,
+                       ShowNumber(*value) +
+                           " becomes -inf where the mask is FP16, as in a model that is FP16 as a "
+                           "whole: a row in which all is masked is NaN after the softmax."));
+  }
 }
 
 }  // namespace
@@ -213,11 +258,12 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
   for (const NodeId id : facts.binaries) {
     const std::string_view op = OperatorOf(facts, id);
+    if (op == "*") AdditiveMask(facts, sink, id);
     if (op != "+" && op != "-") continue;
     const NodeId left = facts.syntax.Child(id, f.left);
     const NodeId factor = MaskFactor(facts, facts.syntax.Child(id, f.right));
-    if (factor == kNoNode || !facts.dtypes->Of(id).is_fp16()) continue;
-    BecomesInfinite(facts, sink, id, left, factor);
+    if (factor == kNoNode) continue;
+    if (facts.dtypes->Of(id).is_fp16()) BecomesInfinite(facts, sink, id, left, factor);
   }
 }
 

@@ -1,14 +1,78 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::norm_in_half {
 
+namespace {
+
+// The mean in `x - mean`: a call of it, or one of what var_mean gives.
+bool IsMean(const FileFacts& facts, NodeId expression) {
+  if (TracedCall(facts, expression, {"mean"})) return true;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(expression)) {
+    if (TracedCall(facts, assignment.value, {"mean"}) ||
+        TracedCall(facts, UnpackedFrom(facts.syntax, assignment.target), {"var_mean", "std_mean"}))
+      return true;
+  }
+  return false;
+}
+
+// A deviation, a variance under a root, or what a name says is one.
+bool IsDeviation(const FileFacts& facts, NodeId expression) {
+  NodeId id = Traced(facts, expression);
+  for (int depth = 0; depth < 3 && OperatorOf(facts, id) == "+"; ++depth)
+    id = Traced(facts, facts.syntax.Child(id, PythonFields().left));
+  if (TracedCall(facts, id, {"sqrt", "rsqrt", "sqrt_", "rsqrt_", "std", "std_mean"})) return true;
+  if (OperatorOf(facts, id) == "**")
+    return facts.bindings.Number(facts.syntax.Child(id, PythonFields().right)).value_or(1) < 1;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(id)) {
+    if (TracedCall(facts, assignment.value, {"std"}) ||
+        TracedCall(facts, UnpackedFrom(facts.syntax, assignment.target), {"var_mean", "std_mean"}))
+      return true;
+  }
+  return false;
+}
+
+// (x - mean) / sqrt(var + eps): a layer norm by hand.
+void GuessByHand(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  for (const NodeId id : facts.binaries) {
+    const std::string_view op = OperatorOf(facts, id);
+    if (op != "/" && op != "*") continue;
+    const NodeId centred = Traced(facts, facts.syntax.Child(id, f.left));
+    if (OperatorOf(facts, centred) != "-") continue;
+    const NodeId x = facts.syntax.Child(centred, f.left);
+    if (!IsMean(facts, facts.syntax.Child(centred, f.right)) ||
+        !IsDeviation(facts, facts.syntax.Child(id, f.right)))
+      continue;
+    const HalfGuess guess(facts, id);
+    if (!guess.MayBeHalf(x) || guess.IsKnown(facts.syntax.Child(id, f.right))) continue;
+    MarkGuess(sink.Add(id,
+                       "A normalisation by hand: if this runs in 16 bits, as the project lets it, "
+                       "so do mean, variance and quotient, which torch's layers keep in FP32."));
+  }
+}
+
+}  // namespace
+
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.sixteen_bit) return;
+  GuessByHand(facts, sink);
   ForEachTorchCall(facts, {"norm", "vector_norm", "matrix_norm"}, [&](const TorchCall& call) {
     if (facts.regions.At(call.node) != nullptr || !MayTrain(facts, call.node)) return;
     const Value type = facts.dtypes->Of(call.node);
-    if (!type.is_fp16() || !facts.dtypes->Of(call.tensor).is_fp16()) return;
+    if (!type.is_fp16() || !facts.dtypes->Of(call.tensor).is_fp16()) {
+      const HalfGuess guess(facts, call.node);
+      const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(call.node));
+      const bool thought = text.find("finfo") != std::string_view::npos ||
+                           text.find("value_of_dtype") != std::string_view::npos;
+      if (!thought && facts.names.Argument(call.node, -1, "dtype") == kNoNode && guess.weights() &&
+          guess.MayBeHalf(call.tensor))
+        MarkGuess(sink.Add(call.node,
+                           "If the model is 16-bit as a whole, as this project lets it, this norm "
+                           "is: in FP16 its squares are zero below 2.4e-4."));
+      return;
+    }
     RawFinding& finding =
         sink.Add(call.node,
                  "The norm of an FP16 tensor outside of autocast is stored in FP16: above 65504 "

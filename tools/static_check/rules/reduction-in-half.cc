@@ -1,12 +1,72 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::reduction_in_half {
 
+// The sum of squares: infinite in FP16 from 256 on, zero below 2.4e-4.
+static void GuessSquares(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const NodeId base = SquareOf(facts, call.tensor);
+  if (base == kNoNode || facts.regions.At(call.node) != nullptr ||
+      facts.names.Argument(call.node, -1, "dtype") != kNoNode || !MayTrain(facts, call.node))
+    return;
+  const Value type = facts.dtypes->Of(base);
+  const bool open = type.type == Type::kUnknown || type.type == Type::kUnseen;
+  if (!facts.project.lowers_precision || !open || HalfGuess(facts, call.node).IsKnown(base)) return;
+  MarkGuess(sink.Add(call.node, "If " + std::string(facts.syntax.Text(base).substr(0, 40)) +
+                                    " is 16-bit, so is the sum of its squares: in FP16 infinite "
+                                    "above 65504, and squares below 2.4e-4 are zero."));
+}
+
+// out / normaliser where both are matrix products: linear attention, kernel features.
+static void GuessQuotients(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  const auto product = [&](NodeId expression) {
+    NodeId id = Traced(facts, expression);
+    for (int depth = 0; depth < 4; ++depth) {
+      if (facts.syntax.Is(id, Kind::kSubscript)) {
+        id = Traced(facts, facts.syntax.Child(id, f.value));
+      } else if (const std::string_view op = OperatorOf(facts, id); op == "+") {
+        id = Traced(facts, facts.syntax.Child(id, f.left));
+      } else if (const auto call = TorchCallAt(facts, id);
+                 call && (call->name == "clamp" || call->name == "clamp_min" ||
+                          call->name == "unsqueeze" || call->name == "squeeze")) {
+        id = Traced(facts, call->tensor);
+      } else {
+        break;
+      }
+    }
+    if (OperatorOf(facts, id) == "@") return true;
+    if (facts.syntax.Is(id, Kind::kIdentifier)) {
+      for (const Assignment& a : facts.bindings.AssignmentsOf(id)) {
+        if (OperatorOf(facts, a.value) == "@" ||
+            TracedCall(facts, a.value, {"matmul", "bmm", "einsum"}))
+          return true;
+      }
+    }
+    return TracedCall(facts, id, {"matmul", "bmm", "einsum"}).has_value();
+  };
+  for (const NodeId id : facts.binaries) {
+    if (OperatorOf(facts, id) != "/") continue;
+    const NodeId left = facts.syntax.Child(id, f.left);
+    const NodeId right = facts.syntax.Child(id, f.right);
+    if (!product(right) || !product(left)) continue;
+    const HalfGuess guess(facts, id);
+    if (!guess.any() || !guess.MayBeHalf(right) || guess.IsKnown(left)) continue;
+    MarkGuess(sink.Add(id,
+                       "A matrix product that nothing normalises is divided by another: in FP16 "
+                       "either may pass 65504 before the quotient is taken."));
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  GuessQuotients(facts, sink);
   ForEachTorchCall(facts, {"sum", "prod", "nansum"}, [&](const TorchCall& call) {
     const Value type = facts.dtypes->Of(call.node);
-    if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) return;
+    if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) {
+      GuessSquares(facts, sink, call);
+      return;
+    }
     RawFinding& finding = sink.Add(
         call.node, std::string(call.name) + " returns 16 bits here: " +
                        (type.is_fp16() ? "above 65504 inf, from 2048 on in steps of 2 and more."

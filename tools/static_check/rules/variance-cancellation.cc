@@ -1,3 +1,4 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -43,6 +44,25 @@ std::pair<Average, Average> AveragesIn(const FileFacts& facts, NodeId expression
           AverageOf(facts, facts.syntax.Child(id, PythonFields().right))};
 }
 
+// meansqr - mean * mean, where what they were at first is averaged again in between.
+bool IsNamedVariance(const FileFacts& facts, NodeId left, NodeId right) {
+  const NodeId mean = SquareOf(facts, right);
+  if (!facts.syntax.Is(facts.syntax.Unwrap(left), Kind::kIdentifier) || mean == kNoNode ||
+      facts.bindings.AssignmentsOf(left).size() < 2)
+    return false;
+  const std::string_view of = facts.syntax.Text(mean);
+  const std::string_view squares = facts.syntax.Text(left);
+  return (of.find("mean") != std::string_view::npos || of.find("avg") != std::string_view::npos) &&
+         (squares.find("sq") != std::string_view::npos ||
+          squares.find('2') != std::string_view::npos);
+}
+
+void AddGuess(Sink& sink, NodeId id) {
+  MarkGuess(sink.Add(id,
+                     "A variance as the mean of the squares less the square of the mean: if this "
+                     "runs in 16 bits, as the project lets it, little but rounding is left."));
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -53,13 +73,23 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId left = facts.syntax.Child(id, f.left);
     const NodeId right = facts.syntax.Child(id, f.right);
     const Average squares = AverageOf(facts, left);
+    if (IsNamedVariance(facts, left, right)) {
+      const HalfGuess guess(facts, id);
+      if (guess.MayBeHalf(left)) AddGuess(sink, id);
+      continue;
+    }
     if (squares.node == kNoNode || !IsProduct(facts, squares.of)) continue;
     const auto [a, b] = AveragesIn(facts, right);
     if (a.node == kNoNode || b.node == kNoNode) continue;
     if (a.function != squares.function || b.function != squares.function) continue;
     Value type = facts.dtypes->Of(squares.node);
     if (!type.is_16bit()) type = facts.dtypes->Of(a.node);
-    if (!type.is_16bit() || !MayTrain(facts, id)) continue;
+    if (!type.is_16bit()) {
+      const HalfGuess guess(facts, id);
+      if (guess.MayBeHalf(squares.node) || guess.MayBeHalf(a.node)) AddGuess(sink, id);
+      continue;
+    }
+    if (!MayTrain(facts, id)) continue;
     RawFinding& finding = sink.Add(
         id, std::string("A variance as the mean of the squares less the square of the mean, of ") +
                 (type.is_fp16() ? "FP16" : "16-bit") +

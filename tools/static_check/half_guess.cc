@@ -1,0 +1,328 @@
+#include "tools/static_check/half_guess.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tools/static_check/switched_off.h"
+#include "tools/static_check/torch_calls.h"
+
+namespace mpnanny::static_check {
+namespace {
+
+template <typename List>
+bool ContainsAny(std::string_view text, const List& words) {
+  return std::any_of(std::begin(words), std::end(words), [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+constexpr int kMostSteps = 200;
+
+// How functions and classes are called that run with a model, where no base class tells it.
+constexpr std::string_view kParts[] = {
+    "loss",     "criterion", "attention", "attn",    "norm",     "softmax",   "similarity",
+    "iou",      "focal",     "dice",      "entropy", "layer",    "embedding", "matcher",
+    "assigner", "block",     "kl_",       "diverg",  "contrast", "pool",      "forward"};
+
+// Names of tensors that hold indices, masks or labels, or of numbers. Matched as whole words
+// between underscores.
+constexpr std::string_view kNoActivations[] = {
+    "mask",   "masks",     "target", "targets",  "label",       "labels", "gt",        "idx",
+    "index",  "ids",       "id",     "len",      "length",      "lens",   "lengths",   "count",
+    "counts", "num",       "n",      "step",     "steps",       "lr",     "timesteps", "size",
+    "dim",    "device",    "shape",  "box",      "boxes",       "bbox",   "bboxes",    "anchors",
+    "eps",    "epsilon",   "grad",   "grads",    "valid",       "numel",  "batch",     "onehot",
+    "ious",   "positions", "freqs",  "scale",    "temperature", "tau",    "alpha",     "beta",
+    "gamma",  "margin",    "heads",  "momentum", "decay"};
+
+bool IsNoActivation(std::string_view name) {
+  const std::string lower = Lower(name);
+  for (size_t at = 0; at <= lower.size();) {
+    const size_t end = std::min(lower.find('_', at), lower.size());
+    const std::string_view word = std::string_view(lower).substr(at, end - at);
+    if (std::find(std::begin(kNoActivations), std::end(kNoActivations), word) !=
+        std::end(kNoActivations))
+      return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+bool NamesFp32(std::string_view text) {
+  return ContainsAny(text,
+                     std::array<std::string_view, 6>{"float32", "float64", "torch.float",
+                                                     "torch.double", "FloatTensor", "fp32"}) &&
+         text.find("torch.float16") == std::string_view::npos;
+}
+
+bool DerivesFromModule(const FileFacts& facts, ClassRef klass, int depth) {
+  if (klass.klass == kNoNode || depth == 0) return false;
+  const Module& module = (*facts.modules)[klass.module];
+  if (module.bindings->IsModuleClass(klass.klass)) return true;
+  for (const NodeId base : module.bindings->Bases(klass.klass)) {
+    if (DerivesFromModule(facts, facts.modules->ClassOf(klass.module, base), depth - 1))
+      return true;
+  }
+  return false;
+}
+
+// True where the function, or one that encloses it, is no setup of a model.
+bool RunsWithModel(const FileFacts& facts, NodeId node) {
+  const NodeId function = facts.syntax.FunctionOf(node);
+  if (function == 0) return false;
+  const std::string name =
+      Lower(facts.syntax.Text(facts.syntax.Child(function, PythonFields().name)));
+  if (name.starts_with("__init") || name.find("init_") != std::string::npos ||
+      name.find("reset_") != std::string::npos || name.find("optimizer") != std::string::npos)
+    return false;
+  const NodeId klass = facts.syntax.Enclosing(function, Kind::kClass);
+  if (klass != kNoNode) return IsPartOfModel(facts, klass);
+  return ContainsAny(name, kParts);
+}
+
+// Without gradients, but a step of training: the matching of predictions to targets.
+bool Assigns(const FileFacts& facts, NodeId node) {
+  const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
+  if (klass == kNoNode) return false;
+  const std::string name = Lower(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
+  constexpr std::string_view kWords[] = {"match", "assign", "loss", "criterion", "target"};
+  return ContainsAny(name, kWords);
+}
+
+}  // namespace
+
+bool IsPartOfModel(const FileFacts& facts, NodeId klass) {
+  if (klass == kNoNode) return false;
+  if (facts.bindings.IsModuleClass(klass)) return true;
+  if (DerivesFromModule(facts, {facts.number, klass}, 5)) return true;
+  const std::string name = Lower(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
+  if (name.find("optim") != std::string::npos || name.find("data") != std::string::npos)
+    return false;
+  return ContainsAny(name, kParts);
+}
+
+HalfGuess::HalfGuess(const FileFacts& facts, NodeId node) : facts_(facts) {
+  const ProjectFacts& project = facts.project;
+  if (!project.sixteen_bit && !project.deepspeed && !project.apex) return;
+  if (!(MayTrain(facts, node) || Assigns(facts, node)) || !RunsWithModel(facts, node)) return;
+  const bool bf16_only = project.bf16_autocast && !project.grad_scaler && !project.fp16_on_cuda;
+  const bool region = project.fp16_on_cuda || project.other_autocast || project.grad_scaler;
+  const bool framework = project.deepspeed || project.accelerate || project.lightning ||
+                         project.hf_trainer || project.apex;
+  autocast_ = region || project.accelerate || project.lightning || project.hf_trainer;
+  weights_ = project.apex || project.deepspeed || project.casts_models || project.hf_trainer ||
+             !(region || framework);
+  fp16_ = !bf16_only;
+  if (const Autocast* here = facts.regions.At(node)) {
+    if (here->enabled == Tri::kNo) {
+      autocast_ = weights_ = false;
+    } else {
+      weights_ = false;  // autocast decides
+      autocast_ = here->device != Device::kCpu && here->device != Device::kOther;
+      if (here->dtype == HalfType::kBf16) fp16_ = false;
+    }
+  } else if (IsCalledWithAutocastOff(facts.bindings, facts.regions,
+                                     facts.syntax.FunctionOf(node))) {
+    autocast_ = weights_ = false;
+  }
+}
+
+bool HalfGuess::MayBeHalf(NodeId expression) const {
+  if (!any() || expression == kNoNode) return false;
+  const Value value = facts_.dtypes->Of(expression);
+  if (value.type == Type::kFp32 || value.type == Type::kIndex || value.type == Type::kNumber)
+    return false;
+  if (value.is_16bit()) return true;
+  steps_ = kMostSteps;
+  return KinOf(expression, 10) == Kin::kMaybe;
+}
+
+bool HalfGuess::IsKnown(NodeId expression) const {
+  steps_ = kMostSteps;
+  return KinOf(expression, 10) == Kin::kFp32;
+}
+
+HalfGuess::Kin HalfGuess::KinOf(NodeId expression, int depth) const {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts_.syntax;
+  const NodeId id = syntax.Unwrap(expression);
+  if (id == kNoNode) return Kin::kNumber;
+  if (depth <= 0 || --steps_ < 0) return Kin::kMaybe;
+  // FP32 wins over a 16-bit tensor, which wins over the rest.
+  const auto join = [](Kin a, Kin b) {
+    if (a == Kin::kFp32 || b == Kin::kFp32) return Kin::kFp32;
+    if (a == Kin::kMaybe || b == Kin::kMaybe) return Kin::kMaybe;
+    return a == Kin::kIndex || b == Kin::kIndex ? Kin::kIndex : Kin::kNumber;
+  };
+  switch (syntax.kind(id)) {
+    case Kind::kIdentifier:
+    case Kind::kAttribute:
+      return KinOfName(id, depth);
+    case Kind::kUnary:
+      return KinOf(syntax.Child(id, f.argument), depth - 1);
+    case Kind::kSubscript:
+      return KinOf(syntax.Child(id, f.value), depth - 1);
+    case Kind::kComparison:
+    case Kind::kNot:
+    case Kind::kBoolean:
+      return Kin::kIndex;
+    case Kind::kConditional: {
+      const std::vector<NodeId> parts = syntax.Children(id);
+      return parts.size() == 3 ? join(KinOf(parts[0], depth - 1), KinOf(parts[2], depth - 1))
+                               : Kin::kNumber;
+    }
+    case Kind::kBinary: {
+      const std::string_view op = OperatorOf(facts_, id);
+      if (op == "@") return Kin::kMaybe;
+      const Kin kin = join(KinOf(syntax.Child(id, f.left), depth - 1),
+                           KinOf(syntax.Child(id, f.right), depth - 1));
+      return op == "**" && kin == Kin::kMaybe && !weights_ ? Kin::kFp32 : kin;
+    }
+    case Kind::kCall:
+      return KinOfCall(id, depth);
+    default:
+      return Kin::kNumber;
+  }
+}
+
+HalfGuess::Kin HalfGuess::KinOfName(NodeId id, int depth) const {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts_.syntax;
+  if (facts_.bindings.Number(id)) return Kin::kNumber;
+  const bool attribute = syntax.Is(id, Kind::kAttribute);
+  const std::string_view name =
+      attribute ? syntax.Text(syntax.Child(id, f.attribute)) : syntax.Text(id);
+  if (attribute && (name == "T" || name == "mT" || name == "data" || name == "values"))
+    return KinOf(syntax.Child(id, f.object), depth - 1);
+  if (attribute && (name == "shape" || name == "dtype" || name == "device")) return Kin::kNumber;
+  const std::vector<Assignment> assignments = facts_.bindings.AssignmentsOf(id);
+  if (IsNoActivation(name)) {
+    // Unless it is made like something else: zeros(n, n).to(q).
+    for (const Assignment& assignment : assignments) {
+      const Call* made = facts_.names.CallAt(syntax.Unwrap(assignment.value));
+      if (made == nullptr) continue;
+      if ((made->name == "to" || made->name == "type_as" || made->name.ends_with("_like")) &&
+          KinOfCall(made->node, depth - 1) == Kin::kMaybe)
+        return Kin::kMaybe;
+    }
+    return Kin::kIndex;
+  }
+  const Function* function = facts_.bindings.FunctionAt(syntax.FunctionOf(id));
+  const bool parameter = !attribute && function != nullptr &&
+                         std::find(function->parameters.begin(), function->parameters.end(),
+                                   name) != function->parameters.end();
+  bool maybe = parameter;
+  if (assignments.empty()) maybe = !attribute || !syntax.Text(id).starts_with("self.");
+  bool index = false;
+  for (const Assignment& assignment : assignments) {
+    if (assignment.value == kNoNode) {
+      // What one of several is, nobody says.
+      const NodeId from = UnpackedFrom(syntax, assignment.target);
+      if (syntax.Text(from).find(".float()") != std::string_view::npos) return Kin::kFp32;
+      const auto call = TorchCallAt(facts_, from);
+      if (call && call->name.ends_with("_mean") && KinOf(call->tensor, depth - 1) == Kin::kFp32)
+        return Kin::kFp32;
+      maybe = true;
+      continue;
+    }
+    const Call* made = facts_.names.CallAt(syntax.Unwrap(assignment.value));
+    if (attribute && made != nullptr && made->name == "Parameter") {
+      maybe = maybe || weights_;
+      continue;
+    }
+    const Kin kin = KinOf(assignment.value, depth - 1);
+    if (kin == Kin::kFp32 && (attribute || assignment.value < id)) return kin;
+    maybe = maybe || kin == Kin::kMaybe;
+    index = index || kin == Kin::kIndex;
+  }
+  return maybe ? Kin::kMaybe : index ? Kin::kIndex : Kin::kNumber;
+}
+
+HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts_.syntax;
+  const Call* call = facts_.names.CallAt(id);
+  const auto torch = call == nullptr ? std::nullopt : ReadTorchCall(facts_, *call);
+  const std::string_view text = syntax.Text(syntax.Child(id, f.arguments));
+  if (!torch) {
+    if (call != nullptr &&
+        (call->callee.starts_with("math.") || call->callee.starts_with("numpy.")))
+      return Kin::kNumber;
+    const std::string_view name = call == nullptr ? std::string_view() : call->name;
+    if (name == "float" || name == "int" || name == "len" || name == "range" || name == "round")
+      return Kin::kNumber;
+    if (const Definition callee = facts_.Callee(id); callee.function != nullptr) {
+      const std::string_view body =
+          (*facts_.files)[callee.module]->syntax.Text(callee.function->node);
+      if (body.size() < 4000 &&
+          (body.find(".float()") != std::string_view::npos || NamesFp32(body)))
+        return Kin::kFp32;
+    }
+    return Kin::kMaybe;
+  }
+  const std::string_view name = torch->name;
+  if (NamesFp32(text)) return Kin::kFp32;
+  if (name == "float" || name == "double") return Kin::kFp32;
+  if (name == "half" || name == "bfloat16") return Kin::kMaybe;
+  if (name == "item" || name == "size" || name == "numel" || name == "dim" || name == "tolist")
+    return Kin::kNumber;
+  if (name == "long" || name == "int" || name == "bool" || facts_.ops.GivesIndex(name))
+    return Kin::kIndex;
+  constexpr std::string_view kCreates[] = {"zeros",  "ones",   "empty",   "rand",
+                                           "randn",  "full",   "eye",     "linspace",
+                                           "tensor", "arange", "logspace"};
+  if (!torch->is_method &&
+      std::find(std::begin(kCreates), std::end(kCreates), name) != std::end(kCreates))
+    return text.find("dtype") == std::string_view::npos ? Kin::kFp32 : Kin::kMaybe;
+  if (torch->is_method && (name == "to" || name == "type_as" || name == "type")) {
+    for (const NodeId argument : facts_.names.Arguments(id)) {
+      const std::string_view like = syntax.Text(argument);
+      if (like.ends_with("type")) return Kin::kMaybe;
+      if (name != "type" && syntax.Is(argument, Kind::kIdentifier) &&
+          like.find("dev") == std::string_view::npos)
+        return KinOf(argument, depth - 1);
+    }
+    return KinOf(torch->tensor, depth - 1);
+  }
+  const CastPolicy policy = facts_.ops.PolicyOf(Device::kCuda, name);
+  if (policy == CastPolicy::kLower) return Kin::kMaybe;
+  if (policy == CastPolicy::kFp32 && !weights_) return Kin::kFp32;
+  const bool all = name == "cat" || name == "stack" || name == "mul" || name == "div" ||
+                   name == "add" || name == "sub" || name == "maximum" || name == "minimum";
+  Kin kin = KinOf(torch->tensor, depth - 1);
+  if (all && kin != Kin::kFp32) {
+    if (const NodeId other = ArgumentOf(facts_, *torch, 0, "other"); other != kNoNode) {
+      const Kin second = KinOf(other, depth - 1);
+      if (second == Kin::kFp32 || kin == Kin::kNumber) kin = second;
+    }
+  }
+  // A method of something that is no tensor by its name may give anything.
+  if (kin == Kin::kNumber && torch->is_method && !facts_.ops.KeepsDtype(name)) return Kin::kMaybe;
+  return kin;
+}
+
+NodeId UnpackedFrom(const Syntax& syntax, NodeId target) {
+  NodeId up = syntax[target].parent;
+  if (!syntax.Is(up, Kind::kPatternList) && !syntax.Is(up, Kind::kTuple) &&
+      !syntax.Is(up, Kind::kList))
+    return kNoNode;
+  up = syntax[up].parent;
+  return syntax.Is(up, Kind::kAssignment) ? syntax.Unwrap(syntax.Child(up, PythonFields().right))
+                                          : kNoNode;
+}
+
+void MarkGuess(RawFinding& finding) {
+  finding.guess = true;
+  finding.confidence = "low";
+}
+
+}  // namespace mpnanny::static_check

@@ -1,0 +1,60 @@
+// Whether code may well run in 16 bits where its text does not prove it: what rules ask before they
+// tell something as a guess (RawFinding::guess).
+//
+// The place must be one that runs with a model (a method of a torch.nn.Module, a loss, attention),
+// the project must lower precision somewhere, and the value must not be known to be FP32: no cast
+// to it, no operator that gives it, may lie on the way. Borrows the FileFacts; a plain value.
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_HALF_GUESS_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_HALF_GUESS_H_
+
+#include <string>
+#include <string_view>
+
+#include "tools/static_check/facts.h"
+#include "tools/static_check/rule_set.h"
+
+namespace mpnanny::static_check {
+
+class HalfGuess {
+ public:
+  // What the project lets happen at `node`.
+  HalfGuess(const FileFacts& facts, NodeId node);
+
+  // Autocast of some 16-bit type may be on here; weights and inputs may be 16-bit as a whole, so
+  // that no operator is kept in FP32.
+  bool autocast() const { return autocast_; }
+  bool weights() const { return weights_; }
+  // Either, and in FP16.
+  bool fp16() const { return fp16_ && (autocast_ || weights_); }
+  bool any() const { return autocast_ || weights_; }
+
+  // True if the expression may be a 16-bit tensor: neither a number, nor made of indices, masks or
+  // labels, nor of anything that is known to be FP32.
+  bool MayBeHalf(NodeId expression) const;
+  // True if something in the expression's making is known to be FP32.
+  bool IsKnown(NodeId expression) const;
+
+ private:
+  enum class Kin { kNumber, kIndex, kFp32, kMaybe };
+  Kin KinOf(NodeId expression, int depth) const;
+  Kin KinOfName(NodeId id, int depth) const;
+  Kin KinOfCall(NodeId id, int depth) const;
+
+  const FileFacts& facts_;
+  bool autocast_ = false, weights_ = false, fp16_ = false;
+  mutable int steps_ = 0;  // that one question may still take
+};
+
+// True if the class derives from torch.nn.Module, also by way of other files, or is called as a
+// model's parts are ("…Loss", "…Attention").
+bool IsPartOfModel(const FileFacts& facts, NodeId klass);
+
+// What `target` is unpacked from: f(x) for a and b of `a, b = f(x)`; kNoNode for other targets.
+NodeId UnpackedFrom(const Syntax& syntax, NodeId target);
+
+// Makes the finding one that rests on what is only likely.
+void MarkGuess(RawFinding& finding);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_HALF_GUESS_H_
