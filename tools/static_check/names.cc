@@ -245,9 +245,16 @@ bool IsAutocast(std::string_view name) {
 }
 
 bool IsGradScaler(std::string_view name) {
-  return name == "torch.cuda.amp.GradScaler" || name == "torch.amp.GradScaler" ||
-         name == "torch.cpu.amp.GradScaler" || name == "torch.GradScaler" ||
-         name == "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler";
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  const std::string_view last = name.substr(dot + 1);
+  if (last != "GradScaler" && last != "ShardedGradScaler") return false;
+  // Other frameworks' scalers have the name and another protocol.
+  for (const std::string_view root : {"paddle", "oneflow", "mindspore", "megatron", "colossalai",
+                                      "jittor", "flow.", "tensorflow"}) {
+    if (name.starts_with(root)) return false;
+  }
+  return true;
 }
 
 std::string_view TorchFunction(std::string_view name) {

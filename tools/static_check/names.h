@@ -96,7 +96,8 @@ class Names {
 
 // torch's autocast under any of its public names (not Accelerate's or Fabric's).
 bool IsAutocast(std::string_view qualified);
-// torch's GradScaler, also FSDP's ShardedGradScaler.
+// torch's GradScaler, also FSDP's and FairScale's ShardedGradScaler and those of other devices'
+// extensions (torch_npu.npu.amp.GradScaler).
 bool IsGradScaler(std::string_view qualified);
 // "softmax" of torch.softmax, torch.nn.functional.softmax, torch.special.… and so on; "" if it is
 // no function of torch. A part of `qualified`, so not of a temporary.

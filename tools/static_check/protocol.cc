@@ -23,7 +23,9 @@ class OwnFaults {
     if (first) {
       std::vector<Violation> found;
       ProtocolMachine(*target.code, cancel_).Run(*target.function, &found);
-      for (const Violation& violation : found) it->second.insert(violation.kind);
+      for (const Violation& violation : found) {
+        if (!violation.guess) it->second.insert(violation.kind);
+      }
     }
     return it->second.contains(kind);
   }

@@ -43,6 +43,7 @@ struct Violation {
     kPlainLoss,             // any plain backward with mixed precision perhaps on
     kScaleAfterUpdate,      // a scaled value divided by the scale of after update
     kMixedScales,           // gradients of two scalers added up for one optimizer
+    kUnscaledTwice,         // unscale_ on gradients that an earlier unscale_ has divided already
   };
   Kind kind = Kind::kClipScaled;
   NodeId node =
@@ -50,6 +51,7 @@ struct Violation {
   NodeId inner = kNoNode;  // the call itself; kNoNode if it stands in another file
   std::string scaler;      // the scaler that scaled the loss
   std::string optimizer;
+  bool guess = false;  // code that calls this one may have done what is missed here
 };
 
 class Protocol {

@@ -17,22 +17,6 @@ bool CarryScale(const Path& path) {
   return path.gradients == Gradients::kScaled && Includes(path.stepped, path.unscaled);
 }
 
-// True if unscale_ was called on the optimizer, or on the element of a loop that it is, when a
-// check left the iteration. (A loop that runs again for another reason may be a retry.)
-bool IsUnscaled(const Path& path, const std::string& optimizer) {
-  return path.unscaled.contains(optimizer) ||
-         (path.skip != kNoNode && path.unscaled.contains("an element as " + optimizer + " again"));
-}
-
-void ClearGradients(Path& path) {
-  path.gradients = Gradients::kNone;
-  path.after_step = false;
-  path.plain = kNoNode;
-  path.used.clear();
-  path.stale.clear();
-  path.pending.clear();
-}
-
 void Escape(Path& path) { path.escaped = true; }
 
 }  // namespace
@@ -69,7 +53,7 @@ Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
     if (framework || apex) return Each(std::move(in), Escape);
     return OnBackward(id, names().Receiver(id), std::move(in));
   }
-  if (method == "zero_grad") return Each(std::move(in), ClearGradients);
+  if (method == "zero_grad") return OnZeroGrad(id, std::move(in));
   if (method == "step" && IsOptimizer(names().Receiver(id))) return OnStep(id, std::move(in));
   if (const GradientUse use = UseOfGradient(bindings(), id); use != GradientUse::kNone)
     return OnGradient(id, use, std::move(in));
@@ -107,10 +91,12 @@ Paths ProtocolMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
     path.updated = false;
     path.after_step = false;
     path.stepped_since_backward.clear();
+    path.early_clip = path.early_read = kNoNode;
     path.backward = Shown(id);
     path.plain = kNoNode;
     if (scaled) {
       path.pending.insert(scaler);
+      path.awaiting.insert(path.backward);
       path.stale.merge(path.used);
     } else if (known && scaler.empty() && !beside && path.pending.empty() &&
                path.conditions.Known(kMixedPrecision) != Tri::kNo) {
@@ -150,6 +136,9 @@ Paths ProtocolMachine::OnClip(NodeId id, Paths in) {
   const auto limit = bindings().Number(names().Argument(id, method ? 0 : 1, "max_norm"));
   if (limit && *limit > 1e6) return in;  // only measures the norm
   return Each(std::move(in), [&](Path& path) {
+    if (path.backward == kNoNode && path.unscaled.empty() && path.early_clip == kNoNode &&
+        !path.unseen && !path.after_step && frames_.size() == 1)
+      path.early_clip = id;
     if (path.gradients != Gradients::kScaled) return;
     if (path.after_step && Includes(path.stepped_since_backward, path.unscaled)) {
       Report(Violation::Kind::kClipAfterStep, id, path, "");
@@ -165,6 +154,11 @@ Paths ProtocolMachine::OnGradient(NodeId id, GradientUse use, Paths in) {
                         root_.ComputesWithScale(frames_.front().function->node));
   return Each(std::move(in), [&](Path& path) {
     const bool scaled = CarryScale(path) && !path.after_step && !by_hand;
+    const bool reads =
+        use == GradientUse::kMeasure || use == GradientUse::kClamp || use == GradientUse::kShift;
+    if (reads && path.backward == kNoNode && path.unscaled.empty() && !by_hand && !path.unseen &&
+        path.early_read == kNoNode && !path.after_step)
+      path.early_read = Shown(id);
     switch (use) {
       case GradientUse::kMeasure:
       case GradientUse::kClamp:
@@ -199,112 +193,6 @@ Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
       path.looked = true;  // one mistake is told once
     }
   });
-}
-
-void ProtocolMachine::OnScalerUse(NodeId id, const std::string& scaler,
-                                  const std::string& optimizer, const Path& path) {
-  if (path.gradients == Gradients::kPlain && path.plain != kNoNode && path.pending.empty()) {
-    Path blamed = path;
-    blamed.scaler = scaler;
-    ReportAt(Violation::Kind::kPlainBackward, path.plain, path.plain, blamed, optimizer);
-  }
-  if (path.gradients != Gradients::kScaled) return;
-  const auto made_here = [&](const std::string& key) { return root_.scalers().IsMadeHere(key); };
-  if (!path.pending.contains(scaler) && path.scaler != scaler && made_here(scaler) &&
-      made_here(path.scaler)) {
-    Report(Violation::Kind::kOtherScaler, id, path, optimizer);
-  } else if (path.updated && !path.stepped_since_backward.contains(optimizer) &&
-             !path.stepped_since_backward.empty()) {
-    Report(Violation::Kind::kUpdateBetween, id, path, optimizer);
-  }
-  if (path.stale.contains(optimizer))
-    ReportAt(Violation::Kind::kStaleGradients, path.backward, path.backward, path, optimizer);
-  if (path.pending.size() > 1 && std::all_of(path.pending.begin(), path.pending.end(), made_here)) {
-    Report(Violation::Kind::kMixedScales, id, path, optimizer);
-  }
-}
-
-Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
-  const std::string scaler = Translate(call.scaler);
-  const std::string optimizer = Translate(call.optimizer);
-  return Each(std::move(in), [&](Path& path) {
-    switch (call.op) {
-      case ScalerCall::Op::kUnscale:
-        OnScalerUse(id, scaler, optimizer, path);
-        path.looked = true;
-        if (path.stepped.contains(optimizer) && !path.unscaled.contains(optimizer)) {
-          Report(Violation::Kind::kUnscaleAfterStep, id, path, optimizer);
-          path.escaped = true;  // it raises: nothing that follows can happen
-        }
-        if (!optimizer.empty() && IsUnscaled(path, optimizer)) {
-          if (path.skip == kNoNode) {
-            Report(Violation::Kind::kDoubleUnscale, id, path, optimizer);
-          } else {
-            ReportAt(Violation::Kind::kSkippedUpdate, path.skip, path.skip, path, optimizer);
-          }
-          path.escaped = true;  // it raises: nothing that follows can happen
-        }
-        if (!optimizer.empty()) path.unscaled.insert(optimizer);
-        break;
-      case ScalerCall::Op::kStep:
-        OnScalerUse(id, scaler, optimizer, path);
-        if (!optimizer.empty() && path.stepped.contains(optimizer)) {
-          Report(Violation::Kind::kStepWithoutUpdate, id, path, optimizer);
-          path.escaped = true;  // it raises: nothing that follows can happen
-        }
-        path.stepped_since_backward.insert(optimizer);
-        path.looked = path.after_step = true;
-        if (!optimizer.empty()) {
-          path.stepped.insert(optimizer);
-          path.used.insert(optimizer);
-        }
-        break;
-      case ScalerCall::Op::kUpdate:
-        // update(new_scale) sets the scale and asks for nothing.
-        if (path.gradients == Gradients::kScaled && !path.looked && !path.updated &&
-            names().Arguments(id).empty()) {
-          Report(Violation::Kind::kUpdateWithoutStep, id, path, "");
-          path.escaped = true;  // it raises: nothing that follows can happen
-        }
-        path.looked = false;
-        path.unscaled.clear();
-        path.stepped.clear();
-        path.skip = kNoNode;
-        path.updated = path.moved = true;
-        if (path.after_step) path.pending.clear();
-        break;
-      case ScalerCall::Op::kGetScale:
-        if (path.moved && DividesScaled(id, path))
-          Report(Violation::Kind::kScaleAfterUpdate, id, path, "");
-        break;
-      case ScalerCall::Op::kScale:
-        path.moved = false;
-        break;
-      case ScalerCall::Op::kStateDict:
-        break;
-    }
-  });
-}
-
-bool ProtocolMachine::DividesScaled(NodeId get_scale, const Path& path) const {
-  const Fields& f = PythonFields();
-  const auto divides = [&](NodeId binary) {
-    return syntax().Is(binary, Kind::kBinary) &&
-           syntax().Text(syntax().Child(binary, f.operator_)) == "/" &&
-           !ScalerOf(syntax().Child(binary, f.left), path).empty();
-  };
-  const NodeId parent = syntax()[get_scale].parent;
-  if (divides(parent) && syntax().Child(parent, f.right) == get_scale) return true;
-  // scale = scaler.get_scale() and, further down, loss.item() / scale.
-  NodeId assignment = parent;
-  if (syntax().Is(assignment, Kind::kConditional)) assignment = syntax()[assignment].parent;
-  if (!syntax().Is(assignment, Kind::kAssignment)) return false;
-  const std::string_view name = syntax().Text(syntax().Child(assignment, f.left));
-  const NodeId block = syntax()[syntax().StatementOf(assignment)].parent;
-  for (NodeId id = assignment; id < syntax()[block].after; ++id) {
-    if (divides(id) && syntax().Text(syntax().Child(id, f.right)) == name) return true;
-  }
-  return false;
 }
 
 }  // namespace mpnanny::static_check

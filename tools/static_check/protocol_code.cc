@@ -118,7 +118,7 @@ bool Code::MayMatter(const Call& call) const {
   // Of what is not seen: methods of self, and what is given self or an optimizer.
   if (syntax_.Text(call.receiver) == "self" || syntax_.Is(call.receiver, Kind::kCall)) return true;
   const std::vector<NodeId> arguments = names_.Arguments(call.node);
-  return SoundsLikeClearing(call.name) ||
+  return SoundsLikeClearing(call.name, call.receiver != kNoNode) ||
          std::any_of(arguments.begin(), arguments.end(), [&](NodeId argument) {
            return syntax_.Text(argument) == "self" || scalers_.IsOptimizer(names_.Key(argument));
          });
@@ -213,13 +213,16 @@ bool Code::HasTrainingLoop(NodeId function) const {
   return scales && steps;
 }
 
-bool SoundsLikeClearing(std::string_view name) {
-  for (const std::string_view word :
-       {"zero", "reset", "clear", "grad", "prepare", "init", "optim", "step", "hook", "before",
-        "after", "begin", "end", "start", "on_"}) {
-    if (name.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+bool SoundsLikeClearing(std::string_view name, bool is_method) {
+  const auto has = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+      return name.find(word) != std::string_view::npos;
+    });
+  };
+  // prepare_sample(x) has nothing to clear; trainer.prepare_step() may.
+  return has({"zero", "reset", "clear", "grad", "optim"}) ||
+         (is_method && has({"prepare", "init", "step", "hook", "before", "after", "begin", "end",
+                            "start", "on_"}));
 }
 
 const std::string* Code::Local(NodeId function, std::string_view name) const {
@@ -265,12 +268,13 @@ bool Code::IsScaledSomewhere(NodeId function, std::string_view name) const {
          });
 }
 
-bool Code::ClearsGradients(NodeId node) const {
-  if (node == kNoNode) return false;
-  const auto calls = names_.CallsNamed("zero_grad");
-  return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
-    return call->node >= node && call->node < syntax_[node].after;
-  });
+std::vector<NodeId> Code::ClearsIn(NodeId node) const {
+  std::vector<NodeId> found;
+  for (const Call* call : names_.CallsNamed("zero_grad")) {
+    if (node != kNoNode && call->node >= node && call->node < syntax_[node].after)
+      found.push_back(call->node);
+  }
+  return found;
 }
 
 bool Code::Holds(NodeId node, ScalerCall::Op op) const {

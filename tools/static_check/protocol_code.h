@@ -35,8 +35,8 @@ struct Target {
   NodeId partial = kNoNode;
 };
 
-// True if a function with such a name may clear gradients.
-bool SoundsLikeClearing(std::string_view name);
+// True if a function or method with such a name may clear gradients.
+bool SoundsLikeClearing(std::string_view name, bool is_method);
 
 class Code {
  public:
@@ -47,6 +47,7 @@ class Code {
   const Names& names() const { return names_; }
   const Scalers& scalers() const { return scalers_; }
   size_t number() const { return number_; }
+  const Codebase& all() const { return all_; }
 
   // True if the function, or one that it calls however deep, does what the protocol knows.
   bool Reaches(NodeId function) const { return reaches_.contains(function); }
@@ -71,8 +72,8 @@ class Code {
   // True if nothing in the branches of this `if` matters to the protocol: no call that it knows or
   // that may reach what it follows, and no way out. Assignments may be there.
   bool IsInert(NodeId branch) const;
-  // True if a zero_grad() stands in the node.
-  bool ClearsGradients(NodeId node) const;
+  // The zero_grad() calls that stand in the node.
+  std::vector<NodeId> ClearsIn(NodeId node) const;
   // True if an operation of that kind stands in the node.
   bool Holds(NodeId node, ScalerCall::Op op) const;
   // True if the function gives gradients back their size by hand: it computes with get_scale().

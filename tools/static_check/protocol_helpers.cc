@@ -158,9 +158,11 @@ Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
   const std::string_view name = receiver == kNoNode
                                     ? syntax().Text(syntax().Child(id, PythonFields().function))
                                     : names().Method(id);
+  const bool scheduler = syntax().Text(receiver).find("sched") != std::string_view::npos;
   const bool base = syntax().Is(receiver, Kind::kCall) &&
                     syntax().Text(syntax().Child(receiver, PythonFields().function)) == "super";
-  clears = clears || unseen || base || SoundsLikeClearing(name) ||
+  clears = clears || unseen || base ||
+           (SoundsLikeClearing(name, receiver != kNoNode) && !scheduler) ||
            (syntax().Text(receiver) == "self" && !IsModuleName(name));
   const bool function = receiver == kNoNode || !names().Callee(id).empty();
   if (function && !escapes &&

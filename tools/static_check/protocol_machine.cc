@@ -55,7 +55,7 @@ void ProtocolMachine::Run(const Function& function, std::vector<Violation>* viol
   Flow flow = Block(function.body, {Path{}});
   if (steps_ < kMaxSteps && IsOneStep(root_, function)) {
     // Called for every batch. What else happens between two calls is not known: only what the check
-    // has left behind is looked at.
+    // has left behind is looked at, and gradients that wait for the step of a later call.
     Add(flow.out, flow.returns);
     Paths again;
     for (const Path& path : flow.out) {
@@ -63,8 +63,11 @@ void ProtocolMachine::Run(const Function& function, std::vector<Violation>* viol
       next.escaped = path.escaped || path.unseen;
       next.skip = path.skip;
       next.unscaled = path.unscaled;
+      next.awaiting = path.awaiting;
+      next.outdated = path.outdated;
       for (const std::string& parameter : function.parameters) Forget(parameter, next);
-      if (next.skip != kNoNode && !next.unscaled.empty()) again.insert(std::move(next));
+      if ((next.skip != kNoNode && !next.unscaled.empty()) || !next.awaiting.empty())
+        again.insert(std::move(next));
     }
     Block(function.body, std::move(again));
   }
@@ -238,13 +241,29 @@ void ProtocolMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Pa
   // `if is_first_micro_batch: optimizer.zero_grad()` comes round in time.
   bool positive = true;
   const NodeId asked = Core(bindings(), condition, &positive);
-  if (code().ClearsGradients(other) &&
-      (asked == kNoNode || Ask(bindings(), asked).key != kMixedPrecision)) {
-    paths = Each(std::move(paths), [](Path& path) {
+  const std::vector<NodeId> clears = code().ClearsIn(other);
+  if (!clears.empty() && (asked == kNoNode || Ask(bindings(), asked).key != kMixedPrecision)) {
+    paths = Each(std::move(paths), [&](Path& path) {
+      // Not where it stands on the way without mixed precision.
+      if (std::none_of(clears.begin(), clears.end(),
+                       [&](NodeId clear) { return MayReach(clear, other, path); }))
+        return;
       path.used.clear();
       path.stale.clear();
     });
   }
+}
+
+bool ProtocolMachine::MayReach(NodeId node, NodeId from, const Path& path) const {
+  const Fields& f = PythonFields();
+  for (NodeId up = node; up > from; up = syntax()[up].parent) {
+    const NodeId branch = syntax()[up].parent;
+    if (!syntax().Is(branch, Kind::kIf)) continue;
+    const Tri holds = path.conditions.Evaluate(bindings(), syntax().Child(branch, f.condition));
+    if (syntax()[up].field == f.consequence && holds == Tri::kNo) return false;
+    if (syntax()[up].field == f.alternative && holds == Tri::kYes) return false;
+  }
+  return true;
 }
 
 Flow ProtocolMachine::If(NodeId id, Paths in) {

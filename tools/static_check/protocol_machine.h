@@ -39,14 +39,20 @@ struct Path {
   bool looked = false;      // an unscale_ or step since the last update()
   bool after_step = false;  // the gradients were used by a step and not cleared since
   std::string scaler;       // who scaled the gradients
-  NodeId backward = kNoNode;  // the last backward
-  NodeId plain = kNoNode;     // the last one that was not scaled, where no other branch scales
-  NodeId skip = kNoNode;      // the branch that went round update() since unscale_()
+  NodeId backward = kNoNode;    // the last backward
+  NodeId plain = kNoNode;       // the last one that was not scaled, where no other branch scales
+  NodeId skip = kNoNode;        // the branch that went round update() since unscale_()
+  NodeId early_clip = kNoNode;  // a clip of gradients that came from outside of the function,
+  NodeId early_read = kNoNode;  // another use of them, with no unscale_ before it
   std::set<std::string> unscaled, stepped;  // optimizers, since the last update()
   std::set<std::string> stepped_since_backward;
   std::set<std::string> used;     // optimizers that have stepped since gradients were cleared
   std::set<std::string> stale;    // of those, the ones that a backward was added to
   std::set<std::string> pending;  // scalers of the gradients since they were cleared or updated
+  std::set<std::string> divided;  // optimizers unscaled and neither stepped nor cleared since
+  // Scaled backward passes whose optimizer has neither stepped nor cleared since, and those of them
+  // that come from before an update() after another optimizer's step.
+  std::set<NodeId> awaiting, outdated;
   std::map<std::string, std::string> scaled_values;  // variable -> scaler that scaled it
   Conditions conditions;
   auto operator<=>(const Path&) const = default;
@@ -114,6 +120,8 @@ class ProtocolMachine {
   // Splits paths by a condition that holds or does not.
   void Split(NodeId condition, const Paths& in, Paths* yes, Paths* no) const;
   Flow If(NodeId id, Paths in);
+  // True if the branches between `from` and the node may all be taken on that path.
+  bool MayReach(NodeId node, NodeId from, const Path& path) const;
   Flow Loop(NodeId id, Paths in);
   // What it means for paths that take `branch` that they do not take `other`.
   void GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const;
@@ -166,6 +174,18 @@ class ProtocolMachine {
   bool IsKnownLoss(NodeId loss) const;
   Paths OnClip(NodeId id, Paths in);
   Paths OnStep(NodeId id, Paths in);
+  // Calls: protocol_scaler.cc.
+  static void ClearGradients(Path& path);
+  Paths OnZeroGrad(NodeId id, Paths in);
+  // What is known of gradients that came from outside, now that the scaler steps on them: they
+  // carried the loss scale.
+  void OnEarlyUse(const std::string& scaler, const std::string& optimizer, Path& path);
+  // Whether code outside of the function that is analysed may have unscaled before it runs: kNo if
+  // nothing in the project does, kUnknown if something does elsewhere and nobody calls the
+  // function.
+  Tri UnscalesOutside() const;
+  // The optimizer that the backward pass is for, as far as the text says it.
+  std::string ServedBy(NodeId backward) const;
   Paths OnScaler(NodeId id, const ScalerCall& call, Paths in);
   void OnScalerUse(NodeId id, const std::string& scaler, const std::string& optimizer,
                    const Path& path);

@@ -22,8 +22,8 @@ Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
 void ProtocolMachine::Forget(const std::string& key, Path& path) {
   path.conditions.Forget(key);
   path.scaled_values.erase(key);
-  for (std::set<std::string>* set :
-       {&path.unscaled, &path.stepped, &path.stepped_since_backward, &path.used, &path.stale}) {
+  for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward,
+                                     &path.used, &path.stale, &path.divided}) {
     std::erase_if(*set, [&](const std::string& name) {
       return name == key || name.starts_with(key + ".") || name.starts_with(key + "[") ||
              name.find("[" + key + "]") != std::string::npos;

@@ -10,6 +10,7 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
   for (const Violation& violation : facts.protocol->violations()) {
     if (violation.kind != kind) continue;
     RawFinding& finding = sink.Add(violation.node, message(violation));
+    finding.guess = violation.guess;
     if (edit && violation.node == violation.inner) edit(violation, finding);
   }
 }

@@ -1,6 +1,7 @@
 #include "tools/static_check/scalers.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "base/text.h"
@@ -18,9 +19,93 @@ std::optional<ScalerCall::Op> OpOf(std::string_view method) {
   return std::nullopt;
 }
 
+// True if a class of this file is a GradScaler whose protocol it leaves as it is.
+bool IsPlainSubclass(const Bindings& bindings, std::string_view name) {
+  const NodeId klass = name.empty() ? kNoNode : bindings.ClassNamed(name);
+  if (klass == kNoNode) return false;
+  for (const std::string_view method : {"scale", "unscale_", "step", "update"}) {
+    if (bindings.FunctionNamed(klass, method) != nullptr) return false;
+  }
+  const std::vector<NodeId> bases = bindings.Bases(klass);
+  return std::any_of(bases.begin(), bases.end(),
+                     [&](NodeId base) { return IsGradScaler(bindings.names().Resolve(base)); });
+}
+
+// True if the call makes a GradScaler, also through `Scaler = torch.amp.GradScaler` or a partial.
+bool MakesScaler(const Bindings& bindings, NodeId id) {
+  const Syntax& syntax = bindings.syntax();
+  const Names& names = bindings.names();
+  if (IsGradScaler(names.Callee(id))) return true;
+  const NodeId callable = syntax.Unwrap(syntax.Child(id, PythonFields().function));
+  if (!syntax.Is(callable, Kind::kIdentifier) || !names.Callee(id).empty()) return false;
+  if (syntax.Text(callable).find("cale") == std::string_view::npos) return false;
+  if (IsPlainSubclass(bindings, syntax.Text(callable))) return true;
+  const std::vector<Assignment> values = bindings.AssignmentsOf(callable);
+  return std::any_of(values.begin(), values.end(), [&](const Assignment& assignment) {
+    NodeId value = syntax.Unwrap(assignment.value);
+    if (names.Callee(value) == "functools.partial") value = names.Argument(value, 0, "func");
+    return value != kNoNode && IsGradScaler(names.Resolve(value));
+  });
+}
+
+// True if what is called makes a wrapper of a GradScaler.
+bool MakesWrapper(std::string_view name) {
+  if (name.empty() || std::isupper(static_cast<unsigned char>(name[0])) == 0 ||
+      name.find("Scaler") == std::string_view::npos)
+    return false;
+  for (const std::string_view word : {"Native", "Loss", "Grad", "Amp", "AMP", "Apex", "Dynamic"}) {
+    if (name.find(word) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// The scaler or wrapper that the call makes, with the variable that gets it.
+ScalerMade ReadMade(const Bindings& bindings, NodeId id) {
+  const Syntax& syntax = bindings.syntax();
+  const Names& names = bindings.names();
+  ScalerMade made{id, "", false, false};
+  const NodeId enabled = names.Argument(id, -1, "enabled");
+  made.enabled_false = syntax.Is(enabled, Kind::kFalse);
+  made.enabled_given = enabled != kNoNode && !syntax.Is(enabled, Kind::kTrue);
+  for (NodeId up = syntax[id].parent; up != kNoNode; up = syntax[up].parent) {
+    const Kind kind = syntax[up].kind;
+    if (kind == Kind::kAssignment) {
+      made.key = names.Key(syntax.Child(up, PythonFields().left));
+      break;
+    }
+    if (kind == Kind::kConditional) made.enabled_given = true;
+    if (kind != Kind::kParenthesized && kind != Kind::kConditional) break;
+  }
+  return made;
+}
+
+// True if a class that is not torch's GradScaler makes what the variable holds. What a function
+// returns (get_grad_scaler()) may well be one.
+bool IsForeign(const Bindings& bindings, NodeId variable) {
+  const Syntax& syntax = bindings.syntax();
+  const Names& names = bindings.names();
+  for (const Assignment& assignment : bindings.AssignmentsOf(variable)) {
+    const NodeId value = syntax.Unwrap(assignment.value);
+    const Call* call = names.CallAt(value);
+    if (call == nullptr || call->name.empty() || MakesScaler(bindings, value)) continue;
+    if (std::isupper(static_cast<unsigned char>(call->name[0])) != 0 &&
+        syntax.Text(value).find("GradScaler") == std::string_view::npos)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string_view LastComponent(std::string_view key) {
+  // state["scaler"] is one of several things that have little in common, scalers["g"] is not.
+  if (key.ends_with("\"]") || key.ends_with("']")) {
+    const size_t open = key.rfind('[');
+    const std::string_view name = key.substr(open + 2, key.size() - open - 4);
+    if (open + 4 < key.size() && (name.find("scaler") != std::string_view::npos ||
+                                  name.find("optim") != std::string_view::npos))
+      return name;
+  }
   if (const size_t bracket = key.find('['); bracket != std::string_view::npos)
     key = key.substr(0, bracket);
   const size_t dot = key.rfind('.');
@@ -40,22 +125,11 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
   std::map<std::string, std::set<std::string_view>> seen;  // last component -> methods called
   for (NodeId id = 0; id < syntax.size(); ++id) {
     if (syntax[id].kind != Kind::kCall) continue;
-    if (IsGradScaler(names.Callee(id))) {
-      ScalerMade made{id, "", false, false};
-      const NodeId enabled = names.Argument(id, -1, "enabled");
-      made.enabled_false = syntax.Is(enabled, Kind::kFalse);
-      made.enabled_given = enabled != kNoNode && !syntax.Is(enabled, Kind::kTrue);
-      for (NodeId up = syntax[id].parent; up != kNoNode; up = syntax[up].parent) {
-        const Kind kind = syntax[up].kind;
-        if (kind == Kind::kAssignment) {
-          made.key = names.Key(syntax.Child(up, f.left));
-          break;
-        }
-        if (kind == Kind::kConditional) made.enabled_given = true;
-        if (kind != Kind::kParenthesized && kind != Kind::kConditional) break;
-      }
-      if (!made.key.empty()) keys_.insert(made.key);
-      made_.push_back(std::move(made));
+    if (MakesScaler(bindings, id)) {
+      made_.push_back(ReadMade(bindings, id));
+      if (!made_.back().key.empty()) keys_.insert(made_.back().key);
+    } else if (const Call* call = names.CallAt(id); call != nullptr && MakesWrapper(call->name)) {
+      wrappers_.push_back(ReadMade(bindings, id));
     }
     const std::string_view method = names.Method(id);
     if (!OpOf(method)) continue;
@@ -65,7 +139,9 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
     const NodeId attribute = syntax[id].parent;
     const bool scales = method == "scale" && syntax.Is(attribute, Kind::kAttribute) &&
                         syntax.Text(syntax.Child(attribute, f.attribute)) == "backward";
-    if (method == "unscale_" || scales) used.emplace(LastComponent(key));
+    // step(optimizer) is no method of scikit-learn's scalers.
+    const bool steps = method == "step" && IsOptimizer(names.Key(names.Argument(id, 0, "")));
+    if (method == "unscale_" || scales || steps) used.emplace(LastComponent(key));
     // scikit-learn's scalers neither step nor update.
     if (method == "scale" || method == "step" || method == "update") {
       std::set<std::string_view>& methods = seen[std::string(LastComponent(key))];
@@ -78,15 +154,7 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
     if (key.empty()) continue;
     if (!keys_.contains(key)) {
       if (!used.contains(LastComponent(key))) continue;
-      bool foreign = false;  // made by something that is not torch's GradScaler
-      for (const Assignment& assignment : bindings.AssignmentsOf(names.Receiver(id))) {
-        const NodeId value = syntax.Unwrap(assignment.value);
-        if (syntax.Is(value, Kind::kCall) && !IsGradScaler(names.Callee(value)) &&
-            syntax.Text(value).find("GradScaler") == std::string_view::npos) {
-          foreign = true;
-        }
-      }
-      if (foreign) continue;
+      if (IsForeign(bindings, names.Receiver(id))) continue;
       keys_.insert(key);
     }
     const std::string_view method = names.Method(id);
@@ -118,6 +186,13 @@ bool Scalers::IsOptimizer(std::string_view key) const {
 bool Scalers::IsMadeHere(std::string_view key) const {
   return std::any_of(made_.begin(), made_.end(),
                      [&](const ScalerMade& made) { return made.key == key; });
+}
+
+bool Scalers::Trains() const {
+  const auto on = [](const ScalerMade& made) { return !made.enabled_false; };
+  return std::any_of(made_.begin(), made_.end(), on) ||
+         std::any_of(wrappers_.begin(), wrappers_.end(), on) ||
+         (made_.empty() && (Has(ScalerCall::Op::kStep) || Has(ScalerCall::Op::kScale)));
 }
 
 bool Scalers::Has(ScalerCall::Op op) const {

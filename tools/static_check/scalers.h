@@ -1,9 +1,9 @@
 // The GradScalers and optimizers of a file, and every call on a scaler.
 //
-// A variable is a scaler if it is made by torch's GradScaler, or if it is called *scaler* and used
-// as one (unscale_, or scale(…).backward()). A name alone is not enough: scikit-learn has scalers
-// too, and wrappers that are called like functions own their optimizer. Borrows Bindings; immutable
-// after construction.
+// A variable is a scaler if it is made by torch's GradScaler or by a class that only adds to it, or
+// if it is called *scaler* and used as one (unscale_, or scale(…).backward()). A name alone is not
+// enough: scikit-learn has scalers too, and wrappers that are called like functions own their
+// optimizer. Borrows Bindings; immutable after construction.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_SCALERS_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_SCALERS_H_
 
@@ -42,6 +42,11 @@ class Scalers {
 
   const std::vector<ScalerCall>& calls() const { return calls_; }
   const std::vector<ScalerMade>& made() const { return made_; }
+  // What wraps a GradScaler and is made here: NativeScaler(), NativeScalerWithGradNormCount(). It
+  // is called like a function and owns backward and step, so it is no scaler itself.
+  const std::vector<ScalerMade>& wrappers() const { return wrappers_; }
+  // True if the file trains with a GradScaler or a wrapper of one that is not always off.
+  bool Trains() const;
   bool Has(ScalerCall::Op op) const;
   // The call if `call` is one on a scaler, else null.
   const ScalerCall* At(NodeId call) const;
@@ -54,9 +59,10 @@ class Scalers {
   std::set<std::string, std::less<>> optimizers_;
   std::vector<ScalerCall> calls_;  // by node id
   std::vector<ScalerMade> made_;
+  std::vector<ScalerMade> wrappers_;
 };
 
-// "scaler" of "self.scaler", "opts" of "self.opts[0]".
+// "scaler" of "self.scaler", "opts" of "self.opts[0]", "scaler" of state["scaler"].
 std::string_view LastComponent(std::string_view key);
 
 }  // namespace mpnanny::static_check

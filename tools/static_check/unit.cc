@@ -85,7 +85,10 @@ Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_with
   }
   // UTF-16 hides every word from a search; what is in it is seen after decoding.
   const bool wide = HasWideMark(source.text);
-  if (skip_without_torch && !wide && !MentionsTorch(source.text)) return {};
+  // A package's __init__.py leads from the files that import to those that define.
+  const bool package =
+      source.path.ends_with("__init__.py") && source.text.find("import") != std::string_view::npos;
+  if (skip_without_torch && !wide && !package && !MentionsTorch(source.text)) return {};
   std::string joined;
   std::string_view text = source.text;
   if (source.path.ends_with(".ipynb")) {

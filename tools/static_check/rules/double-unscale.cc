@@ -11,6 +11,11 @@ void Check(const FileFacts& facts, Sink& sink) {
     return "unscale_(" + v.optimizer +
            ") comes after step(), which has unscaled already: it raises RuntimeError.";
   });
+  ReportViolations(facts, Violation::Kind::kUnscaledTwice, sink, [](const Violation& v) {
+    return "unscale_(" + v.optimizer +
+           ") can be reached again with gradients of before still there: those of the earlier "
+           "backward passes are divided by the loss scale a second time.";
+  });
 }
 
 }  // namespace mpnanny::static_check::double_unscale

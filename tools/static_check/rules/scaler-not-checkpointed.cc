@@ -1,22 +1,162 @@
+#include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "base/text.h"
+#include "tools/static_check/checkpoints.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_not_checkpointed {
+namespace {
+
+bool IsScalerName(std::string_view name) {
+  return LowerCase(name).find("scaler") != std::string::npos;
+}
+
+// enabled=(dtype == "float16") with a dtype that is BF16 by default: the scaler is hardly ever on.
+bool IsHardlyOn(const FileFacts& facts, const ScalerMade& made) {
+  const NodeId enabled = facts.syntax.Unwrap(facts.names.Argument(made.call, -1, "enabled"));
+  if (made.enabled_false) return true;
+  if (!facts.syntax.Is(enabled, Kind::kComparison)) return false;
+  for (const NodeId operand : facts.syntax.Children(enabled)) {
+    for (const Assignment& assignment : facts.bindings.AssignmentsOf(operand)) {
+      const std::string_view text = facts.syntax.Text(assignment.value);
+      if (text.find("bfloat16") != std::string_view::npos ||
+          text.find("bf16") != std::string_view::npos)
+        return true;
+    }
+    if (!facts.syntax.Is(operand, Kind::kString) &&
+        facts.syntax.text().find("default=\"bf") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+// True if the file trains with a scaler whose state should be saved.
+bool NeedsState(const FileFacts& facts) {
+  if (!facts.scalers.Trains()) return false;
+  const auto& made = facts.scalers.made();
+  return made.empty() || !facts.scalers.wrappers().empty() ||
+         std::any_of(made.begin(), made.end(),
+                     [&](const ScalerMade& one) { return !IsHardlyOn(facts, one); });
+}
+
+// The files that call the function.
+std::vector<const FileFacts*> Callers(const FileFacts& facts, const Function& function) {
+  std::vector<const FileFacts*> found;
+  for (const FileFacts* file : *facts.files) {
+    const auto& edges = facts.modules->Edges(file->number);
+    if (std::any_of(edges.begin(), edges.end(),
+                    [&](const CallEdge& edge) { return edge.callee.function == &function; }))
+      found.push_back(file);
+  }
+  return found;
+}
+
+// True if nobody saves the scaler's state along with what that function saves, and somebody should.
+bool Misses(const FileFacts& facts, NodeId function) {
+  if (KnowsScalerState(facts)) return false;
+  bool needed = NeedsState(facts);
+  const Function* saver = facts.bindings.FunctionAt(function);
+  if (saver == nullptr || saver->node == 0) return needed;
+  // An optimizer's wrapper has a state of its own.
+  if (saver->name == "state_dict" && saver->klass != kNoNode &&
+      !IsScalerName(facts.syntax.Text(saver->klass)))
+    return false;
+  for (const FileFacts* caller : Callers(facts, *saver)) {
+    if (KnowsScalerState(*caller)) return false;
+    needed = needed || NeedsState(*caller);
+  }
+  return needed;
+}
+
+// What the finding points at: the torch.save(…) that writes the dict, else the state itself.
+NodeId Shown(const FileFacts& facts, const SavedOptimizer& saved) {
+  for (const struct Call* call : facts.names.CallsNamed("save")) {
+    if (call->callee != "torch.save" || facts.syntax.FunctionOf(call->node) != saved.function)
+      continue;
+    if (IsInside(facts, saved.state, SavedTraining(facts, call->node))) return call->node;
+  }
+  return saved.state;
+}
+
+// A class that trains with a scaler of its own and takes state_dict() from a class that does not
+// know of one.
+void CheckClasses(const FileFacts& facts, Sink& sink) {
+  std::set<NodeId> seen;
+  for (const ScalerCall& call : facts.scalers.calls()) {
+    if (call.op != ScalerCall::Op::kStep || !call.scaler.starts_with("self.")) continue;
+    const NodeId klass = facts.syntax.Enclosing(call.call, Kind::kClass);
+    if (klass == kNoNode || !seen.insert(klass).second || KnowsScalerState(facts)) continue;
+    if (facts.bindings.FunctionNamed(klass, "state_dict") != nullptr) continue;
+    const Definition inherited = facts.modules->Method({facts.number, klass}, "state_dict");
+    if (inherited.function == nullptr) continue;
+    const FileFacts& base = *(*facts.files)[inherited.module];
+    const std::string_view text = base.syntax.Text(inherited.function->node);
+    if (IsScalerName(text) || text.find("optim") == std::string_view::npos) continue;
+    sink.Add(facts.syntax.Child(klass, PythonFields().name),
+             "This class steps with a GradScaler of its own, and the state_dict() that it inherits "
+             "holds the optimizer's state only.");
+  }
+}
+
+// A function that would save a scaler's state is not given the scaler.
+void CheckCalls(const FileFacts& facts, Sink& sink) {
+  if (!NeedsState(facts)) return;
+  for (const auto& [node, callee] : facts.modules->Edges(facts.number)) {
+    const std::vector<std::string>& parameters = callee.function->parameters;
+    const auto scaler = std::find_if(parameters.begin(), parameters.end(), IsScalerName);
+    if (scaler == parameters.end() || facts.syntax.Text(node).find('*') != std::string_view::npos)
+      continue;
+    const int position = static_cast<int>(scaler - parameters.begin());
+    if (facts.names.Argument(node, position, *scaler) != kNoNode) continue;
+    const std::vector<NodeId> arguments = facts.names.Arguments(node);
+    const bool optimizer = std::any_of(arguments.begin(), arguments.end(), [&](NodeId argument) {
+      return facts.scalers.IsOptimizer(facts.names.Key(argument));
+    });
+    const FileFacts& there = *(*facts.files)[callee.module];
+    const std::vector<SavedOptimizer> saved = FindSavedOptimizers(there);
+    if (!optimizer || std::none_of(saved.begin(), saved.end(), [&](const SavedOptimizer& one) {
+          return one.function == callee.function->node;
+        }))
+      continue;
+    sink.Add(node, callee.function->name +
+                       "() would save the scaler's state too, and is not given "
+                       "the scaler.");
+  }
+}
+
+// The state is saved and never loaded.
+void CheckResume(const FileFacts& facts, Sink& sink) {
+  if (!NeedsState(facts) || ScalerStateCalls(facts, "state_dict").empty()) return;
+  for (const FileFacts* file : *facts.files) {
+    if (!ScalerStateCalls(*file, "load_state_dict").empty() ||
+        file->syntax.text().find("scaler.load_state_dict") != std::string::npos)
+      return;
+  }
+  for (const struct Call* call : facts.names.CallsNamed("load_state_dict")) {
+    if (call->receiver == kNoNode || !facts.scalers.IsOptimizer(facts.names.Key(call->receiver)))
+      continue;
+    sink.Add(call->node,
+             "The optimizer's state is loaded here, and the GradScaler's, which the checkpoint "
+             "holds, nowhere.");
+    return;
+  }
+}
+
+}  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.project.scaler_state || !facts.scalers.Has(ScalerCall::Op::kStep)) return;
-  for (const ScalerMade& made : facts.scalers.made()) {
-    // enabled=(dtype == "float16"): whether it is ever on is not known.
-    const NodeId enabled = facts.syntax.Unwrap(facts.names.Argument(made.call, -1, "enabled"));
-    if (made.enabled_false || facts.syntax.Is(enabled, Kind::kComparison)) return;
+  std::set<NodeId> reported;  // one function may save the same under several names
+  for (const SavedOptimizer& saved : FindSavedOptimizers(facts)) {
+    if (reported.contains(saved.function) || !Misses(facts, saved.function)) continue;
+    reported.insert(saved.function);
+    sink.Add(Shown(facts, saved));
   }
-  std::set<NodeId> reported;  // one dict may be saved under several names
-  ForEachCall(facts, [&](NodeId call) {
-    if (facts.names.Callee(call) != "torch.save") return;
-    const NodeId dict = SavedTraining(facts, call);
-    if (dict != kNoNode && reported.insert(dict).second) sink.Add(call);
-  });
+  CheckClasses(facts, sink);
+  CheckCalls(facts, sink);
+  CheckResume(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::scaler_not_checkpointed
