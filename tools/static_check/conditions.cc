@@ -1,6 +1,7 @@
 #include "tools/static_check/conditions.h"
 
 #include <cctype>
+#include <utility>
 
 #include "tools/static_check/questions.h"
 
@@ -25,24 +26,31 @@ bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// True if every name in the question is an attribute of self.
-bool IsOfSelf(std::string_view question) {
+// The question with `to` for `from`, if every name in it is an attribute of that object: for "self"
+// and "amp", "self.on" becomes "amp.on". "" if there is another name, or none.
+std::string OfObject(std::string_view question, std::string_view from, std::string_view to) {
+  std::string renamed;
   bool found = false;
+  size_t copied = 0;
   for (size_t begin = 0; begin < question.size();) {
     size_t end = begin;
     while (end < question.size() && IsNameCharacter(question[end])) ++end;
     const std::string_view word = question.substr(begin, end - begin);
     const bool attribute = begin > 0 && question[begin - 1] == '.';
     if (!word.empty() && !attribute && std::isdigit(static_cast<unsigned char>(word[0])) == 0) {
-      if (word == "self") {
+      const std::string_view object = question.substr(begin, from.size());
+      const size_t after = begin + from.size();
+      if (object == from && after < question.size() && question[after] == '.') {
         found = true;
+        renamed.append(question.substr(copied, begin - copied)).append(to);
+        copied = end = after;
       } else if (word != "not" && word != "and" && word != "or" && word != "is" && word != "None") {
-        return false;
+        return "";
       }
     }
     begin = end + 1;
   }
-  return found;
+  return found ? renamed.append(question.substr(copied)) : "";
 }
 
 }  // namespace
@@ -134,19 +142,23 @@ void Conditions::Learn(std::string_view question, bool answer) {
   known_.insert_or_assign(std::string(question), answer);
 }
 
-Conditions Conditions::Inside(bool same_self) const {
+Conditions Conditions::Inside(std::string_view self) const {
   Conditions inside;
   for (const auto& [question, answer] : known_) {
-    if (question == kMixedPrecision || (same_self && IsOfSelf(question)))
-      inside.known_.emplace(question, answer);
+    if (question == kMixedPrecision) inside.known_.emplace(question, answer);
+    if (self.empty()) continue;
+    if (std::string same = OfObject(question, self, "self"); !same.empty())
+      inside.known_.emplace(std::move(same), answer);
   }
   return inside;
 }
 
-void Conditions::Return(const Conditions& inside, bool same_self) {
+void Conditions::Return(const Conditions& inside, std::string_view self) {
   for (const auto& [question, answer] : inside.known_) {
-    if (question == kMixedPrecision || (same_self && IsOfSelf(question)))
-      known_.insert_or_assign(question, answer);
+    if (question == kMixedPrecision) known_.insert_or_assign(question, answer);
+    if (self.empty()) continue;
+    if (std::string same = OfObject(question, "self", self); !same.empty())
+      known_.insert_or_assign(std::move(same), answer);
   }
 }
 

@@ -32,10 +32,11 @@ class Conditions {
   Tri Known(std::string_view question) const;
   void Learn(std::string_view question, bool answer);
   // What is still known inside a function that is called: names mean other things there, except
-  // that mixed precision is on or off, and what `self` has if it is the same object.
-  Conditions Inside(bool same_self) const;
+  // that mixed precision is on or off, and what the object has that is `self` there ("" for none:
+  // its name here).
+  Conditions Inside(std::string_view self) const;
   // What a function that was called has learnt of these.
-  void Return(const Conditions& inside, bool same_self);
+  void Return(const Conditions& inside, std::string_view self);
   // A loss is scaled here, so mixed precision is on from here. False if it is known to be off (a
   // disabled GradScaler's scale() returns the loss as it is).
   bool AssumeMixedPrecision();

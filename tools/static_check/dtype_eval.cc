@@ -215,6 +215,11 @@ bool DtypeFlow::IsNumber(NodeId expression, int depth, int& steps) {
 }
 
 Value DtypeFlow::TypeNamed(NodeId expression) {
+  // What a parameter is by default says nothing of what callers pass.
+  if (syntax_.Is(expression, Kind::kIdentifier) && d_.bindings_.AssignmentsOf(expression).empty() &&
+      d_.bindings_.ParameterDefault(syntax_.FunctionOf(expression), syntax_.Text(expression)) !=
+          kNoNode)
+    return kUnknownValue;
   const NodeId value = d_.bindings_.ValueOf(expression);
   const NodeId id = value == kNoNode ? expression : value;
   const std::string name = names_.Resolve(id);

@@ -1,5 +1,6 @@
 #include "tools/static_check/dtype_spread.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -139,6 +140,16 @@ class Spread {
     entries_ = std::move(entries);
   }
 
+  // True if what the function returns does not rest on what another call of it gives.
+  bool Holds(size_t module, NodeId call, const Value& returned) const {
+    const FileFacts& file = *files_[module];
+    if (returned.passed == kNoNode) return true;
+    if (Policy policy; file.dtypes->PolicyAt(call, &policy)) return true;
+    const std::vector<NodeId> arguments = file.names.Arguments(call);
+    return std::any_of(arguments.begin(), arguments.end(),
+                       [&](NodeId argument) { return file.dtypes->Of(argument).is_16bit(); });
+  }
+
   // What calls of the project's functions return, where it is 16-bit.
   void FindResults() {
     std::map<Key, Value> returns;
@@ -155,7 +166,7 @@ class Spread {
         if (!value.is_16bit() || callee.function->name == "__init__") continue;
         Value& slot = results_[i][node];
         if (slot.type == value.type) continue;
-        slot = {value.type, value.assumed, node, kNoNode};
+        slot = {value.type, value.assumed || !Holds(i, node, value), node, kNoNode};
         const NodeId caller = files_[i]->syntax.FunctionOf(node);
         if (const Function* function = files_[i]->bindings.FunctionAt(caller))
           changed_[i].insert(function);

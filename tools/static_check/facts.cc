@@ -70,7 +70,7 @@ void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
     file->dtypes = std::make_unique<Dtypes>(file->bindings, file->regions, file->ops, fp16);
   }
   SpreadDtypes(*files[0]->modules, files, threads, cancel);
-  if (!files[0]->project.grad_scaler) {
+  if (!files[0]->project.HasTorchScaler()) {
     for (FileFacts* file : files) file->protocol = std::make_unique<const Protocol>();
     return;
   }

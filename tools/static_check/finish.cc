@@ -137,7 +137,9 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     if (again) continue;
     // A comment may silence what is not shown; it is of use nevertheless.
     const RulePage& page = rules.pages()[one.rule];
-    const Severity severity = one.guess ? Severity::kInfo : choice.severity[one.rule];
+    // Of what a rule itself trusts little, hardly anything was true in code that nobody here knew.
+    const bool guess = one.guess || one.confidence == "low" || page.confidence == "low";
+    const Severity severity = guess ? Severity::kInfo : choice.severity[one.rule];
     const Bytes where = PlaceOf(unit, one);
     if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)
                             : suppressions.SilencesLines(index.At(where.begin).line,

@@ -50,6 +50,8 @@ void ProjectFacts::AddFile(const Syntax& syntax, const Names& names, const Regio
   }
   for (const ScalerMade& made : scalers.made()) grad_scaler = grad_scaler || !made.enabled_false;
   grad_scaler = grad_scaler || !scalers.calls().empty();
+  makes_scaler = makes_scaler || !scalers.made().empty();
+  own_scaler = own_scaler || syntax.text().find("def unscale_(") != std::string::npos;
   scaler_updates = scaler_updates || scalers.Has(ScalerCall::Op::kUpdate);
   const std::string_view text = syntax.text();
   scaler_state =

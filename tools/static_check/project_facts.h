@@ -16,6 +16,8 @@ struct ProjectFacts {
   bool bf16_autocast = false;   // one that is BF16
   bool other_autocast = false;  // one with any other than FP16 on CUDA, or with an unknown dtype
   bool grad_scaler = false;
+  bool makes_scaler = false;      // torch's GradScaler is made somewhere
+  bool own_scaler = false;        // a class of the project has unscale_() itself
   bool scaler_updates = false;    // update() on a scaler somewhere
   bool scaler_state = false;      // state_dict() of a scaler, or a framework's save, somewhere
   bool sixteen_bit = false;       // any 16-bit type is named at all
@@ -28,6 +30,9 @@ struct ProjectFacts {
        hf_trainer = false;
 
   bool AssumeFp16() const { return fp16_on_cuda && !other_autocast; }
+
+  // A project that never makes torch's scaler and has one of its own is under that one's rules.
+  bool HasTorchScaler() const { return grad_scaler && (makes_scaler || !own_scaler); }
 
   void AddFile(const Syntax& syntax, const Names& names, const Regions& regions,
                const Scalers& scalers);

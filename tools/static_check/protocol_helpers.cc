@@ -81,7 +81,6 @@ Paths ProtocolMachine::InLambda(NodeId id, NodeId lambda, Paths in) {
 
 Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& from) {
   if (target.function == nullptr) return InLambda(id, target.lambda, {from});
-  const bool same_self = target.self == "self";
   Frame next{target.code, target.function,
              Shown(id),   Translate(target.self),
              {},          frame().suffix + "@" + std::to_string(id)};
@@ -89,7 +88,7 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
   std::vector<std::pair<std::string, NodeId>> given;
   const Conditions& known = from.conditions;
   Path start = from;
-  start.conditions = known.Inside(same_self);
+  start.conditions = known.Inside(target.self);
   start.scaled_values.erase("()");
   for (size_t i = 0; i < target.function->parameters.size(); ++i) {
     const std::string& name = target.function->parameters[i];
@@ -125,7 +124,7 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
   }
   return Each(ran->second, [&](Path& path) {
     const Conditions learnt = std::exchange(path.conditions, known);
-    path.conditions.Return(learnt, same_self);
+    path.conditions.Return(learnt, target.self);
     for (const auto& [name, argument] : given) {
       const Tri answer = learnt.Known(name);
       if (answer != Tri::kUnknown && known.Evaluate(bindings(), argument) == Tri::kUnknown)

@@ -10,7 +10,8 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
   for (const Violation& violation : facts.protocol->violations()) {
     if (violation.kind != kind) continue;
     RawFinding& finding = sink.Add(violation.node, message(violation));
-    finding.guess = violation.guess;
+    // On a TPU the scaler of CUDA switches itself off.
+    finding.guess = violation.guess || facts.names.ImportsModule("torch_xla");
     if (edit && violation.node == violation.inner) edit(violation, finding);
   }
 }

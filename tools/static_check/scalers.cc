@@ -79,6 +79,19 @@ ScalerMade ReadMade(const Bindings& bindings, NodeId id) {
   return made;
 }
 
+// True if the text names GradScaler or ShardedGradScaler, and not KGradScaler: a class of the
+// project has a protocol of its own.
+bool NamesGradScaler(std::string_view text) {
+  for (size_t at = text.find("GradScaler"); at != std::string_view::npos;
+       at = text.find("GradScaler", at + 1)) {
+    const std::string_view before = text.substr(0, at);
+    if (before.empty() || before.ends_with("Sharded")) return true;
+    const auto last = static_cast<unsigned char>(before.back());
+    if (std::isalnum(last) == 0 && last != '_') return true;
+  }
+  return false;
+}
+
 // True if a class that is not torch's GradScaler makes what the variable holds. What a function
 // returns (get_grad_scaler()) may well be one.
 bool IsForeign(const Bindings& bindings, NodeId variable) {
@@ -89,7 +102,7 @@ bool IsForeign(const Bindings& bindings, NodeId variable) {
     const Call* call = names.CallAt(value);
     if (call == nullptr || call->name.empty() || MakesScaler(bindings, value)) continue;
     if (std::isupper(static_cast<unsigned char>(call->name[0])) != 0 &&
-        syntax.Text(value).find("GradScaler") == std::string_view::npos)
+        !NamesGradScaler(syntax.Text(value)))
       return true;
   }
   return false;

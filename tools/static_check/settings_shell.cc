@@ -309,6 +309,10 @@ class Script {
       *framework = Framework::kFairseq;
     } else if (any({"--train-iters", "--initial-loss-scale", "--loss-scale-window",
                     "--tensor-model-parallel-size", "--num-attention-heads"})) {
+      // Where DeepSpeed runs Megatron's model its own configuration scales the loss.
+      if (any({"--deepspeed", "--deepspeed_config", "--deepspeed-config"}) ||
+          (!words.empty() && words[0].text == "deepspeed"))
+        return false;
       *framework = Framework::kMegatron;
     } else if (any({"--per_device_train_batch_size", "--num_train_epochs",
                     "--lr_scheduler_type"})) {

@@ -71,6 +71,27 @@ static std::vector<Pass> WithoutGradients(const FileFacts& facts,
   return found;
 }
 
+// True if the model, or a method of it, runs with gradients above: the copies that it leaves in the
+// cache have a history.
+static bool RunsWithGradientsBefore(const FileFacts& facts, const Pass& first) {
+  const Autocast* region = facts.regions.At(first.node);
+  for (const Call& call : facts.names.calls()) {
+    if (call.node >= first.node) break;
+    if (facts.syntax.FunctionOf(call.node) != facts.syntax.FunctionOf(first.node) ||
+        facts.regions.At(call.node) != region || facts.regions.NoGradAt(call.node) ||
+        IsInside(facts, first.node, call.node))
+      continue;
+    const NodeId called = facts.syntax.Child(call.node, PythonFields().function);
+    const std::string key = facts.names.Key(call.receiver == kNoNode ? called : call.receiver);
+    const bool method = key == first.key && call.receiver != kNoNode;
+    if (method && (call.name == "train" || call.name == "eval" || call.name == "to" ||
+                   call.name == "zero_grad" || call.name.find("param") != std::string_view::npos))
+      continue;
+    if (method || facts.names.Key(called) == first.key) return true;
+  }
+  return false;
+}
+
 // How sure it is that both stand in one region that keeps its casts; empty where they do not.
 static std::string SharedRegion(const FileFacts& facts, NodeId first, NodeId second) {
   const NodeId function = facts.syntax.FunctionOf(first);
@@ -96,6 +117,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   const std::vector<ModelCall> calls = FindModelCalls(facts);
   if (calls.empty()) return;
   for (const Pass& first : WithoutGradients(facts, calls)) {
+    if (RunsWithGradientsBefore(facts, first)) continue;
     for (const ModelCall& second : calls) {
       const bool later =
           second.node > first.node && second.key == first.key &&

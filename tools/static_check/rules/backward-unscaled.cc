@@ -7,17 +7,17 @@ namespace mpnanny::static_check::backward_unscaled {
 namespace {
 
 // True if the loss on which backward() is called was computed under FP16 autocast on CUDA, in the
-// same function.
+// same function: where it got its value last.
 bool IsFp16Loss(const FileFacts& facts, NodeId backward) {
   const NodeId loss = facts.names.Receiver(backward);
-  const std::vector<Assignment> values = facts.bindings.AssignmentsOf(loss);
-  return std::any_of(values.begin(), values.end(), [&](const Assignment& assignment) {
-    if (facts.syntax.FunctionOf(assignment.target) != facts.syntax.FunctionOf(backward))
-      return false;
-    const Autocast* autocast = facts.regions.At(assignment.target);
-    return autocast != nullptr && autocast->enabled == Tri::kYes && !autocast->foreign &&
-           autocast->device == Device::kCuda && autocast->dtype == HalfType::kFp16;
-  });
+  const Autocast* autocast = nullptr;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(loss)) {
+    if (facts.syntax.FunctionOf(assignment.target) == facts.syntax.FunctionOf(backward) &&
+        assignment.target < backward && assignment.value != kNoNode)
+      autocast = facts.regions.At(assignment.target);
+  }
+  return autocast != nullptr && autocast->enabled == Tri::kYes && !autocast->foreign &&
+         autocast->device == Device::kCuda && autocast->dtype == HalfType::kFp16;
 }
 
 }  // namespace

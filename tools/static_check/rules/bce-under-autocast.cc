@@ -37,6 +37,15 @@ Bce IsBce(const FileFacts& facts, NodeId call) {
   return Bce::kNo;
 }
 
+// True if the region is switched by a parameter that is False unless somebody passes it.
+bool IsOffByDefault(const FileFacts& facts, const Autocast& autocast) {
+  const NodeId enabled = facts.names.Argument(autocast.node, -1, "enabled");
+  if (!facts.syntax.Is(enabled, Kind::kIdentifier)) return false;
+  const NodeId by_default =
+      facts.bindings.ParameterDefault(facts.syntax.FunctionOf(enabled), facts.syntax.Text(enabled));
+  return facts.syntax.Is(by_default, Kind::kFalse);
+}
+
 void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
   const Autocast* autocast = facts.regions.At(call);
   if (autocast != nullptr && (autocast->enabled == Tri::kNo || autocast->device == Device::kCpu ||
@@ -47,6 +56,7 @@ void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
   if (autocast != nullptr && !autocast->foreign && bce == Bce::kYes) {
     RawFinding& finding = sink.Add(call);
     if (autocast->device == Device::kUnknown) finding.confidence = "medium";
+    finding.guess = autocast->enabled == Tri::kUnknown && IsOffByDefault(facts, *autocast);
     return;
   }
   // A region of another function, or one of several losses.

@@ -14,6 +14,8 @@ void CheckSettings(const Settings& settings, Sink& sink) {
       *summed, batches->number ? "Gradients of " + ShowNumber(*batches->number) +
                                      " micro-batches are added up in BF16."
                                : std::string("Gradients of micro-batches are added up in BF16."));
+  // Of a sum of 16 the next gradient loses half its bits; of fewer it is somebody's choice.
+  finding.guess = batches->number.value_or(0) < 16;
   ReplaceValue(*summed, "\"fp32\"", finding);
 }
 

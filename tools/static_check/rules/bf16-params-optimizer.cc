@@ -30,7 +30,7 @@ void Check(const FileFacts& facts, Sink& sink) {
         found.call, "The optimizer updates the weights of " + found.model +
                         ", which are BF16, and there is no FP32 copy of them" +
                         (rate ? ": at lr " + ShowNumber(*rate) + " most updates are lost." : "."));
-    if (!rate) finding.confidence = "low";
+    if (!rate) finding.confidence = "medium";
   }
 }
 

@@ -16,11 +16,13 @@ static bool UnscalesItself(std::string_view text) {
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.names.ImportsModule("accelerate") || UnscalesItself(facts.syntax.text())) return;
+  bool chosen = false;  // the file says that there is mixed precision
   for (const Call* made : facts.names.CallsNamed("Accelerator")) {
     // FP16 is what has a scale; whatever is configured outside may be FP16.
     const NodeId given = facts.names.Argument(made->node, -1, "mixed_precision");
     const std::string_view precision = Literal(facts, given);
     if (!precision.empty() && precision != "fp16") return;
+    chosen = chosen || (given != kNoNode && !facts.syntax.Is(given, Kind::kNone));
   }
   std::map<NodeId, std::string>
       backward;  // accelerator by function with accelerator.backward(loss)
@@ -40,6 +42,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       const NodeId limit = facts.names.Argument(call->node, 1, "max_norm");
       if (facts.syntax.Text(limit).find("inf") != std::string_view::npos) continue;  // measures
       RawFinding& finding = sink.Add(call->node);
+      // Else only whoever launches it may ask for FP16.
+      finding.guess = !chosen;
       const Node& function = facts.syntax[facts.syntax.Child(call->node, PythonFields().function)];
       finding.edits.push_back(
           {{function.begin, function.end}, accelerator->second + "." + std::string(name)});

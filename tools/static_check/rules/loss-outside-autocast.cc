@@ -40,6 +40,15 @@ bool IsNamedLoss(const FileFacts& facts, const Call& call) {
          text.find("mse_loss") == std::string_view::npos;
 }
 
+// The function or layer of torch that the loss is known to be; "" for others.
+std::string LossOfTorch(const FileFacts& facts, const Call& call) {
+  if (!call.callee.empty()) return std::string(TorchFunction(call.callee));
+  const NodeId made =
+      facts.bindings.ValueOf(facts.syntax.Child(call.node, PythonFields().function), 2);
+  const std::string layer = made == kNoNode ? "" : std::string(facts.names.Callee(made));
+  return layer.starts_with("torch.nn.") ? layer.substr(9) : "";
+}
+
 // The variables that get what a model returns under autocast, and where.
 struct Output {
   std::string key;
@@ -100,11 +109,22 @@ void Check(const FileFacts& facts, Sink& sink) {
           output != outputs.rend() &&
           !IsWrittenBetween(facts, output->key, facts.syntax[output->call].after, call.node);
       if (!type.is_16bit() && (!of_model || type.type == Type::kFp32)) continue;
+      // nll_loss is given log_softmax of something, which autocast makes FP32.
+      const std::string loss = LossOfTorch(facts, call);
+      if (!type.is_16bit() &&
+          (loss == "nll_loss" || loss == "NLLLoss" || loss == "ctc_loss" || loss == "CTCLoss"))
+        continue;
+      const bool region =
+          of_model || (type.origin != kNoNode && facts.regions.At(type.origin) != nullptr);
       RawFinding& finding = sink.Add(
-          call.node, std::string(facts.syntax.Text(argument).substr(0, 40)) +
-                         (type.is_16bit() ? " is 16-bit" : " comes out of autocast in 16 bits") +
-                         ", and the loss is computed after the region: in 16 bits.");
-      if (!type.is_16bit()) finding.confidence = "medium";
+          call.node,
+          std::string(facts.syntax.Text(argument).substr(0, 40)) +
+              (type.is_16bit() ? " is 16-bit" : " comes out of autocast in 16 bits") +
+              (region ? ", and the loss is computed after the region: in 16 bits."
+                      : ", no autocast is in sight, and the loss is computed in 16 bits."));
+      // A loss that is not known may cast; so may whoever wraps a model outside of a region.
+      finding.guess = !region || (!type.is_16bit() && loss.empty());
+      if (finding.guess) finding.confidence = "medium";
       break;
     }
   }

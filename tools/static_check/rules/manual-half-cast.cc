@@ -42,7 +42,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   // Parameters that are made in FP16. A library makes them for whoever passes the dtype, and for
   // inference; a training script for itself.
-  const bool script = facts.syntax.text().find("backward(") != std::string::npos;
+  const bool script = facts.syntax.text().find(".backward()") != std::string::npos;
   for (const Call* call : facts.names.CallsNamed("Parameter")) {
     if (call->callee != "torch.nn.Parameter" && call->callee != "torch.nn.parameter.Parameter")
       continue;
@@ -71,7 +71,9 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const Call* call : facts.names.CallsNamed("half")) {
     if (!IsHalfCast(facts, call->node) || !MayTrain(facts, call->node)) continue;
     const std::string key = facts.names.Key(call->receiver);
-    if (key == "loss" || key.ends_with("_loss") || key.ends_with(".loss"))
+    // self.loss is a module as often as a value.
+    if (!key.starts_with("self.") &&
+        (key == "loss" || key.ends_with("_loss") || key.ends_with(".loss")))
       sink.Add(call->node, "The loss is cast to FP16: the backward pass starts from 11 bits.");
   }
   for (const NodeId id : facts.assignments) {

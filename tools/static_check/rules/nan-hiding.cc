@@ -65,9 +65,14 @@ void CheckReplaced(const FileFacts& facts, const struct Call& call, Sink& sink) 
   const NodeId assignment = syntax[call.node].parent;
   const bool again = syntax.Is(assignment, Kind::kAssignment) &&
                      facts.names.Key(syntax.Child(assignment, PythonFields().left)) == key;
-  if (again && IsTrainedOn(facts, key, assignment))
-    sink.Add(call.node,
-             "A loss that is NaN or inf becomes a number, and training goes on with it.");
+  if (!again || !IsTrainedOn(facts, key, assignment)) return;
+  RawFinding& finding = sink.Add(
+      call.node, "A loss that is NaN or inf becomes a number, and training goes on with it.");
+  // `if args.nan_to_num:` is somebody's choice.
+  const NodeId branch = syntax.Enclosing(assignment, Kind::kIf);
+  finding.guess =
+      branch != kNoNode && branch > syntax.FunctionOf(assignment) &&
+      syntax.Is(syntax.Unwrap(syntax.Child(branch, PythonFields().condition)), Kind::kAttribute);
 }
 
 }  // namespace

@@ -58,6 +58,10 @@ static bool MayPass(const FileFacts& facts, NodeId range, double limit) {
   const NodeId end = second == kNoNode ? first : second;
   if (const std::optional<double> value = facts.bindings.Number(end)) return *value > limit;
   const std::string_view text = facts.syntax.Text(end);
+  // Half of something is a number of frequencies: arange(D // 2).
+  if (text.find("// 2") != std::string_view::npos || text.find("//2") != std::string_view::npos ||
+      text.find("// 4") != std::string_view::npos || text.find("//4") != std::string_view::npos)
+    return false;
   for (const std::string_view word : {"dim", "half", "channel", "freq", "head", "num_b", "class"}) {
     if (text.find(word) != std::string_view::npos) return false;
   }

@@ -28,6 +28,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     RawFinding& finding =
         sink.Add(given, std::string("The quantised layers compute in ") + (fp16 ? "FP16" : "BF16") +
                             ", whereas the training runs in " + (fp16 ? "BF16." : "FP16."));
+    finding.guess = !fp16;  // a few bits of frozen weights: worth knowing, and it trains
     const Node& node = facts.syntax[given];
     finding.edits.push_back({{node.begin, node.end},
                              !text.empty() ? (fp16 ? "\"bfloat16\"" : "\"float16\"")
