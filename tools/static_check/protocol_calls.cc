@@ -135,6 +135,10 @@ Paths ProtocolMachine::OnClip(NodeId id, Paths in) {
     return Each(std::move(in), Escape);
   const auto limit = bindings().Number(names().Argument(id, method ? 0 : 1, "max_norm"));
   if (limit && *limit > 1e6) return in;  // only measures the norm
+  // clip_grad_norm_(parameters, max_norm * scale): the limit carries the scale, too.
+  for (const NodeId argument : names().Arguments(id)) {
+    if (syntax().Text(argument).find("scale") != std::string_view::npos) return in;
+  }
   return Each(std::move(in), [&](Path& path) {
     if (path.backward == kNoNode && path.unscaled.empty() && path.early_clip == kNoNode &&
         !path.unseen && !path.after_step && frames_.size() == 1)

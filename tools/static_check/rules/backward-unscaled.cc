@@ -20,6 +20,49 @@ bool IsFp16Loss(const FileFacts& facts, NodeId backward) {
          autocast->device == Device::kCuda && autocast->dtype == HalfType::kFp16;
 }
 
+// True if nothing but the assignment ever names the scaler.
+bool IsNeverUsed(const FileFacts& facts, const ScalerMade& made) {
+  if (made.key.empty()) return false;
+  const std::string name(LastComponent(made.key));
+  const bool attribute = made.key.find('.') != std::string::npos;
+  for (const FileFacts* file : *facts.files) {
+    if (file != &facts && !attribute) continue;
+    const std::string_view text = file->syntax.text();
+    for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+      const NodeId id = file->syntax.At(static_cast<uint32_t>(at));
+      if (!file->syntax.Is(id, Kind::kIdentifier) || file->syntax.Text(id) != name) continue;
+      NodeId target = id;
+      if (file->syntax.Is(file->syntax[id].parent, Kind::kAttribute))
+        target = file->syntax[id].parent;
+      const bool assigned = file->syntax.Is(file->syntax[target].parent, Kind::kAssignment) &&
+                            file->syntax[target].field == PythonFields().left;
+      if (!assigned) return false;
+    }
+  }
+  return true;
+}
+
+// A scaler is made where FP16 is wanted, and training goes on without it.
+void CheckUnused(const FileFacts& facts, const std::set<NodeId>& reported, Sink& sink) {
+  if (facts.regions.all().empty()) return;
+  for (const ScalerMade& made : facts.scalers.made()) {
+    if (!IsNeverUsed(facts, made)) continue;
+    const NodeId function = facts.syntax.FunctionOf(made.call);
+    const bool local = function != 0 && made.key.find('.') == std::string::npos;
+    for (const struct Call* call : facts.names.CallsNamed("backward")) {
+      const bool plain = call->receiver != kNoNode && call->callee.empty() &&
+                         facts.names.Arguments(call->node).empty();
+      if (!plain || reported.contains(call->node) ||
+          (local && facts.syntax.FunctionOf(call->node) != function))
+        continue;
+      sink.Add(call->node, made.key +
+                               " is made and never used: this loss is not scaled, and under FP16 "
+                               "small gradients become zero.");
+    }
+    return;
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -41,7 +84,9 @@ void Check(const FileFacts& facts, Sink& sink) {
              "This loss comes from FP16 autocast and is not scaled, although there is a "
              "GradScaler: small gradients become zero.")
         .confidence = "medium";
+    reported.insert(v.node);
   }
+  CheckUnused(facts, reported, sink);
 }
 
 }  // namespace mpnanny::static_check::backward_unscaled

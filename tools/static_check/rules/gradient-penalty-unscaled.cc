@@ -16,8 +16,29 @@ bool MayBeScaled(const FileFacts& facts, NodeId outputs) {
   if (!facts.scalers.ScaledBy(outputs).empty()) return true;
   const std::vector<Assignment> values = facts.bindings.AssignmentsOf(outputs);
   return std::any_of(values.begin(), values.end(), [&](const Assignment& assignment) {
-    return !facts.scalers.ScaledBy(assignment.value).empty();
+    // outputs = [*map(scaler.scale, outputs)]
+    return facts.syntax.Text(assignment.value).find(".scale") != std::string_view::npos;
   });
+}
+
+// True if the function that differentiates divides by a scaler's scale.
+bool Unscales(const FileFacts& facts, NodeId node) {
+  const NodeId function = facts.syntax.FunctionOf(node);
+  const auto calls = facts.names.CallsNamed("get_scale");
+  return function != 0 && std::any_of(calls.begin(), calls.end(), [&](const struct Call* call) {
+           return facts.syntax.FunctionOf(call->node) == function;
+         });
+}
+
+// True if the outputs come from outside of the function, in a file that trains with a scaler, and
+// nothing says that they are FP32.
+bool MayBeHalf(const FileFacts& facts, NodeId outputs, NodeId node) {
+  const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(node));
+  if (function == nullptr || !facts.scalers.Trains() || facts.regions.all().empty()) return false;
+  const Autocast* autocast = facts.regions.At(node);
+  if (autocast != nullptr && autocast->enabled == Tri::kNo) return false;
+  return std::find(function->parameters.begin(), function->parameters.end(),
+                   facts.names.Key(outputs)) != function->parameters.end();
 }
 
 }  // namespace
@@ -28,6 +49,7 @@ void Check(const FileFacts& facts, Sink& sink) {
         !facts.syntax.Is(facts.names.Argument(call->node, 4, "create_graph"), Kind::kTrue))
       continue;
     NodeId outputs = facts.syntax.Unwrap(facts.names.Argument(call->node, 0, "outputs"));
+    if (facts.syntax.Text(outputs).find(".scale(") != std::string_view::npos) continue;
     while (facts.names.Method(outputs) == "sum" || facts.names.Method(outputs) == "mean")
       outputs = facts.names.Receiver(outputs);  // out.sum()
     const NodeId weights = facts.names.Argument(call->node, 2, "grad_outputs");
@@ -40,7 +62,14 @@ void Check(const FileFacts& facts, Sink& sink) {
       return facts.syntax.FunctionOf(a.target) == facts.syntax.FunctionOf(call->node) &&
              a.target < call->node && IsFp16On(facts, a.target);
     });
-    if (half) sink.Add(call->node);
+    if (half) {
+      sink.Add(call->node);
+    } else if (Unscales(facts, call->node)) {
+      sink.Add(call->node,
+               "These outputs are not scaled, and the gradients are then divided by the scale.");
+    } else if (MayBeHalf(facts, outputs, call->node)) {
+      sink.Add(call->node).guess = true;
+    }
   }
 }
 

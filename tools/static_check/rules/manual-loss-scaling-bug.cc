@@ -39,9 +39,36 @@ bool MayUnscale(const FileFacts& facts, double scale) {
   return false;
 }
 
+// params[0].grad.mul_(1 / scale): the gradient of one parameter of a list that is trained as a
+// whole.
+void CheckFirstOnly(const FileFacts& facts, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  for (const std::string_view name : {"mul_", "div_"}) {
+    for (const struct Call* call : facts.names.CallsNamed(name)) {
+      const std::string key = facts.names.Key(call->receiver);
+      const size_t index = key.find("[0].grad");
+      if (index == std::string::npos || index + 8 != key.size()) continue;
+      if (syntax.Text(syntax.Child(call->node, PythonFields().arguments)).find("scale") ==
+          std::string_view::npos)
+        continue;
+      const NodeId function = syntax.FunctionOf(call->node);
+      const auto steps = facts.names.CallsNamed("step");
+      const bool stepped = std::any_of(steps.begin(), steps.end(), [&](const struct Call* step) {
+        return step->node > call->node && syntax.FunctionOf(step->node) == function &&
+               facts.scalers.IsOptimizer(facts.names.Key(step->receiver));
+      });
+      if (!stepped) continue;
+      sink.Add(call->node, "Only the first gradient of " + key.substr(0, index) +
+                               " is divided by the loss scale before the step.")
+          .guess = true;
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  CheckFirstOnly(facts, sink);
   if (!facts.project.sixteen_bit || facts.project.scaling_elsewhere) return;
   for (const struct Call* call : facts.names.CallsNamed("backward")) {
     if (call->receiver == kNoNode || facts.names.Argument(call->node, 0, "gradient") != kNoNode)

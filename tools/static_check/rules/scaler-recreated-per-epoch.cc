@@ -31,19 +31,57 @@ bool HasStep(const FileFacts& facts, NodeId node, std::string_view scaler) {
   });
 }
 
+// True if a loop of any file calls the function for an existing training.
+bool IsCalledInLoop(const FileFacts& facts, const Function& function) {
+  for (const FileFacts* file : *facts.files) {
+    for (const CallEdge& edge : facts.modules->Edges(file->number)) {
+      if (edge.callee.function != &function) continue;
+      const NodeId loop = LoopOf(*file, edge.call);
+      if (loop != kNoNode && !StartsTraining(*file, loop)) return true;
+    }
+  }
+  return false;
+}
+
 // True if the function trains for one epoch of several: it is told which, or a loop calls it.
 bool IsEpoch(const FileFacts& facts, const Function& function) {
   for (const std::string& parameter : function.parameters) {
     if (parameter == "epoch" || parameter == "cur_epoch" || parameter == "current_epoch" ||
-        parameter == "epoch_idx")
+        parameter == "epoch_idx" || parameter == "epoch_num" || parameter == "ep")
       return true;
   }
-  for (const struct Call* call : facts.names.CallsNamed(function.name)) {
-    if (LoopOf(facts, call->node) != kNoNode && !StartsTraining(facts, LoopOf(facts, call->node)) &&
-        facts.bindings.Callee(call->node) == &function)
-      return true;
+  return function.name.find("epoch") != std::string::npos || IsCalledInLoop(facts, function);
+}
+
+// True if the function is one training step: it scales and steps in no loop of its own.
+bool IsOneStep(const FileFacts& facts, const Function& function, std::string_view scaler) {
+  // It must be known to run more than once: a method, or one that is told which batch it is.
+  bool again = function.klass != kNoNode || IsCalledInLoop(facts, function);
+  for (const std::string& parameter : function.parameters) {
+    for (const std::string_view word : {"iter", "step", "batch"})
+      again = again || parameter.find(word) != std::string::npos;
   }
-  return false;
+  if (!again || function.name.find("test") != std::string::npos) return false;
+  bool scales = false;
+  for (const ScalerCall& call : facts.scalers.calls()) {
+    if (call.scaler != scaler || facts.syntax.FunctionOf(call.call) != function.node) continue;
+    if (LoopOf(facts, call.call) != kNoNode) return false;
+    scales = scales || call.op == ScalerCall::Op::kScale;
+  }
+  return scales;
+}
+
+// `if scaler is None: scaler = GradScaler()` runs once; `if use_amp:` runs as often as the rest.
+bool IsGuarded(const FileFacts& facts, const ScalerMade& made, NodeId outside) {
+  const NodeId branch = facts.syntax.Enclosing(made.call, Kind::kIf);
+  if (branch == kNoNode || branch <= outside) return false;
+  const std::string_view condition =
+      facts.syntax.Text(facts.syntax.Child(branch, PythonFields().condition));
+  return condition.find(LastComponent(made.key)) != std::string_view::npos ||
+         condition.find("None") != std::string_view::npos ||
+         condition.find("hasattr") != std::string_view::npos ||
+         condition.find("first") != std::string_view::npos ||
+         condition.find("== 0") != std::string_view::npos;
 }
 
 }  // namespace
@@ -54,22 +92,20 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId function = facts.syntax.FunctionOf(made.call);
     const NodeId loop = LoopOf(facts, made.call);
     if (loop != kNoNode) {
-      // `if scaler is None: scaler = GradScaler()` runs once.
-      const bool guarded = facts.syntax.Enclosing(made.call, Kind::kIf) > loop;
-      if (!guarded && HasStep(facts, loop, made.key) && !StartsTraining(facts, loop))
+      if (!IsGuarded(facts, made, loop) && HasStep(facts, loop, made.key) &&
+          !StartsTraining(facts, loop))
         sink.Add(made.call, "A new GradScaler is made in every round of this loop.");
       continue;
     }
-    if (function == 0 || facts.syntax.Enclosing(made.call, Kind::kIf) > function) continue;
-    const auto& functions = facts.bindings.functions();
-    const auto it = std::find_if(functions.begin(), functions.end(),
-                                 [&](const Function& f) { return f.node == function; });
-    if (it == functions.end() || !HasStep(facts, function, made.key) ||
-        StartsTraining(facts, function) || !IsEpoch(facts, *it))
+    const Function* own = facts.bindings.FunctionAt(function);
+    if (function == 0 || own == nullptr || IsGuarded(facts, made, function) ||
+        !HasStep(facts, function, made.key) || StartsTraining(facts, function))
       continue;
+    const bool one_step = IsOneStep(facts, *own, made.key);
+    if (!one_step && !IsEpoch(facts, *own)) continue;
     RawFinding& finding = sink.Add(
-        made.call,
-        it->name + "() makes a new GradScaler each time it is called, which is once an epoch.");
+        made.call, own->name + "() makes a new GradScaler each time it is called, which is " +
+                       (one_step ? "once a step." : "once an epoch."));
     finding.guess = facts.names.ImportsModule("torch_xla");  // where it switches itself off
   }
 }

@@ -1,16 +1,14 @@
 #include <algorithm>
-#include <cctype>
+#include <string>
 
+#include "base/text.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scheduler_on_skipped_step {
 namespace {
 
 bool IsScheduler(std::string_view key) {
-  std::string last(LastComponent(key));
-  std::transform(last.begin(), last.end(), last.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return last.find("sched") != std::string::npos;
+  return LowerCase(LastComponent(key)).find("sched") != std::string::npos;
 }
 
 // True if the function looks at whether the step was taken.
@@ -26,20 +24,73 @@ bool LooksAtSkips(const FileFacts& facts, NodeId function) {
   return false;
 }
 
+// True if the loop runs over iterations, not over epochs, as far as its head says it.
+bool IsOverIterations(const FileFacts& facts, NodeId loop) {
+  const Fields& f = PythonFields();
+  std::string head;
+  for (const uint16_t field : {f.left, f.right, f.condition})
+    head += LowerCase(facts.syntax.Text(facts.syntax.Child(loop, field))) + " ";
+  if (const size_t at = head.find("per_epoch"); at != std::string::npos) head.erase(at, 9);
+  if (head.find("epoch") != std::string::npos) return false;
+  for (const std::string_view word : {"step", "iter", "batch", "loader"}) {
+    if (head.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// A step of the scaler, or a call of a function that takes one.
+bool StepsScaler(const FileFacts& facts, NodeId call) {
+  const ScalerCall* own = facts.scalers.At(call);
+  if (own != nullptr) return own->op == ScalerCall::Op::kStep;
+  const Definition callee = facts.Callee(call);
+  if (callee.function == nullptr || callee.function->node == 0) return false;
+  const FileFacts& there = *(*facts.files)[callee.module];
+  const auto& calls = there.scalers.calls();
+  return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& other) {
+    return other.op == ScalerCall::Op::kStep &&
+           there.syntax.FunctionOf(other.call) == callee.function->node &&
+           LoopOf(there, other.call) == kNoNode;
+  });
+}
+
+// True if the scheduler's step is taken as often as the scaler's.
+bool IsAsOften(const FileFacts& facts, NodeId scheduler) {
+  const NodeId loop = LoopOf(facts, scheduler);
+  const NodeId function = facts.syntax.FunctionOf(scheduler);
+  for (const struct Call& call : facts.names.calls()) {
+    if (facts.syntax.FunctionOf(call.node) != function || !StepsScaler(facts, call.node)) continue;
+    const NodeId steps = LoopOf(facts, call.node);
+    if (steps == loop && (loop != kNoNode || function != 0)) return true;
+    // Several models are stepped in a loop inside the iteration.
+    if (loop != kNoNode && IsInside(facts, steps, loop) && IsOverIterations(facts, loop) &&
+        !IsOverIterations(facts, steps))
+      return true;
+  }
+  return false;
+}
+
+// A hook that a trainer calls after every iteration.
+bool IsStepHook(std::string_view function) {
+  for (const std::string_view name :
+       {"after_step", "after_iter", "after_train_iter", "on_train_batch_end", "on_batch_end",
+        "after_train_step", "on_step_end", "after_optimizer_step", "after_update"}) {
+    if (function == name) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (!facts.scalers.Has(ScalerCall::Op::kStep)) return;
+  if (!facts.project.grad_scaler) return;
   for (const struct Call* call : facts.names.CallsNamed("step")) {
     if (call->receiver == kNoNode || !IsScheduler(facts.names.Key(call->receiver))) continue;
-    const NodeId loop = LoopOf(facts, call->node);
-    if (loop == kNoNode) continue;
     const NodeId function = facts.syntax.FunctionOf(call->node);
-    const auto& calls = facts.scalers.calls();
-    const bool same_loop = std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& other) {
-      return other.op == ScalerCall::Op::kStep && LoopOf(facts, other.call) == loop;
-    });
-    if (same_loop && !LooksAtSkips(facts, function)) sink.Add(call->node);
+    const Function* own = facts.bindings.FunctionAt(function);
+    const bool hook = own != nullptr && own->klass != kNoNode && IsStepHook(own->name) &&
+                      facts.project.scaler_updates;
+    if (!hook && !IsAsOften(facts, call->node)) continue;
+    if (!LooksAtSkips(facts, function)) sink.Add(call->node).guess = hook;
   }
 }
 
