@@ -56,8 +56,8 @@ foreach(h parser.h array.h alloc.h ts_assert.h)
 endforeach()
 
 add_library(mpn_tree_sitter STATIC "${_ts}/src/lib.c" "${_tspy}/parser.c" "${_tspy}/scanner.c")
-target_include_directories(mpn_tree_sitter SYSTEM PUBLIC "${_ts}/include"
-                           PRIVATE "${_ts}/src" "${CMAKE_BINARY_DIR}/third_party")
+target_include_directories(mpn_tree_sitter SYSTEM PUBLIC "${_ts}/include" "${CMAKE_BINARY_DIR}/third_party"
+                           PRIVATE "${_ts}/src")
 target_compile_options(mpn_tree_sitter PRIVATE -w -O2)
 # The grammar is generated for ABI 14; the 0.25 headers renamed one member and one type and kept the layout. The library
 # reads ABI 14's shorter lexer modes by itself (it looks at the ABI number).

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "tools/static_check/dense_grammar.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -160,7 +162,7 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
   {
     const ParseArena::Scope scope(syntax.arena_.get());
     const TsParser parser(ts_parser_new());
-    if (!ts_parser_set_language(parser.get(), tree_sitter_python())) {
+    if (!ts_parser_set_language(parser.get(), DenseGrammar())) {
       return Internal("The Python grammar does not fit the tree-sitter library.");
     }
     ParseState state{&cancel, std::chrono::steady_clock::now() + kParseLimit};
