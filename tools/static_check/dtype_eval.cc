@@ -54,7 +54,7 @@ Value DtypeFlow::EvalNode(NodeId id) {
     case Kind::kIdentifier: {
       const auto it = env_.find(syntax_.Text(id));
       if (it != env_.end()) return it->second;
-      return IsNumber(id) ? kNumberValue : kUnknownValue;
+      return NameIsNumber(id) ? kNumberValue : kUnknownValue;
     }
     case Kind::kAttribute:
       return Attribute(id);
@@ -122,7 +122,7 @@ Value DtypeFlow::Attribute(NodeId id) {
   if (name == "T" || name == "mT" || name == "data" || name == "grad" || name == "H" ||
       name == "values")
     return object;
-  if (IsNumber(id)) return kNumberValue;
+  if (NameIsNumber(id)) return kNumberValue;
   // A parameter that the module makes: FP32 where autocast does the casting.
   Policy policy;
   if (const NodeId made = d_.bindings_.ValueOf(id, 1);
@@ -135,6 +135,12 @@ Value DtypeFlow::Attribute(NodeId id) {
 bool DtypeFlow::IsNumber(NodeId expression) {
   int steps = 200;
   return IsNumber(expression, 5, steps);
+}
+
+bool DtypeFlow::NameIsNumber(NodeId name) {
+  const auto [it, is_new] = number_names_.try_emplace(syntax_.Text(name), false);
+  if (is_new) it->second = IsNumber(name);
+  return it->second;
 }
 
 bool DtypeFlow::IsNumber(NodeId expression, int depth, int& steps) {

@@ -53,6 +53,8 @@ class DtypeFlow {
   Value Apply(NodeId call, NodeId layer, const std::vector<Value>& inputs, int depth);
   // True if the expression is a Python number, for all that its text says: head_dim ** -0.5.
   bool IsNumber(NodeId expression);
+  // The same of a name or an attribute, which stand in a function again and again.
+  bool NameIsNumber(NodeId name);
   // `steps`: expressions that may still be looked at; names that are bound often multiply.
   bool IsNumber(NodeId expression, int depth, int& steps);
   Value Attribute(NodeId id);
@@ -64,6 +66,7 @@ class DtypeFlow {
   const CancelToken& cancel_;
   static constexpr int kLoopsRunTwice = 4;
   Env env_;
+  std::map<std::string_view, bool> number_names_;  // by text: what NameIsNumber() found
   int loops_ = 0;  // how many loops the current statement is inside of
 };
 
