@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string>
 
+#include "tools/static_check/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -55,7 +57,7 @@ bool IsCastFunction(std::string_view name) {
 
 std::vector<AutogradFunction> FindAutogradFunctions(const FileFacts& facts) {
   std::vector<AutogradFunction> found;
-  if (facts.syntax.text().find("def backward") == std::string::npos) return found;
+  if (!Holds(facts.syntax.text(), "def backward")) return found;
   for (const Function& function : facts.bindings.functions()) {
     const bool forward = function.name == "forward";
     if (function.klass == kNoNode || (!forward && function.name != "backward")) continue;

@@ -15,17 +15,6 @@ bool IsArguments(std::string_view name) {
 
 }  // namespace
 
-bool TrainsUnderAutocast(const FileFacts& facts) {
-  if (!facts.project.fp16_on_cuda && !facts.project.other_autocast) return false;
-  for (const FileFacts* file : *facts.files) {
-    if (file->syntax.text().find("backward(") == std::string::npos) continue;
-    for (const Autocast& autocast : file->regions.all()) {
-      if (autocast.enabled != Tri::kNo && !file->regions.NoGradAt(autocast.owner)) return true;
-    }
-  }
-  return false;
-}
-
 std::string_view Literal(const FileFacts& facts, NodeId expression) {
   const NodeId value = facts.bindings.ValueOf(expression);
   if (!facts.syntax.Is(value, Kind::kString)) return {};

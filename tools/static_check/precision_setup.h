@@ -21,10 +21,6 @@ struct PrecisionSetup {
 // In order of the text; switched-off ones and those whose dtype is computed are left out.
 std::vector<PrecisionSetup> FindPrecisionSetups(const FileFacts& facts);
 
-// True if some file of the project runs something under autocast and calls backward(): what is
-// trained there may be defined in any other file.
-bool TrainsUnderAutocast(const FileFacts& facts);
-
 // A string literal without its quotes; empty for anything else.
 std::string_view Literal(const FileFacts& facts, NodeId expression);
 

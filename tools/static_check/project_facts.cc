@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "tools/static_check/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -11,9 +13,8 @@ namespace {
 constexpr size_t kLongestOption = 24;
 
 bool MentionsAny(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return Holds(text, word); });
 }
 
 // True if one of the words stands in an identifier, or with `in_options` in a short string.
@@ -21,6 +22,7 @@ bool NamesAny(const Syntax& syntax, bool in_options,
               std::initializer_list<std::string_view> words) {
   const std::string_view text = syntax.text();
   for (const std::string_view word : words) {
+    if (!Holds(text, word)) continue;
     for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
       for (NodeId id = syntax.At(static_cast<uint32_t>(at)); id != kNoNode;
            id = syntax[id].parent) {
@@ -41,8 +43,11 @@ bool NamesAny(const Syntax& syntax, bool in_options,
 
 void ProjectFacts::AddFile(const Syntax& syntax, const Names& names, const Regions& regions,
                            const Scalers& scalers) {
+  const std::string_view text = syntax.text();
+  const bool trains = !regions.all().empty() && Holds(text, "backward(");
   for (const Autocast& autocast : regions.all()) {
     if (autocast.enabled == Tri::kNo) continue;
+    trains_under_autocast = trains_under_autocast || (trains && !regions.NoGradAt(autocast.owner));
     const bool fp16 =
         autocast.device == Device::kCuda && autocast.dtype == HalfType::kFp16 && !autocast.foreign;
     (fp16 ? fp16_on_cuda : other_autocast) = true;
@@ -53,7 +58,6 @@ void ProjectFacts::AddFile(const Syntax& syntax, const Names& names, const Regio
   makes_scaler = makes_scaler || !scalers.made().empty();
   own_scaler = own_scaler || syntax.text().find("def unscale_(") != std::string::npos;
   scaler_updates = scaler_updates || scalers.Has(ScalerCall::Op::kUpdate);
-  const std::string_view text = syntax.text();
   scaler_state =
       scaler_state || scalers.Has(ScalerCall::Op::kStateDict) ||
       MentionsAny(text, {"scaler.state_dict", "save_state(", "fabric.save", "save_checkpoint(self",

@@ -23,6 +23,9 @@ struct ProjectFacts {
   bool sixteen_bit = false;       // any 16-bit type is named at all
   bool lowers_precision = false;  // autocast or a cast to 16 bits stands anywhere
   bool casts_models = false;      // .half() or .bfloat16() is called: pure half, or export
+  // Some file runs something under autocast and calls backward(): what is trained there may be
+  // defined in any other file.
+  bool trains_under_autocast = false;
   // Somebody else may scale the loss: a framework, a wrapper, a scale made by hand.
   bool scaling_elsewhere = false;
   // Frameworks that are imported.

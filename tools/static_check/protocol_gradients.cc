@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/static_check/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -25,10 +27,6 @@ constexpr std::string_view kNames[] = {"p", "w", "v", "par", "weight", "weights"
 template <typename List>
 bool Contains(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
-}
-
-bool Mentions(std::string_view text, std::string_view word) {
-  return text.find(word) != std::string_view::npos;
 }
 
 class Reader {
@@ -75,7 +73,7 @@ class Reader {
       if (kind == Kind::kAttribute && syntax_.Text(id).ends_with("grad") &&
           IsGradient(id, kMaxDepth))
         return true;
-      if (kind == Kind::kIdentifier && Mentions(syntax_.Text(id), "grad") &&
+      if (kind == Kind::kIdentifier && Holds(syntax_.Text(id), "grad") &&
           (IsGradientList(id, kMaxDepth) || IsGradient(id, kMaxDepth)))
         return true;
     }
@@ -125,14 +123,14 @@ class Reader {
     const std::string_view text = syntax_.Text(id);
     switch (syntax_.kind(id)) {
       case Kind::kIdentifier: {
-        if (Contains(kNames, text) || Mentions(text, "param")) return true;
+        if (Contains(kNames, text) || Holds(text, "param")) return true;
         const NodeId source = SourceOf(id);
-        return source != kNoNode && Mentions(syntax_.Text(source), "param");
+        return source != kNoNode && Holds(syntax_.Text(source), "param");
       }
       case Kind::kAttribute:
-        return text.ends_with("weight") || text.ends_with("bias") || Mentions(text, "param");
+        return text.ends_with("weight") || text.ends_with("bias") || Holds(text, "param");
       case Kind::kSubscript:
-        return Mentions(text, "param");
+        return Holds(text, "param");
       default:
         return false;
     }
@@ -145,8 +143,8 @@ class Reader {
 
 // True if what is added carries the loss scale, or may.
 bool CarriesScale(std::string_view addend) {
-  if (Mentions(addend, "rand") || Mentions(addend, "noise")) return false;
-  return Mentions(addend, "grad") || Mentions(addend, "scale");
+  if (Holds(addend, "rand") || Holds(addend, "noise")) return false;
+  return Holds(addend, "grad") || Holds(addend, "scale");
 }
 
 GradientUse OfCall(const Bindings& bindings, NodeId call) {
@@ -166,7 +164,7 @@ GradientUse OfCall(const Bindings& bindings, NodeId call) {
     // Of norm(stack([norm(p.grad) …])) the inner one is named.
     for (NodeId id = measured; id < syntax[measured].after; ++id) {
       if (syntax.Is(id, Kind::kCall) &&
-          Mentions(syntax.Text(syntax.Child(id, PythonFields().function)), "norm"))
+          Holds(syntax.Text(syntax.Child(id, PythonFields().function)), "norm"))
         return GradientUse::kNone;
     }
     return reader.MentionsGradient(measured) ? GradientUse::kMeasure : GradientUse::kNone;
@@ -208,7 +206,7 @@ GradientUse OfAssignment(const Bindings& bindings, NodeId id) {
   // A name that is bound to a gradient is another name of it, not the gradient.
   const bool subscript = syntax.Is(target, Kind::kSubscript);
   if (value == kNoNode || !(subscript || syntax.Is(target, Kind::kAttribute)) ||
-      !Mentions(syntax.Text(target), "grad") || !reader.IsGradient(target, kMaxDepth))
+      !Holds(syntax.Text(target), "grad") || !reader.IsGradient(target, kMaxDepth))
     return GradientUse::kNone;
   const std::string_view text = syntax.Text(value);
   if (syntax.Is(id, Kind::kAugmentedAssignment)) {
@@ -218,7 +216,7 @@ GradientUse OfAssignment(const Bindings& bindings, NodeId id) {
   }
   if (subscript) {
     const std::string_view where = syntax.Text(target);
-    return Mentions(where, "isnan") || Mentions(where, "isinf") || Mentions(where, "isfinite")
+    return Holds(where, "isnan") || Holds(where, "isinf") || Holds(where, "isfinite")
                ? GradientUse::kReplace
                : GradientUse::kChange;
   }

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "tools/static_check/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -16,8 +18,8 @@ bool ContainsAutocast(std::string_view text) {
 Regions::Regions(const Bindings& bindings)
     : bindings_(bindings), syntax_(bindings.syntax()), names_(bindings.names()) {
   const Fields& f = PythonFields();
-  default_changed_ = syntax_.text().find("set_autocast_gpu_dtype") != std::string::npos ||
-                     syntax_.text().find("set_autocast_dtype") != std::string::npos;
+  default_changed_ = Holds(syntax_.text(), "set_autocast_gpu_dtype") ||
+                     Holds(syntax_.text(), "set_autocast_dtype");
   for (NodeId id = 0; id < syntax_.size(); ++id) {
     if (syntax_[id].kind == Kind::kWithItem) {
       NodeId value = syntax_.Child(id, f.value);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -129,7 +130,7 @@ Scalers::Scalers(const Bindings& bindings) : bindings_(bindings) {
   const Syntax& syntax = bindings.syntax();
   const Names& names = bindings.names();
   const Fields& f = PythonFields();
-  if (syntax.text().find("cale") == std::string::npos) return;
+  if (!Holds(syntax.text(), "cale")) return;
   // Paddle's scaler has the same methods and another protocol.
   if (names.ImportsModule("paddle") && !names.ImportsModule("torch")) return;
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -199,7 +200,7 @@ bool IsSettingsPath(std::string_view path) {
 }
 
 bool MayHoldSettings(std::string_view text) {
-  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  const auto has = [&](std::string_view word) { return Holds(text, word); };
   return has("fp16") || has("bf16") || has("mixed_precision") || has("zero_optimization") ||
          (has("precision") && has("trainer"));
 }

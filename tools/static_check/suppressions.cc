@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/static_check/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -19,7 +21,7 @@ bool StandsAlone(std::string_view line) { return Trim(line).starts_with('#'); }
 
 Suppressions::Suppressions(const Syntax& syntax, const TextIndex& lines)
     : syntax_(&syntax), lines_(lines) {
-  if (syntax.text().find(kMark) == std::string::npos) return;
+  if (!Holds(syntax.text(), kMark)) return;
   // The file's own comments stand before its first statement; a docstring may come before them.
   uint32_t first_statement = static_cast<uint32_t>(syntax.text().size());
   for (const NodeId child : syntax.Children(0)) {

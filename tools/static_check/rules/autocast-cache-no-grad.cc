@@ -104,7 +104,7 @@ static std::string SharedRegion(const FileFacts& facts, NodeId first, NodeId sec
   if (function == 0 || facts.regions.NoGradAt(function)) return "";
   const Entry* entry = facts.dtypes->EntryOf(function);
   if (entry != nullptr && entry->autocast) return "medium";
-  return RunsInModel(facts, first) && TrainsUnderAutocast(facts) ? "low" : "";
+  return RunsInModel(facts, first) && facts.project.trains_under_autocast ? "low" : "";
 }
 
 void Check(const FileFacts& facts, Sink& sink) {

@@ -3,6 +3,7 @@
 
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::autocast_no_dtype {
@@ -28,7 +29,7 @@ static const Call* CallOf(const FileFacts& facts, NodeId made) {
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.syntax.text().find("set_autocast") != std::string::npos) return;
+  if (facts.regions.all().empty() || Holds(facts.syntax.text(), "set_autocast")) return;
   std::set<NodeId> told;  // functions
   for (const Autocast& autocast : facts.regions.all()) {
     const Call* call = CallOf(facts, autocast.node);

@@ -6,6 +6,7 @@
 #include "tools/static_check/autograd_functions.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::custom_function_no_custom_fwd {
 
@@ -73,10 +74,11 @@ static bool MultipliesGradient(const FileFacts& facts, NodeId backward) {
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
+  if (!facts.project.trains_under_autocast) return;
   const std::vector<AutogradFunction> functions = FindAutogradFunctions(facts);
-  if (functions.empty() || !TrainsUnderAutocast(facts)) return;
+  if (functions.empty()) return;
   // Wrappers that cast before they apply the function, as apex has them.
-  if (facts.syntax.text().find("cast_if_autocast") != std::string::npos) return;
+  if (Holds(facts.syntax.text(), "cast_if_autocast")) return;
   for (const AutogradFunction& function : functions) {
     const std::string name(
         facts.syntax.Text(facts.syntax.Child(function.klass, PythonFields().name)));

@@ -5,6 +5,7 @@
 #include "tools/static_check/half_models.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::fp16_weights_with_scaler {
 
@@ -24,21 +25,18 @@ static std::string Trained(const FileFacts& facts, const Call& one) {
 
 // True if the model is frozen, as one beside an adapter or a student is.
 static bool IsFrozen(const FileFacts& facts, const std::string& model) {
-  return facts.syntax.text().find(model + ".requires_grad_(False)") != std::string::npos;
+  return Holds(facts.syntax.text(), model + ".requires_grad_(False)");
 }
 
 // True where DeepSpeed scales the loss, which keeps FP32 copies of 16-bit weights, or where nothing
 // is trained at all.
 static bool NeedsNoFp32(const std::string& text) {
-  if (text.find("deepspeed") != std::string::npos || text.find("DeepSpeed") != std::string::npos)
-    return true;
-  return text.find("train(") == std::string::npos && text.find(".fit(") == std::string::npos &&
-         text.find("backward(") == std::string::npos;
+  if (Holds(text, "deepspeed") || Holds(text, "DeepSpeed")) return true;
+  return !Holds(text, "train(") && !Holds(text, ".fit(") && !Holds(text, "backward(");
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.syntax.text().find("16") == std::string::npos || NeedsNoFp32(facts.syntax.text()))
-    return;
+  if (!Holds(facts.syntax.text(), "16") || NeedsNoFp32(facts.syntax.text())) return;
   const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
   const PrecisionSetup* scaled = nullptr;
   for (const PrecisionSetup& setup : setups) {

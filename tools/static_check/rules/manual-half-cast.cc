@@ -1,6 +1,7 @@
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::manual_half_cast {
@@ -19,7 +20,7 @@ bool IsHalfCast(const FileFacts& facts, NodeId expression) {
 
 bool Trains(const FileFacts& facts) {
   return facts.project.grad_scaler || facts.project.scaling_elsewhere ||
-         facts.syntax.text().find("backward(") != std::string::npos;
+         Holds(facts.syntax.text(), "backward(");
 }
 
 // model(x.half()) where autocast chooses the types: what is lost before the first layer stays lost.
@@ -42,14 +43,14 @@ void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   // Parameters that are made in FP16. A library makes them for whoever passes the dtype, and for
   // inference; a training script for itself.
-  const bool script = facts.syntax.text().find(".backward()") != std::string::npos;
   for (const Call* call : facts.names.CallsNamed("Parameter")) {
     if (call->callee != "torch.nn.Parameter" && call->callee != "torch.nn.parameter.Parameter")
       continue;
     const NodeId trained = facts.names.Argument(call->node, 1, "requires_grad");
     const NodeId data = facts.names.Argument(call->node, 0, "data");
     const Value type = facts.dtypes->Of(data);
-    if (!script || trained != kNoNode || !type.is_fp16() || type.assumed || type.passed != kNoNode)
+    if (trained != kNoNode || !type.is_fp16() || type.assumed || type.passed != kNoNode ||
+        !Holds(facts.syntax.text(), ".backward()"))
       continue;
     sink.Add(call->node,
              "A trained parameter is FP16: updates below 2^-11 of its value are lost, and "

@@ -2,6 +2,7 @@
 
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::positions_in_buffer_dtype {
 
@@ -30,8 +31,7 @@ static bool TakesTheirType(const FileFacts& facts, const Call& range) {
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (!facts.project.sixteen_bit || facts.syntax.text().find("inv_freq") == std::string::npos)
-    return;
+  if (!facts.project.sixteen_bit || !Holds(facts.syntax.text(), "inv_freq")) return;
   for (const Call* call : facts.names.CallsNamed("arange")) {
     if (call->callee == "torch.arange" && TakesTheirType(facts, *call) &&
         RunsInModel(facts, call->node))

@@ -3,6 +3,7 @@
 #include "tools/static_check/autograd_functions.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::recompute_without_autocast {
 
@@ -26,8 +27,7 @@ static NodeId StoredCall(const FileFacts& facts, NodeId root) {
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.syntax.text().find("enable_grad") == std::string::npos || !TrainsUnderAutocast(facts))
-    return;
+  if (!facts.project.trains_under_autocast || !Holds(facts.syntax.text(), "enable_grad")) return;
   for (const AutogradFunction& function : FindAutogradFunctions(facts)) {
     if (function.custom_bwd || NamesAny(facts, function.klass, {"autocast", "amp"})) continue;
     if (!NamesAny(facts, function.backward, {"enable_grad"})) continue;

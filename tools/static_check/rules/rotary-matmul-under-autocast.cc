@@ -3,6 +3,7 @@
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::rotary_matmul_under_autocast {
 
@@ -36,14 +37,13 @@ static bool MayBeCast(const FileFacts& facts, NodeId node) {
     return autocast->enabled != Tri::kNo && !autocast->foreign;
   Policy policy;
   if (facts.dtypes->PolicyAt(node, &policy)) return true;
-  return RunsInModel(facts, node) && TrainsUnderAutocast(facts);
+  return RunsInModel(facts, node) && facts.project.trains_under_autocast;
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
-  if (facts.syntax.text().find("freq") == std::string::npos &&
-      facts.syntax.text().find("theta") == std::string::npos)
-    return;
+  const std::string_view text = facts.syntax.text();
+  if (!Holds(text, "freq") && !Holds(text, "theta")) return;
   const auto report = [&](NodeId node) {
     if (!MayBeCast(facts, node)) return;
     RawFinding& finding = sink.Add(node);
@@ -69,7 +69,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       }
     }
   }
-  if (facts.syntax.text().find(" @ ") == std::string::npos) return;
+  if (!Holds(text, " @ ")) return;
   for (NodeId id = 0; id < facts.syntax.size(); ++id) {
     if (facts.syntax[id].kind != Kind::kBinary) continue;
     if (facts.syntax.Text(facts.syntax.Child(id, f.operator_)) == "@" &&

@@ -27,7 +27,7 @@ static bool StartsNarrow(const FileFacts& facts, NodeId variable) {
 
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
-  if (facts.syntax.text().find("+=") == std::string::npos) return;
+  if (facts.augmented.empty()) return;
   for (const auto& [key, assignments] : facts.bindings.all()) {
     if (!AddsUp(LastComponent(key))) continue;
     for (const Assignment& assignment : assignments) {
