@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::accum_loss_not_divided {
@@ -24,15 +25,56 @@ NodeId Period(const FileFacts& facts, NodeId condition) {
   return kNoNode;
 }
 
+// True if the name stands for a number of batches that are accumulated.
+bool CountsBatches(std::string_view name) {
+  const std::string lower = LowerCase(name);
+  return lower.find("accum") != std::string::npos || lower.find("micro") != std::string::npos ||
+         lower.find("grad_acc") != std::string::npos || lower.find("acc_step") != std::string::npos;
+}
+
+// n of `seen == n` or `seen >= n`, where `seen` is counted up in the loop; kNoNode for others.
+NodeId CountedTo(const FileFacts& facts, NodeId condition, NodeId loop) {
+  const Fields& f = PythonFields();
+  const NodeId id = facts.syntax.Unwrap(condition);
+  const std::vector<NodeId> operands = facts.syntax.Children(id);
+  if (!facts.syntax.Is(id, Kind::kComparison) || operands.size() != 2) return kNoNode;
+  const std::string_view op = facts.syntax.Text(facts.syntax.Child(id, f.operators));
+  if (op != "==" && op != ">=") return kNoNode;
+  const std::string_view counter = facts.syntax.Text(operands[0]);
+  const bool counted =
+      std::any_of(facts.augmented.begin(), facts.augmented.end(), [&](NodeId augmented) {
+        return IsInside(facts, augmented, loop) &&
+               facts.syntax.Text(facts.syntax.Child(augmented, f.left)) == counter;
+      });
+  const std::string key = facts.names.Key(operands[1]);
+  const bool named = CountsBatches(counter) || CountsBatches(key);
+  return counted && named && !key.empty() ? facts.syntax.Unwrap(operands[1]) : kNoNode;
+}
+
+// n of the condition under which a step is taken every n-th time.
+NodeId PeriodOf(const FileFacts& facts, NodeId condition, NodeId loop) {
+  const NodeId period = Period(facts, condition);
+  return period != kNoNode ? period : CountedTo(facts, condition, loop);
+}
+
 // The `if` around the step that lets it through every n-th time, inside the loop.
 NodeId PeriodicIf(const FileFacts& facts, NodeId step, NodeId loop) {
   for (NodeId up = facts.syntax[step].parent; up > loop; up = facts.syntax[up].parent) {
     if (facts.syntax.Is(up, Kind::kIf) &&
         IsInside(facts, step, facts.syntax.Child(up, PythonFields().consequence)) &&
-        Period(facts, facts.syntax.Child(up, PythonFields().condition)) != kNoNode)
+        PeriodOf(facts, facts.syntax.Child(up, PythonFields().condition), loop) != kNoNode)
       return up;
   }
   return kNoNode;
+}
+
+// True if a function of that name, given a number, divides nothing by it.
+bool OnlyCounts(std::string_view name) {
+  for (const std::string_view word :
+       {"range", "print", "len", "min", "max", "int", "info", "log"}) {
+    if (name == word) return true;
+  }
+  return false;
 }
 
 // True if the file computes with the period, or with anything called like accumulation, in a way
@@ -52,10 +94,16 @@ bool ComputesWith(const FileFacts& facts, NodeId period) {
     const Kind kind = syntax.kind(id);
     if (kind == Kind::kBinary) {
       const std::string_view op = syntax.Text(syntax.Child(id, f.operator_));
-      if (op != "/" && op != "*") continue;
-      // len(loader) / n is the number of steps.
-      if (syntax.Text(syntax.Child(id, f.left)).find("len(") == std::string_view::npos &&
-          (mentions(syntax.Child(id, f.right)) || mentions(syntax.Child(id, f.left))))
+      const std::string_view left = syntax.Text(syntax.Child(id, f.left));
+      const std::string_view right = syntax.Text(syntax.Child(id, f.right));
+      const bool named = mentions(syntax.Child(id, f.right)) || mentions(syntax.Child(id, f.left));
+      // len(loader) / n is the number of steps, batch_size * n that of samples.
+      if (op == "/" && named && left.find("len(") == std::string_view::npos) return true;
+      if (op == "*" && named &&
+          (left.find("loss") != std::string_view::npos ||
+           right.find("loss") != std::string_view::npos ||
+           left.find("weight_decay") != std::string_view::npos ||
+           left.find("lr") != std::string_view::npos))
         return true;
     } else if (kind == Kind::kAugmentedAssignment) {
       const std::string_view op = syntax.Text(syntax.Child(id, f.operator_));
@@ -66,7 +114,8 @@ bool ComputesWith(const FileFacts& facts, NodeId period) {
           mentions(syntax.Child(id, f.arguments)))
         return true;
       // Another function is given it, and may divide.
-      if (number || facts.names.Callee(id).starts_with("torch.") ||
+      const struct Call* known = facts.names.CallAt(id);
+      if (number || facts.names.Callee(id).starts_with("torch.") || OnlyCounts(known->name) ||
           syntax.FunctionOf(id) != syntax.FunctionOf(period))
         continue;
       for (const NodeId argument : facts.names.Arguments(id)) {
@@ -77,14 +126,76 @@ bool ComputesWith(const FileFacts& facts, NodeId period) {
   return false;
 }
 
-}  // namespace
+// True if an optimizer steps, or gradients are cleared, in the node.
+bool StepsIn(const FileFacts& facts, NodeId node) {
+  for (const std::string_view name : {"step", "zero_grad"}) {
+    for (const struct Call* call : facts.names.CallsNamed(name)) {
+      if (IsInside(facts, call->node, node) &&
+          (name == "zero_grad" || facts.scalers.At(call->node) != nullptr ||
+           facts.scalers.IsOptimizer(facts.names.Key(call->receiver))))
+        return true;
+    }
+  }
+  return false;
+}
 
-void Check(const FileFacts& facts, Sink& sink) {
+// The number of rounds of a loop over micro-batches, which steps nowhere: n of `for _ in range(n)`,
+// or what a counter is compared with before the `break`. kNoNode for other loops.
+NodeId MicroBatches(const FileFacts& facts, NodeId loop) {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts.syntax;
+  if (StepsIn(facts, loop)) return kNoNode;
+  if (syntax.Is(loop, Kind::kFor)) {
+    const NodeId over = syntax.Child(loop, f.right);
+    for (const struct Call* call : facts.names.CallsNamed("range")) {
+      if (!IsInside(facts, call->node, over)) continue;
+      const std::vector<NodeId> arguments = facts.names.Arguments(call->node);
+      if (arguments.size() == 1 && CountsBatches(LastComponent(facts.names.Key(arguments[0]))))
+        return arguments[0];
+    }
+    return kNoNode;
+  }
+  for (NodeId id = loop; id < syntax[loop].after; ++id) {
+    if (!syntax.Is(id, Kind::kBreak)) continue;
+    const NodeId branch = syntax.Enclosing(id, Kind::kIf);
+    if (branch <= loop) continue;
+    const NodeId period = CountedTo(facts, syntax.Child(branch, f.condition), loop);
+    if (period != kNoNode) return period;
+  }
+  return kNoNode;
+}
+
+std::string Message(const FileFacts& facts, NodeId period) {
+  return "The gradients of " + std::string(facts.syntax.Text(period)) +
+         " batches are summed, and nothing divides the loss by that number.";
+}
+
+// Backward passes in loops over micro-batches.
+void CheckMicroBatches(const FileFacts& facts, Sink& sink) {
+  for (const struct Call* call : facts.names.CallsNamed("backward")) {
+    // accelerator.backward(loss) and the engine's divide by themselves.
+    const bool plain = call->receiver != kNoNode && facts.names.Arguments(call->node).empty() &&
+                       call->callee.empty();
+    const NodeId loop = plain ? LoopOf(facts, call->node) : kNoNode;
+    if (loop == kNoNode) continue;
+    const NodeId period = MicroBatches(facts, loop);
+    if (period == kNoNode || ComputesWith(facts, period)) continue;
+    const bool scaled = !facts.scalers.ScaledBy(call->receiver).empty();
+    sink.Add(call->node, Message(facts, period)).guess =
+        !scaled || !facts.syntax.Is(loop, Kind::kFor);
+  }
+}
+
+// Steps that are taken every n-th time.
+void CheckSteps(const FileFacts& facts, Sink& sink) {
   std::vector<NodeId> reported;
-  for (const ScalerCall& step : facts.scalers.calls()) {
-    if (step.op != ScalerCall::Op::kStep) continue;
-    const NodeId loop = LoopOf(facts, step.call);
-    const NodeId periodic = loop == kNoNode ? kNoNode : PeriodicIf(facts, step.call, loop);
+  for (const struct Call* step : facts.names.CallsNamed("step")) {
+    const ScalerCall* own = facts.scalers.At(step->node);
+    const bool plain = own == nullptr && facts.scalers.calls().empty() &&
+                       facts.scalers.IsOptimizer(facts.names.Key(step->receiver));
+    if (own == nullptr && !plain) continue;
+    const NodeId loop = LoopOf(facts, step->node);
+    const NodeId periodic = loop == kNoNode ? kNoNode : PeriodicIf(facts, step->node, loop);
     if (periodic == kNoNode) continue;
     // Gradients are accumulated only if they are cleared as seldom as the step is taken.
     bool cleared = false;
@@ -99,18 +210,32 @@ void Check(const FileFacts& facts, Sink& sink) {
              !IsInside(facts, other.call, periodic);
     });
     if (!cleared || clears_outside || other_steps) continue;
-    const NodeId period = Period(facts, facts.syntax.Child(periodic, PythonFields().condition));
+    const NodeId condition = facts.syntax.Child(periodic, PythonFields().condition);
+    const NodeId period = PeriodOf(facts, condition, loop);
+    if (plain && !CountsBatches(LastComponent(facts.names.Key(period)))) continue;
     for (const struct Call* call : facts.names.CallsNamed("backward")) {
       if (LoopOf(facts, call->node) != loop || IsInside(facts, call->node, periodic) ||
-          facts.scalers.ScaledBy(call->receiver).empty() || call->node > periodic)
+          call->node > periodic)
         continue;
-      if (std::find(reported.begin(), reported.end(), call->node) != reported.end()) continue;
+      const bool taken = plain ? call->receiver != kNoNode && call->callee.empty() &&
+                                     facts.names.Arguments(call->node).empty()
+                               : !facts.scalers.ScaledBy(call->receiver).empty();
+      if (!taken || std::find(reported.begin(), reported.end(), call->node) != reported.end())
+        continue;
       if (ComputesWith(facts, period)) return;
       reported.push_back(call->node);
-      sink.Add(call->node, "The gradients of " + std::string(facts.syntax.Text(period)) +
-                               " batches are summed, and nothing divides the loss by that number.");
+      sink.Add(call->node, Message(facts, period)).guess = plain;
     }
   }
+}
+
+}  // namespace
+
+void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.project.accelerate || (!facts.project.sixteen_bit && !facts.project.grad_scaler))
+    return;
+  CheckSteps(facts, sink);
+  CheckMicroBatches(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::accum_loss_not_divided
