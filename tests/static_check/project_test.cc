@@ -21,16 +21,16 @@ std::set<std::string> FoundIn(const std::vector<Source>& sources) {
 
 const char kIou[] = R"(import torch
 
-def ratio(inter, union):
+def train_ratio(inter, union):
     return inter / (union + 1e-9)
 )";
 
 TEST(Project, AnArgumentCarriesItsTypeIntoAnotherFile) {
   const char* train = R"(import torch
-from utils.boxes import ratio
+from utils.boxes import train_ratio
 
 def f(a, b):
-    return ratio(a.half(), b.half())
+    return train_ratio(a.half(), b.half())
 )";
   EXPECT_EQ(FoundIn({{"train.py", train}, {"utils/boxes.py", kIou}}),
             (std::set<std::string>{"utils/boxes.py:4 eps-underflow-fp16"}));
@@ -38,25 +38,26 @@ def f(a, b):
 }
 
 TEST(Project, RelativeImportsReexportsAndStarsLeadToTheDefinition) {
-  const char* call = "\n\ndef f(a, b):\n    return ratio(a.half(), b.half())\n";
+  const char* call = "\n\ndef f(a, b):\n    return train_ratio(a.half(), b.half())\n";
   const std::set<std::string> expected = {"pkg/ops/boxes.py:4 eps-underflow-fp16"};
   const Source boxes{"pkg/ops/boxes.py", kIou};
-  const Source init{"pkg/ops/__init__.py", "import torch\nfrom .boxes import ratio\n"};
-  for (const char* import : {"from .ops.boxes import ratio", "from .ops import ratio",
-                             "from pkg.ops import *", "from .ops.boxes import ratio as ratio"}) {
+  const Source init{"pkg/ops/__init__.py", "import torch\nfrom .boxes import train_ratio\n"};
+  for (const char* import :
+       {"from .ops.boxes import train_ratio", "from .ops import train_ratio",
+        "from pkg.ops import *", "from .ops.boxes import train_ratio as train_ratio"}) {
     const Source train{"pkg/train.py", std::string("import torch\n") + import + call};
     EXPECT_EQ(FoundIn({train, boxes, init}), expected) << import;
   }
   const Source module{"pkg/train.py",
                       "import torch\nfrom .ops import boxes\n\ndef f(a, b):\n"
-                      "    return boxes.ratio(a.half(), b.half())\n"};
+                      "    return boxes.train_ratio(a.half(), b.half())\n"};
   EXPECT_EQ(FoundIn({module, boxes, init}), expected);
 }
 
 TEST(Project, OfTwoFilesOfThatNameTheNearerOneIsMeant) {
   const Source train{"b/train.py",
-                     "import torch\nfrom boxes import ratio\n\ndef f(a, b):\n"
-                     "    return ratio(a.half(), b.half())\n"};
+                     "import torch\nfrom boxes import train_ratio\n\ndef f(a, b):\n"
+                     "    return train_ratio(a.half(), b.half())\n"};
   EXPECT_EQ(FoundIn({train, {"a/boxes.py", kIou}, {"b/boxes.py", kIou}}),
             (std::set<std::string>{"b/boxes.py:4 eps-underflow-fp16"}));
   // Equally near: which one is meant is not known.

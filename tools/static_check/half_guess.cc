@@ -36,13 +36,13 @@ constexpr std::string_view kParts[] = {
 // Names of tensors that hold indices, masks or labels, or of numbers. Matched as whole words
 // between underscores.
 constexpr std::string_view kNoActivations[] = {
-    "mask",   "masks",     "target", "targets",  "label",       "labels", "gt",        "idx",
-    "index",  "ids",       "id",     "len",      "length",      "lens",   "lengths",   "count",
-    "counts", "num",       "n",      "step",     "steps",       "lr",     "timesteps", "size",
-    "dim",    "device",    "shape",  "box",      "boxes",       "bbox",   "bboxes",    "anchors",
-    "eps",    "epsilon",   "grad",   "grads",    "valid",       "numel",  "batch",     "onehot",
-    "ious",   "positions", "freqs",  "scale",    "temperature", "tau",    "alpha",     "beta",
-    "gamma",  "margin",    "heads",  "momentum", "decay"};
+    "mask",    "masks",     "target",    "targets", "label",  "labels",      "gt",
+    "idx",     "index",     "ids",       "id",      "len",    "length",      "lens",
+    "lengths", "count",     "counts",    "num",     "n",      "step",        "steps",
+    "lr",      "timesteps", "size",      "dim",     "device", "shape",       "anchors",
+    "eps",     "epsilon",   "grad",      "grads",   "valid",  "numel",       "batch",
+    "onehot",  "ious",      "positions", "freqs",   "scale",  "temperature", "tau",
+    "alpha",   "beta",      "gamma",     "margin",  "heads",  "momentum",    "decay"};
 
 bool IsNoActivation(std::string_view name) {
   const std::string lower = Lower(name);
@@ -86,7 +86,15 @@ bool RunsWithModel(const FileFacts& facts, NodeId node) {
     return false;
   const NodeId klass = facts.syntax.Enclosing(function, Kind::kClass);
   if (klass != kNoNode) return IsPartOfModel(facts, klass);
-  return ContainsAny(name, kParts);
+  if (ContainsAny(name, kParts)) return true;
+  // Functions beside the layers: not those of a script, nor what works on data or weights.
+  constexpr std::string_view kScripts[] = {
+      "main",  "train",   "load",   "save", "collate", "build",   "parse", "plot",   "data",
+      "setup", "convert", "update", "grad", "prepare", "process", "fetch", "augment"};
+  constexpr std::string_view kPlaces[] = {"data",       "script",  "preproc", "tools/",
+                                          "example",    "bench",   "metric",  "optim",
+                                          "transforms", "convert", "schedul"};
+  return !ContainsAny(name, kScripts) && !ContainsAny(facts.path, kPlaces);
 }
 
 // Without gradients, but a step of training: the matching of predictions to targets.
@@ -119,8 +127,8 @@ HalfGuess::HalfGuess(const FileFacts& facts, NodeId node) : facts_(facts) {
   const bool framework = project.deepspeed || project.accelerate || project.lightning ||
                          project.hf_trainer || project.apex;
   autocast_ = region || project.accelerate || project.lightning || project.hf_trainer;
-  weights_ = project.apex || project.deepspeed || project.casts_models || project.hf_trainer ||
-             !(region || framework);
+  weights_ = project.apex || project.deepspeed || project.casts_models ||
+             !(region || framework);  // a library that somebody else casts
   fp16_ = !bf16_only;
   if (const Autocast* here = facts.regions.At(node)) {
     if (here->enabled == Tri::kNo) {
@@ -197,7 +205,7 @@ HalfGuess::Kin HalfGuess::KinOf(NodeId expression, int depth) const {
 HalfGuess::Kin HalfGuess::KinOfName(NodeId id, int depth) const {
   const Fields& f = PythonFields();
   const Syntax& syntax = facts_.syntax;
-  if (facts_.bindings.Number(id)) return Kin::kNumber;
+  if (facts_.bindings.Number(id) || syntax.Text(id) == "self") return Kin::kNumber;
   const bool attribute = syntax.Is(id, Kind::kAttribute);
   const std::string_view name =
       attribute ? syntax.Text(syntax.Child(id, f.attribute)) : syntax.Text(id);
@@ -220,6 +228,7 @@ HalfGuess::Kin HalfGuess::KinOfName(NodeId id, int depth) const {
   const bool parameter = !attribute && function != nullptr &&
                          std::find(function->parameters.begin(), function->parameters.end(),
                                    name) != function->parameters.end();
+  if (parameter && IsGivenFp32(*function, name, depth)) return Kin::kFp32;
   bool maybe = parameter;
   if (assignments.empty()) maybe = !attribute || !syntax.Text(id).starts_with("self.");
   bool index = false;
@@ -229,8 +238,10 @@ HalfGuess::Kin HalfGuess::KinOfName(NodeId id, int depth) const {
       const NodeId from = UnpackedFrom(syntax, assignment.target);
       if (syntax.Text(from).find(".float()") != std::string_view::npos) return Kin::kFp32;
       const auto call = TorchCallAt(facts_, from);
-      if (call && call->name.ends_with("_mean") && KinOf(call->tensor, depth - 1) == Kin::kFp32)
-        return Kin::kFp32;
+      const bool keeps =
+          call && (call->name.ends_with("_mean") || call->name == "topk" || call->name == "max" ||
+                   call->name == "min" || call->name == "sort");
+      if (keeps && KinOf(call->tensor, depth - 1) == Kin::kFp32) return Kin::kFp32;
       maybe = true;
       continue;
     }
@@ -240,11 +251,22 @@ HalfGuess::Kin HalfGuess::KinOfName(NodeId id, int depth) const {
       continue;
     }
     const Kin kin = KinOf(assignment.value, depth - 1);
-    if (kin == Kin::kFp32 && (attribute || assignment.value < id)) return kin;
+    if (kin == Kin::kFp32 && (attribute || syntax[assignment.value].after <= id)) return kin;
     maybe = maybe || kin == Kin::kMaybe;
     index = index || kin == Kin::kIndex;
   }
   return maybe ? Kin::kMaybe : index ? Kin::kIndex : Kin::kNumber;
+}
+
+bool HalfGuess::IsGivenFp32(const Function& function, std::string_view parameter, int depth) const {
+  const auto it = std::find(function.parameters.begin(), function.parameters.end(), parameter);
+  const int position = static_cast<int>(it - function.parameters.begin());
+  for (const Call* call : facts_.names.CallsNamed(function.name)) {
+    if (!call->callee.empty()) continue;
+    const NodeId given = facts_.names.Argument(call->node, position, parameter);
+    if (given != kNoNode && KinOf(given, depth - 2) == Kin::kFp32) return true;
+  }
+  return false;
 }
 
 HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
@@ -258,6 +280,7 @@ HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
         (call->callee.starts_with("math.") || call->callee.starts_with("numpy.")))
       return Kin::kNumber;
     const std::string_view name = call == nullptr ? std::string_view() : call->name;
+    if (text.find(".float()") != std::string_view::npos) return Kin::kFp32;
     if (name == "float" || name == "int" || name == "len" || name == "range" || name == "round")
       return Kin::kNumber;
     if (const Definition callee = facts_.Callee(id); callee.function != nullptr) {
@@ -271,6 +294,8 @@ HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
   }
   const std::string_view name = torch->name;
   if (NamesFp32(text)) return Kin::kFp32;
+  if (torch->is_method && CallsLayer(facts_, *torch))
+    return text.find(".float()") == std::string_view::npos ? Kin::kMaybe : Kin::kFp32;
   if (name == "float" || name == "double") return Kin::kFp32;
   if (name == "half" || name == "bfloat16") return Kin::kMaybe;
   if (name == "item" || name == "size" || name == "numel" || name == "dim" || name == "tolist")
@@ -308,6 +333,14 @@ HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
   // A method of something that is no tensor by its name may give anything.
   if (kin == Kin::kNumber && torch->is_method && !facts_.ops.KeepsDtype(name)) return Kin::kMaybe;
   return kin;
+}
+
+bool CallsLayer(const FileFacts& facts, const TorchCall& call) {
+  if (!call.is_method || call.tensor == kNoNode) return false;
+  const NodeId first = facts.names.Argument(call.node, 0, "");
+  return first != kNoNode && facts.syntax.Text(call.tensor).starts_with("self") &&
+         !facts.bindings.Number(first) && !facts.syntax.Is(first, Kind::kString) &&
+         !facts.syntax.Is(first, Kind::kUnary);
 }
 
 NodeId UnpackedFrom(const Syntax& syntax, NodeId target) {

@@ -12,6 +12,7 @@
 
 #include "tools/static_check/facts.h"
 #include "tools/static_check/rule_set.h"
+#include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check {
 
@@ -39,6 +40,8 @@ class HalfGuess {
   Kin KinOf(NodeId expression, int depth) const;
   Kin KinOfName(NodeId id, int depth) const;
   Kin KinOfCall(NodeId id, int depth) const;
+  // True if a call of the function in this file hands in something that is FP32.
+  bool IsGivenFp32(const Function& function, std::string_view parameter, int depth) const;
 
   const FileFacts& facts_;
   bool autocast_ = false, weights_ = false, fp16_ = false;
@@ -48,6 +51,9 @@ class HalfGuess {
 // True if the class derives from torch.nn.Module, also by way of other files, or is called as a
 // model's parts are ("…Loss", "…Attention").
 bool IsPartOfModel(const FileFacts& facts, NodeId klass);
+
+// True for self.norm(x), self.mlp.softmax(x): a layer that is called, not a method of a tensor.
+bool CallsLayer(const FileFacts& facts, const TorchCall& call);
 
 // What `target` is unpacked from: f(x) for a and b of `a, b = f(x)`; kNoNode for other targets.
 NodeId UnpackedFrom(const Syntax& syntax, NodeId target);

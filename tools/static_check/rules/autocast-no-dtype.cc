@@ -59,11 +59,14 @@ void Check(const FileFacts& facts, Sink& sink) {
       // A switch that turns it on, and none for the type.
       const bool wrong =  // autocast(torch.bfloat16) is autocast-bad-argument's
           facts.names.Resolve(facts.names.Argument(call->node, 0, "")).starts_with("torch.");
-      if (!chosen && !wrong && autocast.enabled == Tri::kUnknown && MayTrain(facts, call->node) &&
-          told.insert(function).second)
-        MarkGuess(sink.Add(call->node,
-                           "An option turns this on and none names its dtype: it is FP16 on CUDA, "
-                           "also for a model that overflows there or a run that asks for BF16."));
+      const bool offers_bf16 = facts.syntax.text().find("bfloat16") != std::string::npos ||
+                               facts.syntax.text().find("bf16") != std::string::npos;
+      if (!chosen && !wrong && (autocast.enabled == Tri::kUnknown || offers_bf16) &&
+          MayTrain(facts, call->node) && told.insert(function).second)
+        MarkGuess(
+            sink.Add(call->node,
+                     "No dtype is given: this is FP16 on CUDA, also for a model that overflows "
+                     "there and for a run that asks for BF16."));
       if (chosen && !switches)
         sink.Add(call->node,
                  "No dtype is given, so this runs in FP16, whereas another autocast of this file "

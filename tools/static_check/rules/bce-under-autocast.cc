@@ -9,6 +9,8 @@ namespace {
 enum class Bce { kNo, kMaybe, kYes };
 
 bool MakesBce(const FileFacts& facts, NodeId expression) {
+  while (facts.names.Method(expression) == "cuda" || facts.names.Method(expression) == "to")
+    expression = facts.names.Receiver(expression);  // nn.BCELoss().cuda()
   return facts.syntax.Is(expression, Kind::kCall) &&
          facts.names.Callee(expression) == "torch.nn.BCELoss";
 }

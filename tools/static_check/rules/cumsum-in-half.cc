@@ -1,3 +1,4 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -6,7 +7,15 @@ namespace mpnanny::static_check::cumsum_in_half {
 void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(facts, {"cumsum", "cumprod", "logcumsumexp"}, [&](const TorchCall& call) {
     const Value type = facts.dtypes->Of(call.node);
-    if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) return;
+    if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) {
+      const HalfGuess guess(facts, call.node);
+      if (guess.weights() && facts.names.Argument(call.node, -1, "dtype") == kNoNode &&
+          guess.MayBeHalf(call.tensor))
+        MarkGuess(sink.Add(call.node,
+                           "If the model is 16-bit as a whole, as this project lets it, every "
+                           "partial result is rounded: FP16 counts to 2048, BF16 to 256."));
+      return;
+    }
     RawFinding& finding = sink.Add(call.node, std::string(call.name) +
                                                   " runs in 16 bits here: every partial result "
                                                   "is rounded to " +

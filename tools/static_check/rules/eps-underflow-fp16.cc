@@ -105,7 +105,16 @@ void Inside(const FileFacts& facts, Sink& sink, const TorchCall& call, int posit
   const NodeId given = ArgumentOf(facts, call, position, "eps");
   const auto eps = given == kNoNode ? by_default : Constant(facts, given);
   const Value type = facts.dtypes->Of(call.node);
-  if (!eps || *eps > kFp16RoundsToZero || !type.is_fp16()) return;
+  if (!eps || *eps > kFp16RoundsToZero) return;
+  if (!type.is_fp16()) {
+    const HalfGuess guess(facts, call.node);
+    if (guess.weights() && guess.fp16() && guess.MayBeHalf(call.tensor))
+      MarkGuess(sink.Add(call.node, "If the model is FP16 as a whole, as this project lets it, " +
+                                        std::string(given == kNoNode ? "the default " : "") +
+                                        "eps=" + ShowNumber(*eps) +
+                                        " is zero here: a vector of zeros becomes NaN."));
+    return;
+  }
   RawFinding& finding =
       sink.Add(call.node, std::string(call.name) + " runs in FP16 here, where its " +
                               (given == kNoNode ? "default " : "") + "eps=" + ShowNumber(*eps) +

@@ -17,6 +17,23 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId exponent, Va
   NoteAssumed(type, finding);
 }
 
+// torch.exp(x).to(h.dtype), torch.exp(x).type_as(h): FP32 under autocast, and stored in FP16.
+void GuessCastBack(const FileFacts& facts, Sink& sink, const TorchCall& cast) {
+  const auto exponential = TracedCall(facts, cast.tensor, {"exp", "expm1"});
+  const NodeId first = facts.names.Argument(cast.node, 0, "dtype");
+  if (!exponential || first == kNoNode || exponential->tensor == kNoNode) return;
+  const std::string_view to = facts.syntax.Text(first);
+  if (cast.name != "half" && cast.name != "type_as" && !to.ends_with(".dtype")) return;
+  const HalfGuess guess(facts, cast.node);
+  // exp of what was cast to FP32 is meant to be FP32, also behind the cast.
+  if (!guess.fp16() || guess.weights() || !guess.MayBeHalf(exponential->tensor) ||
+      IsBoundedAbove(facts, exponential->tensor, kLogOfFp16Max))
+    return;
+  MarkGuess(sink.Add(cast.node,
+                     "If this is cast to FP16, as the project lets it, it is infinite for "
+                     "arguments above 11.09, and nothing limits them."));
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -24,24 +41,31 @@ void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(facts, {"exp", "expm1", "sinh", "cosh", "exp_"}, [&](const TorchCall& call) {
     if (call.is_method && !facts.names.Arguments(call.node).empty()) return;
     // Under autocast the in-place form is inplace-bypasses-autocast's.
-    if (Policy policy; call.name == "exp_" && facts.dtypes->PolicyAt(call.node, &policy)) return;
+    if (Policy policy; call.name == "exp_" && facts.dtypes->PolicyAt(call.node, &policy) &&
+                       facts.dtypes->Of(call.tensor).is_16bit())
+      return;
     const Value type = facts.dtypes->Of(call.node);
     if (type.is_fp16()) {
       Report(facts, sink, call.node, call.tensor, type, "computed in");
       return;
     }
     const HalfGuess guess(facts, call.node);
-    if (!guess.weights() || !guess.fp16() || call.tensor == kNoNode ||
+    // Autocast runs exp in FP32, but not in place.
+    if (!(guess.weights() || call.name == "exp_") || !guess.fp16() || call.tensor == kNoNode ||
         !guess.MayBeHalf(call.tensor) || IsBoundedAbove(facts, call.tensor, kLogOfFp16Max))
       return;
     MarkGuess(sink.Add(call.node,
-                       "If the model is FP16 as a whole, as this project lets it, this is infinite "
-                       "for arguments above 11.09, and nothing limits them."));
+                       "If this runs in FP16, as the project lets it, it is infinite for arguments "
+                       "above 11.09, and nothing limits them."));
   });
   // exp in FP32, as autocast does it, and then stored in half.
   ForEachTorchCall(facts, {"half", "to", "type", "type_as"}, [&](const TorchCall& cast) {
     const Value type = facts.dtypes->Of(cast.node);
-    if (!cast.is_method || !type.is_fp16()) return;
+    if (!cast.is_method) return;
+    if (!type.is_fp16()) {
+      GuessCastBack(facts, sink, cast);
+      return;
+    }
     const auto exponential = TracedCall(facts, cast.tensor, {"exp", "expm1"});
     if (!exponential || facts.dtypes->Of(exponential->node).is_fp16()) return;
     // .to(q.dtype) of something else: what the exponent is, is not known.

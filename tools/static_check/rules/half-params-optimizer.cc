@@ -1,10 +1,55 @@
+#include <algorithm>
+
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/half_models.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::half_params_optimizer {
 
+namespace {
+
+bool Holds(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+// get_peft_model(model) and a Trainer with fp16=… in one function, in a project that loads its
+// models in FP16: the adapters are made in the type of the weights beside them.
+void AdaptersInHalf(const FileFacts& facts, Sink& sink) {
+  for (const Call* made : facts.names.CallsNamed("get_peft_model")) {
+    const NodeId function = facts.syntax.FunctionOf(made->node);
+    const std::string_view text = facts.syntax.Text(function);
+    if (Holds(text, "float32") || Holds(text, "data.float()") || Holds(text, "adapter_dtype") ||
+        Holds(text, "param.float()") || Holds(text, "upcast"))
+      continue;
+    NodeId trainer = kNoNode;
+    bool fp16 = false;
+    for (const Call& call : facts.names.calls()) {
+      if (facts.syntax.FunctionOf(call.node) != function) continue;
+      if (call.name.ends_with("Trainer")) trainer = call.node;
+      const NodeId on = facts.names.Argument(call.node, -1, "fp16");
+      fp16 = fp16 || (on != kNoNode && !facts.syntax.Is(on, Kind::kFalse));
+      // What prepares a quantised model casts the rest; under a condition it may not.
+      if (call.name.starts_with("prepare_model_for") &&
+          facts.syntax.Enclosing(call.node, Kind::kIf) == kNoNode)
+        fp16 = false, trainer = kNoNode;
+    }
+    const bool loaded =
+        std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
+          return Holds(file->syntax.text(), "torch_dtype") && Holds(file->syntax.text(), "float16");
+        });
+    if (!fp16 || trainer == kNoNode || !loaded) continue;
+    MarkGuess(sink.Add(trainer,
+                       "The project loads models in FP16, and adapters are made in the type of the "
+                       "weights beside them (PEFT before 0.12): with fp16 the Trainer's scaler "
+                       "refuses their gradients. Cast what is trained to FP32."));
+  }
+}
+
+}  // namespace
+
 void Check(const FileFacts& facts, Sink& sink) {
+  AdaptersInHalf(facts, sink);
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
     if (found.type != HalfType::kFp16) continue;
     // With a scaler beside weights that were loaded it is fp16-weights-with-scaler.

@@ -36,6 +36,35 @@ void InputsUnderAutocast(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// images = images.half(), and then autocast(): the same above the region, in a loop that trains.
+void InputsBeforeAutocast(const FileFacts& facts, Sink& sink) {
+  for (const Call* call : facts.names.CallsNamed("half")) {
+    if (!IsHalfCast(facts, call->node) || !MayTrain(facts, call->node)) continue;
+    const NodeId loop = LoopOf(facts, call->node);
+    const NodeId function = facts.syntax.FunctionOf(call->node);
+    const NodeId statement = facts.syntax.StatementOf(call->node);
+    const std::string_view name = facts.syntax.Text(call->receiver);
+    // Models, losses and parameters are other rules'.
+    if (name.find("model") != std::string_view::npos ||
+        name.find("net") != std::string_view::npos || name.find("loss") != std::string_view::npos ||
+        name.find("param") != std::string_view::npos || name.find("data") == 2 ||
+        facts.regions.At(call->node) != nullptr ||
+        !facts.syntax.Is(facts.syntax[statement].first_child, Kind::kAssignment))
+      continue;
+    const NodeId body = loop == kNoNode ? function : loop;
+    const std::string_view text = facts.syntax.Text(body);
+    if (text.find("backward(") == std::string_view::npos) continue;
+    bool under = false;
+    for (const ModelCall& model : FindModelCalls(facts))
+      under = under || (model.node > call->node && IsInside(facts, model.node, body) &&
+                        facts.regions.MaybeOn(model.node));
+    if (under)
+      MarkGuess(sink.Add(call->node,
+                         "Autocast casts what needs it; cast by hand, this is FP16 also where "
+                         "layers and losses work in FP32."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -57,6 +86,7 @@ void Check(const FileFacts& facts, Sink& sink) {
              "GradScaler refuses its gradients.");
   }
   InputsUnderAutocast(facts, sink);
+  InputsBeforeAutocast(facts, sink);
   // Targets of a regression.
   for (const std::string_view loss : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) {
     for (const Call* call : facts.names.CallsNamed(loss)) {

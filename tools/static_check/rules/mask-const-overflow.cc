@@ -65,16 +65,54 @@ bool MayBeOfHalfModel(const FileFacts& facts, NodeId node, NodeId tensor, Value 
   return true;
 }
 
+// The constant of self.masked_bias, also cast to a dtype, where __init__ registers it as a buffer.
+std::optional<double> BufferConstant(const FileFacts& facts, NodeId expression) {
+  NodeId id = facts.syntax.Unwrap(expression);
+  const std::string_view method = facts.names.Method(id);
+  if (method == "to" || method == "type_as") id = facts.syntax.Unwrap(facts.names.Receiver(id));
+  const std::string_view key = facts.syntax.Text(id);
+  if (!key.starts_with("self.")) return std::nullopt;
+  const NodeId klass = facts.syntax.Enclosing(expression, Kind::kClass);
+  for (const Call* call : facts.names.CallsNamed("register_buffer")) {
+    const std::string_view name = facts.syntax.Text(facts.names.Argument(call->node, 0, "name"));
+    if (facts.syntax.Enclosing(call->node, Kind::kClass) == klass && name.size() > 2 &&
+        name.substr(1, name.size() - 2) == key.substr(5))
+      return Constant(facts, facts.names.Argument(call->node, 1, "tensor"));
+  }
+  return std::nullopt;
+}
+
+// The constant of what is written: a number, one in a buffer, or -9e15 * ones_like(scores).
+std::optional<double> Written(const FileFacts& facts, NodeId expression) {
+  if (const auto number = Constant(facts, expression)) return number;
+  if (const auto buffer = BufferConstant(facts, expression)) return buffer;
+  const NodeId id = Traced(facts, expression);
+  if (const auto full = TracedCall(facts, id, {"full_like"}))
+    return Constant(facts, ArgumentOf(facts, *full, 0, "fill_value"));
+  if (OperatorOf(facts, id) != "*") return std::nullopt;
+  const NodeId left = facts.syntax.Child(id, PythonFields().left);
+  const NodeId right = facts.syntax.Child(id, PythonFields().right);
+  if (TracedCall(facts, right, {"ones_like"})) return Constant(facts, left);
+  return TracedCall(facts, left, {"ones_like"}) ? Constant(facts, right) : std::nullopt;
+}
+
+// True if the function chooses by dtype.
+bool Thinks(const FileFacts& facts, NodeId node) {
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  for (const std::string_view thought : {"finfo(", "float16", "torch.half", "dtype ==", "dtype is",
+                                         "dtype !=", "value_of_dtype", "neg_value"}) {
+    if (const size_t at = text.find(thought);
+        at != std::string_view::npos && text.substr(at, 13) != "finfo(torch.f")
+      return true;
+  }
+  return false;
+}
+
 // What is written to may be FP16, and the function does not ask.
 bool MayOverflow(const FileFacts& facts, NodeId node, NodeId tensor) {
   const HalfGuess guess(facts, node);
   if (!guess.fp16() || !guess.MayBeHalf(tensor)) return false;
-  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
-  for (const std::string_view thought : {"finfo", "float16", "torch.half", "dtype ==", "dtype is",
-                                         "dtype !=", "value_of_dtype", "neg_value"}) {
-    if (text.find(thought) != std::string_view::npos) return false;
-  }
-  return true;
+  return !Thinks(facts, node);
 }
 
 void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
@@ -85,7 +123,7 @@ void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId te
   const bool scores = !type.is_fp16() && MayBeFp16(facts, call.node, tensor, type);
   const bool guessed =
       scores ||
-      (!type.is_fp16() && call.name.starts_with("masked_fill") &&
+      (!type.is_fp16() && call.name != "pad" &&
        (MayBeOfHalfModel(facts, call.node, tensor, type) || MayOverflow(facts, call.node, tensor)));
   if (!type.is_fp16() && !guessed) return;
   RawFinding& finding =
@@ -109,7 +147,7 @@ void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId te
 
 void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor,
                      NodeId constant) {
-  const auto value = Constant(facts, constant);
+  const auto value = Written(facts, constant);
   const Value type = facts.dtypes->Of(tensor);
   if (!IsTooLarge(value)) return;
   const NodeId written = facts.syntax.Unwrap(tensor);
@@ -202,18 +240,23 @@ void AdditiveMask(const FileFacts& facts, Sink& sink, NodeId product) {
   if (facts.dtypes->Of(product).is_fp16()) return;  // told where it is added
   for (const auto& [number, other] : {std::pair(f.left, f.right), std::pair(f.right, f.left)}) {
     const auto value = Constant(facts, facts.syntax.Child(product, number));
-    if (!IsTooLarge(value) || *value > 0) continue;
+    if (!IsTooLarge(value)) continue;
     const NodeId mask = facts.syntax.Unwrap(facts.syntax.Child(product, other));
-    if (OperatorOf(facts, mask) != "-" ||
-        facts.bindings.Number(facts.syntax.Child(mask, f.left)) != 1.0)
-      continue;
+    const bool complement = OperatorOf(facts, mask) == "-" &&
+                            facts.bindings.Number(facts.syntax.Child(mask, f.left)) == 1.0;
+    const bool named = facts.syntax.Is(mask, Kind::kIdentifier) &&
+                       facts.syntax.Text(mask).find("mask") != std::string_view::npos;
+    // scores - 1e30 * mask
+    const bool taken = OperatorOf(facts, facts.syntax[product].parent) == "-" &&
+                       facts.syntax[product].field == f.right;
+    if (!(complement || named) || (*value > 0) != taken) continue;
     const HalfGuess guess(facts, product);
-    const NodeId of = facts.syntax.Child(mask, f.right);
-    if (!guess.weights() || !guess.fp16() || guess.IsKnown(of)) continue;
-    MarkGuess(sink.Add(product,
-                       ShowNumber(*value) +
-                           " becomes -inf where the mask is FP16, as in a model that is FP16 as a "
-                           "whole: a row in which all is masked is NaN after the softmax."));
+    const NodeId of = complement ? facts.syntax.Child(mask, f.right) : mask;
+    if (!guess.weights() || !guess.fp16() || guess.IsKnown(of) || Thinks(facts, product)) continue;
+    MarkGuess(sink.Add(
+        product, ShowNumber(*value) +
+                     " becomes infinite where the mask is FP16, as in a model that is FP16 as a "
+                     "whole: a row in which all is masked is NaN after the softmax."));
   }
 }
 
@@ -227,7 +270,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(facts, {"masked_fill", "masked_fill_"}, [&](const TorchCall& call) {
     Raises(facts, sink, call, call.tensor, argument(call, 1, "value"));
   });
-  ForEachTorchCall(facts, {"fill_"}, [&](const TorchCall& call) {
+  ForEachTorchCall(facts, {"fill_", "fill_diagonal_"}, [&](const TorchCall& call) {
     Raises(facts, sink, call, call.tensor, argument(call, 0, "value"));
   });
   ForEachTorchCall(facts, {"full_like", "new_full", "full"}, [&](const TorchCall& call) {

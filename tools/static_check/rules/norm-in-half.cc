@@ -39,18 +39,37 @@ void GuessByHand(const FileFacts& facts, Sink& sink) {
   for (const NodeId id : facts.binaries) {
     const std::string_view op = OperatorOf(facts, id);
     if (op != "/" && op != "*") continue;
-    const NodeId centred = Traced(facts, facts.syntax.Child(id, f.left));
+    NodeId centred = Traced(facts, facts.syntax.Child(id, f.left));
+    if (OperatorOf(facts, centred) == "*")  // weight * (x - mean)
+      centred = Traced(facts, facts.syntax.Child(centred, f.right));
     if (OperatorOf(facts, centred) != "-") continue;
     const NodeId x = facts.syntax.Child(centred, f.left);
     if (!IsMean(facts, facts.syntax.Child(centred, f.right)) ||
         !IsDeviation(facts, facts.syntax.Child(id, f.right)))
       continue;
     const HalfGuess guess(facts, id);
-    if (!guess.MayBeHalf(x) || guess.IsKnown(facts.syntax.Child(id, f.right))) continue;
+    if (!guess.MayBeHalf(x) || guess.IsKnown(facts.syntax.Child(centred, f.right))) continue;
     MarkGuess(sink.Add(id,
                        "A normalisation by hand: if this runs in 16 bits, as the project lets it, "
-                       "so do mean, variance and quotient, which torch's layers keep in FP32."));
+                       "so does the mean at least, which torch's layers keep in FP32."));
   }
+}
+
+// The mean of squares under a root: a root mean square norm by hand.
+void GuessMeanSquare(const FileFacts& facts, Sink& sink, NodeId radicand) {
+  NodeId id = Traced(facts, radicand);
+  for (int depth = 0; depth < 3 && OperatorOf(facts, id) == "+"; ++depth)
+    id = Traced(facts, facts.syntax.Child(id, PythonFields().left));
+  const auto mean = TracedCall(facts, id, {"mean", "sum"});
+  const NodeId base = mean ? SquareOf(facts, mean->tensor) : kNoNode;
+  if (base == kNoNode || facts.dtypes->Of(mean->tensor).is_16bit()) return;
+  // Of a difference it is a standard deviation or a distance: the other's, or no norm.
+  if (OperatorOf(facts, Traced(facts, base)) == "-") return;
+  const HalfGuess guess(facts, mean->node);
+  if (!guess.MayBeHalf(mean->tensor) || !guess.MayBeHalf(base)) return;
+  MarkGuess(sink.Add(mean->node,
+                     "If this runs in 16 bits, as the project lets it, the squares under the root "
+                     "do: in FP16 infinite from 256 on and zero below 2.4e-4."));
 }
 
 }  // namespace
@@ -58,6 +77,14 @@ void GuessByHand(const FileFacts& facts, Sink& sink) {
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.sixteen_bit) return;
   GuessByHand(facts, sink);
+  ForEachTorchCall(facts, {"rsqrt", "sqrt"},
+                   [&](const TorchCall& call) { GuessMeanSquare(facts, sink, call.tensor); });
+  for (const NodeId id : facts.binaries) {
+    if (OperatorOf(facts, id) != "**") continue;
+    const auto power = facts.bindings.Number(facts.syntax.Child(id, PythonFields().right));
+    if (power == 0.5 || power == -0.5)
+      GuessMeanSquare(facts, sink, facts.syntax.Child(id, PythonFields().left));
+  }
   ForEachTorchCall(facts, {"norm", "vector_norm", "matrix_norm"}, [&](const TorchCall& call) {
     if (facts.regions.At(call.node) != nullptr || !MayTrain(facts, call.node)) return;
     const Value type = facts.dtypes->Of(call.node);
@@ -66,7 +93,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(call.node));
       const bool thought = text.find("finfo") != std::string_view::npos ||
                            text.find("value_of_dtype") != std::string_view::npos;
-      if (!thought && facts.names.Argument(call.node, -1, "dtype") == kNoNode && guess.weights() &&
+      if (!thought && !CallsLayer(facts, call) &&
+          facts.names.Argument(call.node, -1, "dtype") == kNoNode && guess.weights() &&
           guess.MayBeHalf(call.tensor))
         MarkGuess(sink.Add(call.node,
                            "If the model is 16-bit as a whole, as this project lets it, this norm "

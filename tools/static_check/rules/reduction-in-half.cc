@@ -12,7 +12,8 @@ static void GuessSquares(const FileFacts& facts, Sink& sink, const TorchCall& ca
     return;
   const Value type = facts.dtypes->Of(base);
   const bool open = type.type == Type::kUnknown || type.type == Type::kUnseen;
-  if (!facts.project.lowers_precision || !open || HalfGuess(facts, call.node).IsKnown(base)) return;
+  const bool lowers = facts.project.lowers_precision || facts.project.deepspeed;
+  if (!lowers || !open || HalfGuess(facts, call.node).IsKnown(base)) return;
   MarkGuess(sink.Add(call.node, "If " + std::string(facts.syntax.Text(base).substr(0, 40)) +
                                     " is 16-bit, so is the sum of its squares: in FP16 infinite "
                                     "above 65504, and squares below 2.4e-4 are zero."));
@@ -50,17 +51,55 @@ static void GuessQuotients(const FileFacts& facts, Sink& sink) {
     if (OperatorOf(facts, id) != "/") continue;
     const NodeId left = facts.syntax.Child(id, f.left);
     const NodeId right = facts.syntax.Child(id, f.right);
-    if (!product(right) || !product(left)) continue;
+    const bool reciprocal = facts.bindings.Number(left) == 1.0;
+    if (!product(right) || !(reciprocal || product(left))) continue;
     const HalfGuess guess(facts, id);
     if (!guess.any() || !guess.MayBeHalf(right) || guess.IsKnown(left)) continue;
     MarkGuess(sink.Add(id,
-                       "A matrix product that nothing normalises is divided by another: in FP16 "
-                       "either may pass 65504 before the quotient is taken."));
+                       "A matrix product that nothing normalises is divided by: in FP16 it may "
+                       "pass 65504 before the quotient is taken."));
   }
+}
+
+// x @ x.T / n: a Gram matrix, whose sums over all positions are taken before they are averaged.
+static void GuessGram(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  const auto report = [&](NodeId node, NodeId product) {
+    NodeId left = kNoNode;
+    NodeId right = kNoNode;
+    const NodeId id = Traced(facts, product);
+    if (OperatorOf(facts, id) == "@") {
+      left = facts.syntax.Child(id, f.left);
+      right = facts.syntax.Child(id, f.right);
+    } else if (const auto call = TracedCall(facts, id, {"bmm", "matmul", "mm"})) {
+      left = call->tensor;
+      right =
+          ArgumentOf(facts, *call, 0, call->name == "mm" || call->name == "bmm" ? "mat2" : "other");
+    }
+    const auto turned = TracedCall(facts, right, {"transpose", "permute", "t"});
+    const NodeId of = turned ? turned->tensor : kNoNode;
+    if (left == kNoNode || of == kNoNode || !SameText(facts, left, of)) return;
+    const HalfGuess guess(facts, node);
+    if (!guess.fp16() || !guess.MayBeHalf(product) || guess.IsKnown(left)) return;
+    MarkGuess(sink.Add(node,
+                       "The product of a matrix with itself is averaged behind the sum: in FP16 "
+                       "the sum may pass 65504 first."));
+  };
+  for (const NodeId id : facts.binaries) {
+    if (OperatorOf(facts, id) != "/") continue;
+    const NodeId right = Traced(facts, facts.syntax.Child(id, f.right));
+    if (OperatorOf(facts, right) == "*" || TracedCall(facts, right, {"numel"}))
+      report(id, facts.syntax.Child(id, f.left));
+  }
+  ForEachTorchCall(facts, {"div", "div_"}, [&](const TorchCall& call) {
+    const NodeId by = Traced(facts, ArgumentOf(facts, call, 0, "other"));
+    if (OperatorOf(facts, by) == "*") report(call.node, call.tensor);
+  });
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
   GuessQuotients(facts, sink);
+  GuessGram(facts, sink);
   ForEachTorchCall(facts, {"sum", "prod", "nansum"}, [&](const TorchCall& call) {
     const Value type = facts.dtypes->Of(call.node);
     if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) {

@@ -1,5 +1,7 @@
 #include <string>
 
+#include "tools/static_check/half_guess.h"
+#include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_config {
@@ -43,6 +45,13 @@ class Reader {
     const Syntax& syntax = facts_.syntax;
     const NodeId first = facts_.names.Argument(call_, shift_, "init_scale");
     const NodeId value = facts_.bindings.ValueOf(first);
+    if (first != kNoNode && shift_ == 0 && !IsSwitch(value) && IsCalledSwitch(first)) {
+      RawFinding& finding = sink_.Add(
+          first, "By its name a switch, and this place is init_scale: True is a scale of 1.");
+      MarkGuess(finding);
+      if (syntax.Is(syntax[first].parent, Kind::kArgumentList))
+        finding.edits.push_back({{syntax[first].begin, syntax[first].begin}, "enabled="});
+    }
     if (first != kNoNode && IsSwitch(value)) {
       const bool device = syntax.Is(value, Kind::kString);
       RawFinding& finding = sink_.Add(
@@ -65,6 +74,21 @@ class Reader {
            kind == Kind::kComparison || kind == Kind::kNot;
   }
 
+  // args.fp16, use_amp: names of switches, not of numbers.
+  bool IsCalledSwitch(NodeId argument) const {
+    const Syntax& syntax = facts_.syntax;
+    const std::string_view name =
+        syntax.Is(argument, Kind::kAttribute)
+            ? syntax.Text(syntax.Child(argument, PythonFields().attribute))
+        : syntax.Is(argument, Kind::kIdentifier) ? syntax.Text(argument)
+                                                 : std::string_view();
+    if (name.find("scale") != std::string_view::npos) return false;
+    for (const std::string_view word : {"fp16", "amp", "half", "mixed", "enable", "use_", "is_"}) {
+      if (name == word || name.starts_with(word) || name.ends_with(word)) return true;
+    }
+    return false;
+  }
+
   void Add(NodeId argument, std::string message, const char* better) {
     RawFinding& finding = sink_.Add(argument, std::move(message));
     const Node& node = facts_.syntax[argument];
@@ -77,9 +101,60 @@ class Reader {
   const int shift_;
 };
 
+// True if the dict sets up a dynamic loss scale.
+bool SetsLossScale(const FileFacts& facts, NodeId dict) {
+  for (const NodeId pair : facts.syntax.Children(dict)) {
+    const std::string_view key = Literal(facts, facts.syntax[pair].first_child);
+    for (const std::string_view setting : {"loss_scale_window", "initial_scale_power", "hysteresis",
+                                           "min_loss_scale", "loss_scale"}) {
+      if (key == setting) return true;
+    }
+  }
+  return false;
+}
+
+// A section for BF16 with settings of a loss scale: "bf16": {…, "loss_scale": 0}, or one that is
+// put under whatever type the run asks for.
+void CheckSections(const FileFacts& facts, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  const std::string& text = syntax.text();
+  if (text.find("initial_scale_power") == std::string::npos &&
+      text.find("loss_scale_window") == std::string::npos)
+    return;
+  const Fields& f = PythonFields();
+  for (NodeId id = 0; id < syntax.size(); ++id) {
+    if (!syntax.Is(id, Kind::kDictionary) || !SetsLossScale(facts, id)) continue;
+    const NodeId up = syntax[id].parent;
+    if (syntax.Is(up, Kind::kPair)) {
+      const std::string_view key = Literal(facts, syntax[up].first_child);
+      if (key == "bf16" || key == "bfloat16")
+        MarkGuess(sink.Add(id,
+                           "A loss scale for BF16, which has the range of FP32 and takes none: "
+                           "these settings belong to fp16."));
+    } else if (syntax.Is(up, Kind::kAssignment)) {
+      const NodeId name = syntax.Child(up, f.left);
+      if (!syntax.Is(name, Kind::kIdentifier) || facts.bindings.AssignmentsOf(name).size() != 1)
+        continue;
+      for (const NodeId use : facts.assignments) {
+        const NodeId left = syntax.Child(use, f.left);
+        const NodeId right = syntax.Child(use, f.right);
+        if (use < up || !syntax.Is(left, Kind::kSubscript) ||
+            syntax.Text(right) != syntax.Text(name) ||
+            syntax.FunctionOf(use) != syntax.FunctionOf(up) ||
+            syntax.Is(facts.bindings.ValueOf(syntax.Child(left, f.subscript)), Kind::kString))
+          continue;
+        MarkGuess(sink.Add(use,
+                           "Settings of a loss scale under a type that is chosen at run time: "
+                           "where it is BF16 they do not belong."));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  CheckSections(facts, sink);
   for (const ScalerMade& made : facts.scalers.made()) {
     if (made.enabled_false) continue;
     Reader reader(facts, sink, made.call);

@@ -13,17 +13,29 @@ struct Average {
 };
 
 Average AverageOf(const FileFacts& facts, NodeId expression) {
-  const NodeId id = Traced(facts, expression);
+  NodeId id = Traced(facts, expression);
+  if (OperatorOf(facts, id) == "/") {  // sum / n
+    if (const auto sum = TracedCall(facts, facts.syntax.Child(id, PythonFields().left), {"sum"}))
+      return {"sum /", sum->node, sum->tensor};
+  }
   if (!facts.syntax.Is(id, Kind::kCall)) return {};
   const auto call = TorchCallAt(facts, id);
-  if (call && (call->name == "mean" || call->name == "avg_pool1d" || call->name == "avg_pool2d" ||
-               call->name == "avg_pool3d" || call->name == "conv1d" || call->name == "conv2d" ||
-               call->name == "conv3d"))
+  if (call && (call->name == "mean" || call->name == "sum" || call->name == "avg_pool1d" ||
+               call->name == "avg_pool2d" || call->name == "avg_pool3d" || call->name == "conv1d" ||
+               call->name == "conv2d" || call->name == "conv3d"))
     return {call->name, id, call->tensor};
   // self.pool(x * x) - self.pool(x) ** 2: any one function of both.
   const NodeId argument = facts.names.Argument(id, 0, "");
   if (argument == kNoNode || (call && !call->is_method)) return {};
   return {facts.syntax.Text(facts.syntax.Child(id, PythonFields().function)), id, argument};
+}
+
+// x ** 2 * weight, weight * x ** 2.
+bool HoldsSquare(const FileFacts& facts, NodeId expression) {
+  const NodeId id = Traced(facts, expression);
+  return OperatorOf(facts, id) == "*" &&
+         (SquareOf(facts, facts.syntax.Child(id, PythonFields().left)) != kNoNode ||
+          SquareOf(facts, facts.syntax.Child(id, PythonFields().right)) != kNoNode);
 }
 
 // x * y or a square.
@@ -79,6 +91,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       continue;
     }
     if (squares.node == kNoNode || !IsProduct(facts, squares.of)) continue;
+    // Weights that sum to one make a mean of a sum.
+    if (squares.function == "sum" && !HoldsSquare(facts, squares.of)) continue;
     const auto [a, b] = AveragesIn(facts, right);
     if (a.node == kNoNode || b.node == kNoNode) continue;
     if (a.function != squares.function || b.function != squares.function) continue;
