@@ -86,6 +86,35 @@ TEST(Protocol, ArgumentsCarryTheQuestion) {
             Lines{"src/train.py:8 double-unscale"});
 }
 
+// A helper that is handed no scaler does nothing with one, and what the caller scales stays so.
+TEST(Protocol, AnArgumentSaysThatThereIsNoScaler) {
+  const Source helper{"src/helper.py",
+                      "import torch\n"
+                      "def exists(x):\n"
+                      "    return x is not None\n"
+                      "def step(optimizer, scaler):\n"
+                      "    scaler.unscale_(optimizer) if exists(scaler) else None\n"
+                      "    scaler.step(optimizer) if exists(scaler) else optimizer.step()\n"
+                      "    scaler.update() if exists(scaler) else None\n"
+                      "    optimizer.zero_grad()\n"};
+  const std::string train =
+      "import torch\n"
+      "from .helper import step\n"
+      "def train(model, loader, optimizer):\n"
+      "    scaler = torch.amp.GradScaler('cuda')\n"
+      "    for x in loader:\n"
+      "        BACKWARD\n"
+      "        step(optimizer, SCALER)\n";
+  const auto with = [&](const char* backward, const char* scaler) {
+    const std::string text = Replaced(Replaced(train, "BACKWARD", backward), "SCALER", scaler);
+    return FoundIn({helper, {"src/train.py", text}});
+  };
+  EXPECT_EQ(with("model(x).mean().backward()", "None"), Lines{});
+  EXPECT_EQ(with("scaler.scale(model(x).mean()).backward()", "scaler=scaler"), Lines{});
+  EXPECT_EQ(with("scaler.scale(model(x).mean()).backward()", "scaler=None"),
+            Lines{"src/train.py:7 optimizer-step-with-scaler"});
+}
+
 TEST(Protocol, FindingsOfAHelperAreToldWhereItIsWrong) {
   const Source helper{"src/helper.py",
                       "import torch\n"

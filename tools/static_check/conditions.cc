@@ -142,6 +142,10 @@ void Conditions::Learn(std::string_view question, bool answer) {
   known_.insert_or_assign(std::string(question), answer);
 }
 
+void Conditions::Drop(std::string_view question) {
+  if (const auto it = known_.find(question); it != known_.end()) known_.erase(it);
+}
+
 Conditions Conditions::Inside(std::string_view self) const {
   Conditions inside;
   for (const auto& [question, answer] : known_) {

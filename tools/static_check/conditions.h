@@ -31,6 +31,8 @@ class Conditions {
   // What is known of one question (questions.h), and that it was answered.
   Tri Known(std::string_view question) const;
   void Learn(std::string_view question, bool answer);
+  // No answer to this question is known any more.
+  void Drop(std::string_view question);
   // What is still known inside a function that is called: names mean other things there, except
   // that mixed precision is on or off, and what the object has that is `self` there ("" for none:
   // its name here).

@@ -30,7 +30,9 @@ void ProtocolMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, 
                                const std::string& optimizer) {
   if (path.escaped || path.unseen) return;
   found_.emplace(std::pair(static_cast<int>(kind), node),
-                 Violation{kind, node, inner, path.scaler, optimizer});
+                 // A name of a helper is told without the call that it belongs to.
+                 Violation{kind, node, inner, path.scaler.substr(0, path.scaler.find('@')),
+                           optimizer.substr(0, optimizer.find('@'))});
 }
 
 Paths ProtocolMachine::RunCall(NodeId id, Paths in) {

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "tools/static_check/protocol_machine.h"
+#include "tools/static_check/questions.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -89,6 +90,14 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
   const Conditions& known = from.conditions;
   Path start = from;
   start.conditions = known.Inside(target.self);
+  bool says_if_mixed = false;  // scaler=None, amp=False: inside there is no mixed precision
+  const auto learn = [&](const std::string& parameter, bool answer, bool literal) {
+    start.conditions.Learn(parameter, answer);
+    const Question question = AskOfName(parameter);
+    if (!literal || question.key != kMixedPrecision) return;
+    start.conditions.Learn(question.key, question.positive == answer);
+    says_if_mixed = true;
+  };
   start.scaled_values.erase("()");
   for (size_t i = 0; i < target.function->parameters.size(); ++i) {
     const std::string& name = target.function->parameters[i];
@@ -98,12 +107,14 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
           splat ? kNoNode : target.code->bindings().ParameterDefault(target.function->node, name);
       const Kind kind = target.code->syntax().kind(value);
       if (kind == Kind::kTrue || kind == Kind::kFalse || kind == Kind::kNone)
-        start.conditions.Learn(name, kind == Kind::kTrue);
+        learn(name, kind == Kind::kTrue, true);
       continue;
     }
     given.emplace_back(name, argument);
+    const Kind kind = syntax().kind(argument);
     if (const Tri answer = known.Evaluate(bindings(), argument); answer != Tri::kUnknown)
-      start.conditions.Learn(name, answer == Tri::kYes);
+      learn(name, answer == Tri::kYes,
+            kind == Kind::kTrue || kind == Kind::kFalse || kind == Kind::kNone);
     const std::string key = KeyOf(argument);
     if (!key.empty() && target.code->IsFixedParameter(*target.function, name)) {
       next.arguments.emplace(name, key);
@@ -123,7 +134,8 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
     ran->second = std::move(flow.out);
   }
   return Each(ran->second, [&](Path& path) {
-    const Conditions learnt = std::exchange(path.conditions, known);
+    Conditions learnt = std::exchange(path.conditions, known);
+    if (says_if_mixed) learnt.Drop(kMixedPrecision);  // that was about this call
     path.conditions.Return(learnt, target.self);
     for (const auto& [name, argument] : given) {
       const Tri answer = learnt.Known(name);

@@ -137,6 +137,13 @@ std::string Spelled(const Syntax& syntax, NodeId expression) {
   return text;
 }
 
+// exists(x), as much code calls its own `x is not None`.
+bool AsksWhetherItIs(const Syntax& syntax, NodeId call) {
+  const std::string_view name = syntax.Text(syntax.Child(call, PythonFields().function));
+  return (name == "exists" || name == "is_not_none" || name == "not_none" || name == "defined") &&
+         syntax.Children(syntax.Child(call, PythonFields().arguments)).size() == 1;
+}
+
 }  // namespace
 
 NodeId Core(const Bindings& bindings, NodeId condition, bool* positive) {
@@ -146,6 +153,10 @@ NodeId Core(const Bindings& bindings, NodeId condition, bool* positive) {
     if (syntax.Is(id, Kind::kNot)) {
       *positive = !*positive;
       id = syntax.Unwrap(syntax.Child(id, PythonFields().argument));
+      continue;
+    }
+    if (syntax.Is(id, Kind::kCall) && AsksWhetherItIs(syntax, id)) {
+      id = syntax.Unwrap(syntax.Children(syntax.Child(id, PythonFields().arguments))[0]);
       continue;
     }
     if (!syntax.Is(id, Kind::kComparison)) return id;
@@ -197,6 +208,11 @@ Question Ask(const Bindings& bindings, NodeId id) {
   }
   if (HasCall(bindings, id)) return {};
   return {Spelled(syntax, id), true};
+}
+
+Question AskOfName(std::string_view name) {
+  const auto mixed = AsksForMixedPrecision(name);
+  return mixed ? Question{std::string(kMixedPrecision), *mixed} : Question{std::string(name), true};
 }
 
 NodeId Meaning(const Bindings& bindings, NodeId name) {

@@ -20,12 +20,15 @@ struct Question {
   bool positive = true;  // false if the condition holds when the answer is no
 };
 
-// Looks through parentheses, `not`, and comparisons with None, True, False and 0. `*positive` is
-// flipped where the result asks for the opposite.
+// Looks through parentheses, `not`, exists(), and comparisons with None, True, False and 0.
+// `*positive` is flipped where the result asks for the opposite.
 NodeId Core(const Bindings& bindings, NodeId condition, bool* positive);
 
 // What a condition asks that Core() returned.
 Question Ask(const Bindings& bindings, NodeId condition);
+
+// What `if name` asks.
+Question AskOfName(std::string_view name);
 
 // The boolean expression that a name stands for: it is bound to it once, and nothing that the
 // expression mentions gets another value further down. kNoNode if there is none.

@@ -1,17 +1,16 @@
-#include <algorithm>
 #include <cctype>
 #include <string>
 
+#include "base/text.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::ema_in_half {
 namespace {
 
 bool NamesAverage(std::string_view key) {
-  std::string text(key);
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string text = LowerCase(key);
   if (text.find("shadow") != std::string::npos || text.find("averaged") != std::string::npos ||
       text.find("moving_average") != std::string::npos ||
       text.find("swa_model") != std::string::npos)
@@ -89,9 +88,17 @@ bool IsCastAfterwards(const FileFacts& facts, NodeId copy) {
 // The average is made, not only looked at, in this file.
 bool Updates(const FileFacts& facts) {
   const std::string& text = facts.syntax.text();
-  return text.find("decay") != std::string::npos || text.find("lerp_") != std::string::npos ||
-         text.find("update_parameters") != std::string::npos ||
-         text.find("ema.update") != std::string::npos || text.find("ema.step") != std::string::npos;
+  return Holds(text, "decay") || Holds(text, "lerp_") || Holds(text, "update_parameters") ||
+         Holds(text, "ema.update") || Holds(text, "ema.step");
+}
+
+// What is moved off the GPU before it is cast is to be saved: copy.deepcopy(ema).cpu().half().
+bool IsMovedAway(const FileFacts& facts, const Call& cast) {
+  for (const Call* call = facts.names.CallAt(cast.receiver); call != nullptr;
+       call = facts.names.CallAt(call->receiver)) {
+    if (call->method == "cpu") return true;
+  }
+  return false;
 }
 
 bool IsSavedOrLoaded(const FileFacts& facts, NodeId node) {
@@ -149,7 +156,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       if (call->receiver == kNoNode || !IsCast(facts, *call)) continue;
       // Evaluation runs it in 16 bits and may; so may a copy that is saved.
       const NodeId function = facts.syntax.FunctionOf(call->node);
-      if (IsSavedOrLoaded(facts, call->node) ||
+      if (IsSavedOrLoaded(facts, call->node) || IsMovedAway(facts, *call) ||
           !MayTrain(facts,
                     function == 0 ? call->node : facts.syntax.Child(function, PythonFields().body)))
         continue;
