@@ -72,7 +72,7 @@ bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) cons
       autocast->foreign = true;
       return true;
     }
-    return false;
+    return MakesRegion(id, autocast);
   }
   if (syntax_.Is(id, Kind::kConditional)) {
     for (const NodeId part : syntax_.Children(id)) {
@@ -91,6 +91,34 @@ bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) cons
     return true;
   }
   if (!ContainsAutocast(syntax_.Text(id))) return false;
+  *autocast = {};
+  autocast->enabled = Tri::kUnknown;
+  autocast->foreign = true;
+  return true;
+}
+
+bool Regions::MakesRegion(NodeId call, Autocast* autocast) const {
+  const auto makes = [&](NodeId value) {
+    const NodeId id = syntax_.Unwrap(value);
+    if (!syntax_.Is(id, Kind::kCall)) return false;
+    const std::string& callee = names_.Callee(id);
+    return IsAutocast(callee) || (callee == "functools.partial" &&
+                                  IsAutocast(names_.Resolve(names_.Argument(id, 0, "func"))));
+  };
+  bool found = false;
+  const Function* function = bindings_.Callee(call);
+  if (function != nullptr && function->node != 0) {
+    for (NodeId id = function->body; id < syntax_[function->node].after && !found; ++id)
+      found = syntax_.Is(id, Kind::kReturn) && makes(syntax_.Children(id)[0]);
+  } else {
+    const NodeId callable = syntax_.Child(call, PythonFields().function);
+    for (const Assignment& assignment : bindings_.AssignmentsOf(callable)) {
+      const NodeId value = syntax_.Unwrap(assignment.value);
+      found = found || (names_.Callee(value) == "functools.partial" && makes(value));
+    }
+  }
+  if (!found) return false;
+  // Its settings are those of another place.
   *autocast = {};
   autocast->enabled = Tri::kUnknown;
   autocast->foreign = true;

@@ -56,6 +56,8 @@ class Regions {
   void AddContext(NodeId owner, NodeId expression);
   bool ReadContext(NodeId expression, int depth, Autocast* autocast) const;
   Autocast ReadCall(NodeId call, const std::string& qualified) const;
+  // A call of a function of this file that returns an autocast, or of a partial of one.
+  bool MakesRegion(NodeId call, Autocast* autocast) const;
   Tri ReadTri(NodeId expression) const;
 
   const Bindings& bindings_;

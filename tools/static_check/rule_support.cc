@@ -1,18 +1,26 @@
 #include "tools/static_check/rule_support.h"
 
 #include <cstdio>
+#include <set>
 
 namespace mpnanny::static_check {
 
 void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
                       const std::function<std::string(const Violation&)>& message,
                       const std::function<void(const Violation&, RawFinding&)>& edit) {
+  std::set<NodeId> shown;
   for (const Violation& violation : facts.protocol->violations()) {
     if (violation.kind != kind) continue;
     RawFinding& finding = sink.Add(violation.node, message(violation));
     // On a TPU the scaler of CUDA switches itself off.
     finding.guess = violation.guess || facts.names.ImportsModule("torch_xla");
     if (edit && violation.node == violation.inner) edit(violation, finding);
+    // The call names the path on which it goes wrong; what goes wrong there stands in a helper.
+    const bool helper = violation.inner != kNoNode && facts.syntax.FunctionOf(violation.inner) !=
+                                                          facts.syntax.FunctionOf(violation.node);
+    if (helper && shown.insert(violation.inner).second)
+      sink.Add(violation.inner, message(violation) + " (As called from another function.)").guess =
+          true;
   }
 }
 

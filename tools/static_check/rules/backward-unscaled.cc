@@ -44,7 +44,7 @@ bool IsNeverUsed(const FileFacts& facts, const ScalerMade& made) {
 
 // A scaler is made where FP16 is wanted, and training goes on without it.
 void CheckUnused(const FileFacts& facts, const std::set<NodeId>& reported, Sink& sink) {
-  if (facts.regions.all().empty()) return;
+  if (facts.regions.all().empty() || !facts.scalers.calls().empty()) return;
   for (const ScalerMade& made : facts.scalers.made()) {
     if (!IsNeverUsed(facts, made)) continue;
     const NodeId function = facts.syntax.FunctionOf(made.call);

@@ -43,13 +43,18 @@ bool IsCalledInLoop(const FileFacts& facts, const Function& function) {
   return false;
 }
 
+bool IsToldEpoch(const Function& function) {
+  constexpr std::string_view kNames[] = {"epoch",     "cur_epoch", "current_epoch",
+                                         "epoch_idx", "epoch_num", "ep"};
+  return std::any_of(
+      function.parameters.begin(), function.parameters.end(), [&](const std::string& parameter) {
+        return std::find(std::begin(kNames), std::end(kNames), parameter) != std::end(kNames);
+      });
+}
+
 // True if the function trains for one epoch of several: it is told which, or a loop calls it.
 bool IsEpoch(const FileFacts& facts, const Function& function) {
-  for (const std::string& parameter : function.parameters) {
-    if (parameter == "epoch" || parameter == "cur_epoch" || parameter == "current_epoch" ||
-        parameter == "epoch_idx" || parameter == "epoch_num" || parameter == "ep")
-      return true;
-  }
+  if (IsToldEpoch(function)) return true;
   return function.name.find("epoch") != std::string::npos || IsCalledInLoop(facts, function);
 }
 
@@ -88,12 +93,12 @@ bool IsGuarded(const FileFacts& facts, const ScalerMade& made, NodeId outside) {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const ScalerMade& made : facts.scalers.made()) {
-    if (made.enabled_false || made.key.empty() || made.key.find('.') != std::string::npos) continue;
+    if (made.enabled_false || made.key.empty()) continue;
     const NodeId function = facts.syntax.FunctionOf(made.call);
     const NodeId loop = LoopOf(facts, made.call);
     if (loop != kNoNode) {
-      if (!IsGuarded(facts, made, loop) && HasStep(facts, loop, made.key) &&
-          !StartsTraining(facts, loop))
+      if (made.key.find('.') == std::string::npos && !IsGuarded(facts, made, loop) &&
+          HasStep(facts, loop, made.key) && !StartsTraining(facts, loop))
         sink.Add(made.call, "A new GradScaler is made in every round of this loop.");
       continue;
     }
@@ -101,7 +106,10 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (function == 0 || own == nullptr || IsGuarded(facts, made, function) ||
         !HasStep(facts, function, made.key) || StartsTraining(facts, function))
       continue;
-    const bool one_step = IsOneStep(facts, *own, made.key);
+    // What is kept in self may be made anew by whoever starts a training.
+    const bool kept = made.key.find('.') != std::string::npos;
+    if (kept && own->name.find("epoch") == std::string::npos && !IsToldEpoch(*own)) continue;
+    const bool one_step = !kept && IsOneStep(facts, *own, made.key);
     if (!one_step && !IsEpoch(facts, *own)) continue;
     RawFinding& finding = sink.Add(
         made.call, own->name + "() makes a new GradScaler each time it is called, which is " +
