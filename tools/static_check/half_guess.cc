@@ -106,6 +106,20 @@ bool Assigns(const FileFacts& facts, NodeId node) {
   return ContainsAny(name, kWords);
 }
 
+// True if a file that trains casts a model: beside autocast, .half() is mostly for inference.
+bool CastsTrainedModel(const FileFacts& facts) {
+  for (const FileFacts* file : *facts.files) {
+    for (const Call* call : file->names.CallsNamed("half")) {
+      const std::string model = Lower(file->syntax.Text(call->receiver).substr(0, 60));
+      constexpr std::string_view kModels[] = {"model", "net", "module", "criterion"};
+      if (ContainsAny(model, kModels) && MayTrain(*file, call->node) &&
+          file->syntax.text().find("backward(") != std::string::npos)
+        return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsPartOfModel(const FileFacts& facts, NodeId klass) {
@@ -127,7 +141,8 @@ HalfGuess::HalfGuess(const FileFacts& facts, NodeId node) : facts_(facts) {
   const bool framework = project.deepspeed || project.accelerate || project.lightning ||
                          project.hf_trainer || project.apex;
   autocast_ = region || project.accelerate || project.lightning || project.hf_trainer;
-  weights_ = project.apex || project.deepspeed || project.casts_models ||
+  weights_ = project.apex || project.deepspeed ||
+             (project.casts_models && (!region || CastsTrainedModel(facts))) ||
              !(region || framework);  // a library that somebody else casts
   fp16_ = !bf16_only;
   if (const Autocast* here = facts.regions.At(node)) {

@@ -7,6 +7,20 @@ namespace {
 
 constexpr double kLogOfFp16Max = 11.09;
 
+// -x, -1 * x, x * -0.5: of what has a sign of its own this says that x is not negative.
+bool IsNegated(const FileFacts& facts, NodeId exponent) {
+  const Fields& f = PythonFields();
+  const NodeId id = Traced(facts, exponent);
+  if (facts.syntax.Is(id, Kind::kUnary)) return true;
+  const std::string_view op = OperatorOf(facts, id);
+  if (op == "-" && facts.bindings.Number(facts.syntax.Child(id, f.left)) == 0.0) return true;
+  if (op != "*" && op != "/") return false;
+  const auto left = facts.bindings.Number(facts.syntax.Child(id, f.left));
+  const auto right = facts.bindings.Number(facts.syntax.Child(id, f.right));
+  return (left && *left < 0) || (right && *right < 0) ||
+         facts.syntax.Is(facts.syntax.Unwrap(facts.syntax.Child(id, f.left)), Kind::kUnary);
+}
+
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId exponent, Value type,
             std::string_view how) {
   if (exponent == kNoNode || IsBoundedAbove(facts, exponent, kLogOfFp16Max)) return;
@@ -52,7 +66,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     const HalfGuess guess(facts, call.node);
     // Autocast runs exp in FP32, but not in place.
     if (!(guess.weights() || call.name == "exp_") || !guess.fp16() || call.tensor == kNoNode ||
-        !guess.MayBeHalf(call.tensor) || IsBoundedAbove(facts, call.tensor, kLogOfFp16Max))
+        IsNegated(facts, call.tensor) || !guess.MayBeHalf(call.tensor) ||
+        IsBoundedAbove(facts, call.tensor, kLogOfFp16Max))
       return;
     MarkGuess(sink.Add(call.node,
                        "If this runs in FP16, as the project lets it, it is infinite for arguments "
