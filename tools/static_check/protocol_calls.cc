@@ -114,6 +114,11 @@ bool ProtocolMachine::IsKnownLoss(NodeId loss) const {
   if (syntax().Is(id, Kind::kCall)) {
     // loss.mean().backward()
     const NodeId receiver = names().Receiver(id);
+    // _scale(loss).backward()
+    if (receiver == kNoNode &&
+        syntax().Text(syntax().Child(id, PythonFields().function)).find("scale") !=
+            std::string_view::npos)
+      return false;
     return receiver == kNoNode || names().Key(receiver).find('.') != std::string::npos ||
            names().Key(receiver).empty() || IsKnownLoss(receiver);
   }
@@ -186,12 +191,22 @@ Paths ProtocolMachine::OnGradient(NodeId id, GradientUse use, Paths in) {
   });
 }
 
+// True for the scaler inside accelerator or fabric: the optimizers that it is used with are
+// wrapped, and their step() is the scaler's.
+static bool IsFrameworks(std::string_view scaler) {
+  const size_t dot = scaler.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  const std::string_view owner = scaler.substr(0, dot);
+  return owner.find("accelerator") != std::string_view::npos ||
+         owner.find("fabric") != std::string_view::npos;
+}
+
 Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
   const std::string optimizer = KeyOf(names().Receiver(id));
   // The other branch of scaler.step(): whatever is asked there, this is the way without scaling.
   const bool other = code().IsOtherStep(id);
   return Each(std::move(in), [&](Path& path) {
-    if (path.gradients != Gradients::kScaled) return;
+    if (path.gradients != Gradients::kScaled || IsFrameworks(path.scaler)) return;
     if (path.stepped_since_backward.contains(optimizer)) {
       Report(Violation::Kind::kPlainStepAfterScaler, id, path, optimizer);
     } else if (!path.unscaled.contains(optimizer) && !other) {

@@ -313,7 +313,13 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   in = Expression(syntax().Child(id, is_for ? f.right : f.condition), std::move(in));
   Flow flow;
   Paths entering = in;
-  for (int round = 0; round < 2; ++round) {
+  // `for _ in range(steps)` with steps = 1 has no second turn.
+  const NodeId over = is_for ? syntax().Unwrap(syntax().Child(id, f.right)) : kNoNode;
+  const bool once_only = syntax().Is(over, Kind::kCall) &&
+                         syntax().Text(syntax().Child(over, f.function)) == "range" &&
+                         names().Arguments(over).size() == 1 &&
+                         bindings().Number(names().Argument(over, 0, "")).value_or(2) == 1;
+  for (int round = 0; round < (once_only ? 1 : 2); ++round) {
     Paths start;
     for (Path path : entering) {
       if (is_for) NextElement(id, round == 0, path);

@@ -177,7 +177,15 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
           path.escaped = true;  // it raises: nothing that follows can happen
         }
         path.looked = false;
-        if (!path.stepped.empty()) path.outdated.merge(path.awaiting);
+        if (!path.stepped.empty()) {
+          // Another scaler's losses are not touched.
+          std::erase_if(path.awaiting, [&](NodeId backward) {
+            const std::string by = root_.scalers().ScaledBy(backward);
+            if (!by.empty() && by != scaler) return false;
+            path.outdated.insert(backward);
+            return true;
+          });
+        }
         path.unscaled.clear();
         path.stepped.clear();
         path.skip = kNoNode;

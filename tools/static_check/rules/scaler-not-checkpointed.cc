@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,22 @@ bool NeedsState(const FileFacts& facts) {
   return made.empty() || !facts.scalers.wrappers().empty() ||
          std::any_of(made.begin(), made.end(),
                      [&](const ScalerMade& one) { return !IsHardlyOn(facts, one); });
+}
+
+// True if the file makes torch's scaler for certain, steps with it, and resumes with the
+// optimizer's state: then the scaler's is missed by whoever resumes.
+bool Resumes(const FileFacts& facts) {
+  const auto& made = facts.scalers.made();
+  const bool on = std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
+    const NodeId enabled = facts.syntax.Unwrap(facts.names.Argument(one.call, -1, "enabled"));
+    return !one.enabled_false && !facts.syntax.Is(enabled, Kind::kComparison) &&
+           IsGradScaler(facts.names.Callee(one.call));
+  });
+  if (!on || !facts.scalers.Has(ScalerCall::Op::kStep)) return false;
+  const std::span<const struct Call* const> loads = facts.names.CallsNamed("load_state_dict");
+  return std::any_of(loads.begin(), loads.end(), [&](const struct Call* call) {
+    return call->receiver != kNoNode && facts.scalers.IsOptimizer(facts.names.Key(call->receiver));
+  });
 }
 
 // The files that call the function.
@@ -97,7 +114,8 @@ void CheckClasses(const FileFacts& facts, Sink& sink) {
     if (IsScalerName(text) || text.find("optim") == std::string_view::npos) continue;
     sink.Add(facts.syntax.Child(klass, PythonFields().name),
              "This class steps with a GradScaler of its own, and the state_dict() that it inherits "
-             "holds the optimizer's state only.");
+             "holds the optimizer's state only.")
+        .guess = true;
   }
 }
 
@@ -123,7 +141,8 @@ void CheckCalls(const FileFacts& facts, Sink& sink) {
       continue;
     sink.Add(node, callee.function->name +
                        "() would save the scaler's state too, and is not given "
-                       "the scaler.");
+                       "the scaler.")
+        .guess = true;
   }
 }
 
@@ -152,7 +171,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const SavedOptimizer& saved : FindSavedOptimizers(facts)) {
     if (reported.contains(saved.function) || !Misses(facts, saved.function)) continue;
     reported.insert(saved.function);
-    sink.Add(Shown(facts, saved));
+    sink.Add(Shown(facts, saved)).guess = !Resumes(facts);
   }
   CheckClasses(facts, sink);
   CheckCalls(facts, sink);
