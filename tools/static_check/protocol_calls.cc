@@ -41,7 +41,7 @@ Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
   const std::string& callee = names().Callee(id);
   if (callee == "torch.autograd.backward")
     return OnBackward(id, names().Argument(id, 0, "tensors"), std::move(in));
-  if (method == "backward" && callee.empty()) {
+  if ((method == "backward" || method == "manual_backward") && callee.empty()) {
     // accelerator.backward(loss), engine.backward(loss): the framework scales, and steps, as it
     // likes. `with amp.scale_loss(loss, optimizer) as scaled_loss` is apex.
     const NodeId first = names().Argument(id, 0, "");
@@ -52,6 +52,9 @@ Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
                                                             "scale_loss") != std::string_view::npos;
     const std::optional<Target> own = framework ? code().TargetOf(id) : std::nullopt;
     if (own) return OnHelper(id, *own, std::move(in));
+    // fabric.backward(scaler.scale(loss)): whose scaler it is is told.
+    if (framework && !scalers().ScaledBy(first).empty())
+      return OnBackward(id, first, std::move(in));
     if (framework || apex) return Each(std::move(in), Escape);
     return OnBackward(id, names().Receiver(id), std::move(in));
   }

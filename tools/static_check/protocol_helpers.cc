@@ -23,6 +23,27 @@ bool IsModuleName(std::string_view name) {
   return true;
 }
 
+// Methods of torch.nn.Module and LightningModule that handle no gradients.
+bool IsOfModule(std::string_view name) {
+  constexpr std::string_view kMethods[] = {"parameters",
+                                           "named_parameters",
+                                           "modules",
+                                           "children",
+                                           "train",
+                                           "eval",
+                                           "optimizers",
+                                           "lr_schedulers",
+                                           "log",
+                                           "log_dict",
+                                           "print",
+                                           "to",
+                                           "cuda",
+                                           "state_dict",
+                                           "trainable_parameters",
+                                           "get_parameters"};
+  return std::find(std::begin(kMethods), std::end(kMethods), name) != std::end(kMethods);
+}
+
 constexpr std::string_view kNorms[] = {
     "get_grad_norm",     "get_grad_norm_", "compute_grad_norm",     "calc_grad_norm",
     "get_gradient_norm", "grad_norm",      "compute_gradient_norm", "get_grad_norms"};
@@ -201,7 +222,7 @@ bool ProtocolMachine::MayUseSelf(NodeId call) const {
     return syntax().Text(syntax().Child(receiver, PythonFields().function)) == "super";
   if (syntax().Text(receiver) != "self") return false;
   // An inherited method may; a module or a loss that is kept in self does not.
-  if (IsModuleName(names().Method(call))) return false;
+  if (IsModuleName(names().Method(call)) || IsOfModule(names().Method(call))) return false;
   const std::vector<Assignment> values =
       bindings().AssignmentsOf(syntax().Child(call, PythonFields().function));
   return values.empty() || std::any_of(values.begin(), values.end(), [&](const Assignment& a) {

@@ -53,7 +53,9 @@ NodeId CountedTo(const FileFacts& facts, NodeId condition, NodeId loop) {
 
 // n of the condition under which a step is taken every n-th time.
 NodeId PeriodOf(const FileFacts& facts, NodeId condition, NodeId loop) {
-  const NodeId period = Period(facts, condition);
+  // is_update = (i + 1) % n == 0
+  const NodeId meant = facts.bindings.ValueOf(condition, 1);
+  const NodeId period = Period(facts, meant == kNoNode ? condition : meant);
   return period != kNoNode ? period : CountedTo(facts, condition, loop);
 }
 
@@ -75,6 +77,18 @@ bool OnlyCounts(std::string_view name) {
     if (name == word) return true;
   }
   return false;
+}
+
+// The `if (i + 1) % n != 0: continue` above the step in the same loop; kNoNode if there is none.
+NodeId Guard(const FileFacts& facts, NodeId step, NodeId loop) {
+  for (NodeId id = loop; id < step; ++id) {
+    if (!facts.syntax.Is(id, Kind::kContinue) || LoopOf(facts, id) != loop) continue;
+    const NodeId branch = facts.syntax.Enclosing(id, Kind::kIf);
+    if (branch > loop && !IsInside(facts, step, branch) &&
+        PeriodOf(facts, facts.syntax.Child(branch, PythonFields().condition), loop) != kNoNode)
+      return branch;
+  }
+  return kNoNode;
 }
 
 // True if the file computes with the period, or with anything called like accumulation, in a way
@@ -195,27 +209,33 @@ void CheckSteps(const FileFacts& facts, Sink& sink) {
                        facts.scalers.IsOptimizer(facts.names.Key(step->receiver));
     if (own == nullptr && !plain) continue;
     const NodeId loop = LoopOf(facts, step->node);
-    const NodeId periodic = loop == kNoNode ? kNoNode : PeriodicIf(facts, step->node, loop);
+    if (loop == kNoNode) continue;
+    const NodeId within = PeriodicIf(facts, step->node, loop);
+    const NodeId guard = within == kNoNode ? Guard(facts, step->node, loop) : kNoNode;
+    const NodeId periodic = within == kNoNode ? guard : within;
     if (periodic == kNoNode) continue;
+    // What runs every n-th time: the branch, or all that follows the guard.
+    const auto is_periodic = [&](NodeId node) {
+      return within != kNoNode ? IsInside(facts, node, within) : node > guard;
+    };
     // Gradients are accumulated only if they are cleared as seldom as the step is taken.
     bool cleared = false;
     bool clears_outside = false;
     for (const struct Call* call : facts.names.CallsNamed("zero_grad")) {
       if (!IsInside(facts, call->node, loop)) continue;
-      (IsInside(facts, call->node, periodic) ? cleared : clears_outside) = true;
+      (is_periodic(call->node) ? cleared : clears_outside) = true;
     }
     const auto& calls = facts.scalers.calls();
     const bool other_steps = std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& other) {
       return other.op == ScalerCall::Op::kStep && IsInside(facts, other.call, loop) &&
-             !IsInside(facts, other.call, periodic);
+             !is_periodic(other.call);
     });
     if (!cleared || clears_outside || other_steps) continue;
     const NodeId condition = facts.syntax.Child(periodic, PythonFields().condition);
     const NodeId period = PeriodOf(facts, condition, loop);
     if (plain && !CountsBatches(LastComponent(facts.names.Key(period)))) continue;
     for (const struct Call* call : facts.names.CallsNamed("backward")) {
-      if (LoopOf(facts, call->node) != loop || IsInside(facts, call->node, periodic) ||
-          call->node > periodic)
+      if (LoopOf(facts, call->node) != loop || is_periodic(call->node) || call->node > periodic)
         continue;
       const bool taken = plain ? call->receiver != kNoNode && call->callee.empty() &&
                                      facts.names.Arguments(call->node).empty()

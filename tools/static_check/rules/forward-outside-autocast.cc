@@ -23,7 +23,7 @@ static bool ModelCasts(const FileFacts& facts) {
 
 // True if `name` names a loss: criterion, loss_fn, cross_entropy.
 static bool IsLoss(std::string_view name) {
-  return name.find("criterion") != std::string_view::npos ||
+  return name.starts_with("crit") || name.find("criterion") != std::string_view::npos ||
          name.find("loss") != std::string_view::npos || name == "cross_entropy";
 }
 

@@ -37,8 +37,17 @@ bool MayBeHalf(const FileFacts& facts, NodeId outputs, NodeId node) {
   if (function == nullptr || !facts.scalers.Trains() || facts.regions.all().empty()) return false;
   const Autocast* autocast = facts.regions.At(node);
   if (autocast != nullptr && autocast->enabled == Tri::kNo) return false;
-  return std::find(function->parameters.begin(), function->parameters.end(),
-                   facts.names.Key(outputs)) != function->parameters.end();
+  if (std::find(function->parameters.begin(), function->parameters.end(),
+                facts.names.Key(outputs)) != function->parameters.end())
+    return true;
+  // critic(mixed) in a function that is called inside a region.
+  if (!facts.syntax.Is(facts.bindings.ValueOf(outputs, 1), Kind::kCall)) return false;
+  const auto& edges = facts.modules->Edges(facts.number);
+  return std::any_of(edges.begin(), edges.end(), [&](const CallEdge& edge) {
+    const Autocast* around = facts.regions.At(edge.call);
+    return edge.callee.function == function && around != nullptr && around->enabled != Tri::kNo &&
+           around->dtype != HalfType::kBf16;
+  });
 }
 
 }  // namespace

@@ -111,6 +111,11 @@ Says OfCondition(const FileFacts& facts, NodeId expression, int depth) {
       const bool negative = op == "!=" || op.starts_with("not") || op.starts_with("is not");
       const Says value = OfText(syntax.Text(operands[1]));
       if (value == Says::kOn || value == Says::kOff) return negative ? Not(value) : value;
+      // dtype != "float32" holds for BF16, too.
+      const std::string other = LowerCase(syntax.Text(operands[1]));
+      if (other.find("float32") != std::string::npos || other.find("fp32") != std::string::npos ||
+          other == "\"no\"" || other == "'no'")
+        return negative ? Says::kNothing : Says::kOff;
       const Says left = OfCondition(facts, operands[0], depth - 1);
       // `args.precision == "amp"` is not asked for BF16, `loss_scale > 0` says nothing.
       if (left == Says::kNothing) return left;

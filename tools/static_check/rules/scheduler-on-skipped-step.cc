@@ -42,6 +42,11 @@ bool IsOverIterations(const FileFacts& facts, NodeId loop) {
 bool StepsScaler(const FileFacts& facts, NodeId call) {
   const ScalerCall* own = facts.scalers.At(call);
   if (own != nullptr) return own->op == ScalerCall::Op::kStep;
+  const std::string key = facts.names.Key(facts.syntax.Child(call, PythonFields().function));
+  const auto& wrappers = facts.scalers.wrappers();
+  if (!key.empty() && std::any_of(wrappers.begin(), wrappers.end(),
+                                  [&](const ScalerMade& made) { return made.key == key; }))
+    return true;
   const Definition callee = facts.Callee(call);
   if (callee.function == nullptr || callee.function->node == 0) return false;
   const FileFacts& there = *(*facts.files)[callee.module];
@@ -82,7 +87,7 @@ bool IsStepHook(std::string_view function) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (!facts.project.grad_scaler) return;
+  if (!facts.project.grad_scaler && facts.scalers.wrappers().empty()) return;
   for (const struct Call* call : facts.names.CallsNamed("step")) {
     if (call->receiver == kNoNode || !IsScheduler(facts.names.Key(call->receiver))) continue;
     const NodeId function = facts.syntax.FunctionOf(call->node);
