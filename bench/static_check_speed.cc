@@ -143,11 +143,12 @@ Json ParseAll(const std::vector<Project>& projects, unsigned threads) {
           {"findings", 0}};
 }
 
-// Checks every project once, one after the other, with every rule.
+// Checks every project once, one after the other, with every rule and all that it finds.
 Json CheckAll(const std::vector<Project>& projects, const RuleSet& rules, unsigned threads,
               bool skip) {
   Options options;
   options.rules = rules.Ids();
+  options.thorough = true;
   options.threads = threads;
   options.skip_without_torch = skip;
   int files = 0, skipped = 0;
@@ -233,6 +234,7 @@ Json Slowest(const std::vector<Project>& projects, const RuleSet& rules) {
   };
   Options options;
   options.rules = rules.Ids();
+  options.thorough = true;
   options.threads = 1;
   const auto measure = [&](const Source& source) {
     const Stopwatch watch;

@@ -4,10 +4,11 @@ Usage: bench/static_check/recall.py --repos DIR [--program build/release/bin/mpn
 
 DIR holds one folder a repository, named owner+name, with a git directory in it. For each pair and
 each side the sources of the repository at that commit are exported into a temporary folder and
-checked as one project with every rule (`--extend-select all`: some are off by default). A pair is
-caught when a finding of the pair's class, or of a class it accepts, lies in its file and overlaps
-the marked lines before the fix; it is silent when no such finding remains in the marked lines
-after it. Recall is the share of pairs with both.
+checked as one project with every rule and all that it finds (`--extend-select all --thorough`);
+--defaults leaves it at what a user gets who asks for nothing. A pair is caught when a finding of
+the pair's class, or of a class it accepts, lies in its file and overlaps the marked lines before
+the fix; it is silent when no such finding remains in the marked lines after it. Recall is the share
+of pairs with both.
 """
 
 from __future__ import annotations
@@ -193,11 +194,13 @@ def in_place(finding: dict[str, Any], path: str, lines: list[int]) -> bool:
     return str(finding["path"]).startswith(path) and first <= lines[1] and last >= lines[0]
 
 
-def check(program: Path, folder: Path, limits: Limits) -> list[dict[str, Any]]:
+def check(
+    program: Path, folder: Path, limits: Limits, asked: list[str]
+) -> list[dict[str, Any]]:
     """Checks a folder as one project and returns its findings, paths relative to the folder."""
     command = [str(program), "check", str(folder)]
     command += ["--format", "json", "--min-severity", "info", "--fail-on", "error"]
-    command += ["--extend-select", "all"]
+    command += asked
     done = subprocess.run(command, capture_output=True, timeout=limits.seconds, check=False)
     try:
         findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
@@ -229,7 +232,7 @@ def judge_side(
                 limits,
                 arguments.cache is not None,
             )
-            for finding in check(arguments.program, folder, limits):
+            for finding in check(arguments.program, folder, limits, arguments.asked):
                 if not in_place(finding, path, pair[side + "_lines"]):
                     continue
                 if finding["rule"] in names:
@@ -313,6 +316,14 @@ def main() -> int:
     parser.add_argument("--pairs", type=Path, default=HERE / "pairs.jsonl")
     parser.add_argument("--cache", type=Path, help="folder to keep the exported sources in")
     parser.add_argument("--only", help="only pairs whose id or class contains this")
+    parser.add_argument(
+        "--defaults",
+        dest="asked",
+        action="store_const",
+        const=[],
+        default=["--extend-select", "all", "--thorough"],
+        help="neither rules that are off by default nor findings of low confidence",
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="the whole result as JSON")
     parser.add_argument(

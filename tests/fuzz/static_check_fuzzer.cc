@@ -46,10 +46,11 @@ const RuleSet& Rules() {
   return *kRules;
 }
 
-// Those that are off by default too.
+// Those that are off by default too, and all that they find.
 Options EveryRule(unsigned threads) {
   Options options;
   options.rules = Rules().Ids();
+  options.thorough = true;
   options.threads = threads;
   options.skip_without_torch = false;
   return options;

@@ -126,6 +126,28 @@ TEST(Engine, SeverityAndRulesSelect) {
       << report.error().Text();
 }
 
+// FP16 is an option of this project, and nothing says whether this model runs in it.
+TEST(Engine, WhatIsTrustedLittleIsToldOnlyToTheThorough) {
+  const std::string code =
+      "import torch\nfrom torch import nn\n\n"
+      "class Attention(nn.Module):\n"
+      "    def forward(self, q, k):\n"
+      "        return (q @ k.transpose(-2, -1)).softmax(dim=-1)\n\n"
+      "def build(args):\n"
+      "    model = Attention()\n"
+      "    return model.half() if args.fp16 else model\n";
+  Options options;
+  auto report = Check({{"a.py", code}}, options, Rules(), {});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(Found(*report), std::set<std::string>{});
+  EXPECT_EQ(report->doubtful, 1);
+  options.thorough = true;
+  report = Check({{"a.py", code}}, options, Rules(), {});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(Found(*report), std::set<std::string>{"6 info softmax-half-no-dtype"});
+  EXPECT_EQ(report->doubtful, 0);
+}
+
 TEST(Engine, CancelStops) {
   const CancelSource source;
   source.Cancel();
@@ -275,16 +297,19 @@ TEST(Project, RegimeCrossesFiles) {
   const std::string train =
       "import torch\ndef f(model, x):\n    with torch.autocast('cuda', dtype=torch.DTYPE):\n       "
       " return model(x)\n";
-  auto report = Check({model, {"train.py", Replaced(train, "DTYPE", "float16")}}, {}, Rules(), {});
+  Options options;
+  options.thorough = true;
+  auto report =
+      Check({model, {"train.py", Replaced(train, "DTYPE", "float16")}}, options, Rules(), {});
   ASSERT_TRUE(report);
   ASSERT_EQ(report->findings.size(), 1u);
   EXPECT_EQ(report->findings[0].path, "model.py");
   EXPECT_EQ(report->findings[0].confidence, "low");
   EXPECT_EQ(report->findings[0].severity, Severity::kInfo) << "a guess is told as info";
-  report = Check({model, {"train.py", Replaced(train, "DTYPE", "bfloat16")}}, {}, Rules(), {});
+  report = Check({model, {"train.py", Replaced(train, "DTYPE", "bfloat16")}}, options, Rules(), {});
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->findings.empty());
-  report = Check({model}, {}, Rules(), {});
+  report = Check({model}, options, Rules(), {});
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->findings.empty());
 }

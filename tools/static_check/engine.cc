@@ -122,6 +122,7 @@ class Run {
     const std::lock_guard lock(mutex_);
     report_.suppressed += finished.suppressed;
     report_.not_kept += finished.not_kept;
+    report_.doubtful += finished.doubtful;
     for (size_t i = 0; i < report_.counts.size(); ++i) report_.counts[i] += finished.counts[i];
     std::move(finished.findings.begin(), finished.findings.end(),
               std::back_inserter(report_.findings));

@@ -73,6 +73,9 @@ struct Finding {
 
 struct Options {
   Severity min_severity = Severity::kInfo;
+  // Also what is trusted little (confidence low): what breaks if it runs in 16 bits, where nothing
+  // in the text says whether it does.
+  bool thorough = false;
   std::vector<std::string> rules;      // only these; empty: all but those that are off by default
   std::vector<std::string> also;       // these too. Unknown ids in any of the lists are an error.
   std::vector<std::string> ignore;     // not these
@@ -93,6 +96,7 @@ struct Report {
   int files_skipped = 0;  // never mention torch, or could not be checked (then a note says why)
   int suppressed = 0;     // silenced by `# mpnanny: ignore` comments
   int not_kept = 0;       // left out by Options::keep
+  int doubtful = 0;       // of low confidence, left out without Options::thorough
   std::array<int, 3> counts = {};  // by Severity, whatever min_severity leaves out of `findings`
   std::vector<std::string> notes;
 };

@@ -152,6 +152,10 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
       ++out.not_kept;
       continue;
     }
+    if (finding.confidence == "low" && !options.thorough) {
+      ++out.doubtful;
+      continue;
+    }
     ++out.counts[static_cast<size_t>(severity)];
     if (severity >= options.min_severity) out.findings.push_back(std::move(finding));
   }

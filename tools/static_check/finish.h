@@ -19,6 +19,7 @@ struct Finished {
   std::vector<Finding> findings;  // in order of rule and place
   int suppressed = 0;
   int not_kept = 0;
+  int doubtful = 0;
   std::array<int, 3> counts = {};  // by Severity
   std::vector<std::string> notes;
 };

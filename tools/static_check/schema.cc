@@ -36,6 +36,13 @@ Json InputSchema() {
       {"description",
        "Leave out findings below this. Default: what pyproject.toml says, "
        "else info."}};
+  properties["thorough"] = {
+      {"type", "boolean"},
+      {"default", false},
+      {"description",
+       "Also findings of low confidence: what breaks if it runs in 16 bits, where the code does "
+       "not "
+       "say whether it does. For single files and models; a whole project has many."}};
   properties["rules"] = Strings("Only these rules (ids, e.g. clip-before-unscale). Default: all.");
   properties["also"] = Strings("These rules too, though they are off by default.");
   properties["ignore"] = Strings("Not these rules.");

@@ -1,5 +1,6 @@
 #include "tools/tool.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <functional>
@@ -106,6 +107,9 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   options.also = ReadStrings(arguments, "also");
   options.ignore = ReadStrings(arguments, "ignore");
   options.report_unused_ignores = arguments.value("report_unused_ignores", false);
+  options.thorough = arguments.value("thorough", false) ||
+                     std::any_of(collected->projects.begin(), collected->projects.end(),
+                                 [](const Pyproject& one) { return one.thorough; });
   options.min_severity =
       Strictest(collected->projects, &Pyproject::min_severity).value_or(Severity::kInfo);
   if (arguments.contains("min_severity")) {
@@ -141,6 +145,14 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     report->notes.push_back(std::to_string(report->not_kept) +
                             " findings on lines that did not change since " +
                             arguments["diff"].get<std::string>() + " are left out.");
+  }
+  if (report->doubtful > 0) {
+    report->notes.push_back(
+        std::to_string(report->doubtful) +
+        (report->doubtful == 1 ? " finding of low confidence is"
+                               : " findings of low confidence are") +
+        " left out: places that break if they run in 16 bits, where the code does not say whether "
+        "they do. `thorough` (--thorough) shows them.");
   }
   if (first > 0 && first >= report->findings.size()) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
