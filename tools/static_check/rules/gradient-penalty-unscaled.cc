@@ -21,12 +21,20 @@ bool MayBeScaled(const FileFacts& facts, NodeId outputs) {
   });
 }
 
-// True if the function that differentiates divides by a scaler's scale.
+// True if the function that differentiates divides by a scaler's scale: get_scale() alone may be
+// there for a log.
 bool Unscales(const FileFacts& facts, NodeId node) {
   const NodeId function = facts.syntax.FunctionOf(node);
+  const Autocast* autocast = facts.regions.At(node);
+  if (autocast != nullptr && autocast->enabled == Tri::kNo) return false;
+  const auto divides = [&](NodeId scale) {
+    const NodeId parent = facts.syntax[scale].parent;
+    return facts.syntax.Is(parent, Kind::kBinary) &&
+           facts.syntax.Text(facts.syntax.Child(parent, PythonFields().operator_)) == "/";
+  };
   const auto calls = facts.names.CallsNamed("get_scale");
   return function != 0 && std::any_of(calls.begin(), calls.end(), [&](const struct Call* call) {
-           return facts.syntax.FunctionOf(call->node) == function;
+           return facts.syntax.FunctionOf(call->node) == function && divides(call->node);
          });
 }
 
