@@ -52,8 +52,12 @@ Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
                                                             "scale_loss") != std::string_view::npos;
     const std::optional<Target> own = framework ? code().TargetOf(id) : std::nullopt;
     if (own) return OnHelper(id, *own, std::move(in));
-    // fabric.backward(scaler.scale(loss)): whose scaler it is is told.
-    if (framework && !scalers().ScaledBy(first).empty())
+    // fabric.backward(scaler.scale(loss)): whose scaler it is is told. y.backward(scaler.scale(g))
+    // is given a gradient, of a part of the model.
+    const std::string_view who = syntax().Text(names().Receiver(id));
+    const bool trainer = method == "manual_backward" || who == "self" || who.ends_with("fabric") ||
+                         who.ends_with("accelerator");
+    if (framework && trainer && !scalers().ScaledBy(first).empty())
       return OnBackward(id, first, std::move(in));
     if (framework || apex) return Each(std::move(in), Escape);
     return OnBackward(id, names().Receiver(id), std::move(in));
