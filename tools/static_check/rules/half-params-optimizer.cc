@@ -46,10 +46,45 @@ void AdaptersInHalf(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// unet.to(device, dtype=weight_dtype), where the type is FP16 on one branch, and an optimizer over
+// unet.parameters() behind it.
+void CastByVariable(const FileFacts& facts, Sink& sink) {
+  for (const Call* cast : facts.names.CallsNamed("to")) {
+    const std::string model = facts.names.Key(cast->receiver);
+    bool half = false;
+    for (const NodeId argument : facts.names.Arguments(cast->node)) {
+      const std::vector<Assignment> types = facts.bindings.AssignmentsOf(argument);
+      half = half || (types.size() > 1 &&
+                      std::any_of(types.begin(), types.end(), [&](const Assignment& type) {
+                        return facts.regions.ReadHalfType(type.value) == HalfType::kFp16;
+                      }));
+    }
+    if (!half || model.empty()) continue;
+    const NodeId function = facts.syntax.FunctionOf(cast->node);
+    const std::string_view text = facts.syntax.Text(function);
+    if (!Holds(text, "backward(") || Holds(text, "cast_training_params") ||
+        Holds(text, model + ".requires_grad_(False)") || Holds(text, model + ".float()") ||
+        Holds(text, model + ".to(torch.float32") || Holds(text, "data.float()"))
+      continue;
+    for (const Call& call : facts.names.calls()) {
+      if (call.node < cast->node || facts.syntax.FunctionOf(call.node) != function ||
+          !(Holds(call.callee, "optim") || Holds(call.name, "ptimizer")) ||
+          Holds(call.callee, "schedul"))
+        continue;
+      const NodeId trained = facts.names.Argument(call.node, 0, "params");
+      if (facts.syntax.Text(trained) != model + ".parameters()") continue;
+      MarkGuess(sink.Add(call.node, "Where the type that " + model +
+                                        " is cast to is FP16, the optimizer trains FP16 weights: "
+                                        "small updates are lost."));
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   AdaptersInHalf(facts, sink);
+  CastByVariable(facts, sink);
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
     if (found.type != HalfType::kFp16) continue;
     // With a scaler beside weights that were loaded it is fp16-weights-with-scaler.

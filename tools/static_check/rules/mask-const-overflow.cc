@@ -145,6 +145,14 @@ void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId te
   }
 }
 
+// x[mask == 0] = …: what is picked is picked by a mask.
+bool IsMasked(const FileFacts& facts, NodeId assignment) {
+  const NodeId target = facts.syntax.Child(assignment, PythonFields().left);
+  const NodeId index = facts.syntax.Child(target, PythonFields().subscript);
+  const std::string_view text = facts.syntax.Text(index);
+  return facts.syntax.Is(index, Kind::kComparison) || text.find("mask") != std::string_view::npos;
+}
+
 void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor,
                      NodeId constant) {
   const auto value = Written(facts, constant);
@@ -152,8 +160,8 @@ void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId ten
   if (!IsTooLarge(value)) return;
   const NodeId written = facts.syntax.Unwrap(tensor);
   if (!type.is_fp16()) {
-    if (MayOverflow(facts, node, written) &&
-        (!facts.syntax.Is(node, Kind::kAssignment) || NamesScores(facts, tensor)))
+    if (MayOverflow(facts, node, written) && (!facts.syntax.Is(node, Kind::kAssignment) ||
+                                              NamesScores(facts, tensor) || IsMasked(facts, node)))
       MarkGuess(sink.Add(node, ShowNumber(*value) + " becomes " + (*value < 0 ? "-inf" : "inf") +
                                    " if this is FP16, as the project lets it be: a row in which "
                                    "all is masked is NaN after the softmax."));

@@ -8,6 +8,11 @@ namespace {
 
 // The model may be 16-bit as a whole, and nobody asks for FP32.
 void Guess(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor, std::string_view name) {
+  // A function that runs softmax in FP32 on another branch has made its choice.
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  if (text.find("dtype=torch.float32") != std::string_view::npos ||
+      text.find("upcast") != std::string_view::npos)
+    return;
   const HalfGuess guess(facts, node);
   if (!guess.weights() || !guess.MayBeHalf(tensor)) return;
   MarkGuess(sink.Add(node, "If the model is 16-bit as a whole, as this project lets it, " +
