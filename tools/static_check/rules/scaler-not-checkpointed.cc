@@ -135,8 +135,9 @@ void CheckCalls(const FileFacts& facts, Sink& sink) {
     });
     const FileFacts& there = *(*facts.files)[callee.module];
     const std::vector<SavedOptimizer> saved = FindSavedOptimizers(there);
+    const NodeId saves = callee.function->node;
     if (!optimizer || std::none_of(saved.begin(), saved.end(), [&](const SavedOptimizer& one) {
-          return one.function == callee.function->node;
+          return one.function == saves;
         }))
       continue;
     sink.Add(node, callee.function->name +
