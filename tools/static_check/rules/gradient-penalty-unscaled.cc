@@ -27,10 +27,24 @@ bool Unscales(const FileFacts& facts, NodeId node) {
   const NodeId function = facts.syntax.FunctionOf(node);
   const Autocast* autocast = facts.regions.At(node);
   if (autocast != nullptr && autocast->enabled == Tri::kNo) return false;
+  const Fields& f = PythonFields();
   const auto divides = [&](NodeId scale) {
     const NodeId parent = facts.syntax[scale].parent;
-    return facts.syntax.Is(parent, Kind::kBinary) &&
-           facts.syntax.Text(facts.syntax.Child(parent, PythonFields().operator_)) == "/";
+    if (facts.syntax.Is(parent, Kind::kBinary))
+      return facts.syntax.Text(facts.syntax.Child(parent, f.operator_)) == "/";
+    if (!facts.syntax.Is(parent, Kind::kAssignment)) return false;
+    // scale = scaler.get_scale() and, further down, 1 / max(scale, 1e-6).
+    const std::string name(facts.syntax.Text(facts.syntax.Child(parent, f.left)));
+    for (const NodeId binary : facts.binaries) {
+      if (binary < parent || !IsInside(facts, binary, function) ||
+          facts.syntax.Text(facts.syntax.Child(binary, f.operator_)) != "/")
+        continue;
+      const NodeId right = facts.syntax.Child(binary, f.right);
+      for (NodeId id = right; id < facts.syntax[right].after; ++id) {
+        if (facts.syntax.Is(id, Kind::kIdentifier) && facts.syntax.Text(id) == name) return true;
+      }
+    }
+    return false;
   };
   const auto calls = facts.names.CallsNamed("get_scale");
   return function != 0 && std::any_of(calls.begin(), calls.end(), [&](const struct Call* call) {
