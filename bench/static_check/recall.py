@@ -194,9 +194,7 @@ def in_place(finding: dict[str, Any], path: str, lines: list[int]) -> bool:
     return str(finding["path"]).startswith(path) and first <= lines[1] and last >= lines[0]
 
 
-def check(
-    program: Path, folder: Path, limits: Limits, asked: list[str]
-) -> list[dict[str, Any]]:
+def check(program: Path, folder: Path, limits: Limits, asked: list[str]) -> list[dict[str, Any]]:
     """Checks a folder as one project and returns its findings, paths relative to the folder."""
     command = [str(program), "check", str(folder)]
     command += ["--format", "json", "--min-severity", "info", "--fail-on", "error"]

@@ -192,6 +192,11 @@ void CheckMicroBatches(const FileFacts& facts, Sink& sink) {
                        call->callee.empty();
     const NodeId loop = plain ? LoopOf(facts, call->node) : kNoNode;
     if (loop == kNoNode) continue;
+    // (loss.sum() / total).backward(): divided by the size of all batches, perhaps.
+    const std::string_view loss = facts.syntax.Text(call->receiver);
+    if (loss.find('/') != std::string_view::npos || loss.find("mul(") != std::string_view::npos ||
+        loss.find("div(") != std::string_view::npos)
+      continue;
     const NodeId period = MicroBatches(facts, loop);
     if (period == kNoNode || ComputesWith(facts, period)) continue;
     const bool scaled = !facts.scalers.ScaledBy(call->receiver).empty();
