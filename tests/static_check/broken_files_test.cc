@@ -188,6 +188,7 @@ TEST(Magics, AreTakenOutAndNothingElse) {
   EXPECT_EQ(python("%matplotlib inline\nx = 1"), "pass\nx = 1\n");
   EXPECT_EQ(python("for x in y:\n    !ls\n"), "for x in y:\n    pass\n\n");
   EXPECT_EQ(python("!pip install \\\n  torch\nx = 1"), "pass\n\nx = 1\n");
+  EXPECT_EQ(python("\r\n \r\n%ls\r\nx = 1"), "\r\n \r\npass\nx = 1\n");
   EXPECT_EQ(python("%%time\nx = 1"), "pass\nx = 1\n");
   EXPECT_EQ(python("%%bash\necho 'x\nls"), "\n\n\n");
   EXPECT_EQ(python("files = !ls\nt = %timeit -o f()\n"), "files = None\nt = None\n\n");

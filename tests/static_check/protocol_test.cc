@@ -115,6 +115,34 @@ TEST(Protocol, AnArgumentSaysThatThereIsNoScaler) {
             Lines{"src/train.py:7 optimizer-step-with-scaler"});
 }
 
+// Where `scaler and (norm or value)` fails, the one or the other is off.
+TEST(Protocol, AnAndThatFailsLeavesTwoWays) {
+  const std::string code =
+      "import torch\n"
+      "class Trainer:\n"
+      "    def __init__(self, norm, value):\n"
+      "        self.scaler = torch.amp.GradScaler('cuda')\n"
+      "    def backward(self, loss):\n"
+      "        self.scaler.scale(loss).backward() if self.scaler else loss.backward()\n"
+      "    def update(self, module, optimizer, norm, value):\n"
+      "        scaler = self.scaler\n"
+      "        if scaler and (ASKED):\n"
+      "            scaler.unscale_(optimizer)\n"
+      "        if norm:\n"
+      "            torch.nn.utils.clip_grad_norm_(module.parameters(), norm)\n"
+      "        if value:\n"
+      "            torch.nn.utils.clip_grad_value_(module.parameters(), value)\n"
+      "        if scaler:\n"
+      "            scaler.step(optimizer)\n"
+      "            scaler.update()\n"
+      "        else:\n"
+      "            optimizer.step()\n"
+      "        optimizer.zero_grad()\n";
+  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm or value")}}), Lines{});
+  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm")}}),
+            Lines{"a.py:14 clip-before-unscale"});
+}
+
 TEST(Protocol, FindingsOfAHelperAreToldWhereItIsWrong) {
   const Source helper{"src/helper.py",
                       "import torch\n"

@@ -72,7 +72,7 @@ class LineState {
 // The column at which a line stops being Python: of a magic, a shell command, a question; npos for
 // a line that is Python. `x = !ls` and `x = %time f()` are half Python.
 size_t MagicAt(std::string_view line) {
-  const size_t first = line.find_first_not_of(" \t");
+  const size_t first = line.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return first;
   const size_t last = line.find_last_not_of(" \t\r");
   if (line[first] == '%' || line[first] == '!' || line[first] == '?') return first;

@@ -206,7 +206,14 @@ Flow ProtocolMachine::Leaving(NodeId id, Paths in) const {
   return flow;
 }
 
-void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths* no) const {
+void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths* no,
+                            bool apart) const {
+  const Fields& f = PythonFields();
+  bool positive = true;
+  const NodeId core = Core(bindings(), condition, &positive);
+  apart = apart && positive && syntax().Is(core, Kind::kBoolean) &&
+          syntax().Text(syntax().Child(core, f.operator_)) == "and";
+  const NodeId left = apart ? syntax().Child(core, f.left) : kNoNode;
   for (const Path& path : in) {
     const Tri known = path.conditions.Evaluate(bindings(), condition);
     if (known != Tri::kNo) {
@@ -216,6 +223,13 @@ void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths
     }
     if (known != Tri::kYes) {
       Path other = path;
+      if (apart && path.conditions.Evaluate(bindings(), left) == Tri::kUnknown) {
+        Path first = path;
+        first.conditions.Assume(bindings(), left, false);
+        first.conditions.Assume(bindings(), condition, false);
+        no->insert(std::move(first));
+        other.conditions.Assume(bindings(), left, true);
+      }
       other.conditions.Assume(bindings(), condition, false);
       no->insert(std::move(other));
     }
@@ -282,8 +296,10 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
   NodeId condition = syntax().Child(id, f.condition);
   Paths yes;
   Paths no;
-  Split(condition, Expression(condition, std::move(in)), &yes, &no);
   NodeId body = syntax().Child(id, f.consequence);
+  // `if scaler and (norm or value): scaler.unscale_(optimizer)`: without it one of the two is off.
+  const bool unscales = code().Holds(id, ScalerCall::Op::kUnscale);
+  Split(condition, Expression(condition, std::move(in)), &yes, &no, unscales);
   for (const NodeId part : syntax().Children(id)) {
     if (syntax()[part].field != f.alternative) continue;
     GoAround(condition, body, part, yes);
@@ -295,7 +311,7 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
       Paths rest = std::move(no);
       yes.clear();
       no.clear();
-      Split(condition, Expression(condition, std::move(rest)), &yes, &no);
+      Split(condition, Expression(condition, std::move(rest)), &yes, &no, unscales);
     } else {
       take(syntax().Child(part, f.body), std::move(no));
       return flow;

@@ -117,8 +117,9 @@ class ProtocolMachine {
   Flow Statement(NodeId id, Paths in);
   Flow Try(NodeId id, const Paths& in);
   Flow Leaving(NodeId id, Paths in) const;
-  // Splits paths by a condition that holds or does not.
-  void Split(NodeId condition, const Paths& in, Paths* yes, Paths* no) const;
+  // Splits paths by a condition that holds or does not. `apart`: where `a and b` fails, the paths
+  // on which a fails and those on which only b does go on apart.
+  void Split(NodeId condition, const Paths& in, Paths* yes, Paths* no, bool apart = false) const;
   Flow If(NodeId id, Paths in);
   // True if the branches between `from` and the node may all be taken on that path.
   bool MayReach(NodeId node, NodeId from, const Path& path) const;

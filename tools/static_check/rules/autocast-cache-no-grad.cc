@@ -128,10 +128,14 @@ void Check(const FileFacts& facts, Sink& sink) {
         continue;
       const std::string confidence = SharedRegion(facts, first.node, second.node);
       if (confidence.empty()) continue;
-      sink.Add(first.node, first.key +
-                               " is first run without gradients in the autocast region in "
-                               "which it is trained afterwards.")
-          .confidence = confidence;
+      RawFinding& finding =
+          sink.Add(first.node, first.key +
+                                   " is first run without gradients in the autocast region in "
+                                   "which it is trained afterwards.");
+      finding.confidence = confidence;
+      // A framework's region casts nothing where the model is 16-bit already.
+      const Autocast* region = facts.regions.At(first.node);
+      finding.guess = region != nullptr && region->foreign;
       break;
     }
   }

@@ -28,7 +28,9 @@ void Check(const FileFacts& facts, Sink& sink) {
                    (other->node > call->node &&
                     facts.syntax.FunctionOf(other->node) == facts.syntax.FunctionOf(call->node));
       }
-      if (!set_back) sink.Add(call->node);
+      // An option chose it: whoever takes that option means it.
+      if (!set_back)
+        sink.Add(call->node).guess = facts.syntax.Enclosing(call->node, Kind::kIf) != kNoNode;
     }
   }
 }

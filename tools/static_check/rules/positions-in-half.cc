@@ -33,6 +33,12 @@ static HalfType Named(const FileFacts& facts, NodeId expression) {
   return TypeOf(facts.dtypes->Of(facts.syntax.Child(id, f.object)));
 }
 
+// True if the type is that of another value (dtype=x.dtype): how far the positions go is not known
+// where that is.
+static bool TakesTheType(const FileFacts& facts, NodeId expression) {
+  return facts.syntax.Text(expression).find(".dtype") != std::string_view::npos;
+}
+
 // The type that the call at `id` casts its receiver to.
 static HalfType CastTo(const FileFacts& facts, NodeId id) {
   const Call* call = facts.names.CallAt(id);
@@ -94,7 +100,8 @@ static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
     place = up = call;
   }
   if (type != HalfType::kUnknown && MayPass(facts, range, ExactUpTo(type)))
-    sink.Add(place, std::string("Positions are made in 16 bits: ") + Shown(type));
+    sink.Add(place, std::string("Positions are made in 16 bits: ") + Shown(type)).guess =
+        TakesTheType(facts, place) || TakesTheType(facts, dtype);
 }
 
 // True if the function divides the variable, so that it holds no whole steps any more.
@@ -121,7 +128,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       const HalfType type = CastTo(facts, call->node);
       if (type == HalfType::kUnknown || (steps && type == HalfType::kFp16)) continue;
       if (IsDivided(facts, call->node, variable)) continue;
-      sink.Add(call->node, std::string(variable) + " is rounded to 16 bits: " + Shown(type));
+      sink.Add(call->node, std::string(variable) + " is rounded to 16 bits: " + Shown(type)).guess =
+          TakesTheType(facts, call->node);
     }
   }
 }
