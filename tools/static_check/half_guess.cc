@@ -308,6 +308,24 @@ HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
     return Kin::kMaybe;
   }
   const std::string_view name = torch->name;
+  // torch.tensor(d_k), torch.tensor(q.size(-1)).float().sqrt(): of no dimension, so its type does
+  // not count beside a tensor's.
+  NodeId base = id;
+  while (facts_.names.Receiver(base) != kNoNode &&
+         syntax.Is(facts_.names.Receiver(base), Kind::kCall))
+    base = facts_.names.Receiver(base);
+  if (const std::string& made = facts_.names.Callee(base);
+      made == "torch.tensor" || made == "torch.as_tensor" || made == "torch.scalar_tensor") {
+    const NodeId data = syntax.Unwrap(facts_.names.Argument(base, 0, "data"));
+    if (facts_.bindings.Number(data) ||
+        ((syntax.Is(data, Kind::kSubscript) || syntax.Is(data, Kind::kAttribute) ||
+          syntax.Is(data, Kind::kIdentifier) || syntax.Is(data, Kind::kCall)) &&
+         KinOf(data, depth - 1) <= Kin::kIndex))
+      return Kin::kNumber;
+  }
+  if (!torch->is_method && (name == "sqrt" || name == "rsqrt" || name == "log") &&
+      KinOf(torch->tensor, depth - 1) == Kin::kNumber)
+    return Kin::kNumber;
   if (NamesFp32(text)) return Kin::kFp32;
   if (torch->is_method && CallsLayer(facts_, *torch))
     return text.find(".float()") == std::string_view::npos ? Kin::kMaybe : Kin::kFp32;

@@ -1,6 +1,7 @@
 #include "tools/static_check/torch_calls.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 
 namespace mpnanny::static_check {
@@ -8,6 +9,35 @@ namespace {
 
 bool IsIn(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// NEGATIVE of `from .constants import NEGATIVE`: what the file that the import names gives it. None
+// where there are several such files that do not agree.
+std::optional<double> ImportedConstant(const FileFacts& facts, NodeId id) {
+  const std::string_view local = facts.syntax.Text(id);
+  if (!facts.syntax.Is(id, Kind::kIdentifier) || facts.files == nullptr) return std::nullopt;
+  const bool constant = std::none_of(local.begin(), local.end(), [](char c) {
+    return std::islower(static_cast<unsigned char>(c)) != 0;
+  });
+  std::string qualified = constant ? facts.names.Resolve(id) : "";
+  const size_t last = qualified.rfind('.');
+  if (last == std::string::npos) return std::nullopt;
+  const std::string name = qualified.substr(last + 1);
+  std::string module = "/" + qualified.substr(qualified.find_first_not_of('.'));
+  module.resize(module.size() - name.size());
+  std::replace(module.begin(), module.end(), '.', '/');
+  if (module.size() > 1) module.pop_back();
+  std::optional<double> found;
+  for (const FileFacts* file : *facts.files) {
+    const std::string path = "/" + file->path;
+    if (!path.ends_with(module + ".py") && !path.ends_with(module + "/__init__.py")) continue;
+    const auto it = file->bindings.all().find(name);
+    if (it == file->bindings.all().end() || it->second.size() != 1) continue;
+    const auto value = file->bindings.Number(it->second[0].value);
+    if (!value || (found && *found != *value)) return std::nullopt;
+    found = value;
+  }
+  return found;
 }
 
 }  // namespace
@@ -103,21 +133,37 @@ std::optional<double> Constant(const FileFacts& facts, NodeId expression) {
     id = facts.syntax.Unwrap(facts.syntax.Child(id, f.argument));
   }
   if (facts.syntax.Is(id, Kind::kCall)) {
-    // torch.tensor(-1e9)
-    const std::string& callee = facts.names.Callee(id);
-    if (callee != "torch.tensor" && callee != "torch.as_tensor") return std::nullopt;
-    const auto number = facts.bindings.Number(facts.names.Argument(id, 0, "data"));
+    // torch.tensor(-1e9), also moved; float(torch.finfo(torch.float32).min); q.new_tensor(-1e9)
+    const Call* call = facts.names.CallAt(id);
+    if (call == nullptr) return std::nullopt;
+    const bool made = call->callee == "torch.tensor" || call->callee == "torch.as_tensor" ||
+                      call->callee == "torch.scalar_tensor" || call->callee == "numpy.float32" ||
+                      call->method == "new_tensor" ||
+                      (call->callee.empty() && call->method.empty() && call->name == "float");
+    const bool moved = call->method == "to" || call->method == "type_as" ||
+                       call->method == "cuda" || call->method == "item";
+    const NodeId of = made ? facts.names.Argument(id, 0, "data") : moved ? call->receiver : kNoNode;
+    if (of == kNoNode) return std::nullopt;
+    const auto number =
+        facts.syntax.Is(of, Kind::kIdentifier) ? facts.bindings.Number(of) : Constant(facts, of);
     return number ? std::optional(sign * *number) : std::nullopt;
   }
+  if (const auto number = ImportedConstant(facts, id)) return sign * *number;
   if (!facts.syntax.Is(id, Kind::kAttribute)) return std::nullopt;
   if (facts.names.Resolve(id) == "sys.maxsize") return sign * 9.22e18;
+  if (facts.names.Resolve(id) == "sys.float_info.max") return sign * 1.7976931348623157e308;
   const NodeId limits = facts.syntax.Unwrap(facts.syntax.Child(id, f.object));
   if (!facts.syntax.Is(limits, Kind::kCall)) return std::nullopt;
   const std::string& callee = facts.names.Callee(limits);
   if (callee != "torch.finfo" && callee != "numpy.finfo") return std::nullopt;
   const NodeId of = facts.names.Argument(limits, 0, "type");
   const std::string type = facts.names.Resolve(of);
-  if (!type.ends_with(".float32") && type != "torch.float") return std::nullopt;
+  const std::string_view text = facts.syntax.Text(of);
+  // Without a type it is that of torch's default.
+  const bool fp32 = of == kNoNode ? callee == "torch.finfo"
+                                  : type.ends_with(".float32") || type == "torch.float" ||
+                                        text == "\"float32\"" || text == "'float32'";
+  if (!fp32) return std::nullopt;
   const std::string_view which = facts.syntax.Text(facts.syntax.Child(id, f.attribute));
   if (which == "min") return sign * -3.4028234663852886e38;
   if (which == "max") return sign * 3.4028234663852886e38;

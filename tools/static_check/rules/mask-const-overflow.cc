@@ -1,16 +1,12 @@
 #include <algorithm>
-#include <cmath>
 
+#include "tools/static_check/fill_values.h"
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::mask_const_overflow {
 namespace {
-
-bool IsTooLarge(std::optional<double> value) {
-  return value && std::isfinite(*value) && std::fabs(*value) > kFp16Max;
-}
 
 // True for a name that attention scores are given, where no type is known.
 bool NamesScores(const FileFacts& facts, NodeId tensor) {
@@ -65,35 +61,40 @@ bool MayBeOfHalfModel(const FileFacts& facts, NodeId node, NodeId tensor, Value 
   return true;
 }
 
-// The constant of self.masked_bias, also cast to a dtype, where __init__ registers it as a buffer.
-std::optional<double> BufferConstant(const FileFacts& facts, NodeId expression) {
-  NodeId id = facts.syntax.Unwrap(expression);
-  const std::string_view method = facts.names.Method(id);
-  if (method == "to" || method == "type_as") id = facts.syntax.Unwrap(facts.names.Receiver(id));
-  const std::string_view key = facts.syntax.Text(id);
-  if (!key.starts_with("self.")) return std::nullopt;
-  const NodeId klass = facts.syntax.Enclosing(expression, Kind::kClass);
-  for (const Call* call : facts.names.CallsNamed("register_buffer")) {
-    const std::string_view name = facts.syntax.Text(facts.names.Argument(call->node, 0, "name"));
-    if (facts.syntax.Enclosing(call->node, Kind::kClass) == klass && name.size() > 2 &&
-        name.substr(1, name.size() - 2) == key.substr(5))
-      return Constant(facts, facts.names.Argument(call->node, 1, "tensor"));
-  }
-  return std::nullopt;
+// mask.to(q.dtype) of a mask that was filled with -1e9 in FP32.
+void CastMask(const FileFacts& facts, Sink& sink, const TorchCall& cast) {
+  const NodeId to = facts.names.Argument(cast.node, 0, "dtype");
+  const std::string_view text = facts.syntax.Text(to);
+  const bool half = facts.dtypes->Of(cast.node).is_fp16();
+  if (!cast.is_method || (!half && cast.name != "type_as" && !text.ends_with(".dtype") &&
+                          text != "dtype" && text != "self.dtype"))
+    return;
+  const auto value = FilledWith(facts, cast.tensor);
+  const HalfGuess guess(facts, cast.node);
+  if (!value || *value > 0 || !(half || guess.fp16())) return;
+  const std::string_view function = facts.syntax.Text(facts.syntax.FunctionOf(cast.node));
+  if (function.find("finfo(") != std::string_view::npos ||
+      function.find("dtype ==") != std::string_view::npos)
+    return;
+  MarkGuess(sink.Add(cast.node, ShowNumber(*value) +
+                                    " was filled in, and becomes -inf where this casts to FP16: a "
+                                    "row in which all is masked is NaN after the softmax."));
 }
 
-// The constant of what is written: a number, one in a buffer, or -9e15 * ones_like(scores).
-std::optional<double> Written(const FileFacts& facts, NodeId expression) {
-  if (const auto number = Constant(facts, expression)) return number;
-  if (const auto buffer = BufferConstant(facts, expression)) return buffer;
-  const NodeId id = Traced(facts, expression);
-  if (const auto full = TracedCall(facts, id, {"full_like"}))
-    return Constant(facts, ArgumentOf(facts, *full, 0, "fill_value"));
-  if (OperatorOf(facts, id) != "*") return std::nullopt;
-  const NodeId left = facts.syntax.Child(id, PythonFields().left);
-  const NodeId right = facts.syntax.Child(id, PythonFields().right);
-  if (TracedCall(facts, right, {"ones_like"})) return Constant(facts, left);
-  return TracedCall(facts, left, {"ones_like"}) ? Constant(facts, right) : std::nullopt;
+// scores += mask * -1e9: the sum stays in the type of the scores.
+void AddedInPlace(const FileFacts& facts, Sink& sink, NodeId node, NodeId scores, NodeId added) {
+  const auto value = FilledWith(facts, added);
+  if (!value || !facts.syntax.Is(facts.syntax.Unwrap(scores), Kind::kIdentifier)) return;
+  const HalfGuess guess(facts, node);
+  const Value type = facts.dtypes->Of(scores);
+  if (!type.is_fp16() && !(guess.fp16() && guess.MayBeHalf(scores))) return;
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  if (text.find("finfo(torch.f") == std::string_view::npos &&
+      text.find("finfo(") != std::string_view::npos)
+    return;
+  MarkGuess(sink.Add(node, ShowNumber(*value) +
+                               " becomes infinite where the scores are FP16, which adding in place "
+                               "keeps: a row in which all is masked is NaN after the softmax."));
 }
 
 // True if the function chooses by dtype.
@@ -108,11 +109,28 @@ bool Thinks(const FileFacts& facts, NodeId node) {
   return false;
 }
 
+// A mask that is handed in to be added to scores: its type is the caller's.
+bool IsGivenMask(const FileFacts& facts, NodeId tensor) {
+  const std::string_view name = facts.syntax.Text(tensor);
+  const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(tensor));
+  if (function == nullptr || name.find("mask") == std::string_view::npos) return false;
+  const auto& given = function->parameters;
+  return std::find(given.begin(), given.end(), name) != given.end();
+}
+
 // What is written to may be FP16, and the function does not ask.
 bool MayOverflow(const FileFacts& facts, NodeId node, NodeId tensor) {
   const HalfGuess guess(facts, node);
-  if (!guess.fp16() || !guess.MayBeHalf(tensor)) return false;
-  return !Thinks(facts, node);
+  const ProjectFacts& project = facts.project;
+  if (Thinks(facts, node)) return false;
+  if (project.sixteen_bit || project.deepspeed || project.apex)
+    return guess.fp16() && (guess.MayBeHalf(tensor) || IsGivenMask(facts, tensor));
+  // A project that names no type at all: whoever uses its layers may run them in FP16.
+  const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
+  if (klass == kNoNode || !IsPartOfModel(facts, klass) || !MayTrain(facts, node)) return false;
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  return (NamesScores(facts, tensor) || text.find("softmax") != std::string_view::npos) &&
+         !guess.IsKnown(tensor);
 }
 
 void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
@@ -122,9 +140,8 @@ void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId te
   const Value type = facts.dtypes->Of(tensor);
   const bool scores = !type.is_fp16() && MayBeFp16(facts, call.node, tensor, type);
   const bool guessed =
-      scores ||
-      (!type.is_fp16() && call.name != "pad" &&
-       (MayBeOfHalfModel(facts, call.node, tensor, type) || MayOverflow(facts, call.node, tensor)));
+      scores || (!type.is_fp16() && (MayBeOfHalfModel(facts, call.node, tensor, type) ||
+                                     MayOverflow(facts, call.node, tensor)));
   if (!type.is_fp16() && !guessed) return;
   RawFinding& finding =
       sink.Add(call.node, ShowNumber(*value) + " does not fit into " +
@@ -307,6 +324,13 @@ void Check(const FileFacts& facts, Sink& sink) {
     BecomesInfinite(facts, sink, id, facts.syntax.Child(target, f.value),
                     facts.syntax.Child(id, f.right));
   }
+  ForEachTorchCall(facts, {"to", "type", "type_as", "half"},
+                   [&](const TorchCall& call) { CastMask(facts, sink, call); });
+  ForEachTorchCall(facts, {"add_"}, [&](const TorchCall& call) {
+    AddedInPlace(facts, sink, call.node, call.tensor, argument(call, 0, "other"));
+  });
+  for (const NodeId id : facts.augmented)
+    AddedInPlace(facts, sink, id, facts.syntax.Child(id, f.left), facts.syntax.Child(id, f.right));
   for (const NodeId id : facts.binaries) {
     const std::string_view op = OperatorOf(facts, id);
     if (op == "*") AdditiveMask(facts, sink, id);
