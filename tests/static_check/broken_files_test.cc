@@ -179,6 +179,20 @@ TEST(Decode, FollowsWhatPythonFollows) {
   EXPECT_EQ(text("\xEF\xBB\xBFx"), "x");
 }
 
+TEST(Notebooks, AFindingEndsInItsCell) {
+  const auto cell = [](const std::string& source) { return Cell(DumpJson(Json(source))); };
+  const std::string code = kClippedScaled;
+  const size_t inside = code.find("p, 1.0");
+  const Report report = CheckCode("{\"cells\": [" + cell(code.substr(0, inside)) + "," +
+                                      cell("\n\n  " + code.substr(inside)) + "]}",
+                                  "a.ipynb");
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].path, "a.ipynb:cell 1");
+  EXPECT_EQ(report.findings[0].line, 5);
+  EXPECT_EQ(report.findings[0].end_line, 5);
+  EXPECT_EQ(report.findings[0].end_column, 36);
+}
+
 TEST(Magics, AreTakenOutAndNothingElse) {
   const auto python = [](const std::string& source) {
     const auto notebook = ReadNotebook("{\"cells\": [" + Cell(DumpJson(Json(source))) + "]}");

@@ -95,6 +95,11 @@ Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& inde
   finding.path = PathAt(unit, finding.line);
   const int shift = begin.line - finding.line;
   finding.end_line -= shift;
+  // A parenthesis that is never closed reaches into the notebook's next cell.
+  if (int last = end.line; PathAt(unit, last) != finding.path) {
+    finding.end_line = finding.line;
+    finding.end_column = static_cast<int>(CountCodePoints(index.Line(begin.line))) + 1;
+  }
   finding.message = raw.message.empty() ? page.summary : raw.message;
   finding.why = page.why;
   finding.fix = page.fix;
