@@ -171,7 +171,9 @@ void AddSetting(Framework framework, std::string_view name, std::string_view tex
         const std::string lower = LowerCase(text);
         if (lower == "16-true" || lower == "fp16-true") setting.option = Option::kPureFp16;
         if (lower == "bf16" || lower == "bf16-mixed") setting.option = Option::kBf16;
-        setting.on = lower.find("16") != std::string::npos && lower != "bf16-true" &&
+        const bool kept = framework == Framework::kLightning && lower == "bf16-true";
+        if (kept) setting.option = Option::kHalfMaster;
+        setting.on = lower.find("16") != std::string::npos && (kept || lower != "bf16-true") &&
                      lower.find("transformer-engine") == std::string::npos;
         break;
       }
@@ -202,7 +204,7 @@ bool IsSettingsPath(std::string_view path) {
 bool MayHoldSettings(std::string_view text) {
   const auto has = [&](std::string_view word) { return Holds(text, word); };
   return has("fp16") || has("bf16") || has("mixed_precision") || has("zero_optimization") ||
-         (has("precision") && has("trainer"));
+         (has("precision") && (has("trainer") || has("16-true")));
 }
 
 }  // namespace mpnanny::static_check

@@ -82,6 +82,7 @@ constexpr std::array kPlaces = {
     Place{Framework::kTransformers, "num_train_epochs", "", true},
     Place{Framework::kTransformers, "lr_scheduler_type", "", true},
     Place{Framework::kLightning, "trainer.precision", "precision", true},
+    Place{Framework::kLightning, "precision", "precision", false},
     Place{Framework::kLightning, "trainer.accelerator", "accelerator", false},
     Place{Framework::kLightning, "trainer.amp_level", "amp_level", false},
     Place{Framework::kLightning, "trainer.max_steps", "max_steps", false},
@@ -115,9 +116,14 @@ std::vector<Settings> Recognise(const std::vector<YamlValue>& values) {
     for (const Place& place : kPlaces) {
       std::string_view root;
       if (!RootOf(entry.path, place.path, &root)) continue;
+      // Anywhere else than below a trainer it is Lightning's by its words only.
+      const bool own = place.path == "precision";
+      if (own &&
+          (!entry.text.ends_with("16-true") || root == "trainer" || root.ends_with(".trainer")))
+        continue;
       Found& found = all[{std::string(root), place.framework}];
       found.settings.framework = place.framework;
-      found.told = found.told || place.tells;
+      found.told = found.told || place.tells || own;
       if (place.name.empty()) continue;
       const size_t before = found.settings.list.size();
       AddSetting(place.framework, place.name, entry.text, entry.quoted, {entry.key, entry.end},

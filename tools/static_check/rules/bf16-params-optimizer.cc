@@ -1,6 +1,8 @@
 #include <optional>
 #include <string>
 
+#include "tools/static_check/half_choices.h"
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/half_models.h"
 #include "tools/static_check/rule_support.h"
 
@@ -20,6 +22,22 @@ static bool HasMasterWeights(const FileFacts& facts) {
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
+  for (const NodeId precision : DefaultPrecisions(facts, "bf16-true"))
+    MarkGuess(sink.Add(precision,
+                       "With this default the optimizer updates BF16 weights without a copy in "
+                       "FP32."));
+  for (const TrainedHalf& load : FindTrainedLoads(facts)) {
+    if (load.type.bf16)
+      MarkGuess(sink.Add(load.node, "Where the type is BF16, so are the weights of " + load.model +
+                                        " that are trained: updates below 2^-9 of a weight are "
+                                        "lost."));
+  }
+  for (const TrainedHalf& cast : FindTrainedCasts(facts)) {
+    if (cast.type.bf16)
+      MarkGuess(sink.Add(cast.node, "The weights of " + cast.model +
+                                        " are BF16 when the optimizer gets them: updates below "
+                                        "2^-9 of a weight are lost."));
+  }
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
     if (found.type != HalfType::kBf16 || found.some) continue;
     const NodeId given = facts.names.Argument(found.call, 1, "lr");

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tools/static_check/half_choices.h"
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/half_models.h"
 #include "tools/static_check/precision_setup.h"
@@ -83,6 +84,21 @@ void CastByVariable(const FileFacts& facts, Sink& sink) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  for (const NodeId precision : DefaultPrecisions(facts, "16-true"))
+    MarkGuess(sink.Add(precision,
+                       "With this default everything is FP16, weights, gradients and optimizer, "
+                       "and nothing scales the loss."));
+  for (const TrainedHalf& load : FindTrainedLoads(facts)) {
+    if (load.type.fp16 && FindPrecisionSetups(facts).empty())
+      MarkGuess(sink.Add(load.node, "Where the type is FP16, so are the weights of " + load.model +
+                                        " that are trained: small updates are lost."));
+  }
+  for (const TrainedHalf& cast : FindTrainedCasts(facts)) {
+    if (cast.type.fp16)
+      MarkGuess(sink.Add(cast.node, "The weights of " + cast.model +
+                                        " are FP16 when the optimizer gets them: updates below "
+                                        "2^-12 of a weight are lost."));
+  }
   AdaptersInHalf(facts, sink);
   CastByVariable(facts, sink);
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
