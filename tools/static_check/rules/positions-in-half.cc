@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::positions_in_half {
 
@@ -84,9 +86,66 @@ static bool NamesPositions(std::string_view name) {
 // Steps of a diffusion process, 0 to 1000: FP16 holds them, BF16 does not.
 static bool NamesSteps(std::string_view name) { return name == "timesteps" || name == "timestep"; }
 
+// A type that the caller gives, which may be 16-bit: dtype, weight_dtype, x.dtype.
+static bool IsGivenType(const FileFacts& facts, NodeId expression) {
+  const NodeId id = facts.syntax.Unwrap(expression);
+  const std::string_view text = facts.syntax.Text(id);
+  if (!text.ends_with("dtype") || text.size() > 60) return false;
+  for (const std::string_view word : {"inv_freq", "ids", "pos", "index", "idx", "float", "int"}) {
+    if (text.find(word) != std::string_view::npos) return false;
+  }
+  if (facts.syntax.Is(id, Kind::kAttribute)) {
+    const NodeId of = facts.syntax.Child(id, PythonFields().object);
+    const Value value = facts.dtypes->Of(of);
+    const HalfGuess guess(facts, id);
+    return value.type != Type::kFp32 && value.type != Type::kIndex &&
+           (facts.syntax.Text(of) == "self" || guess.MayBeHalf(of));
+  }
+  const NodeId value = facts.bindings.ValueOf(id);
+  const std::string_view made = value == kNoNode ? "" : facts.syntax.Text(value);
+  return facts.syntax.Is(id, Kind::kIdentifier) && made.find("float32") == std::string_view::npos;
+}
+
+// latent_image_ids.to(device=device, dtype=dtype)
+static void GuessIds(const FileFacts& facts, Sink& sink) {
+  for (const Call* call : facts.names.CallsNamed("to")) {
+    const std::string key = facts.names.Key(call->receiver);
+    const std::string_view name = LastComponent(key);
+    const bool positions = name.ends_with("img_ids") || name.ends_with("image_ids") ||
+                           name.ends_with("txt_ids") || name.ends_with("text_ids") ||
+                           name.ends_with("pos_ids") || name.ends_with("position_ids") ||
+                           name.ends_with("positions") || name == "pos" || name == "grid_ids";
+    if (!positions || CastTo(facts, call->node) != HalfType::kUnknown) continue;
+    bool given = false;
+    for (const NodeId argument : facts.names.Arguments(call->node))
+      given = given || IsGivenType(facts, argument);
+    if (given)
+      MarkGuess(sink.Add(call->node, std::string(name) +
+                                         " takes the type that is given: in BF16 it holds integers "
+                                         "only up to 256, in FP16 up to 2048."));
+  }
+}
+
+// arange(n, dtype=x.dtype), arange(n).to(x.dtype), arange(n).type_as(x)
+static void GuessRange(const FileFacts& facts, NodeId range, NodeId place, NodeId dtype,
+                       bool type_as, Sink& sink) {
+  const bool given = type_as ? HalfGuess(facts, range).MayBeHalf(dtype) &&
+                                   facts.dtypes->Of(dtype).type != Type::kIndex
+                             : IsGivenType(facts, dtype);
+  const std::string_view text = facts.syntax.Text(dtype);
+  if (!given || text.find("inv_freq") != std::string_view::npos ||
+      !MayPass(facts, range, ExactUpTo(HalfType::kBf16)))
+    return;
+  MarkGuess(sink.Add(place,
+                     "Positions take the type that is given: in BF16 they are exact only up to "
+                     "256, in FP16 up to 2048."));
+}
+
 static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
   const NodeId dtype = facts.names.Argument(range, -1, "dtype");
   HalfType type = Named(facts, dtype);
+  if (type == HalfType::kUnknown && dtype != kNoNode && facts.project.sixteen_bit)
+    GuessRange(facts, range, range, dtype, false, sink);
   NodeId place = range;
   // arange(…).to(torch.bfloat16), also further along the chain.
   for (NodeId up = range; type == HalfType::kUnknown && dtype == kNoNode;) {
@@ -98,6 +157,10 @@ static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
     if (method == "float" || method == "double" || method == "long") return;
     type = CastTo(facts, call);
     place = up = call;
+    const NodeId to = facts.names.Argument(call, 0, "dtype");
+    if (type == HalfType::kUnknown && to != kNoNode && facts.project.sixteen_bit &&
+        (method == "type_as" || method == "to" || method == "type"))
+      GuessRange(facts, range, call, to, method == "type_as", sink);
   }
   if (type != HalfType::kUnknown && MayPass(facts, range, ExactUpTo(type)))
     sink.Add(place, std::string("Positions are made in 16 bits: ") + Shown(type)).guess =
@@ -115,6 +178,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const Call* call : facts.names.CallsNamed("arange")) {
     if (call->callee == "torch.arange") CheckRange(facts, call->node, sink);
   }
+  if (facts.project.sixteen_bit) GuessIds(facts, sink);
   const std::string& text = facts.syntax.text();
   if (text.find("timestep") == std::string::npos && text.find("_ids") == std::string::npos &&
       text.find("positions") == std::string::npos && text.find("indices") == std::string::npos)

@@ -3,6 +3,7 @@
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/switched_off.h"
 #include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::rotary_matmul_under_autocast {
@@ -11,13 +12,18 @@ static bool NamesFrequencies(std::string_view text) {
   return text.find("inv_freq") != std::string_view::npos ||
          text.find("theta") != std::string_view::npos ||
          text.find("omega") != std::string_view::npos || text.ends_with("freqs") ||
-         text.ends_with("freqs)");
+         text.ends_with("freqs)") || text.ends_with("freq_bands") ||
+         text.find("gaussian_matrix") != std::string_view::npos ||
+         text.find("fourier") != std::string_view::npos;
 }
 
 static bool NamesPositions(std::string_view text) {
+  // t.type(freqs.dtype) is t.
+  if (text.starts_with("t.") || text.starts_with("pos.") || text.starts_with("seq.")) return true;
   return text.find("position") != std::string_view::npos ||
          text.find("pos_ids") != std::string_view::npos || text == "t" || text == "pos" ||
-         text == "seq" || text == "seq_idx" || text.find("arange") != std::string_view::npos;
+         text == "seq" || text == "seq_idx" || text.starts_with("coords") ||
+         text.starts_with("timestep") || text.find("arange") != std::string_view::npos;
 }
 
 // What is multiplied: two expressions, of which one names frequencies and the other positions.
@@ -26,27 +32,38 @@ static bool IsAngle(const FileFacts& facts, NodeId a, NodeId b) {
   const std::string_view left = facts.syntax.Text(a);
   const std::string_view right = facts.syntax.Text(b);
   if (left.size() > 160 || right.size() > 160) return false;
-  return (NamesFrequencies(left) && NamesPositions(right)) ||
-         (NamesFrequencies(right) && NamesPositions(left));
+  // Of t.type(freqs.dtype) the name in front counts.
+  const auto both = [](std::string_view frequencies, std::string_view positions) {
+    return NamesFrequencies(frequencies) && NamesPositions(positions) &&
+           !(frequencies.starts_with("t.") || frequencies.find("arange") != std::string_view::npos);
+  };
+  return both(left, right) || both(right, left);
 }
 
 // True where autocast may be on: in a region, or in a model of a project that uses it; not where
 // the code switches it off.
-static bool MayBeCast(const FileFacts& facts, NodeId node) {
+static bool MayBeCast(const FileFacts& facts, NodeId node, bool* guess) {
   if (const Autocast* autocast = facts.regions.At(node))
     return autocast->enabled != Tri::kNo && !autocast->foreign;
   Policy policy;
   if (facts.dtypes->PolicyAt(node, &policy)) return true;
-  return RunsInModel(facts, node) && facts.project.trains_under_autocast;
+  // A layer of a library, or of a project whose framework enters the region, may run anywhere.
+  *guess = !facts.project.trains_under_autocast;
+  return RunsInModel(facts, node) &&
+         !IsCalledWithAutocastOff(facts.bindings, facts.regions, facts.syntax.FunctionOf(node));
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   const std::string_view text = facts.syntax.text();
-  if (!Holds(text, "freq") && !Holds(text, "theta")) return;
+  if (!Holds(text, "freq") && !Holds(text, "theta") && !Holds(text, "omega") &&
+      !Holds(text, "gaussian_matrix") && !Holds(text, "fourier"))
+    return;
   const auto report = [&](NodeId node) {
-    if (!MayBeCast(facts, node)) return;
+    bool guess = false;
+    if (!MayBeCast(facts, node, &guess)) return;
     RawFinding& finding = sink.Add(node);
+    finding.guess = guess;
     if (facts.regions.At(node) == nullptr) {
       finding.confidence = "low";
       finding.message =
