@@ -27,12 +27,6 @@ std::string Lower(std::string_view text) {
 
 constexpr int kMostSteps = 200;
 
-// How functions and classes are called that run with a model, where no base class tells it.
-constexpr std::string_view kParts[] = {
-    "loss",     "criterion", "attention", "attn",    "norm",     "softmax",   "similarity",
-    "iou",      "focal",     "dice",      "entropy", "layer",    "embedding", "matcher",
-    "assigner", "block",     "kl_",       "diverg",  "contrast", "pool",      "forward"};
-
 // Names of tensors that hold indices, masks or labels, or of numbers. Matched as whole words
 // between underscores.
 constexpr std::string_view kNoActivations[] = {
@@ -64,17 +58,6 @@ bool NamesFp32(std::string_view text) {
          text.find("torch.float16") == std::string_view::npos;
 }
 
-bool DerivesFromModule(const FileFacts& facts, ClassRef klass, int depth) {
-  if (klass.klass == kNoNode || depth == 0) return false;
-  const Module& module = (*facts.modules)[klass.module];
-  if (module.bindings->IsModuleClass(klass.klass)) return true;
-  for (const NodeId base : module.bindings->Bases(klass.klass)) {
-    if (DerivesFromModule(facts, facts.modules->ClassOf(klass.module, base), depth - 1))
-      return true;
-  }
-  return false;
-}
-
 // True where the function, or one that encloses it, is no setup of a model.
 bool RunsWithModel(const FileFacts& facts, NodeId node) {
   const NodeId function = facts.syntax.FunctionOf(node);
@@ -86,7 +69,7 @@ bool RunsWithModel(const FileFacts& facts, NodeId node) {
     return false;
   const NodeId klass = facts.syntax.Enclosing(function, Kind::kClass);
   if (klass != kNoNode) return IsPartOfModel(facts, klass);
-  if (ContainsAny(name, kParts)) return true;
+  if (NamesPart(name)) return true;
   // Functions beside the layers: not those of a script, nor what works on data or weights.
   constexpr std::string_view kScripts[] = {
       "main",  "train",   "load",   "save", "collate", "build",   "parse", "plot",   "data",
@@ -122,14 +105,15 @@ bool CastsTrainedModel(const FileFacts& facts) {
 
 }  // namespace
 
-bool IsPartOfModel(const FileFacts& facts, NodeId klass) {
-  if (klass == kNoNode) return false;
-  if (facts.bindings.IsModuleClass(klass)) return true;
-  if (DerivesFromModule(facts, {facts.number, klass}, 5)) return true;
-  const std::string name = Lower(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
-  if (name.find("optim") != std::string::npos || name.find("data") != std::string::npos)
-    return false;
-  return ContainsAny(name, kParts);
+HalfGuess HalfGuess::IfCast(const FileFacts& facts, NodeId node) {
+  HalfGuess guess(facts);
+  const ProjectFacts& project = facts.project;
+  const Autocast* here = facts.regions.At(node);
+  guess.weights_ =
+      here == nullptr && (project.sixteen_bit || project.deepspeed || project.apex) &&
+      !IsCalledWithAutocastOff(facts.bindings, facts.regions, facts.syntax.FunctionOf(node));
+  guess.fp16_ = !(project.bf16_autocast && !project.grad_scaler && !project.fp16_on_cuda);
+  return guess;
 }
 
 HalfGuess::HalfGuess(const FileFacts& facts, NodeId node) : facts_(facts) {
@@ -366,24 +350,6 @@ HalfGuess::Kin HalfGuess::KinOfCall(NodeId id, int depth) const {
   // A method of something that is no tensor by its name may give anything.
   if (kin == Kin::kNumber && torch->is_method && !facts_.ops.KeepsDtype(name)) return Kin::kMaybe;
   return kin;
-}
-
-bool CallsLayer(const FileFacts& facts, const TorchCall& call) {
-  if (!call.is_method || call.tensor == kNoNode) return false;
-  const NodeId first = facts.names.Argument(call.node, 0, "");
-  return first != kNoNode && facts.syntax.Text(call.tensor).starts_with("self") &&
-         !facts.bindings.Number(first) && !facts.syntax.Is(first, Kind::kString) &&
-         !facts.syntax.Is(first, Kind::kUnary);
-}
-
-NodeId UnpackedFrom(const Syntax& syntax, NodeId target) {
-  NodeId up = syntax[target].parent;
-  if (!syntax.Is(up, Kind::kPatternList) && !syntax.Is(up, Kind::kTuple) &&
-      !syntax.Is(up, Kind::kList))
-    return kNoNode;
-  up = syntax[up].parent;
-  return syntax.Is(up, Kind::kAssignment) ? syntax.Unwrap(syntax.Child(up, PythonFields().right))
-                                          : kNoNode;
 }
 
 void MarkGuess(RawFinding& finding) {

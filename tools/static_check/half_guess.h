@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "tools/static_check/facts.h"
+#include "tools/static_check/model_parts.h"
 #include "tools/static_check/rule_set.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -20,6 +21,11 @@ class HalfGuess {
  public:
   // What the project lets happen at `node`.
   HalfGuess(const FileFacts& facts, NodeId node);
+
+  // What would hold if somebody cast the weights and inputs as a whole, in a project that has
+  // 16-bit types but does not tell: for findings that say so. Not where autocast is switched on or
+  // off.
+  static HalfGuess IfCast(const FileFacts& facts, NodeId node);
 
   // Autocast of some 16-bit type may be on here; weights and inputs may be 16-bit as a whole, so
   // that no operator is kept in FP32.
@@ -43,20 +49,12 @@ class HalfGuess {
   // True if a call of the function in this file hands in something that is FP32.
   bool IsGivenFp32(const Function& function, std::string_view parameter, int depth) const;
 
+  explicit HalfGuess(const FileFacts& facts) : facts_(facts) {}
+
   const FileFacts& facts_;
   bool autocast_ = false, weights_ = false, fp16_ = false;
   mutable int steps_ = 0;  // that one question may still take
 };
-
-// True if the class derives from torch.nn.Module, also by way of other files, or is called as a
-// model's parts are ("…Loss", "…Attention").
-bool IsPartOfModel(const FileFacts& facts, NodeId klass);
-
-// True for self.norm(x), self.mlp.softmax(x): a layer that is called, not a method of a tensor.
-bool CallsLayer(const FileFacts& facts, const TorchCall& call);
-
-// What `target` is unpacked from: f(x) for a and b of `a, b = f(x)`; kNoNode for other targets.
-NodeId UnpackedFrom(const Syntax& syntax, NodeId target);
 
 // Makes the finding one that rests on what is only likely.
 void MarkGuess(RawFinding& finding);

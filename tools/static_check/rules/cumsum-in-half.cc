@@ -8,7 +8,15 @@ void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(facts, {"cumsum", "cumprod", "logcumsumexp"}, [&](const TorchCall& call) {
     const Value type = facts.dtypes->Of(call.node);
     if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) {
-      const HalfGuess guess(facts, call.node);
+      // Of gradients by hand, in a custom function: their type is that of the saved tensors.
+      const NodeId klass = facts.syntax.Enclosing(call.node, Kind::kClass);
+      bool custom = false;
+      if (klass != kNoNode) {
+        for (const NodeId base : facts.bindings.Bases(klass))
+          custom = custom || facts.syntax.Text(base).ends_with("Function");
+      }
+      const HalfGuess guess =
+          custom ? HalfGuess::IfCast(facts, call.node) : HalfGuess(facts, call.node);
       if (guess.weights() && facts.names.Argument(call.node, -1, "dtype") == kNoNode &&
           guess.MayBeHalf(call.tensor))
         MarkGuess(sink.Add(call.node,

@@ -93,7 +93,17 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId constant, No
     return;
   }
   const HalfGuess guess(facts, node);
-  if (!guess.fp16() || !guess.MayBeHalf(tensor)) return;
+  const bool may = guess.fp16() && guess.MayBeHalf(tensor);
+  if (!may) {
+    // A function of a library: FP16 where it is handed FP16.
+    const HalfGuess cast = HalfGuess::IfCast(facts, node);
+    if (!cast.fp16() || facts.syntax.FunctionOf(node) == 0 || !MayTrain(facts, node) ||
+        !cast.MayBeHalf(tensor))
+      return;
+    for (const Call* call : facts.names.CallsNamed("finfo")) {
+      if (facts.syntax.FunctionOf(call->node) == facts.syntax.FunctionOf(node)) return;
+    }
+  }
   MarkGuess(sink.Add(node, "If this runs in FP16, as the project lets it, " + ShowNumber(*eps) +
                                " is zero there and keeps nothing from zero."));
 }

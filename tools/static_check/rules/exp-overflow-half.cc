@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
@@ -48,6 +50,22 @@ void GuessCastBack(const FileFacts& facts, Sink& sink, const TorchCall& cast) {
                      "arguments above 11.09, and nothing limits them."));
 }
 
+// exp(scores / 0.05): what is divided by so small a temperature passes 11.09 from 0.55 on. The
+// matching of sinkhorn() runs without gradients, and in training.
+void GuessTemperature(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const NodeId id = Traced(facts, call.tensor);
+  if (OperatorOf(facts, id) != "/") return;
+  const auto temperature = Constant(facts, facts.syntax.Child(id, PythonFields().right));
+  const NodeId scores = facts.syntax.Child(id, PythonFields().left);
+  const HalfGuess guess = HalfGuess::IfCast(facts, call.node);
+  if (!temperature || *temperature <= 0 || *temperature > 0.1 || !guess.fp16() ||
+      IsNegated(facts, id) || IsBoundedAbove(facts, id, kLogOfFp16Max) || !guess.MayBeHalf(scores))
+    return;
+  MarkGuess(sink.Add(call.node, "If the scores are FP16, this is infinite from " +
+                                    ShowNumber(std::floor(*temperature * 1109) / 100) +
+                                    " on: subtract the largest first, or take it in FP32."));
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -64,6 +82,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       return;
     }
     const HalfGuess guess(facts, call.node);
+    if (!guess.weights() && call.name == "exp") GuessTemperature(facts, sink, call);
     // Autocast runs exp in FP32, but not in place.
     if (!(guess.weights() || call.name == "exp_") || !guess.fp16() || call.tensor == kNoNode ||
         IsNegated(facts, call.tensor) || !guess.MayBeHalf(call.tensor) ||

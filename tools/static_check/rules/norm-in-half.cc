@@ -72,6 +72,49 @@ void GuessMeanSquare(const FileFacts& facts, Sink& sink, NodeId radicand) {
                      "do: in FP16 infinite from 256 on and zero below 2.4e-4."));
 }
 
+// p.grad, p.grad.data.detach(): not behind a cast.
+bool IsGradient(const FileFacts& facts, NodeId expression) {
+  NodeId id = facts.syntax.Unwrap(expression);
+  for (int depth = 0; depth < 5; ++depth) {
+    if (facts.syntax.Is(id, Kind::kAttribute)) {
+      const std::string_view name =
+          facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute));
+      if (name == "grad") return true;
+      if (name != "data") return false;
+      id = facts.syntax.Unwrap(facts.syntax.Child(id, PythonFields().object));
+      continue;
+    }
+    const std::string_view method = facts.names.Method(id);
+    if (method != "detach" && method != "abs" && method != "to" && method != "coalesce" &&
+        method != "flatten" && method != "view")
+      return false;
+    if (method == "to" && facts.syntax.Text(id).find("float") != std::string_view::npos)
+      return false;
+    id = facts.syntax.Unwrap(facts.names.Receiver(id));
+  }
+  return false;
+}
+
+// torch.norm(p.grad.detach(), 2): a norm of gradients by hand, in a project that trains 16-bit
+// weights or lets others do it.
+bool GuessGradients(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const ProjectFacts& project = facts.project;
+  // An optimizer of a library gets parameters of whatever type.
+  const bool weights = facts.path.find("optim/") != std::string::npos || project.casts_models ||
+                       project.apex || project.deepspeed || project.fsdp ||
+                       !(project.fp16_on_cuda || project.bf16_autocast || project.other_autocast ||
+                         project.grad_scaler);
+  if (!weights || !IsGradient(facts, call.tensor) ||
+      facts.names.Argument(call.node, -1, "dtype") != kNoNode ||
+      facts.dtypes->Of(call.tensor).type == Type::kFp32)
+    return false;
+  MarkGuess(sink.Add(call.node,
+                     "Where the weights are 16-bit, so are the gradients and this norm of them: in "
+                     "FP16 infinite above 65504, and squares below 2.4e-4 are zero. dtype="
+                     "torch.float32 accumulates in FP32."));
+  return true;
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -86,7 +129,9 @@ void Check(const FileFacts& facts, Sink& sink) {
       GuessMeanSquare(facts, sink, facts.syntax.Child(id, PythonFields().left));
   }
   ForEachTorchCall(facts, {"norm", "vector_norm", "matrix_norm"}, [&](const TorchCall& call) {
-    if (facts.regions.At(call.node) != nullptr || !MayTrain(facts, call.node)) return;
+    if (facts.regions.At(call.node) != nullptr) return;
+    if (GuessGradients(facts, sink, call)) return;
+    if (!MayTrain(facts, call.node)) return;
     const Value type = facts.dtypes->Of(call.node);
     if (!type.is_fp16() || !facts.dtypes->Of(call.tensor).is_fp16()) {
       const HalfGuess guess(facts, call.node);

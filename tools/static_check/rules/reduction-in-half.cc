@@ -97,6 +97,25 @@ static void GuessGram(const FileFacts& facts, Sink& sink) {
   });
 }
 
+// torch.sum(losses) / n: a mean by hand, whose sum is stored in the type of the losses first.
+static void GuessMean(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const Fields& f = PythonFields();
+  const NodeId up = facts.syntax[call.node].parent;
+  const std::string_view name = facts.syntax.Text(call.tensor);
+  if (OperatorOf(facts, up) != "/" || facts.syntax.Child(up, f.left) != call.node ||
+      name.find("loss") == std::string_view::npos || name.find("float()") != std::string_view::npos)
+    return;
+  const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(call.node));
+  if (text.find("float16") != std::string_view::npos || text.find("dtype ==") != text.npos ||
+      facts.names.Argument(call.node, -1, "dtype") != kNoNode || !MayTrain(facts, call.node))
+    return;
+  const HalfGuess guess = HalfGuess::IfCast(facts, call.node);
+  if (!guess.fp16() || !guess.MayBeHalf(call.tensor)) return;
+  MarkGuess(sink.Add(call.node,
+                     "If the losses are FP16, so is their sum, which may pass 65504 before it is "
+                     "divided: mean() divides inside, sum(dtype=torch.float32) has the range."));
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   GuessQuotients(facts, sink);
   GuessGram(facts, sink);
@@ -104,6 +123,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     const Value type = facts.dtypes->Of(call.node);
     if (!type.is_16bit() || !facts.dtypes->Of(call.tensor).is_16bit()) {
       GuessSquares(facts, sink, call);
+      if (call.name == "sum") GuessMean(facts, sink, call);
       return;
     }
     RawFinding& finding = sink.Add(

@@ -1,3 +1,4 @@
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
 
@@ -45,12 +46,38 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId operand,
   NoteAssumed(type, finding);
 }
 
+// sqrt(diff ** 2 + c ** 2) of a difference that nothing casts to FP32: pseudo-Huber, Charbonnier.
+void GuessLoss(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const Fields& f = PythonFields();
+  const NodeId sum = Traced(facts, call.tensor);
+  if (OperatorOf(facts, sum) != "+") return;
+  NodeId base = SquareOf(facts, facts.syntax.Child(sum, f.left));
+  if (base == kNoNode) base = SquareOf(facts, facts.syntax.Child(sum, f.right));
+  const NodeId difference = Traced(facts, base);
+  if (base == kNoNode || OperatorOf(facts, difference) != "-") return;
+  // What is added keeps the root from zero where FP16 holds it beside the square.
+  const HalfGuess guess = HalfGuess::IfCast(facts, call.node);
+  if (!guess.any() || !MayTrain(facts, call.node) || facts.syntax.FunctionOf(call.node) == 0 ||
+      !guess.MayBeHalf(difference))
+    return;
+  for (const uint16_t side : {f.left, f.right}) {
+    const NodeId part = facts.syntax.Child(difference, side);
+    if (guess.IsKnown(part) || facts.syntax.Text(part).find(".float()") != std::string_view::npos)
+      return;
+  }
+  MarkGuess(sink.Add(call.node,
+                     "The root of a squared difference: if it is 16-bit, differences below 2.4e-4 "
+                     "are zero in FP16, and their gradient depends on what is added. Take the "
+                     "difference in FP32."));
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.sixteen_bit) return;
   ForEachTorchCall(facts, {"sqrt", "rsqrt"}, [&](const TorchCall& call) {
     Report(facts, sink, call.node, call.tensor, "The root of");
+    if (call.name == "sqrt") GuessLoss(facts, sink, call);
   });
   for (const NodeId id : facts.binaries) {
     if (OperatorOf(facts, id) != "/") continue;
