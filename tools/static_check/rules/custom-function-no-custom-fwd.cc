@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tools/static_check/autograd_functions.h"
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/text_search.h"
@@ -32,15 +33,16 @@ static std::string_view Root(const FileFacts& facts, NodeId id) {
   return facts.syntax.Is(id, Kind::kIdentifier) ? facts.syntax.Text(id) : std::string_view{};
 }
 
+static bool IsWeight(std::string_view name) {
+  return name == "w" || name.find("weight") != std::string_view::npos ||
+         name.find("kernel") != std::string_view::npos;
+}
+
 // True if forward() is given weights: those are FP32 under autocast, activations are mostly 16-bit.
 static bool TakesWeights(const FileFacts& facts, NodeId forward) {
   for (const Function& function : facts.bindings.functions()) {
     if (function.node != forward) continue;
-    return std::any_of(function.parameters.begin(), function.parameters.end(),
-                       [](std::string_view name) {
-                         return name == "w" || name.find("weight") != std::string_view::npos ||
-                                name.find("kernel") != std::string_view::npos;
-                       });
+    return std::any_of(function.parameters.begin(), function.parameters.end(), IsWeight);
   }
   return false;
 }
@@ -73,16 +75,66 @@ static bool MultipliesGradient(const FileFacts& facts, NodeId backward) {
   return false;
 }
 
+// True if the function, or one of the project that it calls, multiplies; with `gradients` only one
+// that has names for gradients.
+static bool Multiplies(const FileFacts& facts, NodeId function, bool gradients, int depth) {
+  if ((!gradients || NamesAny(facts, function, {"grad"})) &&
+      FirstCastOperation(facts, function) != kNoNode)
+    return true;
+  if (depth == 0) return false;
+  for (NodeId id = function; id < facts.syntax[function].after; ++id) {
+    if (facts.syntax[id].kind != Kind::kCall) continue;
+    const Definition callee = facts.Callee(id);
+    if (callee.function != nullptr && callee.function->node != 0 &&
+        Multiplies(*(*facts.files)[callee.module], callee.function->node, gradients, depth - 1))
+      return true;
+  }
+  return false;
+}
+
+// True if values are converted in backward(), or weights in forward(): it minds their types.
+static bool Converts(const FileFacts& facts, const AutogradFunction& function) {
+  for (const Call& call : facts.names.calls()) {
+    if (call.receiver == kNoNode) continue;
+    bool cast = false;
+    for (const std::string_view name : {"to", "type", "type_as", "float", "half", "bfloat16"})
+      cast = cast || call.method == name;
+    if (!cast) continue;
+    if (IsInside(facts, call.node, function.backward) ||
+        (IsInside(facts, call.node, function.forward) && IsWeight(Root(facts, call.receiver))))
+      return true;
+  }
+  return false;
+}
+
+// What is not proved: a library whose callers use autocast, products in functions that it calls.
+static void Guess(const FileFacts& facts, const AutogradFunction& function, std::string_view name,
+                  Sink& sink) {
+  if (!facts.project.sixteen_bit || !TakesWeights(facts, function.forward) ||
+      NamesAny(facts, function.klass, {"autocast", "custom_fwd", "fft", "linalg", "complex"}) ||
+      Converts(facts, function))
+    return;
+  if (!MultipliesGradient(facts, function.backward) &&
+      !Multiplies(facts, function.backward, false, 2) &&
+      !Multiplies(facts, function.forward, true, 2))
+    return;
+  MarkGuess(sink.Add(function.forward,
+                     std::string(name) +
+                         " multiplies weights for a gradient and has no custom_fwd and custom_bwd: "
+                         "under autocast the 16-bit gradient meets FP32 weights."));
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
-  if (!facts.project.trains_under_autocast) return;
   const std::vector<AutogradFunction> functions = FindAutogradFunctions(facts);
   if (functions.empty()) return;
   // Wrappers that cast before they apply the function, as apex has them.
   if (Holds(facts.syntax.text(), "cast_if_autocast")) return;
   for (const AutogradFunction& function : functions) {
+    const bool trains = facts.project.trains_under_autocast;
     const std::string name(
         facts.syntax.Text(facts.syntax.Child(function.klass, PythonFields().name)));
     if (function.custom_fwd != function.custom_bwd) {
+      if (!trains) continue;
       sink.Add(function.custom_fwd ? function.backward : function.forward,
                function.custom_fwd ? "forward() of " + name +
                                          " has custom_fwd and backward() no custom_bwd: they "
@@ -94,13 +146,18 @@ void Check(const FileFacts& facts, Sink& sink) {
     }
     // One that casts, or asks whether autocast is on, minds its dtypes itself; what is complex, or
     // decomposes matrices, does not run in 16 bits.
-    if (function.custom_fwd ||
+    if (function.custom_fwd) continue;
+    if (!trains ||
         NamesAny(facts, function.klass,
-                 {"autocast", "amp", "dtype", "float", "half", "type_as", "fft", "linalg"}))
+                 {"autocast", "amp", "dtype", "float", "half", "type_as", "fft", "linalg"})) {
+      Guess(facts, function, name, sink);
       continue;
+    }
     if (FirstCastOperation(facts, function.forward) == kNoNode ||
-        !TakesWeights(facts, function.forward) || !MultipliesGradient(facts, function.backward))
+        !TakesWeights(facts, function.forward) || !MultipliesGradient(facts, function.backward)) {
+      Guess(facts, function, name, sink);
       continue;
+    }
     sink.Add(function.forward, name +
                                    " multiplies matrices in forward() and backward() without "
                                    "custom_fwd and custom_bwd, in a project that uses autocast.");

@@ -5,13 +5,28 @@
 namespace mpnanny::static_check::deprecated_amp_api {
 namespace {
 
+bool IsDecorator(std::string_view name) {
+  return name.ends_with("custom_fwd") || name.ends_with("custom_bwd");
+}
+
+// What torch 2.4 deprecates beside torch.cuda.amp: one function per device.
+bool IsPerDevice(std::string_view name) {
+  for (const std::string_view old :
+       {"torch.get_autocast_gpu_dtype", "torch.set_autocast_gpu_dtype",
+        "torch.get_autocast_cpu_dtype", "torch.set_autocast_cpu_dtype",
+        "torch.is_autocast_cpu_enabled", "torch.set_autocast_cpu_enabled"}) {
+    if (name == old) return true;
+  }
+  return false;
+}
+
 // "cuda" of torch.cuda.amp.autocast; "" if the name is not deprecated.
 std::string_view DeviceOf(std::string_view name) {
   for (const std::string_view device : {"cuda", "cpu"}) {
     const std::string prefix = "torch." + std::string(device) + ".amp.";
     if (!name.starts_with(prefix)) continue;
     const std::string_view rest = name.substr(prefix.size());
-    if (rest == "autocast" || rest == "GradScaler") return device;
+    if (rest == "autocast" || rest == "GradScaler" || IsDecorator(rest)) return device;
   }
   return {};
 }
@@ -74,6 +89,14 @@ bool AddDevice(const FileFacts& facts, NodeId call, std::string_view device, Raw
   return true;
 }
 
+bool ImportsTorch(const FileFacts& facts) {
+  return std::any_of(
+      facts.names.imports().begin(), facts.names.imports().end(), [](const Import& import) {
+        return import.local == "torch" &&
+               (import.qualified == "torch" || import.qualified.starts_with("torch."));
+      });
+}
+
 void CheckImport(const FileFacts& facts, NodeId statement, Sink& sink) {
   std::vector<const Import*> deprecated;
   bool only = true;
@@ -93,7 +116,9 @@ void CheckImport(const FileFacts& facts, NodeId statement, Sink& sink) {
   const NodeId module = facts.syntax.Child(statement, PythonFields().module_name);
   finding.edits.push_back({{facts.syntax[module].begin, facts.syntax[module].end}, "torch.amp"});
   // Every use must be a call that can be given the device, or there is no mechanical edit.
-  bool possible = only;
+  bool possible = only && std::none_of(deprecated.begin(), deprecated.end(), [](const Import* one) {
+                    return IsDecorator(one->qualified);
+                  });
   for (NodeId id = 0; id < facts.syntax.size() && possible; ++id) {
     if (facts.syntax[id].kind != Kind::kIdentifier || id < facts.syntax[statement].after) continue;
     const bool meant = std::any_of(deprecated.begin(), deprecated.end(), [&](const Import* import) {
@@ -110,27 +135,47 @@ void CheckImport(const FileFacts& facts, NodeId statement, Sink& sink) {
   if (!possible) finding.edits.clear();
 }
 
+// What no call calls: a decorator without arguments, a name that is given to another.
+void CheckMention(const FileFacts& facts, NodeId mention, Sink& sink) {
+  const std::string name = facts.names.Resolve(mention);
+  if (DeviceOf(name).empty() || IsFallback(facts, mention)) return;
+  RawFinding& finding = sink.Add(mention, name + " is deprecated since torch 2.4.");
+  if (IsDecorator(name) && facts.syntax.Is(facts.syntax[mention].parent, Kind::kDecorator) &&
+      ImportsTorch(facts)) {
+    finding.edits.push_back({{facts.syntax[mention].begin, facts.syntax[mention].end},
+                             "torch.amp." + name.substr(name.rfind('.') + 1) + "(device_type=\"" +
+                                 std::string(DeviceOf(name)) + "\")"});
+  }
+}
+
+void CheckCall(const FileFacts& facts, NodeId call, NodeId function, Sink& sink) {
+  const std::string name = facts.names.Resolve(function);
+  const std::string_view device = DeviceOf(name);
+  if ((device.empty() && !IsPerDevice(name)) || IsFallback(facts, call)) return;
+  RawFinding& finding = sink.Add(function, name + " is deprecated since torch 2.4.");
+  if (device.empty() || IsDecorator(name) || !ImportsTorch(facts) ||
+      !AddDevice(facts, call, device, finding))
+    return;
+  finding.edits.push_back({{facts.syntax[function].begin, facts.syntax[function].end},
+                           "torch.amp." + name.substr(name.rfind('.') + 1)});
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
   for (NodeId id = 0; id < facts.syntax.size(); ++id) {
     if (facts.syntax[id].kind == Kind::kImportFrom) CheckImport(facts, id, sink);
-    if (facts.syntax[id].kind != Kind::kCall) continue;
-    const NodeId function = facts.syntax.Child(id, PythonFields().function);
-    if (!facts.syntax.Is(function, Kind::kAttribute)) continue;  // bare names: told at their import
-    const std::string name = facts.names.Resolve(function);
-    const std::string_view device = DeviceOf(name);
-    if (device.empty() || IsFallback(facts, id)) continue;
-    RawFinding& finding = sink.Add(function, name + " is deprecated since torch 2.4.");
-    const bool has_torch = std::any_of(
-        facts.names.imports().begin(), facts.names.imports().end(), [](const Import& import) {
-          return import.local == "torch" &&
-                 (import.qualified == "torch" || import.qualified.starts_with("torch."));
-        });
-    if (!has_torch || !AddDevice(facts, id, device, finding)) continue;
-    const std::string replacement = "torch.amp." + name.substr(name.rfind('.') + 1);
-    finding.edits.push_back(
-        {{facts.syntax[function].begin, facts.syntax[function].end}, replacement});
+    // Bare names are told at their import.
+    if (facts.syntax[id].kind != Kind::kAttribute) continue;
+    const NodeId parent = facts.syntax[id].parent;
+    if (facts.syntax.Is(parent, Kind::kCall) && facts.syntax[id].field == f.function) {
+      CheckCall(facts, parent, id, sink);
+    } else if (const NodeId last = facts.syntax.Child(id, f.attribute);
+               IsDecorator(facts.syntax.Text(last)) || facts.syntax.Text(last) == "autocast" ||
+               facts.syntax.Text(last) == "GradScaler") {
+      CheckMention(facts, id, sink);
+    }
   }
 }
 
