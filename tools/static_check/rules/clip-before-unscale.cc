@@ -1,6 +1,79 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::clip_before_unscale {
+namespace {
+
+bool Has(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+// clip_grad_norm_(…) and what is called like a function for it: self.grad_clip_fn(parameters).
+bool ClipsParameters(const FileFacts& facts, const Call& call) {
+  const std::string_view name = call.name;
+  if (!Has(name, "clip") || (!Has(name, "grad") && !Has(name, "norm"))) return false;
+  const std::string_view whole = facts.syntax.Text(call.node);
+  if (Has(whole, "master_params") || Has(whole, "accelerator") || Has(whole, "fabric"))
+    return false;
+  if (IsClip(facts.names, call.node) && call.method.empty()) return true;
+  const std::vector<NodeId> arguments = facts.names.Arguments(call.node);
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](NodeId argument) { return Has(facts.syntax.Text(argument), "param"); });
+}
+
+// True if the function has a backward pass or a plain step of its own: the protocol knows what it
+// clips, or nobody scales that.
+bool HasBackward(const FileFacts& facts, NodeId function) {
+  for (const Call& call : facts.names.calls()) {
+    if (!IsInside(facts, call.node, function)) continue;
+    if (const ScalerCall* scaler = facts.scalers.At(call.node); scaler != nullptr) {
+      if (scaler->op == ScalerCall::Op::kScale) return true;
+      continue;
+    }
+    if (call.method == "backward" && facts.scalers.ScaledBy(call.node).empty()) return true;
+    if (call.method == "step" && call.receiver != kNoNode &&
+        facts.scalers.IsOptimizer(facts.names.Key(call.receiver)))
+      return true;
+  }
+  return false;
+}
+
+// True if the project scales losses with torch's scaler and unscales no gradients anywhere.
+bool NobodyUnscales(const FileFacts& facts) {
+  if (!facts.project.HasTorchScaler()) return false;
+  bool scales = false;
+  for (const FileFacts* file : *facts.files) {
+    scales = scales || file->scalers.Has(ScalerCall::Op::kScale);
+    if (Has(file->syntax.text(), "unscale_")) return false;
+  }
+  return scales;
+}
+
+// A hook, a callback or a step of its own: scaled and stepped in other code.
+void GuessElsewhere(const FileFacts& facts, Sink& sink) {
+  for (const Call& call : facts.names.calls()) {
+    if (!ClipsParameters(facts, call)) continue;
+    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call.node));
+    if (function == nullptr || function->klass == kNoNode || Has(function->name, "clip")) continue;
+    const std::vector<Violation>& told = facts.protocol->violations();
+    if (std::any_of(told.begin(), told.end(), [&](const Violation& violation) {
+          return (violation.kind == Violation::Kind::kClipScaled ||
+                  violation.kind == Violation::Kind::kClipAfterStep) &&
+                 (violation.node == call.node || violation.inner == call.node);
+        }))
+      continue;
+    if (HasBackward(facts, function->node) || !NobodyUnscales(facts)) continue;
+    MarkGuess(sink.Add(call.node,
+                       "This project scales its loss and unscales gradients nowhere: where that is "
+                       "on, this clips gradients that still carry the loss scale."));
+  }
+}
+
+}  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(
@@ -24,6 +97,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     return "Gradients are clipped after " + v.scaler +
            ".step() has used them: the clipping changes nothing.";
   });
+  GuessElsewhere(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::clip_before_unscale

@@ -165,6 +165,28 @@ void CheckResume(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// The state is loaded where there is one, and nobody ever saves it: told at the model's.
+void CheckSave(const FileFacts& facts, Sink& sink) {
+  if (!NeedsState(facts) || ScalerStateCalls(facts, "load_state_dict").empty()) return;
+  for (const FileFacts* file : *facts.files) {
+    if (!ScalerStateCalls(*file, "state_dict").empty() ||
+        file->syntax.text().find("scaler.state_dict") != std::string::npos)
+      return;
+  }
+  for (const struct Call* call : facts.names.CallsNamed("state_dict")) {
+    const NodeId up = facts.syntax[call->node].parent;
+    if (!facts.syntax.Is(up, Kind::kPair) &&
+        !(facts.syntax.Is(up, Kind::kAssignment) &&
+          facts.syntax.Is(facts.syntax.Child(up, PythonFields().left), Kind::kSubscript)))
+      continue;
+    sink.Add(call->node,
+             "This goes into a checkpoint without the GradScaler's state, which is looked for "
+             "when training resumes.")
+        .guess = true;
+    return;
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -177,6 +199,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   CheckClasses(facts, sink);
   CheckCalls(facts, sink);
   CheckResume(facts, sink);
+  if (reported.empty()) CheckSave(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::scaler_not_checkpointed

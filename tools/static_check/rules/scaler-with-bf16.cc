@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_with_bf16 {
@@ -67,6 +68,13 @@ bool HasFp16(std::string_view text) {
   return false;
 }
 
+// True for a name of a dtype as a condition: that there is one does not say which.
+bool IsDtypeName(const Syntax& syntax, NodeId id) {
+  return (syntax.Is(id, Kind::kIdentifier) || syntax.Is(id, Kind::kAttribute)) &&
+         LowerCase(syntax.Text(id)).ends_with("dtype") && !HasFp16(syntax.Text(id)) &&
+         !HasBf16(syntax.Text(id));
+}
+
 // What a condition says of BF16: that it holds then, that it does not, nothing, or something that
 // is not understood.
 enum class Says { kNothing, kOn, kOff, kUnclear };
@@ -116,6 +124,8 @@ Says OfCondition(const FileFacts& facts, NodeId expression, int depth) {
       if (other.find("float32") != std::string::npos || other.find("fp32") != std::string::npos ||
           other == "\"no\"" || other == "'no'")
         return negative ? Says::kNothing : Says::kOff;
+      if (syntax.Is(operands[1], Kind::kNone) && IsDtypeName(syntax, operands[0]))
+        return negative ? Says::kNothing : Says::kOff;
       const Says left = OfCondition(facts, operands[0], depth - 1);
       // `args.precision == "amp"` is not asked for BF16, `loss_scale > 0` says nothing.
       if (left == Says::kNothing) return left;
@@ -125,6 +135,7 @@ Says OfCondition(const FileFacts& facts, NodeId expression, int depth) {
     default:
       break;
   }
+  if (IsDtypeName(syntax, id)) return Says::kNothing;
   if (const Says own = OfText(syntax.Text(id)); own != Says::kNothing) return own;
   const NodeId value = facts.bindings.ValueOf(id, 1);
   return value == kNoNode || value == id ? Says::kNothing : OfCondition(facts, value, depth - 1);
@@ -201,11 +212,22 @@ bool MayBeBf16(const FileFacts& facts, NodeId expression, int depth) {
   return false;
 }
 
+// True for options.amp_dtype, in a project that names bfloat16 somewhere.
+bool IsOptionOfProject(const FileFacts& facts, NodeId expression) {
+  const Syntax& syntax = facts.syntax;
+  const NodeId id = syntax.Unwrap(expression);
+  if (!syntax.Is(id, Kind::kAttribute) || !IsDtypeName(syntax, id)) return false;
+  return std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
+    return file->syntax.text().find("bfloat16") != std::string::npos;
+  });
+}
+
 // What the autocasts of a file may be.
 struct Dtypes16 {
-  bool bf16 = false;   // one is
-  bool maybe = false;  // one may be BF16 and something else
-  bool other = false;  // one is FP16, or not known
+  bool bf16 = false;    // one is
+  bool maybe = false;   // one may be BF16 and something else
+  bool option = false;  // one is an option of a project that knows BF16
+  bool other = false;   // one is FP16, or not known
 };
 
 Dtypes16 AutocastsOf(const FileFacts& facts) {
@@ -223,6 +245,8 @@ Dtypes16 AutocastsOf(const FileFacts& facts) {
       found.bf16 = true;
     } else if (type == HalfType::kUnknown && MayBeBf16(facts, dtype, kMaxDepth)) {
       found.maybe = true;
+    } else if (type == HalfType::kUnknown && IsOptionOfProject(facts, dtype)) {
+      found.option = true;
     } else {
       found.other = true;
     }
@@ -263,12 +287,14 @@ void CheckMade(const FileFacts& facts, const ScalerMade& made, const Dtypes16& h
     return;
   }
   const NodeId function = facts.syntax.FunctionOf(made.call);
-  const bool only = OnlyBf16(facts, 0) && !here.other && !here.maybe;
+  const bool only = OnlyBf16(facts, 0) && !here.other && !here.maybe && !here.option;
   if (only ||
       (!made.enabled_given && StaysIn(facts, made, function) && OnlyBf16(facts, function))) {
     sink.Add(made.call);
   } else if (here.maybe) {
     sink.Add(made.call, kChosen).guess = true;
+  } else if (here.option) {
+    MarkGuess(sink.Add(made.call, kChosen));
   }
 }
 
@@ -277,7 +303,7 @@ void CheckMade(const FileFacts& facts, const ScalerMade& made, const Dtypes16& h
 void Check(const FileFacts& facts, Sink& sink) {
   if (facts.scalers.made().empty() && facts.scalers.wrappers().empty()) return;
   Dtypes16 dtypes = AutocastsOf(facts);
-  const bool none = !dtypes.bf16 && !dtypes.maybe && !dtypes.other;
+  const bool none = !dtypes.bf16 && !dtypes.maybe && !dtypes.other && !dtypes.option;
   if (none && !HasAutocast(facts, 0)) {
     // Autocast stands in other files.
     for (const FileFacts* file : *facts.files) {
