@@ -69,25 +69,26 @@ bool MayUpdateBetween(const FileFacts& facts, NodeId from, NodeId to) {
 // The update stands in a function that is called in between.
 void GuessCalled(const FileFacts& facts, Sink& sink) {
   const std::vector<Violation>& told = facts.protocol->violations();
-  for (const ScalerCall& scale : facts.scalers.calls()) {
-    const std::string_view value =
-        scale.op == ScalerCall::Op::kScale ? Named(facts, scale.call) : std::string_view{};
-    if (value.empty()) continue;
-    for (const ScalerCall& read : facts.scalers.calls()) {
-      const NodeId function = facts.syntax.FunctionOf(read.call);
-      if (read.op != ScalerCall::Op::kGetScale || read.call < scale.call ||
-          read.scaler != scale.scaler || function != facts.syntax.FunctionOf(scale.call))
+  // By name: where a base class makes the scaler, this file does not know it as one.
+  for (const Call* scale : facts.names.CallsNamed("scale")) {
+    const std::string key = scale->receiver == kNoNode ? "" : facts.names.Key(scale->receiver);
+    const std::string_view value = Named(facts, scale->node);
+    if (value.empty() || key.find("scaler") == std::string::npos) continue;
+    for (const Call* read : facts.names.CallsNamed("get_scale")) {
+      const NodeId function = facts.syntax.FunctionOf(read->node);
+      if (read->receiver == kNoNode || facts.names.Key(read->receiver) != key ||
+          read->node < scale->node || function != facts.syntax.FunctionOf(scale->node))
         continue;
-      const std::string_view name = Named(facts, read.call);
+      const std::string_view name = Named(facts, read->node);
       const std::string_view below = name.empty() ? std::string_view("get_scale") : name;
       if (!Divides(facts, function, value, below) ||
-          !MayUpdateBetween(facts, scale.call, read.call) ||
+          !MayUpdateBetween(facts, scale->node, read->node) ||
           std::any_of(told.begin(), told.end(), [&](const Violation& violation) {
             return violation.kind == Violation::Kind::kScaleAfterUpdate &&
-                   violation.node == read.call;
+                   violation.node == read->node;
           }))
         continue;
-      MarkGuess(sink.Add(read.call,
+      MarkGuess(sink.Add(read->node,
                          "What is called between scale() and here may step and update: then the "
                          "scale is no longer the one that " +
                              std::string(value) + " was multiplied by."));
