@@ -1,5 +1,9 @@
+#include <set>
+
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/torch_calls.h"
+#include "tools/static_check/unlike_types.h"
 
 namespace mpnanny::static_check::dtype_mismatch {
 namespace {
@@ -42,6 +46,10 @@ bool IsTensorIndex(const FileFacts& facts, NodeId target) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  std::set<NodeId> told;
+  for (const UnlikeWrite& write : FindUnlikeWrites(facts)) {
+    if (told.insert(write.node).second) MarkGuess(sink.Add(write.node, write.why));
+  }
   if (!facts.project.sixteen_bit) return;
   const Fields& f = PythonFields();
   for (const NodeId id : facts.binaries) {

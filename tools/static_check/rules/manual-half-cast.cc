@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/rule_support.h"
@@ -65,9 +67,103 @@ void InputsBeforeAutocast(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// True for the words of a name: "loss_mask" has "mask".
+bool NamesOne(std::string_view text, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words) {
+    if (text.find(word) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// batch.mask.to(device, dtype=torch.float16) where the rest of the function takes a variable type.
+void FixedType(const FileFacts& facts, Sink& sink) {
+  for (const std::string_view name : {"to", "half"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId function = facts.syntax.FunctionOf(call->node);
+      const std::string_view named =
+          facts.syntax.Text(facts.syntax.Child(function, PythonFields().name));
+      // What a step of training makes ready needs no gradients.
+      if (!IsHalfCast(facts, call->node) || function == 0 ||
+          !(MayTrain(facts, call->node) || NamesOne(named, {"train", "step", "loss"})))
+        continue;
+      const std::string_view what = facts.syntax.Text(call->receiver);
+      if (!NamesOne(what, {"mask", "weight", "multiplier", "target", "latent", "noise", "embed"}) ||
+          NamesOne(what, {"model", "unet", "vae", "encoder", "attn"}) || what.size() > 60)
+        continue;
+      const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(call->node));
+      if (!NamesOne(text,
+                    {"dtype=dtype", "dtype=weight_dtype", "dtype=self.dtype", ", weight_dtype)"}))
+        continue;
+      MarkGuess(sink.Add(call->node,
+                         "This is FP16 whatever the rest is computed in: beside BF16 or FP32 it "
+                         "loses range, and what is multiplied by it is rounded to 11 bits."));
+    }
+  }
+}
+
+// torch.empty(param.size(), dtype=torch.float16): a copy of a parameter or gradient of any type.
+void FixedCopies(const FileFacts& facts, Sink& sink) {
+  for (const std::string_view name : {"empty", "zeros", "empty_like", "zeros_like"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (!call->callee.starts_with("torch.")) continue;
+      const NodeId dtype = facts.names.Argument(call->node, -1, "dtype");
+      const std::string_view of = facts.syntax.Text(facts.names.Argument(call->node, 0, "size"));
+      const bool copy =
+          name.ends_with("_like") || of.ends_with(".size()") || of.ends_with(".shape");
+      if (!copy || dtype == kNoNode || facts.regions.ReadHalfType(dtype) != HalfType::kFp16 ||
+          !(of.starts_with("p.") || of == "p" || NamesOne(of, {"param", "grad", "weight"})))
+        continue;
+      MarkGuess(sink.Add(call->node,
+                         "A copy of a parameter or gradient that is FP16 whatever their own type "
+                         "is: BF16 values beyond 65504 become infinite in it."));
+    }
+  }
+}
+
+// torch.tensor(self.gamma, dtype=self.amp_dtype): a number that training is sensitive to.
+void RoundedNumbers(const FileFacts& facts, Sink& sink) {
+  for (const std::string_view name : {"tensor", "as_tensor", "full", "scalar_tensor"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (!call->callee.starts_with("torch.")) continue;
+      const NodeId dtype = facts.names.Argument(call->node, -1, "dtype");
+      if (dtype == kNoNode) continue;
+      const std::string_view type = facts.syntax.Text(dtype);
+      const bool half = facts.regions.ReadHalfType(dtype) != HalfType::kUnknown ||
+                        NamesOne(type, {"amp_dtype", "half_dtype", "autocast_dtype", "mp_dtype"});
+      const std::string_view what =
+          facts.syntax.Text(facts.names.Argument(call->node, name == "full" ? 1 : 0, "data"));
+      if (!half || what.size() > 40 ||
+          !NamesOne(what, {"gamma", "tau", "decay", "momentum", "discount", "beta", "polyak",
+                           "learning_rate", "target_entropy", "lambda"}))
+        continue;
+      MarkGuess(sink.Add(call->node, std::string(what) +
+                                         " is rounded to 16 bits: in BF16 0.99 is 0.988 and 0.999 "
+                                         "is 1. A Python number keeps its value and takes the type "
+                                         "of the tensor beside it."));
+    }
+  }
+}
+
+// @custom_fwd(cast_inputs=torch.half): everything that the function is given.
+void CastInputs(const FileFacts& facts, Sink& sink) {
+  for (const Call* call : facts.names.CallsNamed("custom_fwd")) {
+    const NodeId to = facts.names.Argument(call->node, -1, "cast_inputs");
+    if (to == kNoNode || facts.regions.ReadHalfType(to) != HalfType::kFp16) continue;
+    MarkGuess(sink.Add(call->node,
+                       "Under autocast all floating-point inputs are rounded to FP16 first, also "
+                       "coordinates and directions, which lose all beyond 11 bits."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.project.sixteen_bit) {
+    FixedType(facts, sink);
+    FixedCopies(facts, sink);
+    RoundedNumbers(facts, sink);
+    CastInputs(facts, sink);
+  }
   if (!facts.project.sixteen_bit || !Trains(facts)) return;
   const Fields& f = PythonFields();
   // Parameters that are made in FP16. A library makes them for whoever passes the dtype, and for
