@@ -48,6 +48,12 @@ bool IsOffByDefault(const FileFacts& facts, const Autocast& autocast) {
   return facts.syntax.Is(by_default, Kind::kFalse);
 }
 
+// True in a class of a file that imports Lightning: its Trainer chooses the precision.
+bool IsOfLightning(const FileFacts& facts, NodeId call) {
+  return facts.syntax.Enclosing(call, Kind::kClass) != kNoNode &&
+         (facts.names.ImportsModule("lightning") || facts.names.ImportsModule("pytorch_lightning"));
+}
+
 void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
   const Autocast* autocast = facts.regions.At(call);
   if (autocast != nullptr && (autocast->enabled == Tri::kNo || autocast->device == Device::kCpu ||
@@ -65,6 +71,13 @@ void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
   Policy policy;
   const bool on = autocast != nullptr || facts.dtypes->PolicyAt(call, &policy);
   const HalfGuess guess(facts, call);
+  if (!on && autocast == nullptr && IsOfLightning(facts, call)) {
+    MarkGuess(
+        sink.Add(call,
+                 "If a Trainer with 16-bit precision runs this, it raises on CUDA: logits and "
+                 "binary_cross_entropy_with_logits do not."));
+    return;
+  }
   if (!on && !(guess.autocast() && facts.regions.At(call) == nullptr)) return;
   MarkGuess(sink.Add(call, bce == Bce::kMaybe
                                ? "Where this loss is a BCELoss, CUDA autocast refuses it."

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <string_view>
 
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_without_autocast {
@@ -28,12 +32,55 @@ bool UsesDevice(const FileFacts& facts) {
   return !facts.names.CallsNamed("cuda").empty() || !facts.names.CallsNamed("to").empty();
 }
 
+// True if a name in the code contains one of the words.
+bool Mentions(const FileFacts& facts, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words) {
+    if (facts.syntax.text().find(word) == std::string::npos) continue;
+    for (NodeId id = 0; id < facts.syntax.size(); ++id) {
+      if (facts.syntax.Is(id, Kind::kIdentifier) &&
+          facts.syntax.Text(id).find(word) != std::string_view::npos)
+        return true;
+    }
+  }
+  return false;
+}
+
+// True if no file of the project speaks of autocast, and no framework runs the model under one.
+bool NobodyCasts(const FileFacts& facts) {
+  const ProjectFacts& project = facts.project;
+  if (project.apex || project.deepspeed || project.accelerate || project.lightning ||
+      project.casts_models)
+    return false;
+  return std::none_of(facts.files->begin(), facts.files->end(),
+                      [](const FileFacts* file) { return Mentions(*file, {"autocast"}); });
+}
+
+// A training that imports what is not seen, switched by an FP16 option, in a project without
+// autocast. One that casts by itself (float16, half) has its own rules.
+// FSDP's scaler goes with FSDP's own 16-bit parameters.
+void Guess(const FileFacts& facts, Sink& sink) {
+  if (!Mentions(facts, {"fp16"}) || Mentions(facts, {"float16", "half"}) || !UsesDevice(facts) ||
+      !facts.scalers.Has(ScalerCall::Op::kScale) || !facts.scalers.Has(ScalerCall::Op::kStep) ||
+      !NobodyCasts(facts))
+    return;
+  for (const ScalerMade& made : facts.scalers.made()) {
+    if (made.enabled_false ||
+        facts.names.Callee(made.call).find("Sharded") != std::string_view::npos)
+      continue;
+    MarkGuess(sink.Add(made.call,
+                       "The loss is scaled, and nothing in this project runs under autocast: "
+                       "unless other code does it, training is FP32 with a scaler."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (facts.project.lowers_precision || !facts.scalers.Has(ScalerCall::Op::kScale) ||
-      !facts.scalers.Has(ScalerCall::Op::kStep) || ImportsUnknown(facts) || !UsesDevice(facts))
+      !facts.scalers.Has(ScalerCall::Op::kStep) || ImportsUnknown(facts) || !UsesDevice(facts)) {
+    Guess(facts, sink);
     return;
+  }
   for (const ScalerMade& made : facts.scalers.made()) {
     if (!made.enabled_false) sink.Add(made.call);
   }
