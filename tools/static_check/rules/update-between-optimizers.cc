@@ -1,12 +1,69 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::update_between_optimizers {
+namespace {
+
+// True if a call of the function, in this file, stands in a loop over optimizers.
+bool RunsForEachOptimizer(const FileFacts& facts, const Function& function) {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts.syntax;
+  for (const CallEdge& edge : facts.modules->Edges(facts.number)) {
+    if (edge.callee.function != &function) continue;
+    const NodeId caller = syntax.FunctionOf(edge.call);
+    for (NodeId up = syntax[edge.call].parent; up > caller; up = syntax[up].parent) {
+      if (syntax.Is(up, Kind::kFor) &&
+          syntax.Text(syntax.Child(up, f.left)).find("opt") != std::string_view::npos &&
+          syntax.Text(syntax.Child(up, f.right)).find("optim") != std::string_view::npos)
+        return true;
+    }
+  }
+  return false;
+}
+
+// True if a condition decides on the update that does not decide on the step.
+bool IsChosen(const FileFacts& facts, NodeId update, NodeId step) {
+  const Syntax& syntax = facts.syntax;
+  for (NodeId up = syntax[update].parent; up > syntax.FunctionOf(update); up = syntax[up].parent) {
+    if (syntax.Is(up, Kind::kIf) && !IsInside(facts, step, up)) return true;
+  }
+  return false;
+}
+
+// A function that steps with the optimizer that it is given and updates, called for one after the
+// other: the scale moves several times in one iteration.
+void GuessCalled(const FileFacts& facts, Sink& sink) {
+  const std::vector<ScalerCall>& calls = facts.scalers.calls();
+  for (const ScalerCall& update : calls) {
+    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(update.call));
+    if (update.op != ScalerCall::Op::kUpdate || function == nullptr || function->node == 0)
+      continue;
+    const std::vector<std::string>& given = function->parameters;
+    const bool steps = std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& step) {
+      return step.op == ScalerCall::Op::kStep && step.scaler == update.scaler &&
+             IsInside(facts, step.call, function->node) &&
+             !IsChosen(facts, update.call, step.call) &&
+             std::find(given.begin(), given.end(), step.optimizer) != given.end();
+    });
+    if (!steps || !RunsForEachOptimizer(facts, *function)) continue;
+    MarkGuess(sink.Add(update.call,
+                       "This function is called for each optimizer: update() belongs after the "
+                       "last one's step, once in an iteration."));
+  }
+}
+
+}  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kUpdateBetween, sink, [](const Violation& v) {
     return "The gradients of " + v.optimizer + " were scaled before " + v.scaler +
            ".update() and are unscaled after it, perhaps with another scale.";
   });
+  GuessCalled(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::update_between_optimizers
