@@ -34,9 +34,16 @@ std::string_view DefaultOf(const FileFacts& facts, NodeId id) {
       case Kind::kDefaultParameter:
       case Kind::kTypedDefaultParameter:
         return syntax.Text(syntax.Child(up, f.name));
+      case Kind::kPair: {  // {"precision": "16-true"}
+        std::string_view key = syntax.Text(syntax.Children(up)[0]);
+        while (key.ends_with('"') || key.ends_with('\'')) key.remove_suffix(1);
+        return key;
+      }
       case Kind::kKeywordArgument: {
         // add_argument("--precision", default="16-true")
         const NodeId call = syntax[syntax[up].parent].parent;
+        if (const Call* dict = facts.names.CallAt(call); dict != nullptr && dict->name == "dict")
+          return syntax.Text(syntax.Child(up, f.name));
         if (syntax.Text(syntax.Child(up, f.name)) != "default" ||
             facts.names.Method(call) != "add_argument")
           return "";
@@ -173,14 +180,27 @@ std::vector<TrainedHalf> FindTrainedCasts(const FileFacts& facts) {
   const std::string& text = facts.syntax.text();
   if (!Holds(text, "backward(") || TrainsAdapters(facts) || KeepsFp32(text)) return found;
   const std::vector<HalfOptimizer> proved = FindHalfOptimizers(facts);
-  for (const std::string_view name : {"half", "bfloat16"}) {
+  for (const std::string_view name : {"half", "bfloat16", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {
-      if (call->receiver == kNoNode || !facts.names.Arguments(call->node).empty()) continue;
+      TypeChoice type{name == "half", name == "bfloat16"};
+      const std::vector<NodeId> arguments = facts.names.Arguments(call->node);
+      if (call->receiver == kNoNode || (name != "to" && !arguments.empty())) continue;
+      for (const NodeId argument : arguments) {
+        const HalfType to = facts.regions.ReadHalfType(argument);
+        type.fp16 = type.fp16 || to == HalfType::kFp16;
+        type.bf16 = type.bf16 || to == HalfType::kBf16;
+      }
+      if (!type.any()) continue;
       const NodeId statement = facts.syntax.StatementOf(call->node);
       const NodeId first = facts.syntax[statement].first_child;
       // A list of models, or a model that is cast in place or assigned again.
       std::string model = facts.names.Key(call->receiver);
-      const NodeId up = facts.syntax[call->node].parent;
+      NodeId up = facts.syntax[call->node].parent;
+      while (facts.syntax.Is(up, Kind::kAttribute)) {  // Net().half().cuda()
+        const NodeId next = facts.syntax[up].parent;
+        if (!facts.syntax.Is(next, Kind::kCall)) break;
+        up = facts.syntax[next].parent;
+      }
       if (facts.syntax.Is(first, Kind::kAssignment)) {
         const NodeId value = facts.syntax.Child(first, PythonFields().right);
         const bool list = facts.syntax.Text(value).starts_with("[");
@@ -193,7 +213,7 @@ std::vector<TrainedHalf> FindTrainedCasts(const FileFacts& facts) {
                                      [&](const HalfOptimizer& one) { return one.model == model; });
       if (!model.empty() && !known && MayTrain(facts, call->node) &&
           IsTrained(facts, model, call->node))
-        found.push_back({call->node, model, {name == "half", name == "bfloat16"}});
+        found.push_back({call->node, model, type});
     }
   }
   return found;

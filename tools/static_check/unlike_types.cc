@@ -84,7 +84,8 @@ bool IsTensorIndex(const FileFacts& facts, NodeId target) {
     if (facts.syntax.Is(MadeBy(facts, part), Kind::kComparison)) return true;
     const std::string_view text = facts.syntax.Text(part);
     if (facts.syntax.Is(part, Kind::kIdentifier) &&
-        (Holds(text, "mask") || Holds(text, "indices") || text.ends_with("_ids")))
+        (Holds(text, "mask") || Holds(text, "indices") || text.ends_with("_ids") ||
+         text == "index" || text == "idx" || text == "inds" || text.ends_with("_idx")))
       return true;
   }
   return false;
@@ -179,7 +180,8 @@ std::vector<UnlikeWrite> FindUnlikeWrites(const FileFacts& facts) {
       continue;
     const NodeId written = facts.syntax.Child(target, f.value);
     if (IsMade(facts, written) && IsLowered(facts, source) && !IsCast(facts, source) &&
-        !Holds(facts.syntax.Text(MadeBy(facts, written)), "dtype"))
+        (!Holds(facts.syntax.Text(MadeBy(facts, written)), "dtype") ||
+         Holds(facts.syntax.Text(MadeBy(facts, written)), "dtype=torch.float32")))
       found.push_back({id,
                        "Assignment through an index does not convert: under autocast what is "
                        "assigned is 16-bit, and " +

@@ -89,7 +89,11 @@ void Check(const FileFacts& facts, Sink& sink) {
                        "With this default everything is FP16, weights, gradients and optimizer, "
                        "and nothing scales the loss."));
   for (const TrainedHalf& load : FindTrainedLoads(facts)) {
-    if (load.type.fp16 && FindPrecisionSetups(facts).empty())
+    const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
+    const bool scaled = std::any_of(setups.begin(), setups.end(), [](const PrecisionSetup& setup) {
+      return setup.type == HalfType::kFp16;
+    });
+    if (load.type.fp16 && !scaled)
       MarkGuess(sink.Add(load.node, "Where the type is FP16, so are the weights of " + load.model +
                                         " that are trained: small updates are lost."));
   }

@@ -19,7 +19,9 @@ static bool NamesFrequencies(std::string_view text) {
 
 static bool NamesPositions(std::string_view text) {
   // t.type(freqs.dtype) is t.
-  if (text.starts_with("t.") || text.starts_with("pos.") || text.starts_with("seq.")) return true;
+  if (text.starts_with("t.") || text.starts_with("t[") || text.starts_with("pos.") ||
+      text.starts_with("seq."))
+    return true;
   return text.find("position") != std::string_view::npos ||
          text.find("pos_ids") != std::string_view::npos || text == "t" || text == "pos" ||
          text == "seq" || text == "seq_idx" || text.starts_with("coords") ||
