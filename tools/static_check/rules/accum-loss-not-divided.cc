@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::accum_loss_not_divided {
 namespace {
@@ -101,8 +102,7 @@ bool ComputesWith(const FileFacts& facts, NodeId period) {
   const auto mentions = [&](NodeId id) {
     const std::string_view text = syntax.Text(id);
     if (number) return facts.bindings.Number(id) == number;
-    return text.find(name) != std::string_view::npos ||
-           text.find("accum") != std::string_view::npos;
+    return text.find(name) != std::string_view::npos || Holds(text, "accum");
   };
   for (NodeId id = 0; id < syntax.size(); ++id) {
     const Kind kind = syntax.kind(id);

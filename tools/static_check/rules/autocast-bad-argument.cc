@@ -3,6 +3,7 @@
 
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::autocast_bad_argument {
 
@@ -116,8 +117,7 @@ static void CheckDecorator(const FileFacts& facts, NodeId decorator, Sink& sink)
 
 void Check(const FileFacts& facts, Sink& sink) {
   const std::string& text = facts.syntax.text();
-  if (text.find("autocast") == std::string::npos && text.find("custom_") == std::string::npos)
-    return;
+  if (!Holds(text, "autocast") && !Holds(text, "custom_")) return;
   for (const Call* call : facts.names.CallsNamed("autocast")) {
     if (!IsAutocast(call->callee) ||
         IsAmbiguous(facts, facts.syntax.Child(call->node, PythonFields().function)))

@@ -7,6 +7,7 @@
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::autocast_cache_no_grad {
 
@@ -120,7 +121,7 @@ static bool RecyclesSomewhere(const FileFacts& facts) {
       return function != nullptr && function->klass != kNoNode &&
              LoopOf(*file, call->node) != kNoNode && mode != kNoNode &&
              !file->syntax.Is(mode, Kind::kTrue) && !file->syntax.Is(mode, Kind::kFalse) &&
-             file->syntax.text().find("clear_autocast_cache") == std::string::npos;
+             !Holds(file->syntax.text(), "clear_autocast_cache");
     });
   });
 }
@@ -147,10 +148,9 @@ static void GuessRecycled(const FileFacts& facts, Sink& sink) {
 void Check(const FileFacts& facts, Sink& sink) {
   GuessRecycled(facts, sink);
   const std::string& text = facts.syntax.text();
-  if (text.find("clear_autocast_cache") != std::string::npos ||
+  if (Holds(text, "clear_autocast_cache") ||
       (!facts.project.fp16_on_cuda && !facts.project.other_autocast) ||
-      (text.find("no_grad") == std::string::npos &&
-       text.find("inference_mode") == std::string::npos))
+      (!Holds(text, "no_grad") && !Holds(text, "inference_mode")))
     return;
   const std::vector<ModelCall> calls = FindModelCalls(facts);
   if (calls.empty()) return;

@@ -60,8 +60,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       const bool wrong =  // autocast(torch.bfloat16) is autocast-bad-argument's
           facts.names.Resolve(facts.names.Argument(call->node, 0, "")).starts_with("torch.");
       const bool offers_bf16 = facts.project.bf16_autocast ||
-                               facts.syntax.text().find("bfloat16") != std::string::npos ||
-                               facts.syntax.text().find("bf16") != std::string::npos;
+                               Holds(facts.syntax.text(), "bfloat16") ||
+                               Holds(facts.syntax.text(), "bf16");
       if (!chosen && !wrong && (autocast.enabled == Tri::kUnknown || offers_bf16) &&
           MayTrain(facts, call->node) && told.insert(function).second)
         MarkGuess(

@@ -2,6 +2,7 @@
 
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::bce_under_autocast {
 namespace {
@@ -88,6 +89,8 @@ void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  const std::string_view text = facts.syntax.text();
+  if (!Holds(text, "BCELoss") && !Holds(text, "binary_cross_entropy")) return;
   ForEachCall(facts, [&](NodeId call) { Examine(facts, sink, call); });
 }
 

@@ -5,13 +5,13 @@
 
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::clip_outside_accelerate {
 
 // True if the scaler is unscaled or handled by other means somewhere in the file.
 static bool UnscalesItself(std::string_view text) {
-  return text.find("unscale_gradients") != std::string_view::npos ||
-         text.find("unscale_(") != std::string_view::npos;
+  return Holds(text, "unscale_gradients") || Holds(text, "unscale_(");
 }
 
 void Check(const FileFacts& facts, Sink& sink) {

@@ -2,15 +2,14 @@
 #include <string_view>
 
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::default_dtype_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   // Code that only runs a model may well build it in 16 bits.
   const std::string& text = facts.syntax.text();
-  if (text.find("set_default_") == std::string::npos ||
-      text.find(".backward(") == std::string::npos)
-    return;
+  if (!Holds(text, "set_default_") || !Holds(text, ".backward(")) return;
   for (const std::string_view name : {"set_default_dtype", "set_default_tensor_type"}) {
     const auto calls = facts.names.CallsNamed(name);
     for (const Call* call : calls) {

@@ -11,9 +11,8 @@ namespace {
 
 bool NamesAverage(std::string_view key) {
   const std::string text = LowerCase(key);
-  if (text.find("shadow") != std::string::npos || text.find("averaged") != std::string::npos ||
-      text.find("moving_average") != std::string::npos ||
-      text.find("swa_model") != std::string::npos)
+  if (Holds(text, "shadow") || Holds(text, "averaged") || Holds(text, "moving_average") ||
+      Holds(text, "swa_model"))
     return true;
   // "ema" as a word of its own: not schema, nor remap.
   for (size_t at = text.find("ema"); at != std::string::npos; at = text.find("ema", at + 1)) {

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::grad_compress_fp16 {
 
@@ -10,8 +11,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId hook = facts.names.Argument(call->node, 1, "hook");
     if (hook == kNoNode) continue;
     const std::string_view text = facts.syntax.Text(hook);
-    const bool bf16 = text.find("bf16_compress") != std::string_view::npos;
-    if (!bf16 && text.find("fp16_compress") == std::string_view::npos) continue;
+    const bool bf16 = Holds(text, "bf16_compress");
+    if (!bf16 && !Holds(text, "fp16_compress")) continue;
     sink.Add(call->node, std::string("Gradients are averaged over the workers in ") +
                              (bf16 ? "BF16, which has 8 bits." : "FP16."));
   }

@@ -4,6 +4,7 @@
 
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::loss_outside_autocast {
@@ -33,11 +34,8 @@ bool IsNamedLoss(const FileFacts& facts, const Call& call) {
   const Syntax& syntax = (*facts.files)[callee.module]->syntax;
   const NodeId klass = callee.function->klass;
   const std::string_view text = syntax.Text(klass == kNoNode ? callee.function->node : klass);
-  return text.find("float()") == std::string_view::npos &&
-         text.find("float32") == std::string_view::npos &&
-         text.find("autocast") == std::string_view::npos &&
-         text.find("custom_fwd") == std::string_view::npos &&
-         text.find("mse_loss") == std::string_view::npos;
+  return !Holds(text, "float()") && !Holds(text, "float32") && !Holds(text, "autocast") &&
+         !Holds(text, "custom_fwd") && !Holds(text, "mse_loss");
 }
 
 // The function or layer of torch that the loss is known to be; "" for others.

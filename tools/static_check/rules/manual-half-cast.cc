@@ -55,7 +55,7 @@ void InputsBeforeAutocast(const FileFacts& facts, Sink& sink) {
       continue;
     const NodeId body = loop == kNoNode ? function : loop;
     const std::string_view text = facts.syntax.Text(body);
-    if (text.find("backward(") == std::string_view::npos) continue;
+    if (!Holds(text, "backward(")) continue;
     bool under = false;
     for (const ModelCall& model : FindModelCalls(facts))
       under = under || (model.node > call->node && IsInside(facts, model.node, body) &&

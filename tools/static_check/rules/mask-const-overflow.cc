@@ -3,6 +3,7 @@
 #include "tools/static_check/fill_values.h"
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::mask_const_overflow {
@@ -15,8 +16,7 @@ bool NamesScores(const FileFacts& facts, NodeId tensor) {
   for (const std::string_view word :
        {"score", "attn", "att_", "attention", "logits", "dots", "energ", "sim"}) {
     if (text.find(word) != std::string_view::npos)
-      return text.find("mask") == std::string_view::npos &&
-             text.find("bias") == std::string_view::npos;
+      return !Holds(text, "mask") && !Holds(text, "bias");
   }
   return false;
 }
@@ -89,9 +89,7 @@ void AddedInPlace(const FileFacts& facts, Sink& sink, NodeId node, NodeId scores
   const Value type = facts.dtypes->Of(scores);
   if (!type.is_fp16() && !(guess.fp16() && guess.MayBeHalf(scores))) return;
   const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
-  if (text.find("finfo(torch.f") == std::string_view::npos &&
-      text.find("finfo(") != std::string_view::npos)
-    return;
+  if (!Holds(text, "finfo(torch.f") && Holds(text, "finfo(")) return;
   MarkGuess(sink.Add(node, ShowNumber(*value) +
                                " becomes infinite where the scores are FP16, which adding in place "
                                "keeps: a row in which all is masked is NaN after the softmax."));
@@ -129,8 +127,7 @@ bool MayOverflow(const FileFacts& facts, NodeId node, NodeId tensor) {
   const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
   if (klass == kNoNode || !IsPartOfModel(facts, klass) || !MayTrain(facts, node)) return false;
   const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
-  return (NamesScores(facts, tensor) || text.find("softmax") != std::string_view::npos) &&
-         !guess.IsKnown(tensor);
+  return (NamesScores(facts, tensor) || Holds(text, "softmax")) && !guess.IsKnown(tensor);
 }
 
 void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
@@ -167,7 +164,7 @@ bool IsMasked(const FileFacts& facts, NodeId assignment) {
   const NodeId target = facts.syntax.Child(assignment, PythonFields().left);
   const NodeId index = facts.syntax.Child(target, PythonFields().subscript);
   const std::string_view text = facts.syntax.Text(index);
-  return facts.syntax.Is(index, Kind::kComparison) || text.find("mask") != std::string_view::npos;
+  return facts.syntax.Is(index, Kind::kComparison) || Holds(text, "mask");
 }
 
 void BecomesInfinite(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor,
@@ -219,9 +216,7 @@ void ThroughFunction(const FileFacts& facts, Sink& sink, const CallEdge& edge) {
           continue;
         // Whose tensor it is: the function's argument of that name.
         const std::string_view text = module.syntax->Text(function);
-        if (text.find("finfo") != std::string_view::npos ||
-            text.find(".float()") < text.find("masked_fill"))
-          continue;
+        if (Holds(text, "finfo") || text.find(".float()") < text.find("masked_fill")) continue;
         const NodeId tensor = facts.names.Argument(edge.call, 0, "tensor");
         const Value type = facts.dtypes->Of(tensor);
         const Function* caller = facts.bindings.FunctionAt(facts.syntax.FunctionOf(edge.call));

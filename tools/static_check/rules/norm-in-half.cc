@@ -1,5 +1,6 @@
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::norm_in_half {
@@ -136,8 +137,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (!type.is_fp16() || !facts.dtypes->Of(call.tensor).is_fp16()) {
       const HalfGuess guess(facts, call.node);
       const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(call.node));
-      const bool thought = text.find("finfo") != std::string_view::npos ||
-                           text.find("value_of_dtype") != std::string_view::npos;
+      const bool thought = Holds(text, "finfo") || Holds(text, "value_of_dtype");
       if (!thought && !CallsLayer(facts, call) &&
           facts.names.Argument(call.node, -1, "dtype") == kNoNode && guess.weights() &&
           guess.MayBeHalf(call.tensor))

@@ -7,6 +7,7 @@
 
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::positions_in_half {
@@ -67,8 +68,7 @@ static bool MayPass(const FileFacts& facts, NodeId range, double limit) {
   if (const std::optional<double> value = facts.bindings.Number(end)) return *value > limit;
   const std::string_view text = facts.syntax.Text(end);
   // Half of something is a number of frequencies: arange(D // 2).
-  if (text.find("// 2") != std::string_view::npos || text.find("//2") != std::string_view::npos ||
-      text.find("// 4") != std::string_view::npos || text.find("//4") != std::string_view::npos)
+  if (Holds(text, "// 2") || Holds(text, "//2") || Holds(text, "// 4") || Holds(text, "//4"))
     return false;
   for (const std::string_view word : {"dim", "half", "channel", "freq", "head", "num_b", "class"}) {
     if (text.find(word) != std::string_view::npos) return false;
@@ -133,8 +133,7 @@ static void GuessRange(const FileFacts& facts, NodeId range, NodeId place, NodeI
                                    facts.dtypes->Of(dtype).type != Type::kIndex
                              : IsGivenType(facts, dtype);
   const std::string_view text = facts.syntax.Text(dtype);
-  if (!given || text.find("inv_freq") != std::string_view::npos ||
-      !MayPass(facts, range, ExactUpTo(HalfType::kBf16)))
+  if (!given || Holds(text, "inv_freq") || !MayPass(facts, range, ExactUpTo(HalfType::kBf16)))
     return;
   MarkGuess(sink.Add(place,
                      "Positions take the type that is given: in BF16 they are exact only up to "
@@ -180,8 +179,8 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
   if (facts.project.sixteen_bit) GuessIds(facts, sink);
   const std::string& text = facts.syntax.text();
-  if (text.find("timestep") == std::string::npos && text.find("_ids") == std::string::npos &&
-      text.find("positions") == std::string::npos && text.find("indices") == std::string::npos)
+  if (!Holds(text, "timestep") && !Holds(text, "_ids") && !Holds(text, "positions") &&
+      !Holds(text, "indices"))
     return;
   for (const std::string_view name : {"half", "bfloat16", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {
@@ -193,7 +192,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       if (type == HalfType::kUnknown || (steps && type == HalfType::kFp16)) continue;
       if (IsDivided(facts, call->node, variable)) continue;
       sink.Add(call->node, std::string(variable) + " is rounded to 16 bits: " + Shown(type)).guess =
-          TakesTheType(facts, call->node);
+          steps || TakesTheType(facts, call->node);  // a model may be trained with rounded steps
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::reduction_in_half {
@@ -106,7 +107,7 @@ static void GuessMean(const FileFacts& facts, Sink& sink, const TorchCall& call)
       name.find("loss") == std::string_view::npos || name.find("float()") != std::string_view::npos)
     return;
   const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(call.node));
-  if (text.find("float16") != std::string_view::npos || text.find("dtype ==") != text.npos ||
+  if (Holds(text, "float16") || text.find("dtype ==") != text.npos ||
       facts.names.Argument(call.node, -1, "dtype") != kNoNode || !MayTrain(facts, call.node))
     return;
   const HalfGuess guess = HalfGuess::IfCast(facts, call.node);

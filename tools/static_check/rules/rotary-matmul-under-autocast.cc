@@ -9,12 +9,9 @@
 namespace mpnanny::static_check::rotary_matmul_under_autocast {
 
 static bool NamesFrequencies(std::string_view text) {
-  return text.find("inv_freq") != std::string_view::npos ||
-         text.find("theta") != std::string_view::npos ||
-         text.find("omega") != std::string_view::npos || text.ends_with("freqs") ||
-         text.ends_with("freqs)") || text.ends_with("freq_bands") ||
-         text.find("gaussian_matrix") != std::string_view::npos ||
-         text.find("fourier") != std::string_view::npos;
+  return Holds(text, "inv_freq") || Holds(text, "theta") || Holds(text, "omega") ||
+         text.ends_with("freqs") || text.ends_with("freqs)") || text.ends_with("freq_bands") ||
+         Holds(text, "gaussian_matrix") || Holds(text, "fourier");
 }
 
 static bool NamesPositions(std::string_view text) {
@@ -22,10 +19,9 @@ static bool NamesPositions(std::string_view text) {
   if (text.starts_with("t.") || text.starts_with("t[") || text.starts_with("pos.") ||
       text.starts_with("seq."))
     return true;
-  return text.find("position") != std::string_view::npos ||
-         text.find("pos_ids") != std::string_view::npos || text == "t" || text == "pos" ||
+  return Holds(text, "position") || Holds(text, "pos_ids") || text == "t" || text == "pos" ||
          text == "seq" || text == "seq_idx" || text.starts_with("coords") ||
-         text.starts_with("timestep") || text.find("arange") != std::string_view::npos;
+         text.starts_with("timestep") || Holds(text, "arange");
 }
 
 // What is multiplied: two expressions, of which one names frequencies and the other positions.

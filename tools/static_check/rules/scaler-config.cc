@@ -3,6 +3,7 @@
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/precision_setup.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::scaler_config {
 namespace {
@@ -118,9 +119,7 @@ bool SetsLossScale(const FileFacts& facts, NodeId dict) {
 void CheckSections(const FileFacts& facts, Sink& sink) {
   const Syntax& syntax = facts.syntax;
   const std::string& text = syntax.text();
-  if (text.find("initial_scale_power") == std::string::npos &&
-      text.find("loss_scale_window") == std::string::npos)
-    return;
+  if (!Holds(text, "initial_scale_power") && !Holds(text, "loss_scale_window")) return;
   const Fields& f = PythonFields();
   for (NodeId id = 0; id < syntax.size(); ++id) {
     if (!syntax.Is(id, Kind::kDictionary) || !SetsLossScale(facts, id)) continue;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tools/static_check/checkpoints.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::scaler_not_checkpointed {
 namespace {
@@ -23,12 +24,9 @@ bool IsHardlyOn(const FileFacts& facts, const ScalerMade& made) {
   for (const NodeId operand : facts.syntax.Children(enabled)) {
     for (const Assignment& assignment : facts.bindings.AssignmentsOf(operand)) {
       const std::string_view text = facts.syntax.Text(assignment.value);
-      if (text.find("bfloat16") != std::string_view::npos ||
-          text.find("bf16") != std::string_view::npos)
-        return true;
+      if (Holds(text, "bfloat16") || Holds(text, "bf16")) return true;
     }
-    if (!facts.syntax.Is(operand, Kind::kString) &&
-        facts.syntax.text().find("default=\"bf") != std::string::npos)
+    if (!facts.syntax.Is(operand, Kind::kString) && Holds(facts.syntax.text(), "default=\"bf"))
       return true;
   }
   return false;
@@ -111,7 +109,7 @@ void CheckClasses(const FileFacts& facts, Sink& sink) {
     if (inherited.function == nullptr) continue;
     const FileFacts& base = *(*facts.files)[inherited.module];
     const std::string_view text = base.syntax.Text(inherited.function->node);
-    if (IsScalerName(text) || text.find("optim") == std::string_view::npos) continue;
+    if (IsScalerName(text) || !Holds(text, "optim")) continue;
     sink.Add(facts.syntax.Child(klass, PythonFields().name),
              "This class steps with a GradScaler of its own, and the state_dict() that it inherits "
              "holds the optimizer's state only.")
@@ -152,7 +150,7 @@ void CheckResume(const FileFacts& facts, Sink& sink) {
   if (!NeedsState(facts) || ScalerStateCalls(facts, "state_dict").empty()) return;
   for (const FileFacts* file : *facts.files) {
     if (!ScalerStateCalls(*file, "load_state_dict").empty() ||
-        file->syntax.text().find("scaler.load_state_dict") != std::string::npos)
+        Holds(file->syntax.text(), "scaler.load_state_dict"))
       return;
   }
   for (const struct Call* call : facts.names.CallsNamed("load_state_dict")) {
@@ -170,7 +168,7 @@ void CheckSave(const FileFacts& facts, Sink& sink) {
   if (!NeedsState(facts) || ScalerStateCalls(facts, "load_state_dict").empty()) return;
   for (const FileFacts* file : *facts.files) {
     if (!ScalerStateCalls(*file, "state_dict").empty() ||
-        file->syntax.text().find("scaler.state_dict") != std::string::npos)
+        Holds(file->syntax.text(), "scaler.state_dict"))
       return;
   }
   for (const struct Call* call : facts.names.CallsNamed("state_dict")) {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::scaler_with_bf16 {
 
@@ -202,11 +203,10 @@ bool MayBeBf16(const FileFacts& facts, NodeId expression, int depth) {
     }
     // args.amp_dtype, in a program that knows the option "bfloat16".
     const std::string_view text = syntax.Text(part);
-    if (kind == Kind::kAttribute && text.find("dtype") != std::string_view::npos &&
+    if (kind == Kind::kAttribute && Holds(text, "dtype") &&
         (text.starts_with("args.") || text.starts_with("cfg.") || text.starts_with("config.") ||
          text.starts_with("opt.") || text.starts_with("self.")) &&
-        (syntax.text().find("\"bf") != std::string::npos ||
-         syntax.text().find("'bf") != std::string::npos))
+        (Holds(syntax.text(), "\"bf") || Holds(syntax.text(), "'bf")))
       return true;
   }
   return false;
@@ -217,9 +217,8 @@ bool IsOptionOfProject(const FileFacts& facts, NodeId expression) {
   const Syntax& syntax = facts.syntax;
   const NodeId id = syntax.Unwrap(expression);
   if (!syntax.Is(id, Kind::kAttribute) || !IsDtypeName(syntax, id)) return false;
-  return std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
-    return file->syntax.text().find("bfloat16") != std::string::npos;
-  });
+  return std::any_of(facts.files->begin(), facts.files->end(),
+                     [](const FileFacts* file) { return Holds(file->syntax.text(), "bfloat16"); });
 }
 
 // What the autocasts of a file may be.

@@ -1,5 +1,6 @@
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check::softmax_half_no_dtype {
@@ -10,9 +11,7 @@ namespace {
 void Guess(const FileFacts& facts, Sink& sink, NodeId node, NodeId tensor, std::string_view name) {
   // A function that runs softmax in FP32 on another branch has made its choice.
   const std::string_view text = facts.syntax.Text(facts.syntax.FunctionOf(node));
-  if (text.find("dtype=torch.float32") != std::string_view::npos ||
-      text.find("upcast") != std::string_view::npos)
-    return;
+  if (Holds(text, "dtype=torch.float32") || Holds(text, "upcast")) return;
   const HalfGuess guess(facts, node);
   if (!guess.weights() || !guess.MayBeHalf(tensor)) return;
   MarkGuess(sink.Add(node, "If the model is 16-bit as a whole, as this project lets it, " +
