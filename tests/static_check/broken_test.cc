@@ -4,6 +4,7 @@
 
 #include "tests/static_check/examples.h"
 #include "tools/static_check/syntax.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -39,6 +40,16 @@ TEST(Broken, NoNodeSaysNothing) {
   EXPECT_EQ(syntax->FunctionOf(kNoNode), 0);
   EXPECT_EQ(syntax->Enclosing(kNoNode, Kind::kClass), kNoNode);
   EXPECT_EQ(syntax->Text(kNoNode), "");
+}
+
+// The function around such a place has no text, and words are looked for in it.
+TEST(Broken, ATextThatIsNotThereHoldsNoWord) {
+  EXPECT_FALSE(Holds({}, "word"));
+  EXPECT_FALSE(Holds("wor", "word"));
+  EXPECT_TRUE(Holds("a word", "word"));
+  CheckWithEveryRule(
+      "import torch\nmodel.half()\noptimizer = torch.optim.Adam([{\"params\": "
+      "model.parameters()}], lr=1e-3)\nx(model(x), y).backward()\ntorch.step()\n");
 }
 
 }  // namespace

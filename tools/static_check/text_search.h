@@ -9,7 +9,9 @@ namespace mpnanny::static_check {
 
 // memmem() skips ahead by several bytes; find() stops at every occurrence of the first one.
 inline bool Holds(std::string_view text, std::string_view word) {
-  return memmem(text.data(), text.size(), word.data(), word.size()) != nullptr;
+  // A view of nothing may point nowhere, which memmem() must not be given.
+  return text.size() >= word.size() && !text.empty() &&
+         memmem(text.data(), text.size(), word.data(), word.size()) != nullptr;
 }
 
 }  // namespace mpnanny::static_check
