@@ -4,7 +4,9 @@
 #include <array>
 #include <vector>
 
+#include "base/text.h"
 #include "tools/static_check/switched_off.h"
+#include "tools/static_check/text_search.h"
 #include "tools/static_check/torch_calls.h"
 
 namespace mpnanny::static_check {
@@ -15,14 +17,6 @@ bool ContainsAny(std::string_view text, const List& words) {
   return std::any_of(std::begin(words), std::end(words), [&](std::string_view word) {
     return text.find(word) != std::string_view::npos;
   });
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 constexpr int kMostSteps = 200;
@@ -39,7 +33,7 @@ constexpr std::string_view kNoActivations[] = {
     "alpha",   "beta",      "gamma",     "margin",  "heads",  "momentum",    "decay"};
 
 bool IsNoActivation(std::string_view name) {
-  const std::string lower = Lower(name);
+  const std::string lower = LowerCase(name);
   for (size_t at = 0; at <= lower.size();) {
     const size_t end = std::min(lower.find('_', at), lower.size());
     const std::string_view word = std::string_view(lower).substr(at, end - at);
@@ -63,7 +57,7 @@ bool RunsWithModel(const FileFacts& facts, NodeId node) {
   const NodeId function = facts.syntax.FunctionOf(node);
   if (function == 0) return false;
   const std::string name =
-      Lower(facts.syntax.Text(facts.syntax.Child(function, PythonFields().name)));
+      LowerCase(facts.syntax.Text(facts.syntax.Child(function, PythonFields().name)));
   if (name.starts_with("__init") || name.find("init_") != std::string::npos ||
       name.find("reset_") != std::string::npos || name.find("optimizer") != std::string::npos)
     return false;
@@ -84,7 +78,8 @@ bool RunsWithModel(const FileFacts& facts, NodeId node) {
 bool Assigns(const FileFacts& facts, NodeId node) {
   const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
   if (klass == kNoNode) return false;
-  const std::string name = Lower(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
+  const std::string name =
+      LowerCase(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
   constexpr std::string_view kWords[] = {"match", "assign", "loss", "criterion", "target"};
   return ContainsAny(name, kWords);
 }
@@ -93,10 +88,10 @@ bool Assigns(const FileFacts& facts, NodeId node) {
 bool CastsTrainedModel(const FileFacts& facts) {
   for (const FileFacts* file : *facts.files) {
     for (const Call* call : file->names.CallsNamed("half")) {
-      const std::string model = Lower(file->syntax.Text(call->receiver).substr(0, 60));
+      const std::string model = LowerCase(file->syntax.Text(call->receiver).substr(0, 60));
       constexpr std::string_view kModels[] = {"model", "net", "module", "criterion"};
       if (ContainsAny(model, kModels) && MayTrain(*file, call->node) &&
-          file->syntax.text().find("backward(") != std::string::npos)
+          Holds(file->syntax.text(), "backward("))
         return true;
     }
   }

@@ -1,8 +1,9 @@
 #include "tools/static_check/model_parts.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
+
+#include "base/text.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -36,8 +37,8 @@ bool IsPartOfModel(const FileFacts& facts, NodeId klass) {
   if (klass == kNoNode) return false;
   if (facts.bindings.IsModuleClass(klass)) return true;
   if (DerivesFromModule(facts, {facts.number, klass}, 5)) return true;
-  std::string name(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string name =
+      LowerCase(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
   if (name.find("optim") != std::string::npos || name.find("data") != std::string::npos)
     return false;
   return NamesPart(name);

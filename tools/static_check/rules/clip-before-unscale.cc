@@ -4,25 +4,22 @@
 
 #include "tools/static_check/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/text_search.h"
 
 namespace mpnanny::static_check::clip_before_unscale {
 namespace {
 
-bool Has(std::string_view text, std::string_view word) {
-  return text.find(word) != std::string_view::npos;
-}
-
 // clip_grad_norm_(…) and what is called like a function for it: self.grad_clip_fn(parameters).
 bool ClipsParameters(const FileFacts& facts, const Call& call) {
   const std::string_view name = call.name;
-  if (!Has(name, "clip") || (!Has(name, "grad") && !Has(name, "norm"))) return false;
+  if (!Holds(name, "clip") || (!Holds(name, "grad") && !Holds(name, "norm"))) return false;
   const std::string_view whole = facts.syntax.Text(call.node);
-  if (Has(whole, "master_params") || Has(whole, "accelerator") || Has(whole, "fabric"))
+  if (Holds(whole, "master_params") || Holds(whole, "accelerator") || Holds(whole, "fabric"))
     return false;
   if (IsClip(facts.names, call.node) && call.method.empty()) return true;
   const std::vector<NodeId> arguments = facts.names.Arguments(call.node);
   return std::any_of(arguments.begin(), arguments.end(),
-                     [&](NodeId argument) { return Has(facts.syntax.Text(argument), "param"); });
+                     [&](NodeId argument) { return Holds(facts.syntax.Text(argument), "param"); });
 }
 
 // True if the function has a backward pass or a plain step of its own: the protocol knows what it
@@ -48,7 +45,7 @@ bool NobodyUnscales(const FileFacts& facts) {
   bool scales = false;
   for (const FileFacts* file : *facts.files) {
     scales = scales || file->scalers.Has(ScalerCall::Op::kScale);
-    if (Has(file->syntax.text(), "unscale_")) return false;
+    if (Holds(file->syntax.text(), "unscale_")) return false;
   }
   return scales;
 }
@@ -58,7 +55,8 @@ void GuessElsewhere(const FileFacts& facts, Sink& sink) {
   for (const Call& call : facts.names.calls()) {
     if (!ClipsParameters(facts, call)) continue;
     const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call.node));
-    if (function == nullptr || function->klass == kNoNode || Has(function->name, "clip")) continue;
+    if (function == nullptr || function->klass == kNoNode || Holds(function->name, "clip"))
+      continue;
     const std::vector<Violation>& told = facts.protocol->violations();
     if (std::any_of(told.begin(), told.end(), [&](const Violation& violation) {
           return (violation.kind == Violation::Kind::kClipScaled ||

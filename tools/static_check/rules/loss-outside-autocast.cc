@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cctype>
 #include <string>
 
+#include "base/text.h"
 #include "tools/static_check/model_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/text_search.h"
@@ -16,9 +16,7 @@ bool IsNamedLoss(const FileFacts& facts, const Call& call) {
     return call.name == "cross_entropy" || call.name == "nll_loss" || call.name == "ctc_loss" ||
            call.name == "log_softmax";
   }
-  std::string name(call.name);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = LowerCase(call.name);
   if (name.find("criterion") == std::string::npos && !name.ends_with("loss") &&
       !name.ends_with("loss_fn") && !name.ends_with("loss_func") && !name.ends_with("lossfn"))
     return false;

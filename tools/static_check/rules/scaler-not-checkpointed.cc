@@ -145,14 +145,18 @@ void CheckCalls(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// True if some file of the project calls that method of a scaler, or of something called so.
+bool CallsOnAnyScaler(const FileFacts& facts, const std::string& method) {
+  return std::any_of(facts.files->begin(), facts.files->end(), [&](const FileFacts* file) {
+    return !ScalerStateCalls(*file, method).empty() ||
+           Holds(file->syntax.text(), "scaler." + method);
+  });
+}
+
 // The state is saved and never loaded.
 void CheckResume(const FileFacts& facts, Sink& sink) {
   if (!NeedsState(facts) || ScalerStateCalls(facts, "state_dict").empty()) return;
-  for (const FileFacts* file : *facts.files) {
-    if (!ScalerStateCalls(*file, "load_state_dict").empty() ||
-        Holds(file->syntax.text(), "scaler.load_state_dict"))
-      return;
-  }
+  if (CallsOnAnyScaler(facts, "load_state_dict")) return;
   for (const struct Call* call : facts.names.CallsNamed("load_state_dict")) {
     if (call->receiver == kNoNode || !facts.scalers.IsOptimizer(facts.names.Key(call->receiver)))
       continue;
@@ -166,11 +170,7 @@ void CheckResume(const FileFacts& facts, Sink& sink) {
 // The state is loaded where there is one, and nobody ever saves it: told at the model's.
 void CheckSave(const FileFacts& facts, Sink& sink) {
   if (!NeedsState(facts) || ScalerStateCalls(facts, "load_state_dict").empty()) return;
-  for (const FileFacts* file : *facts.files) {
-    if (!ScalerStateCalls(*file, "state_dict").empty() ||
-        Holds(file->syntax.text(), "scaler.state_dict"))
-      return;
-  }
+  if (CallsOnAnyScaler(facts, "state_dict")) return;
   for (const struct Call* call : facts.names.CallsNamed("state_dict")) {
     const NodeId up = facts.syntax[call->node].parent;
     if (!facts.syntax.Is(up, Kind::kPair) &&
