@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "tools/static_check/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -30,9 +32,7 @@ std::vector<PrecisionSetup> FindPrecisionSetups(const FileFacts& facts) {
     if (!made.enabled_false) found.push_back({By::kScaler, made.call, HalfType::kFp16});
   }
   const std::string& text = facts.syntax.text();
-  const bool arguments =
-      text.find("fp16") != std::string::npos || text.find("bf16") != std::string::npos;
-  if (!arguments && text.find("precision") == std::string::npos) return found;
+  if (!Holds(text, "fp16") && !Holds(text, "bf16") && !Holds(text, "precision")) return found;
   for (const Call& one : facts.names.calls()) {
     const NodeId call = one.node;
     const std::string_view name = one.name;

@@ -88,11 +88,14 @@ void Check(const FileFacts& facts, Sink& sink) {
     MarkGuess(sink.Add(precision,
                        "With this default everything is FP16, weights, gradients and optimizer, "
                        "and nothing scales the loss."));
-  const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
+  const std::vector<TrainedHalf> loads = FindTrainedLoads(facts);
+  const auto optimizers = FindHalfOptimizers(facts);
+  std::vector<PrecisionSetup> setups;  // looked for only where they decide
+  if (!loads.empty() || !optimizers.empty()) setups = FindPrecisionSetups(facts);
   const bool scaled = std::any_of(setups.begin(), setups.end(), [](const PrecisionSetup& setup) {
     return setup.type == HalfType::kFp16;
   });
-  for (const TrainedHalf& load : FindTrainedLoads(facts)) {
+  for (const TrainedHalf& load : loads) {
     if (load.type.fp16 && !scaled)
       MarkGuess(sink.Add(load.node, "Where the type is FP16, so are the weights of " + load.model +
                                         " that are trained: small updates are lost."));
@@ -105,7 +108,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
   AdaptersInHalf(facts, sink);
   CastByVariable(facts, sink);
-  for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
+  for (const HalfOptimizer& found : optimizers) {
     if (found.type != HalfType::kFp16) continue;
     // With a scaler beside weights that were loaded it is fp16-weights-with-scaler.
     if (found.loaded && (TrainsAdapters(facts) || !setups.empty())) continue;
