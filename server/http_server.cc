@@ -8,6 +8,7 @@
 
 #include "base/sockets.h"
 #include "server/methods/methods.h"
+#include "server/resource_watch.h"
 #include "server/transport/http/listener.h"
 
 namespace mpnanny {
@@ -32,6 +33,7 @@ HttpLimits Affordable(HttpLimits limits) {
 struct Running {
   Running(const Registry& registry, const HttpServerOptions& options, const HttpLimits& limits)
       : dispatcher(MakeMethodTable(registry), registry.server_info, options.dispatcher),
+        watch(registry, dispatcher.notices()),
         endpoint(dispatcher, registry,
                  {.access = {.bound_host = options.host,
                              .hosts = options.allow_hosts,
@@ -47,6 +49,7 @@ struct Running {
                           .serve = [this](HttpExchange& e) { endpoint.Serve(e); }}) {}
 
   Dispatcher dispatcher;
+  ResourceWatch watch;
   Endpoint endpoint;
   HttpListener listener;  // last: its threads use the others
 };

@@ -57,6 +57,13 @@ Registry ProductRegistry(const ProductSettings& settings) {
     registry.tools.push_back(ServeTool(std::move(tool), registry.tool_context));
   }
   registry.resources = AllResourceTemplates();
+  registry.features.subscriptions = true;  // new alerts of runs that go on
+  registry.watch_context = [settings](CancelToken cancel) {
+    return ToolContext{.roots = settings.roots,
+                       .data = settings.data,
+                       .cancel = std::move(cancel),
+                       .progress = nullptr};
+  };
   struct Prompts {
     std::once_flag loaded;
     std::vector<ServedPrompt> list;

@@ -77,6 +77,8 @@ struct Registry {
   // The context in which resource families run.
   std::function<ToolContext(const RequestContext& context)> tool_context;
   ServedFeatures features = {};
+  // The context in which resources are watched for subscribers; null: they are not.
+  std::function<ToolContext(CancelToken cancel)> watch_context = nullptr;
 
   bool has_resources() const { return !resources.empty() || !fixed_resources.empty(); }
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/methods/methods.h"
+#include "server/resource_watch.h"
 
 namespace mpnanny {
 namespace {
@@ -35,6 +36,7 @@ bool RunServer(const Registry& registry, const std::shared_ptr<MessageSink>& sin
   // Not on the stack: if calls do not end, it is left behind with them.
   auto dispatcher = std::make_unique<Dispatcher>(MakeMethodTable(registry), registry.server_info,
                                                  options.dispatcher);
+  ResourceWatch watch(registry, dispatcher->notices());
   Recorder* const recorder = options.recorder;
   const std::shared_ptr<MessageSink> out = recorder ? recorder->Wrap(sink) : sink;
   const auto connection = std::make_shared<Connection>(out);

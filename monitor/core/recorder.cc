@@ -161,10 +161,11 @@ void Recorder::Gradients(std::span<const ParameterView> gradients, double invers
     const size_t order = gradients_read_++;
     double squares = 0;
     if (sampling_ && Watches(TensorKind::kGradient)) {
-      const TensorStats stats = ComputeStats(gradient.view);
+      const Measured measured = Measure(gradient.view, TensorKind::kGradient);
+      const TensorStats& stats = measured.stats;
       SampleOptions how;
       how.factor = inverse_scale;
-      AddSample(gradient.layer, TensorKind::kGradient, 0, gradient.view, stats, how);
+      AddSample(gradient.layer, TensorKind::kGradient, 0, gradient.view, measured, how);
       squares = stats.nonfinite() > 0 ? std::numeric_limits<double>::quiet_NaN() : stats.squares;
       const double absmax = stats.absmax * inverse_scale;
       if (stats.finite > 0 && absmax >= largest_gradient_) {

@@ -195,6 +195,10 @@ class Recorder {
     std::optional<Columns> columns;
     std::optional<int> producer;
   };
+  struct Measured {
+    TensorStats stats;
+    std::optional<ExponentHistogram> exponents = std::nullopt;  // on full samples
+  };
   struct SampleOptions {
     double factor = 1;          // that makes the figures unscaled
     bool cast_to_fp16 = false;  // it is given to an operator that makes FP16 of it
@@ -231,9 +235,11 @@ class Recorder {
   bool Watches(TensorKind kind) const {
     return (options_.kinds >> static_cast<int>(kind) & 1) != 0;
   }
+  // All figures that this step's samples of a kind have, by one pass over the tensor.
+  Measured Measure(const TensorView& view, TensorKind kind) const;
   // The sample's place in samples_; empty: left out.
   std::optional<size_t> AddSample(int64_t layer_id, TensorKind kind, int32_t slot,
-                                  const TensorView& view, const TensorStats& stats,
+                                  const TensorView& view, const Measured& measured,
                                   const SampleOptions& how);
   // A leaf's call in a sampled step; whether an output is not finite.
   bool SampleCall(int64_t layer_id, int32_t call, std::span<const TensorView> inputs,

@@ -118,12 +118,12 @@ void Recorder::Explain(int64_t layer_id, std::span<const TensorView> inputs,
       !here.leaf) {  // the numbers of the place where it broke are kept whatever the sampling says
     for (size_t i = 0; i < outputs.size(); ++i) {
       AddSample(layer_id, TensorKind::kActivation, slot + static_cast<int32_t>(i), outputs[i],
-                ComputeStats(outputs[i]), {});
+                Measure(outputs[i], TensorKind::kActivation), {});
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     AddSample(layer_id, TensorKind::kInput, slot + static_cast<int32_t>(i), inputs[i],
-              ComputeStats(inputs[i]), {});
+              Measure(inputs[i], TensorKind::kInput), {});
   }
   const std::string name = here.name.empty() ? "the model" : here.name;
   const std::string dtype(outputs.empty() ? "unknown" : DTypeName(outputs[0].dtype));

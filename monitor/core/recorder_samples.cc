@@ -80,9 +80,19 @@ bool IsMeant(std::string_view buffer, const TensorStats& stats) {
 
 }  // namespace
 
+Recorder::Measured Recorder::Measure(const TensorView& view, TensorKind kind) const {
+  const bool stored = (options_.run.metrics & kExponentsMetric) != 0;
+  if (!exponents_ || view.data == nullptr || !(stored || kind == TensorKind::kGradient))
+    return {ComputeStats(view)};
+  Measured measured;
+  measured.stats = ComputeStats(view, &measured.exponents.emplace());
+  return measured;
+}
+
 std::optional<size_t> Recorder::AddSample(int64_t layer_id, TensorKind kind, int32_t slot,
-                                          const TensorView& view, const TensorStats& stats,
+                                          const TensorView& view, const Measured& measured,
                                           const SampleOptions& how) {
+  const TensorStats& stats = measured.stats;
   if (stats.partial) return std::nullopt;  // of a device's light steps: no row of figures
   if (samples_.size() >= std::max(kStepSamples, kStepSamplesPerLayer * layers_.size())) {
     ++samples_left_out_;
@@ -104,15 +114,12 @@ std::optional<size_t> Recorder::AddSample(int64_t layer_id, TensorKind kind, int
     if (how.factor != 1) sample.shares.near = 0;
     if (how.columns && exponents_) sample.columns = MeasureColumns(view);
   }
-  if (exponents_ && view.data != nullptr) {
-    const bool stored = (options_.run.metrics & kExponentsMetric) != 0;
-    if (how.same_as && stored) {
-      sample.row.exponents = samples_[*how.same_as].row.exponents;
-    } else if (stored || kind == TensorKind::kGradient) {
-      const ExponentHistogram exponents = CountExponents(view);
-      if (kind == TensorKind::kGradient) gradient_spread_.Add(exponents, how.factor);
-      if (stored) sample.row.exponents = Varints(exponents);
-    }
+  const bool stored = (options_.run.metrics & kExponentsMetric) != 0;
+  if (measured.exponents) {
+    if (kind == TensorKind::kGradient) gradient_spread_.Add(*measured.exponents, how.factor);
+    if (stored) sample.row.exponents = Varints(*measured.exponents);
+  } else if (how.same_as && stored) {
+    sample.row.exponents = samples_[*how.same_as].row.exponents;
   }
   samples_.push_back(std::move(sample));
   return samples_.size() - 1;
@@ -149,12 +156,13 @@ bool Recorder::SampleCall(int64_t layer_id, int32_t call, std::span<const Tensor
       how.cast_to_fp16 = half_out && inputs[i].dtype != DType::kFloat16;
       // By value: a sample that is added may move the others.
       const TensorStats* known = Known(ticket(tickets.inputs, i), how.same_as);
-      const TensorStats stats = known != nullptr ? *known : ComputeStats(inputs[i]);
-      largest_input = std::max(largest_input, stats.absmax);
+      const Measured measured =
+          known != nullptr ? Measured{*known} : Measure(inputs[i], TensorKind::kInput);
+      largest_input = std::max(largest_input, measured.stats.absmax);
       // The module that made it is the one to blame, unless it only breaks in the cast.
       how.judge = known == nullptr || how.cast_to_fp16;
       const auto sample = AddSample(layer_id, TensorKind::kInput,
-                                    call * 256 + static_cast<int32_t>(i), inputs[i], stats, how);
+                                    call * 256 + static_cast<int32_t>(i), inputs[i], measured, how);
       if (known == nullptr) Remember(ticket(tickets.inputs, i), sample);
     }
   }
@@ -163,13 +171,14 @@ bool Recorder::SampleCall(int64_t layer_id, int32_t call, std::span<const Tensor
   }
   bool nonfinite = false;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const TensorStats stats = ComputeStats(outputs[i]);
+    const Measured measured = Measure(outputs[i], TensorKind::kActivation);
+    const TensorStats& stats = measured.stats;
     nonfinite = nonfinite || stats.nonfinite() > 0;
     SampleOptions how;
     how.columns = layer(layer_id).owns_parameters;
     if (stats.above_fp16 > 0 && largest_input >= 0) how.producer = largest_input < 65520 ? 1 : 0;
     const auto sample = AddSample(layer_id, TensorKind::kActivation,
-                                  call * 256 + static_cast<int32_t>(i), outputs[i], stats, how);
+                                  call * 256 + static_cast<int32_t>(i), outputs[i], measured, how);
     Remember(ticket(tickets.outputs, i), sample);
   }
   return nonfinite;
@@ -210,9 +219,11 @@ void Recorder::SampleResidual(int64_t layer_id, const TensorView& in, const Tens
 void Recorder::Weights(std::span<const ParameterView> weights) {
   for (const ParameterView& weight : weights) {
     Layer& here = layer(weight.layer);
-    const TensorStats stats = ComputeStats(weight.view);
-    if (Watches(TensorKind::kWeight))
-      AddSample(weight.layer, TensorKind::kWeight, 0, weight.view, stats, {});
+    const bool watched = Watches(TensorKind::kWeight);
+    const Measured measured =
+        watched ? Measure(weight.view, TensorKind::kWeight) : Measured{ComputeStats(weight.view)};
+    const TensorStats& stats = measured.stats;
+    if (watched) AddSample(weight.layer, TensorKind::kWeight, 0, weight.view, measured, {});
     if (stats.nonfinite() == 0) {
       here.was_finite = true;
     } else if (here.type == kBufferType && IsMeant(here.name, stats)) {
@@ -241,7 +252,8 @@ void Recorder::ActivationGradient(int64_t layer_id, int32_t slot, const TensorVi
   if (!Watches(TensorKind::kActivationGradient)) return;
   SampleOptions how;
   how.factor = inverse_scale;
-  AddSample(layer_id, TensorKind::kActivationGradient, slot, gradient, ComputeStats(gradient), how);
+  AddSample(layer_id, TensorKind::kActivationGradient, slot, gradient,
+            Measure(gradient, TensorKind::kActivationGradient), how);
 }
 
 void Recorder::BeforeUpdate(std::span<const ParameterView> weights) {
@@ -263,7 +275,7 @@ void Recorder::AfterUpdate(std::span<const UpdatedWeight> weights) {
     TensorView empty;  // the differences are nowhere in memory
     empty.dtype = weight.weight.dtype;
     if (const auto sample =
-            AddSample(weight.layer, TensorKind::kUpdate, 0, empty, found->update, how))
+            AddSample(weight.layer, TensorKind::kUpdate, 0, empty, {found->update}, how))
       samples_[*sample].row.frozen = found->frozen;
     updates_.push_back(*std::move(found));
   }
@@ -275,8 +287,9 @@ void Recorder::OptimizerStates(std::span<const StateView> states) {
   for (const StateView& state : states) {
     const std::optional<TensorSample> sample = SampleOf(state.view, update_samples_.limit());
     const TensorView view = sample ? sample->view() : state.view;
-    const TensorStats stats = ComputeStats(view);
-    AddSample(state.layer, TensorKind::kOptimizerState, state.slot, view, stats, {});
+    const Measured measured = Measure(view, TensorKind::kOptimizerState);
+    const TensorStats& stats = measured.stats;
+    AddSample(state.layer, TensorKind::kOptimizerState, state.slot, view, measured, {});
     if (state.slot != kSecondMomentSlot || state.eps <= 0 || stats.finite <= stats.zeros) continue;
     ++second_moments_;
     state_eps_ = state.eps;

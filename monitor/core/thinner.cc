@@ -14,12 +14,6 @@ constexpr double kLowWater = 0.9;  // of the limit: where a pass ends
 constexpr double kUrgent = 1.02, kFull = 1.05;
 constexpr double kIdleSeconds = 10;  // after a pass that could not free enough
 
-int64_t PowerOfTen(int exponent) {
-  int64_t power = 1;
-  while (exponent-- > 0) power *= 10;
-  return power;
-}
-
 }  // namespace
 
 Result<int64_t> Thinner::UsedBytes() {
@@ -91,7 +85,7 @@ Result<bool> Thinner::FillWindow(const Run& run) {
   extremes_.clear();
   partly_.clear();
   at_ = 0;
-  const int64_t stride = PowerOfTen(level_), size = kWindow * stride / 10;
+  const int64_t stride = ThinningStride(level_), size = ThinningWindow(level_);
   const int64_t end = std::min(from.ordinal + size, run.samples);
   if (end - from.ordinal < stride) return false;  // wait for more
   auto list = database_.Prepared(
@@ -134,20 +128,12 @@ Result<void> Thinner::ScanStep(int64_t step) {
   Binder(*rows).Add(runs_[run_].id).Add(step);
   int code = 0;
   while ((code = sqlite3_step(*rows)) == SQLITE_ROW) {
-    Extremes& found = extremes_[{sqlite3_column_int64(*rows, 0), sqlite3_column_int64(*rows, 1),
-                                 sqlite3_column_int64(*rows, 2)}];
-    if (sqlite3_column_type(*rows, 3) != SQLITE_NULL) {
-      const double absmax = sqlite3_column_double(*rows, 3);
-      if (found.largest_step < 0 || absmax > found.largest) {
-        found.largest = absmax;
-        found.largest_step = step;
-      }
-      if (found.smallest_step < 0 || absmax < found.smallest) {
-        found.smallest = absmax;
-        found.smallest_step = step;
-      }
-    }
-    if (found.nonfinite_step < 0 && sqlite3_column_int64(*rows, 4) > 0) found.nonfinite_step = step;
+    SampleExtremes& found =
+        extremes_[{sqlite3_column_int64(*rows, 0), sqlite3_column_int64(*rows, 1),
+                   sqlite3_column_int64(*rows, 2)}];
+    const bool known = sqlite3_column_type(*rows, 3) != SQLITE_NULL;
+    found.Add(step, known ? std::optional(sqlite3_column_double(*rows, 3)) : std::nullopt,
+              sqlite3_column_int64(*rows, 4) > 0);
   }
   sqlite3_reset(*rows);
   return code == SQLITE_DONE ? Result<void>() : database_.Failure("cannot be read");
@@ -172,9 +158,7 @@ Result<void> Thinner::DeleteStep(int64_t step) {
   while ((code = sqlite3_step(*rows)) == SQLITE_ROW) {
     const Series series{sqlite3_column_int64(*rows, 0), sqlite3_column_int64(*rows, 1),
                         sqlite3_column_int64(*rows, 2)};
-    const Extremes& found = extremes_[series];
-    if (step != found.largest_step && step != found.smallest_step && step != found.nonfinite_step)
-      gone.push_back(series);
+    if (!extremes_[series].Holds(step)) gone.push_back(series);
   }
   sqlite3_reset(*rows);
   if (code != SQLITE_DONE) return database_.Failure("cannot be read");
@@ -208,7 +192,7 @@ Result<void> Thinner::EndPass() {
   event.at = UnixSeconds();
   event.type = "thinned";
   event.detail = "{\"rows\":" + std::to_string(rows_deleted_) +
-                 ",\"one_in\":" + std::to_string(PowerOfTen(std::min(level_, kLevels))) +
+                 ",\"one_in\":" + std::to_string(ThinningStride(std::min(level_, kLevels))) +
                  ",\"first_step\":" + std::to_string(first_step_) +
                  ",\"last_step\":" + std::to_string(last_step_) + "}";
   rows_deleted_ = 0;

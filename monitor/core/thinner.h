@@ -22,15 +22,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sample_thinning.h"
 #include "monitor/core/database.h"
 
 namespace mpnanny {
 
 class Thinner {
  public:
-  static constexpr int64_t kAlertSteps = 200;  // around an alert nothing is thinned
-  static constexpr int64_t kWindow = 100;      // samples whose extremes are kept
-  static constexpr int kLevels = 4;            // one of 10, 100, 1,000, 10,000
+  static constexpr int64_t kAlertSteps = kThinningAlertSteps;
+  static constexpr int64_t kWindow = ThinningWindow(1);
+  static constexpr int kLevels = kThinningLevels;
 
   // `database` outlives it.
   Thinner(RunDatabase& database, int64_t max_bytes) : database_(database), max_bytes_(max_bytes) {}
@@ -49,11 +50,7 @@ class Thinner {
 
  private:
   using Series = std::tuple<int64_t, int64_t, int64_t>;  // layer, kind, slot
-  struct Extremes {
-    double largest = -1, smallest = -1;
-    int64_t largest_step = -1, smallest_step = -1, nonfinite_step = -1;
-  };
-  struct Frontier {  // how far a run is thinned at a level
+  struct Frontier {                                      // how far a run is thinned at a level
     int64_t ordinal = 0, step = -1;
   };
   struct Run {
@@ -91,7 +88,7 @@ class Thinner {
   std::vector<int64_t> steps_;  // all that it has
   std::set<int64_t> kept_;      // of them those that stay whole
   size_t at_ = 0;               // in steps_
-  std::map<Series, Extremes> extremes_;
+  std::map<Series, SampleExtremes> extremes_;
   std::set<int64_t> partly_;  // steps that hold an extreme
 };
 

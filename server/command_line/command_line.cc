@@ -130,6 +130,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddRulesCommand(set);
   AddKnowledgeCommands(set);
   AddRunCommand(set);
+  AddPackCommand(set);
   AddServeCommand(set);
   AddConfigCommand(set);
   AddDoctorCommand(set);

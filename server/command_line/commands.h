@@ -43,6 +43,7 @@ void AddRulesCommand(CommandSet& set);
 void AddKnowledgeCommands(CommandSet& set);
 void AddCallCommand(CommandSet& set);
 void AddRunCommand(CommandSet& set);
+void AddPackCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
 void AddDoctorCommand(CommandSet& set);
 

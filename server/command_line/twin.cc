@@ -2,9 +2,11 @@
 // formats.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -48,13 +50,23 @@ std::string OptionName(const CommandTwin& twin, const std::string& property) {
   return "--" + name;
 }
 
-// The property that bare words fill: the one that the twin names, else the only one without which
+// The properties that the twin names for bare words, one after the other.
+std::vector<std::string> NamedBareProperties(const CommandTwin& twin) {
+  std::istringstream words(twin.positional);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+bool Holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The properties that bare words fill: those that the twin names, else the only one without which
 // the tool does nothing, which then has its option as well.
-std::string BareProperty(const ToolDefinition& definition) {
+std::vector<std::string> BareProperties(const ToolDefinition& definition) {
   const Json required = definition.input_schema.value("required", Json::array());
   if (!definition.command.positional.empty() || required.size() != 1)
-    return definition.command.positional;
-  return required[0].get<std::string>();
+    return NamedBareProperties(definition.command);
+  return {required[0].get<std::string>()};
 }
 
 // "error|warning|info", "N", "PATH": what stands for the value in the help.
@@ -131,7 +143,7 @@ Error WithOptionNames(Error error, const ToolDefinition& definition) {
     }
   };
   for (const auto& [property, schema] : Properties(definition).items()) {
-    rename(property, property == definition.command.positional
+    rename(property, Holds(NamedBareProperties(definition.command), property)
                          ? ValueName(property, schema)
                          : OptionName(definition.command, property));
   }
@@ -259,10 +271,11 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
   CLI::App& command =
       *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kColumns));
   command.group("Commands");
-  const std::string bare = BareProperty(definition);
+  const std::vector<std::string> bare = BareProperties(definition);
+  const std::vector<std::string> only_bare = NamedBareProperties(twin);
   const auto values = std::make_shared<TwinValues>();
   for (const auto& [property, schema] : Properties(definition).items()) {
-    if (property == bare) {
+    if (Holds(bare, property)) {
       const bool list = IsType(schema, "array");
       // Extra arguments are off, else the parser reads "[a, b]" as a list. It then gives an option
       // no more words than it expects at least, and TakeLast forgives that there are fewer.
@@ -274,7 +287,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
           ->allow_extra_args(false)
           ->expected(words, words)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-      if (property == twin.positional) continue;
+      if (Holds(only_bare, property)) continue;
     }
     if (!IsOption(property, schema)) {
       continue;

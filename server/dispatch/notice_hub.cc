@@ -51,6 +51,30 @@ void NoticeHub::ResourceUpdated(const std::string& uri) {
       [&](const Subscriber& subscriber) { return subscriber.uris.contains(uri); });
 }
 
+std::set<std::string> NoticeHub::WatchedUris() {
+  std::set<std::string> uris;
+  const std::lock_guard lock(mutex_);
+  for (const Listener& listener : listeners_) {
+    uris.insert(listener.filter.resource_uris.begin(), listener.filter.resource_uris.end());
+  }
+  for (const auto& [client, subscriber] : legacy_) {
+    if (!subscriber.connection.expired()) {
+      uris.insert(subscriber.uris.begin(), subscriber.uris.end());
+    }
+  }
+  return uris;
+}
+
+void NoticeHub::OnWatched(std::function<void()> watched) {
+  const std::lock_guard lock(watched_mutex_);
+  watched_ = std::move(watched);
+}
+
+void NoticeHub::TellWatched() {
+  const std::lock_guard lock(watched_mutex_);
+  if (watched_) watched_();
+}
+
 void NoticeHub::Tell(const std::string& method, const Json& params,
                      const std::function<bool(const ListenFilter&)>& listener_wants,
                      const std::function<bool(const Subscriber&)>& subscriber_wants) {
@@ -74,16 +98,20 @@ void NoticeHub::Tell(const std::string& method, const Json& params,
 
 bool NoticeHub::Listen(const std::shared_ptr<Call>& call,
                        const std::shared_ptr<Connection>& connection, ListenFilter filter) {
-  // The acknowledgement is sent under the lock: it is the first message of the subscription, and
-  // nothing that happens after it may be missed.
-  const std::lock_guard lock(mutex_);
-  if (listeners_.size() >= kMaxListening) return false;
-  const Json acknowledged = {{"notifications", FilterJson(filter)}};
-  if (!call->Send(
-          Notification("notifications/subscriptions/acknowledged", Tagged(acknowledged, *call)))) {
-    return true;  // taken back already
+  const bool watches = !filter.resource_uris.empty();
+  {
+    // The acknowledgement is sent under the lock: it is the first message of the subscription, and
+    // nothing that happens after it may be missed.
+    const std::lock_guard lock(mutex_);
+    if (listeners_.size() >= kMaxListening) return false;
+    const Json acknowledged = {{"notifications", FilterJson(filter)}};
+    if (!call->Send(Notification("notifications/subscriptions/acknowledged",
+                                 Tagged(acknowledged, *call)))) {
+      return true;  // taken back already
+    }
+    listeners_.push_back({call, connection, std::move(filter)});
   }
-  listeners_.push_back({call, connection, std::move(filter)});
+  if (watches) TellWatched();
   return true;
 }
 
@@ -122,12 +150,15 @@ void NoticeHub::AddLegacy(const std::shared_ptr<Connection>& connection) {
 }
 
 bool NoticeHub::Subscribe(const std::shared_ptr<Connection>& connection, const std::string& uri) {
-  const std::lock_guard lock(mutex_);
-  const auto found = legacy_.find(connection.get());
-  if (found == legacy_.end()) return false;
-  std::set<std::string>& uris = found->second.uris;
-  if (uris.size() >= kMaxUrisEach && !uris.contains(uri)) return false;
-  uris.insert(uri);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = legacy_.find(connection.get());
+    if (found == legacy_.end()) return false;
+    std::set<std::string>& uris = found->second.uris;
+    if (uris.size() >= kMaxUrisEach && !uris.contains(uri)) return false;
+    uris.insert(uri);
+  }
+  TellWatched();
   return true;
 }
 

@@ -27,6 +27,11 @@ class NoticeHub {
   void PromptsChanged();
   void ResourcesChanged();
   void ResourceUpdated(const std::string& uri);
+  // All resources that somebody watches.
+  std::set<std::string> WatchedUris();
+  // `watched` is called when a client begins to watch resources, in its call; nullptr: nobody wants
+  // to know, and no call of it runs any more.
+  void OnWatched(std::function<void()> watched);
 
   // --- for the core ---
   // Acknowledges the listen request and keeps it open. False if there are too many: nothing is
@@ -63,6 +68,10 @@ class NoticeHub {
             const std::function<bool(const ListenFilter&)>& listener_wants,
             const std::function<bool(const Subscriber&)>& subscriber_wants);
 
+  void TellWatched();
+
+  std::mutex watched_mutex_;
+  std::function<void()> watched_;  // guarded by watched_mutex_
   std::mutex mutex_;
   std::list<Listener> listeners_;                   // guarded by mutex_
   std::map<const Connection*, Subscriber> legacy_;  // guarded by mutex_

@@ -121,6 +121,7 @@ TEST(Vocabulary, ReadmeAndHeaderAreEqual) {
       {"columns of `step`", kStepColumns},
       {"columns of every other subject", kTensorColumns},
       {"states of the loss scale", kScaleStates},
+      {"signs", kSigns},
   };
   std::string all;
   for (const auto& table : tables) {

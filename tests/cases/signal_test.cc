@@ -67,7 +67,7 @@ TEST(ParseSignal, RefusesEverythingElseAndSaysWhatIsAllowed) {
       {"stat: step.loss > 1 *.wo", "no layer"},
       {"scale: falling", "declining"},
       {"log: ***", "needs words"},
-      {"sign: x", "unknown kind"},
+      {"symptom: x", "unknown kind"},
   };
   for (const auto& one : wrong) {
     const auto signal = ParseSignal(one.text, 1);

@@ -47,6 +47,8 @@ bool Seen(const Signal& signal, const Evidence& evidence) {
       return any(evidence.rules, [&](const std::string& rule) { return rule == signal.name; });
     case Signal::Kind::kLog:
       return any(evidence.log, [&](const std::string& line) { return FitsLogLine(signal, line); });
+    case Signal::Kind::kSign:
+      return false;  // what detectors make of a record is tests/runs' matter
   }
   return false;
 }
@@ -155,6 +157,33 @@ TEST_F(Signatures, GradientsAndUpdates) {
             "hand-written-rmsnorm-squares-overflow");
 }
 
+TEST_F(Signatures, PlacesThatNamesTell) {
+  const std::pair<Alert, const char*> alerts[] = {
+      {{"NAN", "forward", "layer1.0.bn1.running_var"},
+       "batchnorm-running-stats-poisoned-by-skipped-step"},
+      {{"INF", "forward", "field.density_head"}, "nerf-density-exp-overflow"},
+      {{"GRAD_EXPLOSION", "backward", "lstm.weight_hh_l0"}, "recurrent-gradient-explodes"},
+      {{"NAN", "optimizer", "model.layers.0.self_attn.q_proj.lora_A.weight"},
+       "peft-fp16-adapter-loss-zero"},
+      {{"INF", "forward", "vae.decoder.conv_out"}, "sdxl-vae-fp16-black-images"},
+      {{"INF", "forward", "criterion.dice"}, "dice-loss-sum-overflows"},
+      {{"INF", "forward", "rpn.box_iou"}, "box-area-overflows-half"},
+      {{"GRAD_EXPLOSION", "backward", "transformer.wte.weight"},
+       "embedding-spikes-need-embed-norm"},
+      {{"DEAD_LAYER", "backward", "netD.0"}, "gan-discriminator-overpowers"},
+  };
+  for (const auto& [alert, id] : alerts) EXPECT_EQ(Best({.alerts = {alert}}), id) << alert.layer;
+  EXPECT_EQ(Best({.stats = {{"weight", "max", "clip.logit_scale", 11}}}),
+            "contrastive-logit-scale-unbounded");
+  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "fc1"}},
+                  .stats = {{"activation", "zeros", "relu1", 1000},
+                            {"gradient", "zeros", "fc1.weight", 1000}}}),
+            "dying-relu-network");
+  EXPECT_EQ(Best({.alerts = {{"DEAD_LAYER", "backward", "fc1"}},
+                  .stats = {{"gradient", "below_fp16", "fc1.weight", 1000}}}),
+            "vanishing-gradient-deep-sigmoid");
+}
+
 TEST_F(Signatures, TheScaleAlone) {
   EXPECT_EQ(Best({.alerts = {{"LOSS_SCALE_DECLINE", "", ""}}, .scale = {"declining"}}),
             "loss-scale-decline-with-intermittent-nan");
@@ -188,6 +217,23 @@ TEST_F(Signatures, MessagesOfLogs) {
        "loss-scale-shrinks-to-1e-6-transformer"},
       {"RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.",
        "norm-gradient-at-zero-vector"},
+      {"Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting "
+       "run.",
+       "deepspeed-loss-scale-at-minimum"},
+      {"FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
+       "opt175b-loss-scale-floor"},
+      {"Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 1.45e-303",
+       "apex-loss-scale-underflows-to-zero"},
+      {"AssertionError: Attempted unscale_ but _scale is None.",
+       "unscale-before-first-scale-after-resume"},
+      {"torch.utils.checkpoint.CheckpointError: Recomputed values for the following tensors have "
+       "different metadata than during the forward pass.",
+       "checkpoint-recompute-loses-autocast"},
+      {"modules.devices.NansException: A tensor with all NaNs was produced in VAE.",
+       "sdxl-vae-fp16-black-images"},
+      {"| lg_loss_scale | -3.2 |", "loss-scale-declines-on-unnormalised-data"},
+      {"[1/200][150/500] Loss_D: 0.0000 Loss_G: 36.5991", "gan-discriminator-overpowers"},
+      {"iter 3010: loss nan, time 110.31ms", "fp16-gpt-nan-after-thousands-of-steps"},
   };
   for (const auto& [line, id] : lines) EXPECT_EQ(Best({.log = {line}}), id) << line;
 }
@@ -211,6 +257,14 @@ TEST_F(Signatures, ARuleSpeaksForOneCaseMost) {
         std::pair("backward-in-autocast", "whole-loop-inside-autocast"),
         std::pair("ema-in-half", "ema-in-half-never-moves"),
         std::pair("clamp-bound-rounds-to-one", "clamp-one-minus-eps-noop"),
+        std::pair("bf16-gradient-accumulation", "bf16-gradient-accumulation"),
+        std::pair("exp-overflow-half", "nerf-density-exp-overflow"),
+        std::pair("gradient-penalty-unscaled", "gradient-penalty-under-amp"),
+        std::pair("recompute-without-autocast", "checkpoint-recompute-loses-autocast"),
+        std::pair("autocast-cache-no-grad", "autocast-cache-no-grad-lost-gradients"),
+        std::pair("running-sum-in-half", "running-sum-in-bf16-stalls"),
+        std::pair("grad-compress-fp16", "fp16-allreduce-sum-overflow"),
+        std::pair("backward-unscaled", "auxiliary-loss-not-scaled"),
         std::pair("adam-eps-half", "adam-eps-underflow-fp16")}) {
     EXPECT_EQ(Best({.rules = {rule}}), id) << rule;
   }

@@ -10,16 +10,10 @@
 #include "monitor/core/alert_layers.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/run_history.h"
+#include "tests/monitor_core/observed.h"
 
 namespace mpnanny {
 namespace {
-
-// The types in `alerts`, with spaces between.
-std::string Types(const Alerts& alerts) {
-  std::string text;
-  for (const AlertRow& alert : alerts) text += (text.empty() ? "" : " ") + alert.type;
-  return text;
-}
 
 // --- history ---
 

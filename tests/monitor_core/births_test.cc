@@ -1,6 +1,5 @@
 // What the trace of a dense step finds, and the alert that it explains.
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <filesystem>
 #include <limits>
@@ -8,6 +7,7 @@
 
 #include "base/os_mapped_file.h"
 #include "monitor/core/recorder.h"
+#include "tests/monitor_core/observed.h"
 
 namespace mpnanny {
 namespace {
@@ -70,19 +70,7 @@ class BirthsTest : public testing::Test {
   // All values of a query's first column, with a bar between.
   std::string Ask(const std::string& sql) const {
     recorder_->Flush();
-    sqlite3* connection = nullptr;
-    EXPECT_EQ(sqlite3_open(path_.c_str(), &connection), SQLITE_OK);
-    sqlite3_stmt* statement = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(connection, sql.c_str(), -1, &statement, nullptr), SQLITE_OK)
-        << sqlite3_errmsg(connection);
-    std::string text;
-    while (sqlite3_step(statement) == SQLITE_ROW) {
-      const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-      text += (text.empty() ? "" : "|") + std::string(value != nullptr ? value : "NULL");
-    }
-    sqlite3_finalize(statement);
-    sqlite3_close(connection);
-    return text;
+    return AskAll(path_, sql, "|");
   }
 
   static constexpr const char* kAlerts =

@@ -2,7 +2,6 @@
 #include "monitor/core/recorder.h"
 
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <filesystem>
 #include <latch>
@@ -10,6 +9,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/monitor_core/observed.h"
 
 namespace mpnanny {
 namespace {
@@ -41,21 +42,7 @@ class RecorderTest : public testing::Test {
   }
 
   // All values of a query's first column, with spaces between.
-  std::string Ask(const std::string& sql) const {
-    sqlite3* connection = nullptr;
-    EXPECT_EQ(sqlite3_open(path_.c_str(), &connection), SQLITE_OK);
-    sqlite3_stmt* statement = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(connection, sql.c_str(), -1, &statement, nullptr), SQLITE_OK)
-        << sqlite3_errmsg(connection);
-    std::string text;
-    while (sqlite3_step(statement) == SQLITE_ROW) {
-      const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-      text += (text.empty() ? "" : " ") + std::string(value != nullptr ? value : "NULL");
-    }
-    sqlite3_finalize(statement);
-    sqlite3_close(connection);
-    return text;
-  }
+  std::string Ask(const std::string& sql) const { return AskAll(path_, sql); }
 
   static int64_t Add(Recorder& recorder, std::string name) {
     LayerRow layer;

@@ -8,16 +8,10 @@
 
 #include "monitor/core/alert_values.h"
 #include "monitor/core/update_samples.h"
+#include "tests/monitor_core/observed.h"
 
 namespace mpnanny {
 namespace {
-
-// The types in `alerts`, with spaces between.
-std::string Types(const Alerts& alerts) {
-  std::string text;
-  for (const AlertRow& alert : alerts) text += (text.empty() ? "" : " ") + alert.type;
-  return text;
-}
 
 // --- values ---
 

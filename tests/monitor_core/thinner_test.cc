@@ -2,7 +2,6 @@
 #include "monitor/core/thinner.h"
 
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <atomic>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "monitor/core/writer.h"
+#include "tests/monitor_core/observed.h"
 
 namespace mpnanny {
 namespace {
@@ -60,21 +60,7 @@ class ThinnerTest : public testing::Test {
     if (step % 20 == 0) writer.Flush();
   }
 
-  std::string Ask(const std::string& sql) const {
-    sqlite3* connection = nullptr;
-    EXPECT_EQ(sqlite3_open(path_.c_str(), &connection), SQLITE_OK);
-    sqlite3_stmt* statement = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(connection, sql.c_str(), -1, &statement, nullptr), SQLITE_OK)
-        << sqlite3_errmsg(connection);
-    std::string text;
-    while (sqlite3_step(statement) == SQLITE_ROW) {
-      const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-      text += (text.empty() ? "" : " ") + std::string(value != nullptr ? value : "NULL");
-    }
-    sqlite3_finalize(statement);
-    sqlite3_close(connection);
-    return text;
-  }
+  std::string Ask(const std::string& sql) const { return AskAll(path_, sql); }
   int64_t Rows(const std::string& where) const {
     return std::stoll(Ask("SELECT count(*) FROM tensor_stats WHERE " + where));
   }

@@ -56,6 +56,39 @@ TEST(DiagnoseLogTest, UsualFormats) {
   }
 }
 
+// Three to forty lines are what people paste first: no statistics can be made of them, but a loss
+// that doubles is not healthy.
+TEST(DiagnoseLogTest, AJumpInAFewLines) {
+  TempFolder folder;
+  const auto log = [](const std::vector<double>& losses) {
+    std::string text;
+    for (size_t i = 0; i < losses.size(); ++i) {
+      text += "iteration " + std::to_string(500 + 10 * i) +
+              " | lm loss: " + std::to_string(losses[i]) +
+              " | loss scale: 65536.0 | grad norm: 90000.0\n";
+    }
+    return text;
+  };
+  const Json up = Diagnose(folder, {{"log_text", log({3.1, 3.0, 3.05, 7.5, 8.1, 6.9})}});
+  EXPECT_EQ(up["verdict"], "degraded") << up;
+  EXPECT_EQ(up["first_bad"]["step"], 530);
+  // A bound on a norm that is scaled supports nothing, nor does a log that begins late.
+  for (const Json& hypothesis : up["hypotheses"]) {
+    EXPECT_EQ(DumpJson(hypothesis).find("grad norm of"), std::string::npos) << hypothesis;
+    EXPECT_NE(hypothesis["cause"], "gradscaler-state-missing-in-checkpoint");
+  }
+  const Json climbs = Diagnose(folder, {{"log_text", log({6.4, 6.9, 8.8, 9.6, 10.2})}});
+  EXPECT_EQ(climbs["verdict"], "degraded") << climbs;
+  const Json unsure = Diagnose(folder, {{"log_text", log({6.4, 11.4, 7.1})}});
+  EXPECT_EQ(unsure["verdict"], "not_established") << unsure;
+  const Json back = Diagnose(folder, {{"log_text", log({2.2, 2.2, 5.1, 3.0, 2.3, 2.2, 2.2, 2.2})}});
+  EXPECT_EQ(back["verdict"], "healthy") << back;
+  EXPECT_NE(DumpJson(back).find("came back by itself"), std::string::npos) << back;
+  const Json noise = Diagnose(folder, {{"log_text", log({2.2, 2.6, 1.9, 2.8, 2.0, 1.7, 2.4})}});
+  EXPECT_EQ(noise["verdict"], "healthy") << noise;
+  EXPECT_EQ(DumpJson(noise).find("jumped"), std::string::npos) << noise;
+}
+
 TEST(DiagnoseLogTest, HealthyLogAndScaleCollapse) {
   TempFolder folder;
   std::string healthy, collapse;

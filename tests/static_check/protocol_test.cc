@@ -9,10 +9,11 @@
 namespace mpnanny::static_check {
 namespace {
 
-// "train.py:7 clip-before-unscale", without notes of severity info.
-std::vector<std::string> FoundIn(const std::vector<Source>& sources) {
+// "train.py:7 clip-before-unscale", without notes of severity info unless they are asked for.
+std::vector<std::string> FoundIn(const std::vector<Source>& sources,
+                                 Severity least = Severity::kWarning) {
   Options options;
-  options.min_severity = Severity::kWarning;
+  options.min_severity = least;
   const auto report = Check(sources, options, Rules(), {});
   EXPECT_TRUE(report);
   std::vector<std::string> found;
@@ -107,7 +108,7 @@ TEST(Protocol, AnArgumentSaysThatThereIsNoScaler) {
       "        step(optimizer, SCALER)\n";
   const auto with = [&](const char* backward, const char* scaler) {
     const std::string text = Replaced(Replaced(train, "BACKWARD", backward), "SCALER", scaler);
-    return FoundIn({helper, {"src/train.py", text}});
+    return FoundIn({helper, {"src/train.py", text}}, Severity::kInfo);
   };
   EXPECT_EQ(with("model(x).mean().backward()", "None"), Lines{});
   EXPECT_EQ(with("scaler.scale(model(x).mean()).backward()", "scaler=scaler"), Lines{});
@@ -138,8 +139,9 @@ TEST(Protocol, AnAndThatFailsLeavesTwoWays) {
       "        else:\n"
       "            optimizer.step()\n"
       "        optimizer.zero_grad()\n";
-  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm or value")}}), Lines{});
-  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm")}}),
+  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm or value")}}, Severity::kInfo),
+            Lines{});
+  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm")}}, Severity::kInfo),
             Lines{"a.py:14 clip-before-unscale"});
 }
 

@@ -249,7 +249,7 @@ TEST(SettingsInCheck, FindingsHavePlacesAndCommentsSilenceThem) {
       "common:\r\n  fp16: true\r\n  min_loss_scale: 0\r\n  fp16_scale_window: 1"
       "  # mpnanny: ignore[loss-scale-window-too-short]\r\n";
   const Report report = CheckCode(yaml, "train.yaml");
-  EXPECT_EQ(Found(report), std::set<std::string>{"3 warning min-loss-scale-too-low"});
+  EXPECT_EQ(Found(report), std::set<std::string>{"3 info min-loss-scale-too-low"});
   EXPECT_EQ(report.suppressed, 1);
   EXPECT_EQ(report.files_scanned, 1);
   ASSERT_EQ(report.findings.size(), 1u);

@@ -158,6 +158,12 @@ Result<Signal> ParseSignal(std::string_view text, double weight) {
     }
     return signal;
   }
+  if (kind == "sign") {
+    signal.kind = Signal::Kind::kSign;
+    signal.name = words.size() == 1 ? words[0] : "";
+    if (!IsWord(kSigns, signal.name)) return WrongWord(text, "sign", signal.name, kSigns);
+    return signal;
+  }
   if (kind == "log") {
     signal.kind = Signal::Kind::kLog;
     signal.name = Join(words, " ");
@@ -172,7 +178,7 @@ Result<Signal> ParseSignal(std::string_view text, double weight) {
   return Wrong(
       text, "unknown kind of signal.",
       "Allowed: alert:TYPE[@phase] [layers], rule:id, stat: of.column op value[%] [layers], "
-      "scale: state, log: words.");
+      "scale: state, sign: name, log: words.");
 }
 
 bool FitsLayer(const Signal& signal, std::string_view layer) {

@@ -8,6 +8,7 @@
 //                                           1"
 //   scale: declining|collapsed|stuck        how the loss scale went
 //   log: words                              a line of a log holds these words in this order
+//   sign: lr-jump                           a detector of diagnose_run established that mechanism
 //
 // `layers` is one or more globs joined by '|' ("*.wo|*mlp*"). Plain values and pure functions; safe
 // from any thread.
@@ -22,9 +23,9 @@
 namespace mpnanny::cases {
 
 struct Signal {
-  enum class Kind { kAlert, kRule, kStat, kScale, kLog };
+  enum class Kind { kAlert, kRule, kStat, kScale, kLog, kSign };
   Kind kind = Kind::kAlert;
-  std::string name;   // alert type, rule id, column ("absmax"), scale state or log pattern
+  std::string name;   // alert type, rule id, column ("absmax"), scale state, log pattern or sign
   std::string phase;  // alert only: data | forward | loss | backward | optimizer; "" any
   std::string
       of;  // stat only: "step" (a column of table step) or a kind of tensor_stats ("activation")

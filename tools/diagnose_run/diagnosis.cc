@@ -20,6 +20,7 @@ constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
 // Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
 constexpr double kErrorWeight = 4, kSignWeight = 2;
 constexpr size_t kMostHypotheses = 6;
+constexpr double kSays = 0.5;  // a best cause this sure is told in the headline
 // A loss that fell by this share learns; warnings about lost gradients then do not decide.
 constexpr double kLearns = 0.05;
 
@@ -50,16 +51,23 @@ const LogHit* StrongestHit(const Facts& facts, double least) {
 }
 
 // Sets verdict and headline.
-void Judge(const Facts& facts, Diagnosis& d) {
+void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const run_summary::Summary& s = facts.summary;
   const auto say = [&](const char* verdict, std::string headline) {
     d.verdict = verdict;
     d.headline = std::move(headline);
   };
+  if (const Claim* replaced = FindClaim(claims, "gradients-replaced");
+      replaced && s.nonfinite_losses == 0) {
+    return say("degraded", "Nothing stops the run, and it is worse for it. " + replaced->sentence);
+  }
   if (facts.onset) {
     const Onset& onset = *facts.onset;
     const std::string first = "first bad step " + std::to_string(onset.step) + ": " + onset.what;
     const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
+    const auto stays =
+        std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.stays; });
+    if (stays != claims.end()) return say("broken", stays->sentence);
     const bool loss_touched = s.nonfinite_losses > 0;
     if (!over && (loss_touched || facts.bad_at_end)) {
       return say("broken", "The run broke, " + first + ". It did not recover.");
@@ -106,6 +114,12 @@ void Judge(const Facts& facts, Diagnosis& d) {
   if (HasErrorOf(facts, "GRAD_EXPLOSION")) {
     return say("degraded", "Gradients exploded at times; the loss stayed finite.");
   }
+  // Mechanisms that are faults whatever the loss does; the surest first.
+  const Claim* fault = nullptr;
+  for (const Claim& claim : claims) {
+    if (claim.fault && (!fault || claim.strength > fault->strength)) fault = &claim;
+  }
+  if (fault) return say("degraded", fault->sentence);
   if (LearnsNothing(facts)) {
     return say("degraded", "The loss does not fall (" + Number(s.loss_start) + " at first, " +
                                Number(s.loss_end) +
@@ -117,6 +131,11 @@ void Judge(const Facts& facts, Diagnosis& d) {
   if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
     return say("degraded", "The figures do not decide, but a line tells of a known fault: " +
                                EscapeControl(sign->line, 200));
+  }
+  const Claim* jump = FindClaim(claims, "loss-jumped");
+  if (jump && !jump->passing) {
+    return say("not_established",
+               "This record is too short to be called healthy. " + jump->sentence);
   }
   if (s.skipped_steps == s.steps) {
     if (s.scale_last && *s.scale_last <= 1) {
@@ -135,12 +154,99 @@ void Judge(const Facts& facts, Diagnosis& d) {
                 ", all finite";
   }
   headline += ".";
+  if (jump) headline += " " + jump->sentence;
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
     headline += facts.status == runs::Status::kException
                     ? " The training ended with an exception; the recorded numbers do not tell why."
                     : " The process was killed or went away; the recorded numbers do not tell why.";
   }
   say("healthy", std::move(headline));
+}
+
+// Where a fault began that shows in no value that is not finite: by the sign that the best
+// hypothesis stands on, else by the first claim that names a place.
+std::optional<Onset> PlaceOfFault(const Facts& facts, const std::vector<Claim>& claims,
+                                  const Diagnosis& d) {
+  const Claim* chosen = nullptr;
+  double weight = 0;
+  if (!d.hypotheses.empty()) {
+    for (const cases::Signal& signal : d.hypotheses[0].cause->signals) {
+      if (signal.kind != cases::Signal::Kind::kSign || signal.weight <= weight) continue;
+      const Claim* claim = FindClaim(claims, signal.name);
+      if (!claim || !claim->place) continue;
+      chosen = claim;
+      weight = signal.weight;
+    }
+  }
+  for (const Claim& claim : claims) {
+    if (!chosen && claim.fault && claim.place) chosen = &claim;
+  }
+  if (!chosen) return std::nullopt;
+  Onset onset;
+  onset.step = chosen->place->step;
+  onset.phase = chosen->place->phase;
+  onset.layer = chosen->place->layer;
+  onset.layer_type = chosen->place->layer_type;
+  onset.source = chosen->place->source;
+  onset.what = chosen->place->what;
+  onset.place = onset.layer.empty() ? Onset::Place::kUnplaced : Onset::Place::kFirstSeen;
+  onset.how = !facts.monitored      ? "a log names no layer"
+              : onset.layer.empty() ? "the fault lies in the training loop and in no layer"
+                                    : "it is the first sampled tensor that shows it";
+  return onset;
+}
+
+// Half of the value is to know that no format would help.
+void SayWhetherPrecision(Diagnosis& d) {
+  if (d.hypotheses.empty() || d.hypotheses[0].confidence < kSays ||
+      d.hypotheses[0].cause->category != "not-precision") {
+    return;
+  }
+  std::string title = d.hypotheses[0].cause->title;
+  constexpr std::string_view kSaid = " (not precision)";
+  if (title.ends_with(kSaid)) title.resize(title.size() - kSaid.size());
+  d.headline += " Not precision: " + title + ".";
+}
+
+// The first step that a scaler skipped for no reason of its own, and the layer whose gradient was
+// nearest to FP16's end before.
+std::optional<Onset> PlaceOfSkips(const Facts& facts) {
+  const auto burst = std::find_if(facts.turns.bursts.begin(), facts.turns.bursts.end(),
+                                  [](const Burst& b) { return !b.scalers_own; });
+  if (burst == facts.turns.bursts.end()) return std::nullopt;
+  Onset onset;
+  onset.step = burst->first;
+  onset.phase = "backward";
+  onset.what = "the first step that was skipped and that growing the scale does not explain";
+  onset.how = "no sample tells which layer it was";
+  double largest = 0;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind != runs::kGradient) continue;
+    for (const Measured& point : series.points) {
+      if (point.step >= burst->first || point.absmax.value_or(0) <= largest) continue;
+      largest = *point.absmax;
+      onset.layer = series.layer;
+      onset.layer_type = series.type;
+      onset.source = series.source;
+    }
+  }
+  if (!onset.layer.empty()) {
+    onset.place = Onset::Place::kFirstSeen;
+    onset.how = "its gradient was the largest in the samples before, " + Number(largest) +
+                (burst->scale_first ? ", times a loss scale of " + Number(burst->scale_first) : "");
+  }
+  return onset;
+}
+
+// Whether the best hypothesis stands on what the training loop did.
+bool BestIsInLoop(const std::vector<Claim>& claims, const Diagnosis& d) {
+  if (d.hypotheses.empty()) return false;
+  const auto& signals = d.hypotheses[0].cause->signals;
+  return std::any_of(signals.begin(), signals.end(), [&](const cases::Signal& signal) {
+    const Claim* claim =
+        signal.kind == cases::Signal::Kind::kSign ? FindClaim(claims, signal.name) : nullptr;
+    return claim && claim->in_loop;
+  });
 }
 
 void AddTimeline(const Facts& facts, Diagnosis& d) {
@@ -180,7 +286,7 @@ void AddTimeline(const Facts& facts, Diagnosis& d) {
                                         (alert.layer.empty() ? "" : " at " + Name(alert.layer)) +
                                         (alert.derived ? " (from the steps)" : "")});
   }
-  if (facts.onset) line.push_back({facts.onset->step, "FIRST BAD: " + facts.onset->what});
+  if (d.first_bad) line.push_back({d.first_bad->step, "FIRST BAD: " + d.first_bad->what});
   if (s.first_nonfinite_loss) {
     line.push_back({*s.first_nonfinite_loss, "first loss that is not finite"});
   }
@@ -203,17 +309,27 @@ void AddTimeline(const Facts& facts, Diagnosis& d) {
 
 Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   Diagnosis d;
-  Judge(facts, d);
   const std::vector<Claim> claims = RunDetectors(facts);
+  Judge(facts, claims, d);
   for (const Claim& claim : claims) d.observations.push_back(claim.sentence);
-  if (facts.onset && facts.trend &&
-      claims.end() == std::find_if(claims.begin(), claims.end(),
-                                   [](const Claim& c) { return c.id == "forward_overflow"; })) {
+  d.first_bad = facts.onset;
+  if (facts.onset && facts.trend && !FindClaim(claims, "forward-overflow")) {
     d.observations.push_back("Before it: " + TrendText(*facts.trend) + ".");
   }
   if (d.verdict != "healthy") {
     d.hypotheses = Rank(facts, claims, library);
     if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
+    SayWhetherPrecision(d);
+    if (!d.first_bad) d.first_bad = PlaceOfFault(facts, claims, d);
+    if (!d.first_bad) d.first_bad = PlaceOfSkips(facts);
+    if (d.first_bad && d.first_bad->phase == "backward" && BestIsInLoop(claims, d)) {
+      // The layer whose gradient is seen first did not make it.
+      d.first_bad->layer.clear();
+      d.first_bad->layer_type.clear();
+      d.first_bad->source.clear();
+      d.first_bad->place = Onset::Place::kUnplaced;
+      d.first_bad->how = "the fault lies in the training loop and in no layer";
+    }
   }
   AddTimeline(facts, d);
   d.limits = facts.limits;

@@ -22,8 +22,11 @@ struct Moment {
 };
 
 struct Diagnosis {
-  std::string verdict;                    // healthy | broken | degraded | not_established
-  std::string headline;                   // the verdict in one sentence, with its reason
+  std::string verdict;   // healthy | broken | degraded | not_established
+  std::string headline;  // the verdict in one sentence, with its reason
+  // The record's onset; where nothing is not finite, where the fault began that the best hypothesis
+  // stands on.
+  std::optional<Onset> first_bad;
   std::vector<Hypothesis> hypotheses;     // best first; none for a healthy run
   std::vector<std::string> observations;  // what the detectors claim
   std::vector<Moment> timeline;           // ascending

@@ -1,7 +1,7 @@
 // What is known about a run before anybody judges it: gathered once, read by every detector and by
 // the ranking.
 //
-// Plain values. Gathered from a monitor's database (gather.h) or from a text log (log_reader.h);
+// Plain values. Gathered from a monitor's database (gather.h) or from a text log (log_hits.h);
 // what a source cannot tell stays empty and is named in `limits`.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_FACTS_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_FACTS_H_
@@ -13,6 +13,10 @@
 #include <vector>
 
 #include "tools/cases/signal.h"
+#include "tools/diagnose_run/births.h"
+#include "tools/diagnose_run/profile.h"
+#include "tools/diagnose_run/protocol.h"
+#include "tools/diagnose_run/turns.h"
 #include "tools/run_summary/summary.h"
 #include "tools/runs/alerts.h"
 #include "tools/runs/samples.h"
@@ -59,8 +63,10 @@ struct Onset {
   std::optional<int64_t> layer_id, kind;
   std::string layer, layer_type, source;  // raw; "" if not known
   bool is_nan = false, is_inf = false, is_overflow = false;
-  std::string what;  // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
-  std::string how;   // by what this is known: for people
+  std::string message;         // of the alert that it is taken from; raw, "" if there is none
+  std::string what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
+  std::string how;             // by what this is known: for people
+  std::vector<int64_t> ranks;  // of merged ranks, those it was seen on, ascending
   std::optional<int64_t> last_clean_sample;
   std::vector<Carrier> carriers;  // in order of time, at most kCarriersKept
   int64_t carrier_count = 0;
@@ -111,6 +117,12 @@ struct StaticFinding {
   bool near_source = false;  // within a few lines of the producer's source
 };
 
+// The run that this one goes on from, in the same file.
+struct Parent {
+  int64_t run_id = 0, last_step = 0;
+  std::optional<double> last_loss, last_scale;
+};
+
 struct Facts {
   std::set<std::string> known_rules;  // ids of the static rules that there are
   bool monitored = true;              // false: read from a log
@@ -120,6 +132,12 @@ struct Facts {
   std::vector<SeenAlert> alerts;  // in order of time; at most kAlertsKept
   ScaleTrack scale;
   Course course;
+  Turns turns;
+  Protocol protocol;
+  Profile profile;  // samples before the onset; all along without one
+  std::optional<Parent> parent;
+  std::vector<Birth>
+      births;  // operators behind the onset, in the order in which one led to another
   std::optional<Onset> onset;
   bool bad_at_end = false;       // the last steps are bad too: the run did not recover
   int64_t good_steps_after = 0;  // steps after the onset with a finite loss that were not skipped

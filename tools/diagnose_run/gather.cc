@@ -1,6 +1,7 @@
 #include "tools/diagnose_run/gather.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "tools/diagnose_run/stat_signals.h"
 #include "tools/diagnose_run/step_course.h"
 #include "tools/diagnose_run/trend.h"
+#include "tools/run_summary/step_fold.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -46,6 +48,18 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
   return {};
 }
 
+// Of the first alert about a value that is not finite; the greatest number there is without one.
+int64_t FirstErrorStep(const Facts& facts) {
+  for (const SeenAlert& alert : facts.alerts) {
+    const std::string& type = alert.row.type;
+    if (alert.row.severity == "ERROR" &&
+        (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW")) {
+      return alert.row.step;
+    }
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
 // What steps prove and no alert says: types that the monitor raised itself are left to it.
 void AddDerived(const StepCourse& course, Facts& facts) {
   std::set<std::string> known;
@@ -57,29 +71,78 @@ void AddDerived(const StepCourse& course, Facts& facts) {
                    [](const SeenAlert& a, const SeenAlert& b) { return a.row.step < b.row.step; });
 }
 
+// The samples before the onset, each read once: what detectors look at, which `stat:` signals fit,
+// the last clean one.
+Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary& library,
+                           runs::Layers& layers, Facts& facts) {
+  const int64_t last = facts.onset ? facts.onset->step - 1 : std::numeric_limits<int64_t>::max();
+  auto steps = ChooseSamples(source, facts.summary.first_step.value_or(0), last);
+  if (!steps) return steps.error();
+  StatSignals signals(library, layers);
+  auto profile = ReadProfile(source, *steps, layers,
+                             [&](const runs::TensorRow& row) { return signals.Offer(row); });
+  if (!profile) return profile.error();
+  facts.profile = *std::move(profile);
+  if (facts.onset) {
+    SetLastClean(facts.profile.last_clean, *facts.onset);
+    // At the onset's own step only the producer counts: what lies behind it carries what it made.
+    if (facts.onset->layer_id) {
+      for (int64_t kind = runs::kInput; kind <= runs::kOptimizerState; ++kind) {
+        auto cell = runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, kind);
+        if (!cell) return cell.error();
+        for (const runs::TensorRow& row : *cell) {
+          if (auto offered = signals.Offer(row); !offered) return offered.error();
+        }
+      }
+    }
+  }
+  facts.stat_hits = signals.Take();
+  for (const Series& series : facts.profile.series) {
+    facts.has_activations = facts.has_activations || series.kind == runs::kActivation;
+    facts.has_gradients = facts.has_gradients || series.kind == runs::kGradient ||
+                          series.kind == runs::kActivationGradient;
+    facts.has_weights = facts.has_weights || series.kind == runs::kWeight;
+  }
+  return {};
+}
+
+// The newest figures of the run that this one resumes.
+Result<void> GatherParent(const runs::Source& source, Facts& facts) {
+  if (!source.run.parent) return {};
+  auto rows = source.database->Prepare(
+      "SELECT step, loss, loss_scale FROM step WHERE run_id=?1 AND step < ?2 "
+      "ORDER BY step DESC LIMIT 1");
+  if (!rows) return rows.error();
+  rows->Bind(1, *source.run.parent)
+      .Bind(2, facts.summary.first_step.value_or(std::numeric_limits<int64_t>::max()));
+  auto there = rows->Next();
+  if (!there) return there.error();
+  if (*there) {
+    facts.parent = Parent{*source.run.parent, rows->IntOr(0, 0), rows->Real(1), rows->Real(2)};
+  }
+  return {};
+}
+
+// Operators are told at the step of the onset; in an alert beside the chosen one if that has none.
+void GatherBirths(Facts& facts) {
+  if (!facts.onset) return;
+  facts.births = ParseBirths(facts.onset->message);
+  for (const SeenAlert& alert : facts.alerts) {
+    if (!facts.births.empty() || alert.row.step > facts.onset->step) break;
+    if (alert.row.step == facts.onset->step) facts.births = ParseBirths(alert.row.message);
+  }
+}
+
 Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   const runs::Run& run = source.run;
   std::vector<std::string>& limits = facts.limits;
   limits.insert(limits.end(), source.notes.begin(), source.notes.end());
-  // Before the first bad step: a broken step may lack gradients that every other one has.
-  const int64_t last = facts.onset ? facts.onset->step - 1 : std::numeric_limits<int64_t>::max();
-  auto sampled = runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), last}, 4);
-  if (!sampled) return sampled.error();
-  if (sampled->empty()) {
-    sampled = runs::LastSampledSteps(source, {}, 4);
-    if (!sampled) return sampled.error();
-  }
-  if (sampled->empty()) {
-    limits.push_back("No statistics of tensors were recorded, so no layer can be named from them.");
+  if (facts.profile.steps.empty()) {
+    limits.push_back(facts.summary.sampled_steps > 0
+                         ? "No statistics of tensors were recorded before the first bad step."
+                         : "No statistics of tensors were recorded, so no layer can be named from "
+                           "them.");
   } else {
-    auto rows = runs::ReadSample(source, sampled->front());
-    if (!rows) return rows.error();
-    for (const runs::TensorRow& row : *rows) {
-      facts.has_activations = facts.has_activations || row.kind == runs::kActivation;
-      facts.has_gradients = facts.has_gradients || row.kind == runs::kGradient ||
-                            row.kind == runs::kActivationGradient;
-      facts.has_weights = facts.has_weights || row.kind == runs::kWeight;
-    }
     if (run.trace_interval && *run.trace_interval > 1) {
       limits.push_back("Full statistics exist for every " + std::to_string(*run.trace_interval) +
                        "th step only (and for those after an ERROR); between them only a "
@@ -114,32 +177,50 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   Facts facts;
   facts.status = source.run.status;
   facts.precision = source.run.precision;
-  auto summary = run_summary::Summarize(source);
-  if (!summary) return summary.error();
-  facts.summary = *std::move(summary);
-
   runs::Layers layers(source);
   if (auto alerts = GatherAlerts(source, layers, facts); !alerts) return alerts.error();
   StepCourse course;
+  TurnFinder turns;
+  run_summary::StepFold fold(facts.summary);
+  StepSignals signals(library);
+  // What comes after the onset is no precursor; where the onset will be is mostly known before.
+  int64_t last_offered = FirstErrorStep(facts);
   auto steps = runs::ForEachStep(source, {}, [&](const runs::StepRow& row) {
+    fold.Add(row);
     course.Add(row);
+    turns.Add(row);
+    if (row.step <= last_offered) signals.Offer(row);
+    if (row.step < last_offered && row.loss && !std::isfinite(*row.loss)) last_offered = row.step;
     return true;
   });
   if (!steps) return steps.error();
+  fold.Finish();
   course.Finish(facts);
+  facts.turns = turns.Finish();
+  auto protocol = ReadProtocol(source);
+  if (!protocol) return protocol.error();
+  facts.protocol = *std::move(protocol);
+  if (auto parent = GatherParent(source, facts); !parent) return parent.error();
 
   auto onset = FindOnset(source, facts, course, layers);
   if (!onset) return onset.error();
   facts.onset = *std::move(onset);
   AddDerived(course, facts);
+  GatherBirths(facts);
+  if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
+    return samples.error();
+  }
+  const int64_t onset_step = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
+  if (last_offered == onset_step) {
+    for (StatHit& hit : signals.Take()) facts.stat_hits.push_back(std::move(hit));
+  } else if (auto found = FindStepSignals(source, onset_step, library, facts.stat_hits); !found) {
+    return found.error();
+  }
   if (facts.onset) {
     auto trend = FindTrend(source, facts, layers);
     if (!trend) return trend.error();
     facts.trend = *std::move(trend);
   }
-  auto hits = FindStatSignals(source, facts, library, layers);
-  if (!hits) return hits.error();
-  facts.stat_hits = *std::move(hits);
   if (auto limits = NoteLimits(source, facts); !limits) return limits.error();
   return facts;
 }

@@ -1,39 +1,48 @@
-#include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "tools/diagnose_run/log_reader.h"
+#include "tools/diagnose_run/log_hits.h"
 #include "tools/diagnose_run/stat_signals.h"
 #include "tools/diagnose_run/step_course.h"
 #include "tools/run_summary/step_fold.h"
-#include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
 
-Facts GatherLog(const LogRows& log, const cases::CaseLibrary& library) {
+Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
+                        const cases::CaseLibrary& library) {
   Facts facts;
   facts.monitored = false;
-  facts.log_hits = log.hits;
-  facts.precision = log.precision;
+  facts.log_hits = std::move(hits);
+  facts.precision = source.run.precision;
+  facts.limits = source.notes;
   run_summary::StepFold fold(facts.summary);
   StepCourse course;
-  for (const runs::StepRow& row : log.steps) {
+  TurnFinder turns;
+  bool any_norm = false;
+  auto read = runs::ForEachStep(source, {}, [&](const runs::StepRow& row) {
     fold.Add(row);
     course.Add(row);
-  }
+    turns.Add(row);
+    // A skipped step tells of its gradients without a printed norm.
+    any_norm = any_norm || (row.grad_norm && !(row.flags & runs::kSkipped));
+    return true;
+  });
+  if (!read) return read.error();
   fold.Finish();
   course.Finish(facts);
+  facts.turns = turns.Finish();
   facts.alerts = course.DerivedAlerts();
 
   if (const auto step = course.FirstBadStep()) {
     Onset onset;
     onset.step = *step;
-    const auto row = std::find_if(log.steps.begin(), log.steps.end(),
-                                  [&](const runs::StepRow& r) { return r.step == *step; });
-    if (course.LossIsBad()) {
+    auto row = runs::ReadStep(source, *step);
+    if (!row) return row.error();
+    if (course.LossIsBad() && *row) {
       onset.phase = "";  // a NaN loss may come from anywhere before it
-      onset.is_nan = row->flags & runs::kLossNan;
-      onset.is_inf = row->flags & runs::kLossInf;
-      const bool part = row->loss && std::isfinite(*row->loss);
+      onset.is_nan = (*row)->flags & runs::kLossNan;
+      onset.is_inf = (*row)->flags & runs::kLossInf;
+      const bool part = (*row)->loss && std::isfinite(*(*row)->loss);
       onset.what = std::string(part ? "a part of the loss is " : "the loss is ") +
                    (onset.is_nan ? "NaN" : "infinite");
     } else if (course.LossIsZeroed()) {
@@ -46,31 +55,18 @@ Facts GatherLog(const LogRows& log, const cases::CaseLibrary& library) {
     onset.how = "a log names no layer";
     facts.onset = std::move(onset);
   }
-  std::vector<runs::StepRow> before;
-  for (const runs::StepRow& row : log.steps) {
-    if (!facts.onset || row.step <= facts.onset->step) before.push_back(row);
+  const int64_t last = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
+  auto signals = FindStepSignals(source, last, library, facts.stat_hits);
+  if (!signals) return signals.error();
+  // Logs of FP16 often print the norm of scaled gradients: a bound on it means nothing.
+  if (facts.summary.scale_first) {
+    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
+      return hit.signal.find("step.grad_norm") != std::string::npos;
+    });
   }
-  FindStepSignals(library, before, facts.stat_hits);
-
-  facts.limits.push_back("Read from a text log: figures stand in " +
-                         std::to_string(log.lines_used) + " of " + runs::Count(log.lines, "line") +
-                         ". A log shows neither layers nor tensors, so the producer cannot be "
-                         "named.");
-  if (log.steps.empty()) return facts;
-  if (log.steps_counted) {
-    facts.limits.push_back(
-        "The log has no step numbers: its lines with a loss were counted from 0.");
-  }
-  if (log.steps_restarted) {
-    facts.limits.push_back(
-        "The log's step numbers begin anew: steps were counted on from the last one before, so "
-        "step numbers here are not those printed.");
-  }
+  if (facts.summary.steps == 0) return facts;
   if (!facts.summary.scale_first) facts.limits.push_back("The log shows no loss scale.");
-  if (!std::any_of(log.steps.begin(), log.steps.end(),
-                   [](const runs::StepRow& row) { return row.grad_norm.has_value(); })) {
-    facts.limits.push_back("The log shows no gradient norm.");
-  }
+  if (!any_norm) facts.limits.push_back("The log shows no gradient norm.");
   return facts;
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -15,7 +16,10 @@ using runs::Name;
 // Steps after non-finite gradients in which the scaler must have come back, for them to be its
 // normal work.
 constexpr int64_t kRecoverySteps = 20;
-constexpr size_t kCleanSamplesTried = 16;
+// The monitor's words for weights that the optimizer had written (monitor/core/alert_values.cc).
+constexpr char kBeforeForward[] = "before this forward pass";
+constexpr int64_t kBurstGap = 50;     // steps between two bursts of one fault
+constexpr int64_t kStepsBefore = 64;  // in which the step before one is looked for
 
 bool IsValueAlert(const SeenAlert& alert) {
   const std::string& type = alert.row.type;
@@ -82,7 +86,10 @@ Result<const SeenAlert*> BestOfStep(const std::vector<const SeenAlert*>& alerts,
       if (alert->row.phase == "backward") position = -position;
     }
     const int producer = !alert->row.producer ? 1 : *alert->row.producer != 0 ? 0 : 2;
-    const std::tuple key(PhaseRank(alert->row.phase), producer, position);
+    // Weights that were broken before the forward pass began come before all that it made.
+    const bool weights_first = alert->row.phase == "optimizer" &&
+                               alert->row.message.find(kBeforeForward) != std::string::npos;
+    const std::tuple key(weights_first ? -1 : PhaseRank(alert->row.phase), producer, position);
     if (!best || key < best_key) {
       best = alert;
       best_key = key;
@@ -100,23 +107,6 @@ void AddCarriers(const Facts& facts, const SeenAlert* chosen, Onset& onset) {
                                 alert.row.phase, alert.row.step});
     }
   }
-}
-
-bool AllFinite(const std::vector<runs::TensorRow>& rows) {
-  return std::all_of(rows.begin(), rows.end(),
-                     [](const runs::TensorRow& row) { return row.NonFinite() == 0; });
-}
-
-Result<std::optional<int64_t>> LastCleanSample(const runs::Source& source, int64_t before) {
-  auto steps = runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), before - 1},
-                                      kCleanSamplesTried);
-  if (!steps) return steps.error();
-  for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
-    auto rows = runs::ReadSample(source, *step);
-    if (!rows) return rows.error();
-    if (!rows->empty() && AllFinite(*rows)) return std::optional(*step);
-  }
-  return std::optional<int64_t>();
 }
 
 // Order in which the tensors of a step come to be: batch and layers forward, then backward, then
@@ -195,6 +185,15 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
 
 }  // namespace
 
+void SetLastClean(std::optional<int64_t> sample, Onset& onset) {
+  onset.last_clean_sample = sample;
+  if (onset.place != Onset::Place::kUnplaced) return;
+  onset.how = sample
+                  ? "step " + std::to_string(onset.step) + " was not sampled; the sample of step " +
+                        std::to_string(*sample) + " is finite everywhere"
+                  : "no sample tells which layer it was";
+}
+
 int PhaseRank(const std::string& phase) {
   constexpr const char* kOrder[] = {"data", "forward", "loss", "backward", "optimizer"};
   for (int i = 0; i < 5; ++i) {
@@ -202,6 +201,34 @@ int PhaseRank(const std::string& phase) {
   }
   return 5;
 }
+
+namespace {
+
+// Skipped steps and bad gradients shortly before belong to it: an alert about gradients comes late,
+// because the scaler is given its chance first, and what is not finite now and then skips a step
+// before it reaches the loss. The scaler's own search is none of it.
+void MoveToFirstBurst(const Turns& turns, Onset& onset) {
+  if (onset.phase != "backward" && onset.phase != "loss") return;
+  const int64_t told = onset.step;
+  int64_t first = told;
+  size_t before = 0;
+  for (auto burst = turns.bursts.rbegin(); burst != turns.bursts.rend(); ++burst) {
+    if (burst->scalers_own) continue;
+    if (burst->first < told && burst->last >= told) {
+      onset.step = first = burst->first;
+    } else if (burst->last < first && first - burst->last <= kBurstGap) {
+      first = burst->first;
+      ++before;
+    }
+  }
+  // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
+  if (before >= (ParseBirths(onset.message).empty() ? 2 : 1)) onset.step = first;
+  if (onset.step == told) return;
+  onset.how += "; gradients were not finite from step " + std::to_string(onset.step) +
+               " on, and step " + std::to_string(told) + " is the first that tells where";
+}
+
+}  // namespace
 
 Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& facts,
                                        const StepCourse& course, runs::Layers& layers) {
@@ -259,18 +286,33 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   if (onset.place == Onset::Place::kUnplaced) {
     if (auto placed = PlaceBySample(source, layers, onset); !placed) return placed.error();
   }
-  auto clean = LastCleanSample(source, onset.step);
-  if (!clean) return clean.error();
-  onset.last_clean_sample = *clean;
-  if (onset.place == Onset::Place::kUnplaced) {
-    onset.how = onset.last_clean_sample
-                    ? "step " + std::to_string(onset.step) +
-                          " was not sampled; the sample of step " +
-                          std::to_string(*onset.last_clean_sample) + " is finite everywhere"
-                    : "no sample tells which layer it was";
+  if (chosen) onset.message = chosen->row.message;
+  // Weights that a forward pass found broken were written at the end of the step before.
+  if (onset.phase == "optimizer" && onset.message.find(kBeforeForward) != std::string::npos) {
+    std::optional<int64_t> before;
+    auto read = runs::ForEachStep(source, {onset.step - kStepsBefore, onset.step - 1},
+                                  [&](const runs::StepRow& step) {
+                                    before = step.step;
+                                    return true;
+                                  });
+    if (!read) return read.error();
+    if (before) {
+      onset.how = "found by the forward pass of step " + std::to_string(onset.step) +
+                  "; the step before wrote it";
+      onset.step = *before;
+    }
   }
+  MoveToFirstBurst(facts.turns, onset);
   AddCarriers(facts, chosen, onset);
   onset.what = WhatOf(onset);
+  if (chosen) {
+    onset.ranks = chosen->row.ranks;
+  } else if (*row) {
+    onset.ranks = (*row)->bad_ranks;
+  }
+  if (!onset.ranks.empty()) {
+    onset.what += " on " + runs::RanksText(onset.ranks, source.run.world_size);
+  }
   return std::optional(std::move(onset));
 }
 

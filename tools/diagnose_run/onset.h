@@ -15,6 +15,10 @@ namespace mpnanny::diagnose_run {
 // a step.
 int PhaseRank(const std::string& phase);
 
+// Says which sample before the onset is finite everywhere, and of an onset without a layer that
+// this is all that is known.
+void SetLastClean(std::optional<int64_t> sample, Onset& onset);
+
 // Looks at the alerts first (`facts.alerts`), then at the steps (`course`), then at the samples and
 // the flight recorder for the layer. Non-finite gradients that the scaler skipped and the run got
 // over are no onset: that is how a scaler works.

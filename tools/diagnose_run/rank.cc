@@ -25,6 +25,12 @@ constexpr double kFarCodeWorth = 0.6;      // a static finding that is not near 
 constexpr double kWrongPrecision = 0.25;
 constexpr double kFavoured = 0.5;  // added at full strength
 constexpr double kOpposed = 0.7;   // taken away at full strength
+// A sign of this weight all but proves its case, where its detector is that sure.
+constexpr double kTelling = 3;
+// A case that has a sign of this weight is defined by it: without the sign it is not that case.
+constexpr double kDefining = 5;
+constexpr double kUndefined = 0.4;
+constexpr double kSure = 0.9;
 
 // Messages of rules end with a full stop already.
 std::string WithStop(const std::string& sentence) {
@@ -38,6 +44,17 @@ struct Match {
 
 bool IsValueType(const std::string& type) {
   return type == "NAN" || type == "INF" || type == "OVERFLOW" || type == "LOSS_NAN";
+}
+
+bool IsOfScale(const std::string& type) {
+  return type.starts_with("LOSS_SCALE") || type == "STEP_SKIPPED";
+}
+
+// Something that does not depend on the scale is broken, or the operator that breaks the gradients
+// is known.
+bool ScaleFollows(const Facts& facts) {
+  return facts.monitored && facts.onset &&
+         (facts.onset->phase != "backward" || !facts.births.empty());
 }
 
 // A case speaks of NaN at the loss; the monitor's word for it is LOSS_NAN.
@@ -82,6 +99,9 @@ std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
       } else if (alert.row.producer == 1) {
         how = " (producer: its inputs were finite)";
       }
+    } else if (IsOfScale(alert.row.type)) {
+      // A forward pass, a batch or a loss that is not finite drags the scale down by itself.
+      if (ScaleFollows(facts)) worth = kConsequenceWorth;
     } else if (facts.onset && alert.row.step > facts.onset->step &&
                alert.row.phase != "optimizer") {
       continue;  // what gradients and losses do after the first bad value follows from it
@@ -110,7 +130,8 @@ std::optional<Match> MatchStat(const Signal& signal, const Facts& facts) {
   return std::nullopt;
 }
 
-std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
+std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts,
+                                 const std::vector<Claim>& claims) {
   switch (signal.kind) {
     case Signal::Kind::kAlert:
       return MatchAlert(signal, facts);
@@ -122,9 +143,7 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
                         (signal.name == "collapsed" && scale.collapsed) ||
                         (signal.name == "stuck" && scale.stuck);
       if (!fits) return std::nullopt;
-      // A forward pass, a batch or a loss that is not finite drags the scale down by itself.
-      const bool follows = facts.onset && facts.onset->phase != "backward" && facts.monitored;
-      return Match{follows ? kConsequenceWorth : 1,
+      return Match{ScaleFollows(facts) ? kConsequenceWorth : 1,
                    "the loss scale is " + signal.name + ": " + Number(facts.summary.scale_first) +
                        " at first, " + Number(facts.summary.scale_last) + " at the end"};
     }
@@ -141,6 +160,11 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
           return Match{1, "the log holds: " + EscapeControl(signal.name, 120)};
       }
       return std::nullopt;
+    case Signal::Kind::kSign:
+      if (const Claim* claim = FindClaim(claims, signal.name)) {
+        return Match{claim->strength, claim->sentence};
+      }
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -149,6 +173,7 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts) {
 bool Visible(const Signal& signal, const Facts& facts) {
   switch (signal.kind) {
     case Signal::Kind::kAlert:
+    case Signal::Kind::kSign:
       return facts.monitored;
     case Signal::Kind::kStat:
       return facts.monitored && facts.has_activations;
@@ -183,11 +208,12 @@ bool AnyOf(const cases::Case& entry, const std::vector<std::string>& whats) {
 
 // INF and OVERFLOW of one place are two words for one thing: with one of them seen, the other is
 // not missed.
-bool AlternativeSeen(const cases::Case& entry, const Signal& missed, const Facts& facts) {
+bool AlternativeSeen(const cases::Case& entry, const Signal& missed, const Facts& facts,
+                     const std::vector<Claim>& claims) {
   return std::any_of(entry.signals.begin(), entry.signals.end(), [&](const Signal& signal) {
     return &signal != &missed && signal.kind == Signal::Kind::kAlert &&
            missed.kind == signal.kind && signal.phase == missed.phase &&
-           signal.layer_glob == missed.layer_glob && MatchSignal(signal, facts);
+           signal.layer_glob == missed.layer_glob && MatchSignal(signal, facts, claims);
   });
 }
 
@@ -216,13 +242,13 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   double strongest_weight = 0;
   std::vector<std::pair<double, std::string>> seen;
   for (const Signal& signal : entry.signals) {
-    if (auto match = MatchSignal(signal, facts)) {
+    if (auto match = MatchSignal(signal, facts, claims)) {
       const double weight = weights.Add(signal, match->sentence, match->worth);
       if (weight > 0) seen.emplace_back(weight, WithStop(match->sentence));
       continue;
     }
     hypothesis.unseen.push_back(&signal);
-    if (!Visible(signal, facts) || AlternativeSeen(entry, signal, facts)) continue;
+    if (!Visible(signal, facts) || AlternativeSeen(entry, signal, facts, claims)) continue;
     missed += signal.weight;
     if (signal.weight > strongest_weight) {
       strongest_weight = signal.weight;
@@ -237,11 +263,24 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
 
   double weight = hypothesis.weight;
   double factor = 1;
+  // What a detector established for this very case outweighs what speaks against its kind.
+  bool established = false, defined = false, undefined = false;
+  for (const Signal& signal : entry.signals) {
+    const Claim* claim =
+        signal.kind == Signal::Kind::kSign ? FindClaim(claims, signal.name) : nullptr;
+    established = established || (claim && signal.weight >= kTelling && claim->strength >= kSure);
+    if (signal.kind == Signal::Kind::kSign && signal.weight >= kDefining) {
+      (claim ? defined : undefined) = true;
+    }
+  }
+  if (undefined && !defined && facts.monitored) factor *= kUndefined;
   for (const Claim& claim : claims) {
     if (AnyOf(entry, claim.favours)) {
       weight += kFavoured * claim.strength * std::min(1.0, hypothesis.weight);
-      hypothesis.evidence.push_back(claim.sentence);
-    } else if (AnyOf(entry, claim.opposes)) {
+      if (!Holds(hypothesis.evidence, WithStop(claim.sentence))) {
+        hypothesis.evidence.push_back(claim.sentence);
+      }
+    } else if (!established && AnyOf(entry, claim.opposes)) {
       factor *= 1 - kOpposed * claim.strength;
       hypothesis.against.push_back(claim.sentence);
     }

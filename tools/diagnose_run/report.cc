@@ -44,17 +44,25 @@ Json FirstBadJson(const Onset& onset, const Extent& extent) {
   const auto text = [](const std::string& raw) {
     return raw.empty() ? Json(nullptr) : Json(Name(raw));
   };
-  return {{"step", onset.step},
-          {"phase", text(onset.phase)},
-          {"layer", text(onset.layer)},
-          {"what", onset.what},
-          {"source", text(onset.source)},
-          {"place", PlaceName(onset.place)},
-          {"how", onset.how},
-          {"last_clean_sample",
-           onset.last_clean_sample ? Json(*onset.last_clean_sample) : Json(nullptr)},
-          {"carriers", std::move(carriers)},
-          {"carrier_count", onset.carrier_count}};
+  constexpr size_t kRanksShown = 16;
+  Json json = {{"step", onset.step},
+               {"phase", text(onset.phase)},
+               // What an optimizer wrote was made by no layer; `what` names whose it is.
+               {"layer", onset.phase == "optimizer" ? Json(nullptr) : text(onset.layer)},
+               {"what", onset.what},
+               {"source", text(onset.source)},
+               {"place", PlaceName(onset.place)},
+               {"how", onset.how},
+               {"last_clean_sample",
+                onset.last_clean_sample ? Json(*onset.last_clean_sample) : Json(nullptr)},
+               {"carriers", std::move(carriers)},
+               {"carrier_count", onset.carrier_count}};
+  if (!onset.ranks.empty()) {
+    json["ranks"] = std::vector<int64_t>(
+        onset.ranks.begin(),
+        onset.ranks.begin() + static_cast<ptrdiff_t>(std::min(kRanksShown, onset.ranks.size())));
+  }
+  return json;
 }
 
 std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t most, size_t bytes) {
@@ -117,7 +125,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
   }
   return {{"verdict", d.verdict},
           {"headline", d.headline},
-          {"first_bad", facts.onset ? FirstBadJson(*facts.onset, extent) : Json(nullptr)},
+          {"first_bad", d.first_bad ? FirstBadJson(*d.first_bad, extent) : Json(nullptr)},
           {"hypotheses", std::move(hypotheses)},
           {"hypotheses_left_out",
            d.hypotheses.size() - std::min(extent.hypotheses, d.hypotheses.size())},
@@ -192,8 +200,8 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
           "\n";
-  if (facts.onset) {
-    const Onset& onset = *facts.onset;
+  if (d.first_bad) {
+    const Onset& onset = *d.first_bad;
     text += "\nFirst bad: step " + std::to_string(onset.step);
     if (!onset.phase.empty()) text += ", " + Name(onset.phase);
     text += ": " + onset.what;
@@ -273,7 +281,7 @@ Json DiagnosisSchema() {
   const Json carrier = runs::ObjectSchema({{"step", runs::IntegerSchema("Step.")},
                                            {"layer", runs::TextSchema("Layer.")},
                                            {"type", runs::TextSchema("Alert type.")}});
-  const Json first_bad = runs::OptionalObjectSchema(
+  Json first_bad = runs::OptionalObjectSchema(
       {{"step", runs::IntegerSchema("First bad step.")},
        {"phase",
         runs::TextSchema("data, forward, loss, backward, optimizer; null: not known.", true)},
@@ -288,6 +296,8 @@ Json DiagnosisSchema() {
        {"carriers", runs::ListSchema(carrier, "Who carried the value on, in order of time.")},
        {"carrier_count", runs::IntegerSchema("All of them.")}},
       "The first bad moment; null if there is none.");
+  first_bad["properties"]["ranks"] = runs::ListSchema(
+      {{"type", "integer"}}, "Ranks of a distributed run that saw it, the first 16.");
   const Json hypothesis = runs::ObjectSchema(
       {{"cause", runs::TextSchema("Id of a knowledge case; mpnanny://knowledge/{case} tells all.")},
        {"title", runs::TextSchema("Its title.")},

@@ -11,9 +11,6 @@ namespace {
 
 using cases::Signal;
 
-constexpr size_t kMaxSamples = 24;
-constexpr size_t kMaxRows = 300'000;
-
 std::optional<double> Column(const runs::TensorRow& row, std::string_view name) {
   const auto count = [](std::optional<int64_t> n) {
     return n ? std::optional(static_cast<double>(*n)) : std::nullopt;
@@ -116,70 +113,72 @@ class FittingSignals {
 
 }  // namespace
 
-void FindStepSignals(const cases::CaseLibrary& library, const std::vector<runs::StepRow>& extremes,
-                     std::vector<StatHit>& found) {
-  Hits hits;
-  for (const Signal* signal : SignalsOf(library, /*of_step=*/true)) {
-    for (const runs::StepRow& row : extremes) {
-      if (const auto value = Column(row, signal->name); value && std::isfinite(*value)) {
-        hits.Offer(*signal, *value, row.step, "");
+class StatSignals::State {
+ public:
+  State(const cases::CaseLibrary& library, runs::Layers& layers)
+      : fitting_(SignalsOf(library, /*of_step=*/false), layers) {}
+
+  Result<void> Offer(const runs::TensorRow& row) {
+    auto entry = fitting_.Of(row);
+    if (!entry) return entry.error();
+    for (const Signal* signal : (*entry)->signals) {
+      auto value = Column(row, signal->name);
+      if (!value) continue;
+      if (signal->share) {
+        if (row.numel.value_or(0) <= 0) continue;
+        *value /= static_cast<double>(*row.numel);
       }
+      hits_.Offer(*signal, *value, row.step, (*entry)->layer);
+    }
+    return {};
+  }
+  std::vector<StatHit> Take() { return hits_.Take(); }
+
+ private:
+  FittingSignals fitting_;
+  Hits hits_;
+};
+
+StatSignals::StatSignals(const cases::CaseLibrary& library, runs::Layers& layers)
+    : state_(std::make_unique<State>(library, layers)) {}
+StatSignals::~StatSignals() = default;
+Result<void> StatSignals::Offer(const runs::TensorRow& row) { return state_->Offer(row); }
+std::vector<StatHit> StatSignals::Take() { return state_->Take(); }
+
+StepSignals::StepSignals(const cases::CaseLibrary& library)
+    : signals_(SignalsOf(library, /*of_step=*/true)) {}
+
+void StepSignals::Offer(const runs::StepRow& row) {
+  for (const Signal* signal : signals_) {
+    const auto value = Column(row, signal->name);
+    if (!value || !std::isfinite(*value) || !cases::FitsValue(*signal, *value)) continue;
+    auto [it, fresh] = best_.try_emplace(signal, StatHit{signal->text, row.step, "", *value});
+    const bool lower = signal->op.starts_with('<');
+    if (!fresh && (lower ? *value < it->second.value : *value > it->second.value)) {
+      it->second.step = row.step;
+      it->second.value = *value;
     }
   }
-  for (StatHit& hit : hits.Take()) found.push_back(std::move(hit));
 }
 
-Result<std::vector<StatHit>> FindStatSignals(const runs::Source& source, const Facts& facts,
-                                             const cases::CaseLibrary& library,
-                                             runs::Layers& layers) {
-  const int64_t last = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
-  auto steps =
-      runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), last}, kMaxSamples);
-  if (!steps) return steps.error();
-  Hits hits;
-  FittingSignals fitting(SignalsOf(library, /*of_step=*/false), layers);
-  size_t read_rows = 0;
-  for (auto step = steps->rbegin(); step != steps->rend() && read_rows < kMaxRows; ++step) {
-    auto rows = runs::ReadSample(source, *step);
-    if (!rows) return rows.error();
-    read_rows += rows->size();
-    for (const runs::TensorRow& row : *rows) {
-      if (facts.onset && *step == facts.onset->step && row.layer_id != facts.onset->layer_id) {
-        continue;
-      }
-      auto entry = fitting.Of(row);
-      if (!entry) return entry.error();
-      for (const Signal* signal : (*entry)->signals) {
-        auto value = Column(row, signal->name);
-        if (!value) continue;
-        if (signal->share) {
-          if (row.numel.value_or(0) <= 0) continue;
-          *value /= static_cast<double>(*row.numel);
-        }
-        hits.Offer(*signal, *value, *step, (*entry)->layer);
-      }
-    }
-  }
-  std::vector<StatHit> found = hits.Take();
-  // Figures of steps, up to the onset; one pass, each signal keeps its extreme row.
-  std::map<std::string, runs::StepRow> extremes;
-  const auto signals = SignalsOf(library, /*of_step=*/true);
-  auto read = runs::ForEachStep(
-      source, {std::numeric_limits<int64_t>::min(), last}, [&](const runs::StepRow& row) {
-        for (const Signal* signal : signals) {
-          const auto value = Column(row, signal->name);
-          if (!value || !std::isfinite(*value) || !cases::FitsValue(*signal, *value)) continue;
-          auto [it, fresh] = extremes.try_emplace(signal->text, row);
-          const double best = *Column(it->second, signal->name);
-          if (signal->op.starts_with('<') ? *value < best : *value > best) it->second = row;
-        }
-        return true;
-      });
+std::vector<StatHit> StepSignals::Take() {
+  std::vector<StatHit> hits;
+  for (auto& [signal, hit] : best_) hits.push_back(std::move(hit));
+  best_.clear();
+  return hits;
+}
+
+Result<void> FindStepSignals(const runs::Source& source, int64_t last,
+                             const cases::CaseLibrary& library, std::vector<StatHit>& found) {
+  StepSignals signals(library);
+  auto read = runs::ForEachStep(source, {std::numeric_limits<int64_t>::min(), last},
+                                [&](const runs::StepRow& row) {
+                                  signals.Offer(row);
+                                  return true;
+                                });
   if (!read) return read.error();
-  std::vector<runs::StepRow> rows;
-  for (auto& [text, row] : extremes) rows.push_back(row);
-  FindStepSignals(library, rows, found);
-  return found;
+  for (StatHit& hit : signals.Take()) found.push_back(std::move(hit));
+  return {};
 }
 
 }  // namespace mpnanny::diagnose_run

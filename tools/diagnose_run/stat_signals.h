@@ -2,6 +2,8 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_STAT_SIGNALS_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_STAT_SIGNALS_H_
 
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "base/result.h"
@@ -11,17 +13,36 @@
 
 namespace mpnanny::diagnose_run {
 
-// Looks at the sampled steps up to the onset (up to the end without one): the last ones and the
-// first, within a bound on rows. At the onset's own step only the producer counts: everything
-// behind it carries what it made. One hit a signal, the one whose value is greatest (for < and <=
+// Collects hits from the rows of samples: one a signal, that whose value is greatest (for < and <=
 // the least).
-Result<std::vector<StatHit>> FindStatSignals(const runs::Source& source, const Facts& facts,
-                                             const cases::CaseLibrary& library,
-                                             runs::Layers& layers);
+class StatSignals {
+ public:
+  // Both are borrowed and must outlive the object.
+  StatSignals(const cases::CaseLibrary& library, runs::Layers& layers);
+  ~StatSignals();
+  Result<void> Offer(const runs::TensorRow& row);
+  std::vector<StatHit> Take();
 
-// The signals over `step` columns, from the course of the steps: needs no samples.
-void FindStepSignals(const cases::CaseLibrary& library, const std::vector<runs::StepRow>& extremes,
-                     std::vector<StatHit>& hits);
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+// The signals over `step` columns, from rows of steps. One hit a signal, as above.
+class StepSignals {
+ public:
+  explicit StepSignals(const cases::CaseLibrary& library);  // borrowed
+  void Offer(const runs::StepRow& row);
+  std::vector<StatHit> Take();
+
+ private:
+  std::vector<const cases::Signal*> signals_;
+  std::map<const cases::Signal*, StatHit> best_;
+};
+
+// The same in a pass of its own over the steps of a run up to `last`.
+Result<void> FindStepSignals(const runs::Source& source, int64_t last,
+                             const cases::CaseLibrary& library, std::vector<StatHit>& hits);
 
 }  // namespace mpnanny::diagnose_run
 

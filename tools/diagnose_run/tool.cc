@@ -7,8 +7,9 @@
 #include "tools/diagnose_run/code_evidence.h"
 #include "tools/diagnose_run/diagnosis.h"
 #include "tools/diagnose_run/gather.h"
-#include "tools/diagnose_run/log_reader.h"
+#include "tools/diagnose_run/log_hits.h"
 #include "tools/diagnose_run/report.h"
+#include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
 #include "tools/runs/run.h"
 #include "tools/runs/schema.h"
@@ -31,31 +32,61 @@ void AddQuestionHits(const std::string& question, const cases::CaseLibrary& libr
   }
 }
 
-Result<Facts> FactsOfLog(const Json& arguments, const ToolContext& context,
-                         const cases::CaseLibrary& library, Subject& subject) {
-  std::string text = arguments.value("log_text", "");
-  subject.name = "log_text";
-  if (arguments.contains("log_path")) {
-    auto path = context.roots.Resolve(arguments["log_path"].get<std::string>());
-    if (!path) return path.error();
-    auto file = ReadFile(*path, kMaxLogBytes);
-    if (!file) return file.error();
-    if (file->starts_with("SQLite format 3")) {
-      return InvalidInput(EscapeControl(*path) + " is a database, not a text log.",
-                          "Give it as `run`.");
-    }
-    text = *std::move(file);
-    subject.name = EscapeControl(*path);
+// The facts of a run without monitor: its figures, and what its console output says in words.
+Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
+                         const cases::CaseLibrary& library) {
+  std::vector<LogHit> hits;
+  for (const std::string& path : source.texts) {
+    auto text = imports::ByteSource::OfFile(path);
+    if (!text) return text.error();
+    auto found = FindLogHits(*std::move(text), library, context.cancel, hits);
+    if (!found) return found.error();
   }
-  auto log = ReadLog(text, library, context.cancel);
+  return GatherLog(source, std::move(hits), library);
+}
+
+Error NothingInLog(const std::string& counts) {
+  return InvalidInput(
+      "No loss, gradient norm, loss scale or learning rate was found in this log: " + counts + ".",
+      "Lines like \"step 12 loss 2.31 lr 1e-4\", \"loss=2.31 grad_norm=nan\" or "
+      "JSON pairs are understood; error messages of PyTorch as well.");
+}
+
+Result<Facts> FactsOfText(const std::string& text, const ToolContext& context,
+                          const cases::CaseLibrary& library) {
+  auto opened = imports::OpenText(text, "log_text", context.cancel);
+  if (!opened) return opened.error();
+  const std::string counts = opened->counts;
+  auto source = runs::SourceOfLog(*std::move(opened), std::nullopt);
+  if (!source) return source.error();
+  std::vector<LogHit> hits;
+  auto found = FindLogHits(imports::ByteSource::OfText(text), library, context.cancel, hits);
+  if (!found) return found.error();
+  auto facts = GatherLog(*source, std::move(hits), library);
+  if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
+  return facts;
+}
+
+Result<Facts> FactsOfPath(const std::string& log_path, const ToolContext& context,
+                          const cases::CaseLibrary& library, Subject& subject) {
+  auto path = context.roots.Resolve(log_path);
+  if (!path) return path.error();
+  subject.name = EscapeControl(*path);
+  if (runs::LooksLikeDatabase(*path)) {
+    return InvalidInput(subject.name + " is a database, not a log.", "Give it as `run`.");
+  }
+  auto log = imports::OpenLog(*path, context.cancel, /*even_without_steps=*/true);
   if (!log) return log.error();
-  if (log->steps.empty() && log->hits.empty()) {
-    return InvalidInput("No loss, gradient norm, loss scale or learning rate was found in " +
-                            runs::Count(log->lines, "line") + " of this log.",
-                        "Lines like \"step 12 loss 2.31 lr 1e-4\", \"loss=2.31 grad_norm=nan\" or "
-                        "JSON pairs are understood; error messages of PyTorch as well.");
+  if (!*log) {
+    return InvalidInput(subject.name + " is no log that is understood.",
+                        "TensorBoard and W&B folders, CSV, JSON and text logs are.");
   }
-  return GatherLog(*log, library);
+  const std::string counts = (*log)->counts;
+  auto source = runs::SourceOfLog(**std::move(log), std::nullopt);
+  if (!source) return source.error();
+  auto facts = FactsOfLog(*source, context, library);
+  if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
+  return facts;
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
@@ -74,15 +105,20 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   Subject subject;
   Facts facts;
   if (arguments.contains("run")) {
-    auto source = runs::OpenRun(arguments["run"].get<std::string>(), context.roots, context.cancel);
+    auto source = runs::OpenAskedRun(arguments, context);
     if (!source) return source.error();
-    subject.run = EscapeControl(FormatRunHandle(source->run.handle));
+    subject.run = runs::ShownHandle(*source);
     subject.name = runs::Name(source->run.name);
-    auto gathered = GatherRun(*source, library);
+    auto gathered = source->format.empty() ? GatherRun(*source, library)
+                                           : FactsOfLog(*source, context, library);
     if (!gathered) return gathered.error();
     facts = *std::move(gathered);
   } else {
-    auto gathered = FactsOfLog(arguments, context, library, subject);
+    subject.name = "log_text";
+    auto gathered =
+        arguments.contains("log_path")
+            ? FactsOfPath(arguments["log_path"].get<std::string>(), context, library, subject)
+            : FactsOfText(arguments["log_text"].get<std::string>(), context, library);
     if (!gathered) return gathered.error();
     facts = *std::move(gathered);
   }
@@ -113,20 +149,22 @@ Tool MakeTool() {
       "step, "
       "the layer that produced it with file:line, ranked documented causes with evidence and "
       "counter-evidence, fix, time line, next measurement. Takes a monitored run (list_runs finds "
-      "it), or the console log of any run as log_text or log_path. `paths` of the training code "
+      "it), or of a run without monitor its log (console output, TensorBoard, W&B, CSV, JSON) as "
+      "run, log_text or log_path. `paths` of the training code "
       "add "
       "static findings. For figures alone call run_summary; to review code without a run "
       "static_check.";
   definition.input_schema = {
       {"type", "object"},
       {"properties",
-       {{"run", {{"type", "string"}, {"minLength", 1}, {"description", runs::kRunArgument}}},
+       {{"run", runs::RunProperty()},
+        {"rank", runs::RankProperty()},
         {"log_text",
          {{"type", "string"}, {"description", "Console output of a run without monitor, pasted."}}},
         {"log_path",
          {{"type", "string"},
           {"minLength", 1},
-          {"description", "A text log of a run without monitor."}}},
+          {"description", "A log of a run without monitor: file or folder."}}},
         {"paths",
          {{"type", "array"},
           {"items", {{"type", "string"}}},

@@ -1,10 +1,14 @@
 #include "tools/list_runs/listing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 
 #include "base/text.h"
+#include "tools/runs/alerts.h"
+#include "tools/runs/ranks.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::list_runs {
@@ -39,14 +43,16 @@ Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& rin
   count->Bind(1, id);
   if (auto next = count->Next(); !next) return next.error();
   listed.steps = count->IntOr(0, 0);
-  const auto last_step = count->Int(1);
+  listed.last_step = count->Int(1);
+  const auto last_step = listed.last_step;
   auto loss = LastLoss(database, id);
   if (!loss) return loss.error();
   listed.last_loss = *loss;
-  if (ring.present && ring.run_id == id && ring.run_started_at == run.started_at) {
+  if (runs::RingBelongs(ring, run)) {
     for (const RingStep& slot : ring.steps) {
       if (last_step && slot.step <= *last_step) continue;
       ++listed.steps;
+      listed.last_step = slot.step;
       if (slot.known & kKnownLoss) listed.last_loss = slot.loss;
     }
   }
@@ -71,21 +77,98 @@ Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& rin
 }
 
 Result<void> AddFile(const std::string& path, const CancelToken& cancel, Listing& listing) {
-  auto database = runs::Database::Open(path, cancel);
-  if (!database) return database.error();
-  const runs::Ring ring = runs::ReadRing(path);
-  auto found = runs::ReadRuns(**database, ring);
+  auto opened = imports::OpenFile(path, cancel);
+  if (!opened) return opened.error();
+  const std::unique_ptr<runs::Database> database = std::move(opened->database);
+  runs::Ring ring;
+  if (opened->format.empty()) ring = runs::ReadRing(path);
+  auto found = runs::ReadRuns(*database, ring);
   if (!found) return found.error();
   std::vector<ListedRun> listed;
   for (runs::Run& run : *found) {
-    auto described = Describe(**database, ring, std::move(run));
+    auto described = Describe(*database, ring, std::move(run));
     if (!described) return described.error();
     listed.push_back(*std::move(described));
+  }
+  const bool open_end = std::any_of(listed.begin(), listed.end(), [](const ListedRun& run) {
+    return run.run.status != runs::Status::kClosed;
+  });
+  if (database->wal_missing() && open_end && listing.notes.size() < kMaxNotes) {
+    listing.notes.push_back(EscapeControl(path) +
+                            " lies here without its '-wal' file, in which a run's last changes "
+                            "stand until it ends: the end of its runs may be missing.");
   }
   ++listing.databases;
   listing.runs.insert(listing.runs.end(), std::make_move_iterator(listed.begin()),
                       std::make_move_iterator(listed.end()));
   return {};
+}
+
+bool Worse(const ListedRun& a, const ListedRun& b) {
+  if (b.worst_severity.empty()) return !a.worst_severity.empty();
+  if (a.worst_severity.empty()) return false;
+  const int left = runs::SeverityRank(a.worst_severity);
+  const int right = runs::SeverityRank(b.worst_severity);
+  return left != right ? left < right : a.worst_step < b.worst_step;
+}
+
+// All ranks as one run.
+ListedRun Together(std::vector<ListedRun> ranks) {
+  ListedRun whole = ranks.front();
+  double sum = 0;
+  int64_t losses = 0;
+  std::optional<double> bad;
+  for (const ListedRun& rank : ranks) {
+    whole.ranks.push_back(rank.run.rank);
+    whole.run.status = runs::TogetherStatus(whole.run.status, rank.run.status);
+    whole.steps = std::max(whole.steps, rank.steps);
+    whole.last_step = std::max(whole.last_step, rank.last_step);
+    if (Worse(rank, whole)) {
+      whole.worst_severity = rank.worst_severity;
+      whole.worst_type = rank.worst_type;
+      whole.worst_step = rank.worst_step;
+      whole.worst_rank = rank.run.rank;
+    }
+  }
+  if (!whole.worst_rank && !whole.worst_severity.empty()) whole.worst_rank = whole.run.rank;
+  for (const ListedRun& rank : ranks) {
+    if (!rank.last_loss || rank.last_step != whole.last_step) continue;
+    if (!std::isfinite(*rank.last_loss)) {
+      if (!bad || std::isnan(*rank.last_loss)) bad = rank.last_loss;
+    } else {
+      sum += *rank.last_loss;
+      ++losses;
+    }
+  }
+  if (bad) {
+    whole.last_loss = bad;
+  } else if (losses > 0) {
+    whole.last_loss = sum / static_cast<double>(losses);
+  }
+  return whole;
+}
+
+// Puts the ranks of distributed runs together; the rest stays as it is.
+void JoinRanks(std::vector<ListedRun>& listed) {
+  std::map<std::string, std::vector<ListedRun>> families;
+  std::vector<ListedRun> joined;
+  for (ListedRun& run : listed) {
+    if (run.run.world_size > 1) {
+      families[runs::RankFamily(run.run.handle.path)].push_back(std::move(run));
+    } else {
+      joined.push_back(std::move(run));
+    }
+  }
+  for (auto& [name, members] : families) {
+    std::vector<runs::Run> rows;
+    for (const ListedRun& member : members) rows.push_back(member.run);
+    for (const std::vector<size_t>& group : runs::GroupRanks(rows)) {
+      std::vector<ListedRun> ranks;
+      for (const size_t i : group) ranks.push_back(std::move(members[i]));
+      joined.push_back(Together(std::move(ranks)));
+    }
+  }
+  listed = std::move(joined);
 }
 
 }  // namespace
@@ -122,6 +205,7 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
   if (unnoted > 0) {
     listing.notes.push_back(std::to_string(unnoted) + " more files could not be read.");
   }
+  JoinRanks(listing.runs);
   std::stable_sort(
       listing.runs.begin(), listing.runs.end(),
       [](const ListedRun& a, const ListedRun& b) { return a.run.started_at > b.run.started_at; });

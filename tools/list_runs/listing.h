@@ -16,12 +16,16 @@
 
 namespace mpnanny::list_runs {
 
+// A run of one process, or a distributed one with all its ranks.
 struct ListedRun {
-  runs::Run run;
+  runs::Run run;               // of ranks: the lowest, with the status of all
+  std::vector<int64_t> ranks;  // of a distributed run, those that are here, ascending
   int64_t steps = 0;
-  std::optional<double> last_loss;         // NaN or Inf if it was
+  std::optional<int64_t> last_step;
+  std::optional<double> last_loss;         // NaN or Inf if it was; of ranks their mean
   std::string worst_severity, worst_type;  // "" without an alert
   std::optional<int64_t> worst_step;
+  std::optional<int64_t> worst_rank;  // of a distributed run
 };
 
 struct Listing {

@@ -19,26 +19,39 @@ std::string Handle(const ListedRun& listed) {
 
 Json RowJson(const ListedRun& listed) {
   const runs::Run& run = listed.run;
-  return {{"run", Handle(listed)},
-          {"name", runs::Name(run.name)},
-          {"status", runs::StatusName(run.status)},
-          {"started_at", runs::Time(run.started_at)},
-          {"steps", listed.steps},
-          {"last_loss", JsonNumber(listed.last_loss)},
-          {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision)},
-          {"worst_alert", listed.worst_severity.empty()
-                              ? Json(nullptr)
-                              : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+  Json row = {
+      {"run", Handle(listed)},
+      {"name", runs::Name(run.name)},
+      {"status", runs::StatusName(run.status)},
+      {"started_at", runs::Time(run.started_at)},
+      {"steps", listed.steps},
+      {"last_loss", JsonNumber(listed.last_loss)},
+      {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision)},
+      {"worst_alert", listed.worst_severity.empty()
+                          ? Json(nullptr)
+                          : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+  if (run.world_size > 1) {
+    row["ranks"] = listed.ranks.size();
+    row["world_size"] = run.world_size;
+    row["worst_rank"] = listed.worst_rank ? Json(*listed.worst_rank) : Json(nullptr);
+  }
+  return row;
 }
 
 std::string RowText(const ListedRun& listed) {
   const runs::Run& run = listed.run;
   std::string line = Handle(listed) + "  " + runs::StatusName(run.status) + ", " +
                      runs::Count(listed.steps, "step") + ", last loss " + Number(listed.last_loss);
+  if (run.world_size > 1) {
+    const auto here = static_cast<int64_t>(listed.ranks.size());
+    line += ", " + (here < run.world_size ? std::to_string(here) + " of " : "") +
+            std::to_string(run.world_size) + " ranks";
+  }
   if (!run.precision.empty()) line += ", " + run.precision;
   if (!listed.worst_severity.empty()) {
     line += ", worst alert " + runs::Name(listed.worst_severity + " " + listed.worst_type) +
             " at step " + std::to_string(listed.worst_step.value_or(0));
+    if (listed.worst_rank) line += " on rank " + std::to_string(*listed.worst_rank);
   } else {
     line += ", no alerts";
   }
@@ -98,7 +111,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 }
 
 Json OutputSchema() {
-  const Json run = runs::ObjectSchema(
+  Json run = runs::ObjectSchema(
       {{"run", runs::TextSchema("Handle: what the other tools take as `run`.")},
        {"name", runs::TextSchema("The run's name.")},
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
@@ -108,6 +121,10 @@ Json OutputSchema() {
        {"precision", runs::TextSchema("What values are judged by.", true)},
        {"worst_alert",
         runs::TextSchema("\"<severity> <type>\" of the first among the worst.", true)}});
+  run["properties"]["ranks"] =
+      runs::IntegerSchema("Of a distributed run: ranks whose databases are here.");
+  run["properties"]["world_size"] = runs::IntegerSchema("Of a distributed run: ranks it had.");
+  run["properties"]["worst_rank"] = runs::IntegerSchema("The rank of worst_alert.", true);
   Json schema = runs::ObjectSchema(
       {{"runs", runs::ListSchema(run, "Newest first.")},
        {"total", runs::IntegerSchema("Runs found, shown or not.")},

@@ -1,13 +1,18 @@
 #include "tools/tool.h"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <map>
 
 #include "base/text.h"
 #include "tools/cases/vocabulary.h"
 #include "tools/query_alerts/alert_cases.h"
+#include "tools/query_alerts/alert_counts.h"
 #include "tools/runs/alerts.h"
+#include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
+#include "tools/runs/ranks.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/schema.h"
 #include "tools/runs/show.h"
@@ -19,11 +24,8 @@ using runs::Number;
 
 constexpr size_t kReservedBytes = 1600;
 constexpr size_t kMessageBytes = 240;
-
-// A page ends after one alert: "step.alert_id".
-struct Cursor {
-  int64_t step = 0, alert_id = 0;
-};
+constexpr std::chrono::seconds kTimeLimit{8};
+constexpr size_t kRanksShown = 16;
 
 Result<Cursor> ParseCursor(const std::string& text) {
   Cursor cursor;
@@ -56,7 +58,7 @@ Result<runs::AlertFilter> ReadFilter(const Json& arguments, runs::Layers& layers
     filter.steps = *range;
   }
   if (const auto globs = words("layer"); !globs.empty()) {
-    auto ids = layers.Matching(globs);
+    auto ids = layers.Matching(globs, /*all_ranks=*/true);
     if (!ids) return ids.error();
     if (ids->empty()) {
       return NotFound(
@@ -85,16 +87,23 @@ Json RowJson(const runs::AlertRow& row, const std::string& layer,
     json["repeats"] = row.repeats;
     if (row.last_step) json["last_step"] = *row.last_step;
   }
+  if (!row.ranks.empty()) {
+    json["ranks"] = Json(std::vector<int64_t>(
+        row.ranks.begin(),
+        row.ranks.begin() + static_cast<ptrdiff_t>(std::min(kRanksShown, row.ranks.size()))));
+    json["rank_count"] = row.ranks.size();
+  }
   return json;
 }
 
-std::string RowText(const runs::AlertRow& row, const std::string& layer,
+std::string RowText(const runs::AlertRow& row, int64_t world_size, const std::string& layer,
                     const std::vector<std::string>& cases) {
   std::string line = "step " + std::to_string(row.step) + "  " + runs::Name(row.severity) + " " +
                      runs::Name(row.type);
   if (!row.phase.empty()) line += " in " + EscapeControl(row.phase, 40);
   if (!layer.empty()) line += " at " + runs::Name(layer);
   if (row.kind) line += " (" + runs::KindName(row.kind) + ")";
+  if (!row.ranks.empty()) line += " on " + runs::RanksText(row.ranks, world_size);
   line += ": " + EscapeControl(row.message, kMessageBytes);
   if (row.value) line += " [value " + Number(row.value);
   if (row.value && row.threshold) line += ", limit " + Number(row.threshold);
@@ -108,10 +117,7 @@ std::string RowText(const runs::AlertRow& row, const std::string& layer,
   return line;
 }
 
-struct Group {
-  int64_t count = 0, first_step = 0;
-};
-using Groups = std::map<std::tuple<int, std::string, std::string>, Group>;  // rank, severity, type
+using Groups = decltype(AlertCounts::groups);
 
 std::string GroupsText(const Groups& groups) {
   std::vector<std::string> parts;
@@ -127,9 +133,22 @@ std::string GroupsText(const Groups& groups) {
   return Join(parts, ", ");
 }
 
+// Reading begins where the next alert of a type asked for is: errors may come after a million
+// warnings.
+void SkipTo(const AlertCounts& counts, const std::optional<Cursor>& after,
+            runs::AlertFilter& filter) {
+  std::optional<int64_t> first;
+  for (const auto& [key, group] : counts.groups) {
+    if (!first || group.first_step < *first) first = group.first_step;
+  }
+  if (first) filter.steps.first = std::max(filter.steps.first, *first);
+  if (after) filter.steps.first = std::max(filter.steps.first, after->step);
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto source = runs::OpenRun(arguments.value("run", ""), context.roots, context.cancel);
+  auto source = runs::OpenAskedRun(arguments, context);
   if (!source) return source.error();
+  source->database->LimitTime(kTimeLimit);
   runs::Layers layers(*source);
   auto filter = ReadFilter(arguments, layers);
   if (!filter) return filter.error();
@@ -144,21 +163,32 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const cases::CaseLibrary& library = *shared_library;
   AlertCases explaining(library);
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes);
-  Groups groups;
-  int64_t total = 0;
-  int64_t before = 0;
+  AlertCounts counts;
+  Groups& groups = counts.groups;
+  int64_t &total = counts.total, &before = counts.before;
+  const bool counted = CanCount(*source, *filter);
+  if (counted) {
+    auto read = CountAlerts(*source, *filter, after);
+    if (!read) return read.error();
+    counts = *std::move(read);
+    SkipTo(counts, after, *filter);
+  }
   bool full = false;
   std::string next_cursor;
+  int64_t last_step = 0;
   std::optional<Error> failed;
   auto read = runs::ForEachAlert(*source, *filter, [&](const runs::AlertRow& row) {
-    ++total;
-    Group& group = groups[{runs::SeverityRank(row.severity), row.severity, row.type}];
-    if (group.count++ == 0) group.first_step = row.step;
+    if (!counted) {
+      ++total;
+      Group& group = groups[{runs::SeverityRank(row.severity), row.severity, row.type}];
+      if (group.count++ == 0) group.first_step = row.step;
+      last_step = row.step;
+    }
     if (after && std::pair(row.step, row.alert_id) <= std::pair(after->step, after->alert_id)) {
-      ++before;
+      if (!counted) ++before;
       return true;
     }
-    if (full) return true;
+    if (full) return !counted;
     std::string layer;
     if (row.layer_id) {
       auto found = layers.Find(*row.layer_id);
@@ -169,17 +199,26 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
       layer = found->name;
     }
     const std::vector<std::string>& cases = explaining.Of(row, layer);
-    if (page.Add(RowJson(row, layer, cases), RowText(row, layer, cases))) {
+    if (page.Add(RowJson(row, layer, cases), RowText(row, source->run.world_size, layer, cases))) {
       next_cursor = CursorAfter(row);
     } else {
       full = true;
     }
-    return true;
+    return !counted || !full;
   });
-  if (!read) return read.error();
+  if (!read) {
+    // Stopped by the tool's own limit: what there is, and so it says.
+    const bool ours = read.error().kind == ErrorKind::kDeadlineExceeded &&
+                      !source->database->cancel().stop_requested();
+    if (!ours || page.size() == 0) return read.error();
+    source->notes.insert(source->notes.begin(),
+                         "Stopped at the time limit: alerts after step " +
+                             std::to_string(last_step) +
+                             " are not counted. A narrower `steps` looks at all of its own.");
+  }
   if (failed) return *failed;
 
-  const std::string handle = EscapeControl(FormatRunHandle(source->run.handle));
+  const std::string handle = runs::ShownHandle(*source);
   const auto shown = static_cast<int64_t>(page.size());
   ToolOutput output;
   Json by_type = Json::array();
@@ -233,6 +272,9 @@ Json OutputSchema() {
        {"message", runs::TextSchema("In words.")},
        {"cases", runs::ListSchema({{"type", "string"}}, "Knowledge cases that show this alert.")}});
   alert["properties"]["kind"] = runs::TextSchema("Which tensor of the layer.");
+  alert["properties"]["ranks"] = runs::ListSchema(
+      {{"type", "integer"}}, "Ranks of a distributed run that told it, the first 16.");
+  alert["properties"]["rank_count"] = runs::IntegerSchema("How many ranks told it.");
   alert["properties"]["repeats"] = runs::IntegerSchema("Times it was seen, if more than once.");
   alert["properties"]["last_step"] = runs::IntegerSchema("Step at which it was last seen.");
   const Json group =
@@ -272,7 +314,8 @@ Tool MakeTool() {
   definition.input_schema = {
       {"type", "object"},
       {"properties",
-       {{"run", {{"type", "string"}, {"minLength", 1}, {"description", runs::kRunArgument}}},
+       {{"run", runs::RunProperty()},
+        {"rank", runs::RankProperty()},
         {"severity", WordList({"ERROR", "WARNING", "INFO"}, "Only these severities.")},
         {"type", WordList(cases::NameList(cases::kAlertTypes), "Only these alert types.")},
         {"layer",

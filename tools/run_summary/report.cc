@@ -1,6 +1,11 @@
 #include "tools/run_summary/report.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "base/text.h"
+#include "tools/run_summary/markdown.h"
 #include "tools/runs/schema.h"
 #include "tools/runs/show.h"
 
@@ -72,6 +77,36 @@ std::vector<std::string> Notes(const runs::Source& source, const Summary& summar
   return notes;
 }
 
+// One list a figure, as curves are drawn; a stretch with a loss that is not finite is "nan".
+Json CourseJson(const std::vector<Stretch>& course) {
+  Json json = {{"step", Json::array()},
+               {"loss", Json::array()},
+               {"loss_max", Json::array()},
+               {"loss_scale", Json::array()}};
+  const size_t together = (course.size() + kStretches - 1) / kStretches;
+  for (size_t i = 0; i < course.size(); i += std::max<size_t>(together, 1)) {
+    const size_t end = std::min(course.size(), i + together);
+    double sum = 0;
+    std::optional<double> greatest, scale;
+    int64_t losses = 0, nonfinite = 0;
+    for (size_t j = i; j < end; ++j) {
+      sum += course[j].loss_sum;
+      losses += course[j].losses;
+      nonfinite += course[j].nonfinite_losses;
+      if (course[j].losses > 0)
+        greatest = std::max(greatest.value_or(-HUGE_VAL), course[j].loss_max);
+      if (course[j].scale) scale = std::min(scale.value_or(HUGE_VAL), *course[j].scale);
+    }
+    json["step"].push_back(course[i].first_step);
+    json["loss"].push_back(nonfinite > 0 ? Json("nan")
+                           : losses > 0  ? JsonNumber(sum / static_cast<double>(losses), 4)
+                                         : Json(nullptr));
+    json["loss_max"].push_back(JsonNumber(greatest, 4));
+    json["loss_scale"].push_back(JsonNumber(scale, 4));
+  }
+  return json;
+}
+
 }  // namespace
 
 Json ShownEnvironment(const std::string& raw, size_t bytes) {
@@ -97,7 +132,7 @@ Json ShownEnvironment(const std::string& raw, size_t bytes) {
 Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
   const runs::Run& run = source.run;
   Json json = {
-      {"run", EscapeControl(FormatRunHandle(run.handle))},
+      {"run", runs::ShownHandle(source)},
       {"name", runs::Name(run.name)},
       {"status", runs::StatusName(run.status)},
       {"stable", s.stable ? Json(*s.stable) : Json(nullptr)},
@@ -128,6 +163,7 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
       {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision)},
       {"started_at", runs::Time(run.started_at)},
       {"notes", Notes(source, s)},
+      {"course", CourseJson(s.course)},
       {"environment", ShownEnvironment(run.environment, kEnvironmentBytes)}};
   size_t used = DumpJson(json).size() + 40;
   size_t left_out = 0;
@@ -147,7 +183,7 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
 
 std::string SummaryText(const runs::Source& source, const Summary& s, size_t bytes) {
   const runs::Run& run = source.run;
-  const std::string handle = EscapeControl(FormatRunHandle(run.handle));
+  const std::string handle = runs::ShownHandle(source);
   std::string text = handle + " \"" + runs::Name(run.name) + "\": " + runs::StatusName(run.status) +
                      ", " +
                      (!s.stable   ? "nothing recorded"
@@ -161,7 +197,9 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
             std::to_string(s.sampled_steps) + " sampled)";
   }
   if (!run.precision.empty()) text += ", judged by " + run.precision;
-  text += ", started " + runs::Time(run.started_at) + ".\n";
+  // A log may not say when it was.
+  if (const std::string at = runs::Time(run.started_at); !at.empty()) text += ", started " + at;
+  text += ".\n";
   text += "Loss: first " + Number(s.loss_first) + ", last " + Number(s.loss_last) + ", min " +
           Number(s.loss_min) +
           (s.loss_min_step ? " at step " + std::to_string(*s.loss_min_step) : "") + "; " +
@@ -181,6 +219,12 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   if (s.peak_memory)
     text += " Peak device memory: " + std::to_string(*s.peak_memory >> 20) + " MiB.";
   text += "\n";
+
+  const Json course = CourseJson(s.course);
+  if (course["step"].size() > 2) {
+    text += "Loss over time: " + Sparkline(course["loss"]) + "\n";
+    if (s.scale_first) text += "Scale over time: " + Sparkline(course["loss_scale"]) + "\n";
+  }
 
   std::string tail;
   for (const std::string& note : Notes(source, s)) tail += "Note: " + note + "\n";
@@ -246,6 +290,11 @@ Json SummarySchema() {
        {"precision", runs::TextSchema("What values are judged by.", true)},
        {"started_at", runs::TextSchema("ISO 8601, UTC.")},
        {"notes", runs::ListSchema(texts, "What limits the record.")},
+       {"course",
+        {{"type", "object"},
+         {"description",
+          "At most 32 stretches of steps: lists step, loss (mean), loss_max, loss_scale "
+          "(least)."}}},
        {"environment", {{"type", "object"}, {"description", "As the monitor recorded it."}}}});
 }
 

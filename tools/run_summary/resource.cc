@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/text.h"
 #include "tools/list_runs/listing.h"
 #include "tools/run_summary/report.h"
@@ -41,6 +43,32 @@ Result<std::string> Read(const std::string& handle, const ToolContext& context) 
   return SummaryText(*source, *summary, context.answer_bytes);
 }
 
+// Changes with every new alert and when the run ends, not with every step: a client that
+// subscribes wants to hear what is worth a person's attention.
+std::string Version(const std::string& handle, const ToolContext& context) {
+  auto source = runs::OpenRun(handle, context.roots, context.cancel);
+  if (!source) return "";
+  std::string version = runs::StatusName(source->run.status);
+  const auto add = [&](const runs::Database& database, const runs::Run& run) {
+    auto newest = database.Prepare("SELECT count(*), max(alert_id) FROM alert WHERE run_id=?1");
+    if (!newest) return;
+    newest->Bind(1, *run.handle.run_id);
+    if (auto row = newest->Next(); !row || !*row) return;
+    version += " " + std::to_string(run.rank) + ":" + std::to_string(newest->IntOr(0, 0)) + ":" +
+               std::to_string(newest->IntOr(1, 0));
+  };
+  std::vector<std::pair<const runs::Database*, const runs::Run*>> parts = {
+      {source->database.get(), &source->run}};
+  for (const runs::OtherRank& other : source->others) {
+    parts.emplace_back(other.database.get(), &other.run);
+  }
+  // The rank that decides may become another one.
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.second->rank < b.second->rank; });
+  for (const auto& [database, run] : parts) add(*database, *run);
+  return version;
+}
+
 }  // namespace
 
 ResourceTemplate MakeResourceTemplate() {
@@ -50,11 +78,13 @@ ResourceTemplate MakeResourceTemplate() {
   resource.name = "run-summary";
   resource.title = "Summary of a monitored run";
   resource.description =
-      "How a run went, as run_summary tells it; {run} is a percent-encoded run handle.";
+      "How a run went, as run_summary tells it; {run} is a percent-encoded run handle. Who "
+      "subscribes hears of new alerts and of the run's end.";
   resource.mime_type = "text/plain";
   resource.is_public = false;
   resource.list = List;
   resource.read = Read;
+  resource.version = Version;
   return resource;
 }
 

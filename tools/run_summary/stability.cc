@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tools/runs/alerts.h"
+#include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::run_summary {
@@ -29,16 +30,18 @@ std::string Interrupted(const runs::Run& run) {
   }
 }
 
-void AddAlertReason(const Summary& s, std::vector<std::string>& reasons) {
-  std::string errors;
+// "2 ERROR alerts: NAN from step 5, INF from step 6."; nothing if there is none.
+void AddAlertReason(const Summary& s, int rank, std::vector<std::string>& reasons) {
+  std::string types;
   int64_t rows = 0;
   for (const AlertGroup& group : s.alerts) {
-    if (runs::SeverityRank(group.severity) != 0) continue;
+    if (runs::SeverityRank(group.severity) != rank) continue;
     rows += group.count;
-    if (!errors.empty()) errors += ", ";
-    errors += runs::Name(group.type) + " from step " + std::to_string(group.first_step);
+    if (!types.empty()) types += ", ";
+    types += runs::Name(group.type) + " from step " + std::to_string(group.first_step);
   }
-  if (rows > 0) reasons.push_back(Count(rows, "ERROR alert") + ": " + errors + ".");
+  if (rows == 0) return;
+  reasons.push_back(Count(rows, rank == 0 ? "ERROR alert" : "WARNING alert") + ": " + types + ".");
 }
 
 }  // namespace
@@ -79,9 +82,19 @@ void JudgeStability(const runs::Run& run, Summary& s) {
   std::vector<std::string>& bad = s.reasons;
   if (s.nonfinite_losses > 0) {
     bad.push_back("The loss is not finite in " + Count(s.nonfinite_losses, "step") +
-                  ", first at step " + std::to_string(*s.first_nonfinite_loss) + ".");
+                  ", first at step " + std::to_string(*s.first_nonfinite_loss) +
+                  (s.first_nonfinite_ranks.empty()
+                       ? ""
+                       : " on " + runs::RanksText(s.first_nonfinite_ranks, run.world_size)) +
+                  ".");
   }
-  AddAlertReason(s, bad);
+  AddAlertReason(s, 0, bad);
+  // Without a scaler nothing keeps such gradients from the weights.
+  if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
+    bad.push_back("Gradients are not finite in " + Count(s.nonfinite_gradient_steps, "step") +
+                  ", first at step " + std::to_string(*s.first_nonfinite_gradient) +
+                  ", and no loss scaler skipped them.");
+  }
   const ScaleState scale = JudgeScale(s);
   if (scale == ScaleState::kCollapsed || scale == ScaleState::kDeclining) {
     bad.push_back(std::string("The loss scale ") +
@@ -113,6 +126,7 @@ void JudgeStability(const runs::Run& run, Summary& s) {
     }
   }
   if (!interrupted.empty()) s.reasons.push_back(interrupted);
+  AddAlertReason(s, 1, s.reasons);  // they do not decide, but are to be known
 }
 
 }  // namespace mpnanny::run_summary

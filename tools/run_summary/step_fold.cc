@@ -21,6 +21,19 @@ double Mean(const std::deque<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+Stretch Joined(const Stretch& x, const Stretch& y) {
+  Stretch both = x;
+  both.steps += y.steps;
+  both.loss_sum += y.loss_sum;
+  both.loss_max = x.losses == 0   ? y.loss_max
+                  : y.losses == 0 ? x.loss_max
+                                  : std::max(x.loss_max, y.loss_max);
+  both.losses += y.losses;
+  both.nonfinite_losses += y.nonfinite_losses;
+  if (y.scale) Least(both.scale, *y.scale);
+  return both;
+}
+
 }  // namespace
 
 void StepFold::Add(const runs::StepRow& row) {
@@ -30,7 +43,9 @@ void StepFold::Add(const runs::StepRow& row) {
   if (row.only_in_ring) ++s_.steps_only_in_ring;
   if (row.flags & runs::kSampled) ++s_.sampled_steps;
   if (row.loss) AddLoss(row.step, *row.loss);
+  if (row.loss && s_.first_nonfinite_loss == row.step) s_.first_nonfinite_ranks = row.bad_ranks;
   AddScale(row);
+  AddToCourse(row);
   if (row.flags & runs::kSkipped) {
     ++s_.skipped_steps;
     ++s_.skipped_at_end;
@@ -39,7 +54,8 @@ void StepFold::Add(const runs::StepRow& row) {
   } else {
     s_.skipped_at_end = 0;
   }
-  if (row.flags & runs::kGradNonFinite) {
+  // A log has no flags, but its norm is then not finite.
+  if (row.flags & runs::kGradNonFinite || (row.grad_norm && !std::isfinite(*row.grad_norm))) {
     ++s_.nonfinite_gradient_steps;
     if (!s_.first_nonfinite_gradient) s_.first_nonfinite_gradient = row.step;
   }
@@ -84,6 +100,30 @@ void StepFold::AddLoss(int64_t step, double loss) {
   if (first_losses_.size() < kTrendWindow) first_losses_.push_back(loss);
   last_losses_.push_back(loss);
   if (last_losses_.size() > kTrendWindow) last_losses_.pop_front();
+}
+
+// Stretches double in length when there are too many of them.
+void StepFold::AddToCourse(const runs::StepRow& row) {
+  std::vector<Stretch>& course = s_.course;
+  if (course.empty() || course.back().steps == stretch_steps_) {
+    if (course.size() == 2 * kStretches) {
+      for (size_t i = 0; i < kStretches; ++i) course[i] = Joined(course[2 * i], course[2 * i + 1]);
+      course.resize(kStretches);
+      stretch_steps_ *= 2;
+    }
+    course.push_back({});
+    course.back().first_step = row.step;
+  }
+  Stretch here;
+  here.steps = 1;
+  if (row.loss && std::isfinite(*row.loss)) {
+    here.loss_sum = here.loss_max = *row.loss;
+    here.losses = 1;
+  } else if (row.loss) {
+    here.nonfinite_losses = 1;
+  }
+  if (row.loss_scale && std::isfinite(*row.loss_scale)) here.scale = row.loss_scale;
+  course.back() = Joined(course.back(), here);
 }
 
 // Moves are told by the flags; a recording without any flag is told from its values.

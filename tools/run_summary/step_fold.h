@@ -22,12 +22,14 @@ class StepFold {
  private:
   void AddLoss(int64_t step, double loss);
   void AddScale(const runs::StepRow& row);
+  void AddToCourse(const runs::StepRow& row);
 
   Summary& s_;  // borrowed
   std::deque<double> first_losses_, last_losses_;
   double seconds_ = 0;
   int64_t timed_ = 0;
   int64_t flag_rises_ = 0, flag_falls_ = 0;
+  int64_t stretch_steps_ = 1;  // of one stretch of the course
 };
 
 }  // namespace mpnanny::run_summary

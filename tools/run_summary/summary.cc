@@ -64,9 +64,14 @@ Result<Summary> Summarize(const runs::Source& source) {
   });
   if (!steps) return steps.error();
   fold.Finish();
+  if (auto finished = FinishSummary(source, summary); !finished) return finished.error();
+  return summary;
+}
+
+Result<void> FinishSummary(const runs::Source& source, Summary& summary) {
   if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
   JudgeStability(source.run, summary);
-  return summary;
+  return {};
 }
 
 }  // namespace mpnanny::run_summary

@@ -25,6 +25,15 @@ struct AlertGroup {
 };
 inline constexpr size_t kLayersShown = 5;
 
+// A stretch of steps, for a curve on one line.
+struct Stretch {
+  int64_t first_step = 0, steps = 0;
+  double loss_sum = 0, loss_max = 0;  // of finite losses
+  int64_t losses = 0, nonfinite_losses = 0;
+  std::optional<double> scale;  // least
+};
+inline constexpr size_t kStretches = 32;  // at most twice as many are kept
+
 struct Summary {
   int64_t steps = 0;
   std::optional<int64_t> first_step, last_step;
@@ -35,6 +44,7 @@ struct Summary {
   std::optional<double> loss_first, loss_last, loss_min;
   std::optional<int64_t> loss_min_step, first_nonfinite_loss;
   int64_t nonfinite_losses = 0;
+  std::vector<int64_t> first_nonfinite_ranks;  // of merged ranks, those whose loss it was
   // Means of the first and the last (up to) 20 finite losses: what a trend is told from.
   std::optional<double> loss_start, loss_end;
   int64_t finite_losses = 0;
@@ -51,12 +61,16 @@ struct Summary {
   std::optional<double> mean_duration;  // seconds
   std::optional<int64_t> peak_memory;   // bytes
 
+  std::vector<Stretch> course;       // equal numbers of recorded steps, but for the last
   std::vector<AlertGroup> alerts;    // worst first, then by first step
   std::optional<bool> stable;        // of the numbers; absent: nothing was recorded
   std::vector<std::string> reasons;  // why, with numbers; most important first
 };
 
 Result<Summary> Summarize(const runs::Source& source);
+
+// The rest of a summary whose steps a StepFold has folded: its alerts, and the judgement.
+Result<void> FinishSummary(const runs::Source& source, Summary& summary);
 
 }  // namespace mpnanny::run_summary
 

@@ -1,7 +1,9 @@
 #include "tools/tool.h"
 
+#include "tools/run_summary/markdown.h"
 #include "tools/run_summary/report.h"
 #include "tools/run_summary/summary.h"
+#include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
 #include "tools/runs/schema.h"
 
@@ -9,7 +11,7 @@ namespace mpnanny::run_summary {
 namespace {
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto source = runs::OpenRun(arguments.value("run", ""), context.roots, context.cancel);
+  auto source = runs::OpenAskedRun(arguments, context);
   if (!source) return source.error();
   auto summary = Summarize(*source);
   if (!summary) return summary.error();
@@ -28,15 +30,18 @@ Tool MakeTool() {
       "steps, alerts by type, whether its numbers are stable and why. Works on a run that still "
       "trains. For the cause of a failure call diagnose_run, for single alerts query_alerts; "
       "list_runs finds runs.";
-  definition.input_schema = {
-      {"type", "object"},
-      {"properties",
-       {{"run", {{"type", "string"}, {"minLength", 1}, {"description", runs::kRunArgument}}},
-        {"detail", runs::DetailProperty()}}},
-      {"required", {"run"}},
-      {"additionalProperties", false}};
+  definition.input_schema = {{"type", "object"},
+                             {"properties",
+                              {{"run", runs::RunProperty()},
+                               {"rank", runs::RankProperty()},
+                               {"detail", runs::DetailProperty()}}},
+                             {"required", {"run"}},
+                             {"additionalProperties", false}};
   definition.output_schema = SummarySchema();
   definition.command = {.name = "summary", .positional = "", .options = {{"run", "db"}}};
+  definition.command.formats["md"] = [](const Json& structured, const FormatContext&) {
+    return SummaryMarkdown(structured);
+  };
   return {std::move(definition), Run};
 }
 

@@ -1,4 +1,4 @@
-// The alerts of a run, in order of time, filtered.
+// The alerts of a run, in order of time, filtered; what several ranks told alike is one alert.
 //
 // Free functions; rows are streamed.
 #ifndef MPNANNY_TOOLS_RUNS_ALERTS_H_
@@ -27,6 +27,8 @@ struct AlertRow {
   int64_t repeats = 1;
   std::optional<int64_t> last_step;
   std::string message;  // raw, at most 4,000 bytes
+  // Of merged ranks, those that told it, ascending; empty for one process.
+  std::vector<int64_t> ranks = {};
 };
 
 struct AlertFilter {

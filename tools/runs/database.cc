@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/os_file_system.h"
 #include "base/run_handle.h"
 #include "base/text.h"
+#include "tools/runs/import/earlier_monitor.h"
+#include "tools/runs/private_index.h"
 
 namespace mpnanny::runs {
 namespace fs = std::filesystem;
@@ -37,14 +40,21 @@ int Authorize(void*, int action, const char*, const char*, const char*, const ch
              : SQLITE_DENY;
 }
 
-int StopRequested(void* cancel) {
-  return static_cast<const CancelToken*>(cancel)->stop_requested() ? 1 : 0;
+Error LacksTables(const std::string& shown, const std::string& why) {
+  return DataCorrupt(shown + " does not have the tables of a monitor's database (" + why + ").",
+                     "It was changed after it was written, or is damaged: take another copy.");
 }
 
 }  // namespace
 
+int Database::StopRequested(void* database) {
+  const auto* const self = static_cast<const Database*>(database);
+  return self->cancel_.stop_requested() || self->time_is_up() ? 1 : 0;
+}
+
 bool LooksLikeDatabase(const std::string& path) {
-  return FirstBytes(path, kMagic.size()) == kMagic;
+  std::error_code ec;  // a pipe would be waited for
+  return fs::is_regular_file(path, ec) && FirstBytes(path, kMagic.size()) == kMagic;
 }
 
 Statement& Statement::Bind(int index, int64_t value) {
@@ -70,15 +80,19 @@ Result<bool> Statement::Next() {
   return database_->Failure(code);
 }
 
+// One call finds the value, the others only look at it: sqlite3_column_type() and _double() would
+// each find it again, which is most of what a scan of many steps costs.
 std::optional<int64_t> Statement::Int(int column) const {
-  if (sqlite3_column_type(statement_.get(), column) != SQLITE_INTEGER) return std::nullopt;
-  return sqlite3_column_int64(statement_.get(), column);
+  sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
+  if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
+  return sqlite3_value_int64(value);
 }
 
 std::optional<double> Statement::Real(int column) const {
-  const int type = sqlite3_column_type(statement_.get(), column);
+  sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
+  const int type = sqlite3_value_type(value);
   if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) return std::nullopt;
-  return sqlite3_column_double(statement_.get(), column);
+  return sqlite3_value_double(value);
 }
 
 std::optional<std::string> Statement::Text(int column) const {
@@ -86,6 +100,13 @@ std::optional<std::string> Statement::Text(int column) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   const int bytes = sqlite3_column_bytes(statement_.get(), column);
   return text ? std::string(text, static_cast<size_t>(bytes)) : std::string();
+}
+
+std::optional<std::string> Statement::Blob(int column) const {
+  if (sqlite3_column_type(statement_.get(), column) != SQLITE_BLOB) return std::nullopt;
+  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_.get(), column));
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return bytes ? std::string(bytes, static_cast<size_t>(size)) : std::string();
 }
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
@@ -100,11 +121,15 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
     return InvalidInput(shown + " is a folder, not a monitor's database.",
                         "list_runs with this folder shows the runs below it.");
   }
-  if (!fs::is_regular_file(status)) return InvalidInput(shown + " is not a regular file.");
+  if (!fs::is_regular_file(status)) {
+    return InvalidInput(shown + " is not a regular file.",
+                        "Name the monitor's database (metrics.db) or a folder above it.");
+  }
 
   const std::string header = FirstBytes(path, kHeaderBytes);
   if (header.empty() && !std::ifstream(path).good()) {
-    return InvalidInput(shown + " cannot be read by this user.");
+    return InvalidInput(shown + " cannot be read by this user.",
+                        "The monitor's files are readable for their owner alone (0600).");
   }
   if (header.empty()) {
     return InvalidInput(shown + " is empty.", "The monitor may not have written to it yet.");
@@ -115,7 +140,8 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                         "to diagnose_run as log_path.");
   }
   if (header.size() < kHeaderBytes)
-    return DataCorrupt(shown + " is cut off after its first bytes.");
+    return DataCorrupt(shown + " is cut off after its first bytes.",
+                       "Copy it again, whole and with its -wal file.");
 
   std::unique_ptr<Database> database(new Database(path, cancel));
   const bool wal_mode = header[18] == 2;
@@ -124,25 +150,65 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   const uintmax_t wal_bytes = wal_exists ? fs::file_size(wal, ec) : 0;
   database->wal_has_content_ = wal_exists && !ec && wal_bytes > 0;
   database->wal_missing_ = wal_mode && !wal_exists;
+  database->plain_ = !wal_mode;
+  const bool index_exists = fs::exists(path + "-shm", ec);
   // Without a WAL there is nothing to merge and nobody writes: "immutable" keeps SQLite from making
   // -wal and -shm files beside a file that is not ours to touch, and works in folders that cannot
-  // be written.
-  const bool immutable =
-      wal_mode && !database->wal_has_content_ && (!wal_exists || !fs::exists(path + "-shm", ec));
-  if (auto connected = database->Connect(immutable); !connected) return connected.error();
+  // be written. A plain file across a network is a published copy, which is replaced and never
+  // changed; locks may hang there.
+  Access access = Access::kShared;
+  if (!wal_mode) {
+    if (OnNetworkFileSystem(path)) access = Access::kImmutable;
+  } else if (!database->wal_has_content_) {
+    if (!wal_exists || !index_exists) access = Access::kImmutable;
+  } else if (!index_exists) {
+    access = Access::kAlone;
+  }
+  if (auto connected = database->Connect(access); !connected) return connected.error();
   if (auto ours = database->CheckIdentity(); !ours) return ours.error();
   sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);
   return database;
 }
 
-Result<void> Database::Connect(bool immutable) {
+std::unique_ptr<Database> Database::Adopt(sqlite3* handle, const std::string& path,
+                                          const CancelToken& cancel) {
+  std::unique_ptr<Database> database(new Database(path, cancel));
+  database->handle_.reset(handle);
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_exec(handle, "PRAGMA query_only=1", nullptr, nullptr, nullptr);
+  sqlite3_progress_handler(handle, kOpsBetweenChecks, StopRequested, database.get());
+  sqlite3_set_authorizer(handle, Authorize, nullptr);
+  return database;
+}
+
+Result<void> Database::PresentEarlier() {
+  sqlite3* const handle = handle_.get();
+  // Temporary tables lie on disk and not in memory, which is chosen outside of a transaction.
+  sqlite3_exec(handle, "COMMIT; PRAGMA temp_store=1; PRAGMA query_only=0; BEGIN", nullptr, nullptr,
+               nullptr);
+  auto notes =
+      imports::PresentEarlierMonitor(handle, std::filesystem::path(path_).filename().string());
+  if (!notes) {
+    if (auto check = cancel_.Check(); !check) return check.error();
+    return DataCorrupt(
+        EscapeControl(path_) + " was written by the earlier Python monitor, but " +
+            notes.error().message,
+        "Record the run with today's monitor, or give diagnose_run its console log as log_path.");
+  }
+  sqlite3_exec(handle, "PRAGMA query_only=1", nullptr, nullptr, nullptr);
+  notes_ = *std::move(notes);
+  return {};
+}
+
+Result<void> Database::Connect(Access access) {
   // As a URI, so that "immutable" can be said; '%', '?' and '#' of the path are encoded by that.
   std::string uri = "file:";
   for (const char c : path_) uri += c == '/' ? std::string(1, c) : PercentEncode({&c, 1});
-  uri += immutable ? "?immutable=1" : "?mode=ro";
+  uri += access == Access::kImmutable ? "?immutable=1" : "?mode=ro";
   sqlite3* opened = nullptr;
-  const int code = sqlite3_open_v2(
-      uri.c_str(), &opened, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(uri.c_str(), &opened,
+                                   SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+                                   access == Access::kAlone ? PrivateIndexVfs() : nullptr);
   handle_.reset(opened);
   if (code != SQLITE_OK) return Failure(code);
 
@@ -155,7 +221,7 @@ Result<void> Database::Connect(bool immutable) {
   sqlite3_limit(opened, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_limit(opened, SQLITE_LIMIT_WORKER_THREADS, 0);
   sqlite3_busy_timeout(opened, kBusyMilliseconds);
-  sqlite3_progress_handler(opened, kOpsBetweenChecks, StopRequested, &cancel_);
+  sqlite3_progress_handler(opened, kOpsBetweenChecks, StopRequested, this);
   // mmap_size 0: a file that another process cuts must be an error, not SIGBUS. BEGIN: all answers
   // of a call come from one state of the file.
   const std::string setup =
@@ -169,7 +235,7 @@ Result<void> Database::Connect(bool immutable) {
   return {};
 }
 
-Result<void> Database::CheckIdentity() const {
+Result<void> Database::CheckIdentity() {
   const auto number = [&](std::string_view sql) -> Result<int64_t> {
     auto statement = Prepare(sql);
     if (!statement) return statement.error();
@@ -190,13 +256,7 @@ Result<void> Database::CheckIdentity() const {
   if (!tables) return tables.error();
 
   if (*application != kApplicationId) {
-    if (*legacy >= 2) {
-      return Unavailable(shown +
-                             " was written by the earlier Python monitor (tables layer_stats, "
-                             "alerts), which this version does not read yet.",
-                         "Record the run with today's monitor, or give diagnose_run its console "
-                         "log as log_path.");
-    }
+    if (*legacy >= 2) return PresentEarlier();
     if (*tables == 0 && wal_missing_) {
       return DataCorrupt(shown +
                              " holds no tables; its changes were in a '-wal' file that is "
@@ -206,7 +266,13 @@ Result<void> Database::CheckIdentity() const {
     return InvalidInput(shown + " is a SQLite database of another program, not a monitor's.",
                         "list_runs with a folder shows the monitor's databases below it.");
   }
-  if (*version != kSchemaVersion) {
+  if (*version == kSchemaVersion) {
+    auto ours = number(
+        "SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
+        "name IN ('run','layer','step','tensor_stats','alert','event','meaning')");
+    if (!ours) return ours.error();
+    if (*ours != 7) return LacksTables(shown, std::to_string(7 - *ours) + " of 7 are missing");
+  } else {
     return Unavailable(shown + " has schema version " + std::to_string(*version) +
                            "; this mpnanny reads version " + std::to_string(kSchemaVersion) + ".",
                        *version > kSchemaVersion
@@ -230,8 +296,9 @@ Error Database::Failure(int code) const {
       EscapeControl(handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code), 300);
   switch (code & 0xff) {
     case SQLITE_INTERRUPT: {
-      auto check = cancel_.Check();
-      return check ? Cancelled() : check.error();
+      if (auto check = cancel_.Check(); !check) return check.error();
+      return DeadlineExceeded("The query's time limit is over.",
+                              "Ask for fewer steps or fewer layers.");
     }
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -247,11 +314,11 @@ Error Database::Failure(int code) const {
     case SQLITE_PERM:
       if (wal_has_content_) {
         return Unavailable(shown +
-                               " has its last changes in a '-wal' file, which cannot be read "
-                               "in a folder that this user may not write (" +
+                               " has its last changes in a '-wal' file, which this user cannot "
+                               "read beside it (" +
                                why + ").",
-                           "Copy the file together with its -wal to a folder that can be written, "
-                           "and ask about the copy.");
+                           "Make the files with -wal and -shm readable, or copy them together to "
+                           "a folder of your own and ask about the copy.");
       }
       return Unavailable(shown + " cannot be opened (" + why + ").",
                          "Check the rights of the file and of its folder.");
@@ -261,11 +328,11 @@ Error Database::Failure(int code) const {
     case SQLITE_ERROR:
     case SQLITE_SCHEMA:
     case SQLITE_AUTH:
-      return DataCorrupt(shown + " does not have the tables of a monitor's database (" + why +
-                         ").");
+      return LacksTables(shown, why);
     case SQLITE_TOOBIG:
     case SQLITE_NOMEM:
-      return DataCorrupt(shown + " holds a value that is too large to read (" + why + ").");
+      return DataCorrupt(shown + " holds a value that is too large to read (" + why + ").",
+                         "sqlite3 FILE '.recover' saves what can be read.");
     default:
       return Internal(shown + ": SQLite error " + std::to_string(code) + " (" + why + ").");
   }

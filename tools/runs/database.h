@@ -2,10 +2,10 @@
 // tools.
 //
 // The file comes from elsewhere and may be live, damaged or hostile: it is opened read-only, one
-// consistent snapshot is read through it, views and triggers of the file never run, and a cancelled
-// call stops in the middle of a query. Memory is bounded by a small page cache. A Database belongs
-// to one call on one thread and must outlive its Statements; nothing of it stays open between
-// calls.
+// consistent snapshot is read through it, views and triggers of the file never run, and a call that
+// is cancelled or out of time stops in the middle of a query. Memory is bounded by a small page
+// cache. A Database belongs to one call on one thread and must outlive its Statements; nothing of
+// it stays open between calls.
 #ifndef MPNANNY_TOOLS_RUNS_DATABASE_H_
 #define MPNANNY_TOOLS_RUNS_DATABASE_H_
 
@@ -45,6 +45,7 @@ class Statement {
   std::optional<int64_t> Int(int column) const;
   std::optional<double> Real(int column) const;  // of an integer as well
   std::optional<std::string> Text(int column) const;
+  std::optional<std::string> Blob(int column) const;
   int64_t IntOr(int column, int64_t otherwise) const { return Int(column).value_or(otherwise); }
   std::string TextOr(int column, std::string_view otherwise = "") const {
     return Text(column).value_or(std::string(otherwise));
@@ -69,6 +70,11 @@ class Database {
   // locked, or unreadable where it lies.
   static Result<std::unique_ptr<Database>> Open(const std::string& path, const CancelToken& cancel);
 
+  // A database of our own, filled by an importer, from now on read as any other. Takes `handle`;
+  // `path`: what was imported, canonical.
+  static std::unique_ptr<Database> Adopt(sqlite3* handle, const std::string& path,
+                                         const CancelToken& cancel);
+
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
@@ -78,24 +84,43 @@ class Database {
   // SQLite's result code as an error in words.
   Error Failure(int code) const;
 
+  // From now on queries end with DeadlineExceeded once `limit` is over, however long the call's own
+  // deadline: what a question has until then is its answer.
+  void LimitTime(CancelToken::Clock::duration limit) { until_ = CancelToken::Clock::now() + limit; }
+  bool time_is_up() const { return CancelToken::Clock::now() >= until_; }
+
   const std::string& path() const { return path_; }
   const CancelToken& cancel() const { return cancel_; }
   // The file says that changes stand in a "-wal" file, and there is none: copied without it, or it
   // was deleted.
   bool wal_missing() const { return wal_missing_; }
+  // What limits the reading of a database that another monitor wrote.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // One file without a WAL: an ended run, or the copy that a monitor publishes now and then.
+  bool plain() const { return plain_; }
 
  private:
+  enum class Access {
+    kShared,     // somebody may write
+    kImmutable,  // nobody does: no locks, no files beside it
+    kAlone,      // there is a WAL, but nobody has it open
+  };
   struct Close {
     void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
   };
   Database(std::string path, CancelToken cancel)
       : path_(std::move(path)), cancel_(std::move(cancel)) {}
-  Result<void> Connect(bool immutable);
-  Result<void> CheckIdentity() const;
+  static int StopRequested(void* database);  // SQLite's progress handler
+  Result<void> Connect(Access access);
+  Result<void> CheckIdentity();
+  Result<void> PresentEarlier();
 
   std::string path_;
   CancelToken cancel_;
+  CancelToken::Clock::time_point until_ = CancelToken::Clock::time_point::max();
+  std::vector<std::string> notes_;
   bool wal_missing_ = false;
+  bool plain_ = false;
   bool wal_has_content_ = false;
   std::unique_ptr<sqlite3, Close> handle_;
 };

@@ -30,7 +30,11 @@ bool WorthEntering(const fs::path& folder) {
 Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& roots,
                                  const CancelToken& cancel) {
   auto start = roots.Resolve(path);
-  if (!start) return start.error();
+  if (!start) {
+    Error error = start.error();
+    if (error.hint.empty()) error.hint = "Name a folder; \".\" is where the server searches first.";
+    return error;
+  }
   FoundFiles found;
   std::error_code ec;
   if (!fs::is_directory(*start, ec)) {

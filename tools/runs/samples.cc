@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "tools/runs/rank_layers.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -13,32 +14,48 @@ constexpr size_t kMaxSampleRows = 200'000;
 constexpr size_t kMaxLayersKept = 20'000;
 constexpr size_t kNameBytes = 2000;
 
-constexpr std::string_view kColumns =
-    "SELECT step, layer_id, kind, slot, dtype, numel, nan, posinf, neginf, zeros, min, max, absmax,"
-    " absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, frozen FROM "
-    "tensor_stats ";
+// The columns that a question may leave out, in the table's order.
+struct Column {
+  std::string_view name;
+  std::optional<double> TensorRow::*real;
+  std::optional<int64_t> TensorRow::*count;
+};
+constexpr Column kColumns[] = {{"min", &TensorRow::min, nullptr},
+                               {"max", &TensorRow::max, nullptr},
+                               {"absmax", &TensorRow::absmax, nullptr},
+                               {"absmin", &TensorRow::absmin, nullptr},
+                               {"mean", &TensorRow::mean, nullptr},
+                               {"std", &TensorRow::std, nullptr},
+                               {"rms", &TensorRow::rms, nullptr},
+                               {"l2", &TensorRow::l2, nullptr},
+                               {"below_fp16", nullptr, &TensorRow::below_fp16},
+                               {"subnormal_fp16", nullptr, &TensorRow::subnormal_fp16},
+                               {"above_fp16", nullptr, &TensorRow::above_fp16},
+                               {"frozen", nullptr, &TensorRow::frozen}};
 
 auto KeyOf(const TensorRow& row) { return std::make_tuple(row.layer_id, row.kind, row.slot); }
 
-TensorRow FromDatabase(const Statement& row) {
+TensorRow FromDatabase(const Statement& row, int64_t step, const std::vector<int>& columns) {
   TensorRow t;
-  t.step = row.IntOr(0, 0);
-  t.layer_id = row.IntOr(1, 0);
-  t.kind = row.IntOr(2, 0);
-  t.slot = row.IntOr(3, 0);
-  t.dtype = row.Int(4);
-  t.numel = row.Int(5);
-  t.nan = row.IntOr(6, 0);
-  t.posinf = row.IntOr(7, 0);
-  t.neginf = row.IntOr(8, 0);
-  t.zeros = row.IntOr(9, 0);
-  std::optional<double>* const reals[] = {&t.min,  &t.max, &t.absmax, &t.absmin,
-                                          &t.mean, &t.std, &t.rms,    &t.l2};
-  for (int i = 0; i < 8; ++i) *reals[i] = row.Real(10 + i);
-  t.below_fp16 = row.Int(18);
-  t.subnormal_fp16 = row.Int(19);
-  t.above_fp16 = row.Int(20);
-  t.frozen = row.Int(21);
+  t.step = step;
+  t.layer_id = row.IntOr(0, 0);
+  t.kind = row.IntOr(1, 0);
+  t.slot = row.IntOr(2, 0);
+  t.dtype = row.Int(3);
+  t.numel = row.Int(4);
+  int64_t* const counts[] = {&t.nan, &t.posinf, &t.neginf, &t.zeros};
+  for (int i = 0; i < 4; ++i) {
+    const std::optional<int64_t> count = row.Int(5 + i);
+    *counts[i] = count.value_or(0);
+    if (!count) t.missing_counts |= 1U << i;
+  }
+  int at = 9;
+  for (const int column : columns) {
+    const Column& c = kColumns[column];
+    if (c.real) t.*c.real = row.Real(at);
+    if (c.count) t.*c.count = row.Int(at);
+    ++at;
+  }
   return t;
 }
 
@@ -90,20 +107,6 @@ void MergeRing(const Source& source, int64_t step, std::optional<int64_t> layer,
             [](const TensorRow& a, const TensorRow& b) { return KeyOf(a) < KeyOf(b); });
 }
 
-Result<std::vector<TensorRow>> Collect(Statement& statement) {
-  std::vector<TensorRow> rows;
-  while (true) {
-    auto next = statement.Next();
-    if (!next) return next.error();
-    if (!*next) return rows;
-    if (rows.size() >= kMaxSampleRows) {
-      return DataCorrupt("One sampled step holds more than " + std::to_string(kMaxSampleRows) +
-                         " rows of statistics.");
-    }
-    rows.push_back(FromDatabase(statement));
-  }
-}
-
 }  // namespace
 
 std::string KindName(std::optional<int64_t> kind) {
@@ -112,26 +115,133 @@ std::string KindName(std::optional<int64_t> kind) {
   return kind && *kind >= 0 && *kind < 7 ? kNames[*kind] : "tensor";
 }
 
+SampleReader::SampleReader(const Source& source, std::vector<int> columns, Statement sample,
+                           Statement layer, Statement step_from)
+    : source_(&source),
+      columns_(std::move(columns)),
+      sample_(std::move(sample)),
+      layer_(std::move(layer)),
+      step_from_(std::move(step_from)) {}
+
+Result<SampleReader> SampleReader::Create(const Source& source,
+                                          const std::vector<std::string_view>& columns) {
+  std::vector<int> places;
+  std::string select = "SELECT layer_id, kind, slot, dtype, numel, nan, posinf, neginf, zeros";
+  for (size_t i = 0; i < std::size(kColumns); ++i) {
+    const std::string_view name = kColumns[i].name;
+    if (!columns.empty() && std::find(columns.begin(), columns.end(), name) == columns.end()) {
+      continue;
+    }
+    places.push_back(static_cast<int>(i));
+    select += ", " + std::string(name);
+  }
+  select += " FROM tensor_stats WHERE run_id=?1 AND step=?2 ";
+  auto sample = source.database->Prepare(select + "ORDER BY layer_id, kind, slot");
+  if (!sample) return sample.error();
+  auto layer = source.database->Prepare(select + "AND layer_id=?3 ORDER BY kind, slot");
+  if (!layer) return layer.error();
+  auto step_from = source.database->Prepare(
+      "SELECT step FROM tensor_stats WHERE run_id=?1 AND step>=?2 ORDER BY step LIMIT 1");
+  if (!step_from) return step_from.error();
+  for (Statement* statement : {&*sample, &*layer, &*step_from}) {
+    statement->Bind(1, *source.run.handle.run_id);
+  }
+  return SampleReader(source, std::move(places), *std::move(sample), *std::move(layer),
+                      *std::move(step_from));
+}
+
+Result<const std::vector<TensorRow>*> SampleReader::Sample(int64_t step) {
+  sample_.Bind(2, step);
+  return Collect(sample_, step, std::nullopt);
+}
+
+Result<const std::vector<TensorRow>*> SampleReader::Layer(int64_t step, int64_t layer_id) {
+  layer_.Bind(2, step).Bind(3, layer_id);
+  return Collect(layer_, step, layer_id);
+}
+
+Result<const std::vector<TensorRow>*> SampleReader::Collect(Statement& statement, int64_t step,
+                                                            std::optional<int64_t> layer) {
+  rows_.clear();
+  while (true) {
+    auto next = statement.Next();
+    if (!next) return next.error();
+    if (!*next) break;
+    if (rows_.size() >= kMaxSampleRows) {
+      return DataCorrupt("One sampled step holds more than " + std::to_string(kMaxSampleRows) +
+                         " rows of statistics.");
+    }
+    rows_.push_back(FromDatabase(statement, step, columns_));
+  }
+  statement.Reset();
+  MergeRing(*source_, step, layer, std::nullopt, rows_);
+  return &rows_;
+}
+
+Result<std::optional<int64_t>> SampleReader::StepFrom(int64_t step) {
+  step_from_.Bind(2, step);
+  auto row = step_from_.Next();
+  if (!row) return row.error();
+  std::optional<int64_t> found;
+  if (*row) found = step_from_.Int(0);
+  step_from_.Reset();
+  const auto& samples = source_->ring.samples;
+  const auto slot =
+      std::lower_bound(samples.begin(), samples.end(), step,
+                       [](const RingSample& s, int64_t wanted) { return s.step < wanted; });
+  if (slot != samples.end() && (!found || slot->step < *found)) found = slot->step;
+  return found;
+}
+
 Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step) {
-  auto statement = source.database->Prepare(
-      std::string(kColumns) + "WHERE run_id=?1 AND step=?2 ORDER BY layer_id, kind, slot");
-  if (!statement) return statement.error();
-  statement->Bind(1, *source.run.handle.run_id).Bind(2, step);
-  auto rows = Collect(*statement);
-  if (rows) MergeRing(source, step, std::nullopt, std::nullopt, *rows);
-  return rows;
+  auto reader = SampleReader::Create(source);
+  if (!reader) return reader.error();
+  auto rows = reader->Sample(step);
+  if (!rows) return rows.error();
+  return **rows;
 }
 
 Result<std::vector<TensorRow>> ReadCell(const Source& source, int64_t step, int64_t layer_id,
                                         int64_t kind) {
+  auto reader = SampleReader::Create(source);
+  if (!reader) return reader.error();
+  auto rows = reader->Layer(step, layer_id);
+  if (!rows) return rows.error();
+  std::vector<TensorRow> cell;
+  for (const TensorRow& row : **rows) {
+    if (row.kind == kind) cell.push_back(row);
+  }
+  return cell;
+}
+
+Result<std::optional<Exponents>> ReadExponents(const Source& source, const TensorRow& row) {
   auto statement = source.database->Prepare(
-      std::string(kColumns) +
-      "WHERE run_id=?1 AND step=?2 AND layer_id=?3 AND kind=?4 ORDER BY slot");
+      "SELECT exponents FROM tensor_stats "
+      "WHERE run_id=?1 AND step=?2 AND layer_id=?3 AND kind=?4 AND slot=?5");
   if (!statement) return statement.error();
-  statement->Bind(1, *source.run.handle.run_id).Bind(2, step).Bind(3, layer_id).Bind(4, kind);
-  auto rows = Collect(*statement);
-  if (rows) MergeRing(source, step, layer_id, kind, *rows);
-  return rows;
+  statement->Bind(1, *source.run.handle.run_id).Bind(2, row.step).Bind(3, row.layer_id);
+  statement->Bind(4, row.kind).Bind(5, row.slot);
+  auto found = statement->Next();
+  if (!found) return found.error();
+  const std::optional<std::string> bytes = *found ? statement->Blob(0) : std::nullopt;
+  if (!bytes) return std::optional<Exponents>();
+  Exponents counts{};
+  size_t at = 0;
+  for (int64_t& count : counts) {
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      if (at == bytes->size() || shift > 56) {
+        return DataCorrupt("The exponents of layer " + std::to_string(row.layer_id) + " at step " +
+                               std::to_string(row.step) + " are damaged.",
+                           "Ask for another step.");
+      }
+      const auto byte = static_cast<unsigned char>((*bytes)[at++]);
+      value |= uint64_t{byte & 0x7FU} << shift;
+      if (byte < 0x80) break;
+    }
+    count = static_cast<int64_t>(value);
+  }
+  return std::optional(counts);
 }
 
 Result<std::vector<int64_t>> LastSampledSteps(const Source& source, const StepRange& range,
@@ -162,27 +272,58 @@ Result<std::vector<int64_t>> LastSampledSteps(const Source& source, const StepRa
   return steps;
 }
 
+namespace {
+
+constexpr std::string_view kLayerColumns =
+    "SELECT layer_id, name, type, source, position, numel FROM layer ";
+
+Layer LayerOf(const Statement& row) {
+  Layer layer;
+  layer.layer_id = row.IntOr(0, 0);
+  layer.name = row.TextOr(1).substr(0, kNameBytes);
+  layer.type = row.TextOr(2).substr(0, kNameBytes);
+  layer.source = row.TextOr(3).substr(0, kNameBytes);
+  layer.position = row.Int(4);
+  layer.numel = row.Int(5);
+  return layer;
+}
+
+}  // namespace
+
 Result<Layer> Layers::Find(int64_t layer_id) {
   if (const auto it = known_.find(layer_id); it != known_.end()) return it->second;
-  auto statement = source_.database->Prepare(
-      "SELECT layer_id, name, type, source, position, numel FROM layer "
-      "WHERE layer_id=?1 AND run_id=?2");
+  const auto elsewhere = RankLayers::Elsewhere(source_, layer_id);
+  const OtherRank* const other = elsewhere ? &source_.others[elsewhere->first] : nullptr;
+  auto statement = (other ? other->database : source_.database)
+                       ->Prepare(std::string(kLayerColumns) + "WHERE layer_id=?1 AND run_id=?2");
   if (!statement) return statement.error();
-  statement->Bind(1, layer_id).Bind(2, *source_.run.handle.run_id);
+  statement->Bind(1, elsewhere ? elsewhere->second : layer_id)
+      .Bind(2, *(other ? other->run : source_.run).handle.run_id);
   auto row = statement->Next();
   if (!row) return row.error();
   Layer layer;
   layer.layer_id = layer_id;
   layer.name = "layer " + std::to_string(layer_id);
-  if (*row) {
-    layer.name = statement->TextOr(1).substr(0, kNameBytes);
-    layer.type = statement->TextOr(2).substr(0, kNameBytes);
-    layer.source = statement->TextOr(3).substr(0, kNameBytes);
-    layer.position = statement->Int(4);
-    layer.numel = statement->Int(5);
-  }
+  if (*row) layer = LayerOf(*statement);
   if (known_.size() < kMaxLayersKept) known_.emplace(layer_id, layer);
   return layer;
+}
+
+Result<std::vector<Layer>> Layers::All() const {
+  auto statement =
+      source_.database->Prepare(std::string(kLayerColumns) + "WHERE run_id=?1 ORDER BY layer_id");
+  if (!statement) return statement.error();
+  statement->Bind(1, *source_.run.handle.run_id);
+  std::vector<Layer> layers;
+  while (true) {
+    auto row = statement->Next();
+    if (!row) return row.error();
+    if (!*row) return layers;
+    if (layers.size() >= kMaxSampleRows) {
+      return DataCorrupt("The run has more than " + std::to_string(kMaxSampleRows) + " layers.");
+    }
+    layers.push_back(LayerOf(*statement));
+  }
 }
 
 Result<int64_t> Layers::Count() {
@@ -194,24 +335,36 @@ Result<int64_t> Layers::Count() {
   return *row ? statement->IntOr(0, 0) : 0;
 }
 
-Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& globs) {
-  auto statement = source_.database->Prepare("SELECT layer_id, name FROM layer WHERE run_id=?1");
-  if (!statement) return statement.error();
-  statement->Bind(1, *source_.run.handle.run_id);
+Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& globs,
+                                              bool all_ranks) {
   std::vector<int64_t> ids;
-  while (true) {
-    auto row = statement->Next();
-    if (!row) return row.error();
-    if (!*row) break;
-    const std::string name = statement->TextOr(1);
-    const std::string shown = EscapeControl(name);
-    if (std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-          return MatchesGlob(glob, name) || MatchesGlob(glob, shown);
-        })) {
-      ids.push_back(statement->IntOr(0, 0));
+  RankLayers ranks(source_);
+  const size_t parts = all_ranks ? source_.others.size() + 1 : 1;
+  for (size_t part = 0; part < parts; ++part) {
+    const OtherRank* const other = part > 0 ? &source_.others[part - 1] : nullptr;
+    auto statement = (other ? other->database : source_.database)
+                         ->Prepare("SELECT layer_id, name FROM layer WHERE run_id=?1");
+    if (!statement) return statement.error();
+    statement->Bind(1, *(other ? other->run : source_.run).handle.run_id);
+    while (true) {
+      auto row = statement->Next();
+      if (!row) return row.error();
+      if (!*row) break;
+      const std::string name = statement->TextOr(1);
+      const std::string shown = EscapeControl(name);
+      if (std::none_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+            return MatchesGlob(glob, name) || MatchesGlob(glob, shown);
+          })) {
+        continue;
+      }
+      const int64_t id = statement->IntOr(0, 0);
+      auto mapped = other ? ranks.Map(part - 1, id) : Result<int64_t>(id);
+      if (!mapped) return mapped.error();
+      ids.push_back(*mapped);
     }
   }
   std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 

@@ -6,6 +6,7 @@
 #ifndef MPNANNY_TOOLS_RUNS_SAMPLES_H_
 #define MPNANNY_TOOLS_RUNS_SAMPLES_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,6 +40,9 @@ struct TensorRow {
   int64_t nan = 0, posinf = 0, neginf = 0, zeros = 0;
   std::optional<double> min, max, absmax, absmin, mean, std, rms, l2;
   std::optional<int64_t> below_fp16, subnormal_fp16, above_fp16, frozen;
+  // Of nan, posinf, neginf and zeros those that the run does not record (bits 1, 2, 4, 8); they
+  // read as 0.
+  uint32_t missing_counts = 0;
   int64_t NonFinite() const { return nan + posinf + neginf; }
 };
 
@@ -48,6 +52,38 @@ Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step);
 // The rows of one layer and kind at one step (one a slot).
 Result<std::vector<TensorRow>> ReadCell(const Source& source, int64_t step, int64_t layer_id,
                                         int64_t kind);
+
+// Reads many cells or samples of one question: the statements are prepared once, and only the
+// columns asked for are decoded.
+class SampleReader {
+ public:
+  // `columns`: names of tensor_stats from min to frozen, or empty for all of them; the counts
+  // before them (dtype to zeros) are always read. The source is borrowed.
+  static Result<SampleReader> Create(const Source& source,
+                                     const std::vector<std::string_view>& columns = {});
+
+  // All rows of a sample, or those of one layer, by (layer, kind, slot). Valid until the next call.
+  Result<const std::vector<TensorRow>*> Sample(int64_t step);
+  Result<const std::vector<TensorRow>*> Layer(int64_t step, int64_t layer_id);
+  // The first sampled step at or after this one; nullopt after the last.
+  Result<std::optional<int64_t>> StepFrom(int64_t step);
+
+ private:
+  SampleReader(const Source& source, std::vector<int> columns, Statement sample, Statement layer,
+               Statement step_from);
+  Result<const std::vector<TensorRow>*> Collect(Statement& statement, int64_t step,
+                                                std::optional<int64_t> layer);
+
+  const Source* source_;
+  std::vector<int> columns_;  // places in the list of columns
+  Statement sample_, layer_, step_from_;
+  std::vector<TensorRow> rows_;
+};
+
+// The counts by FP32 exponent field of one row (tensor_stats.exponents); nullopt where none were
+// recorded, DataCorrupt for bytes that are none.
+using Exponents = std::array<int64_t, 256>;
+Result<std::optional<Exponents>> ReadExponents(const Source& source, const TensorRow& row);
 
 // At most `most` sampled steps in the range: the last ones before its end, ascending. One seek a
 // step.
@@ -69,8 +105,12 @@ class Layers {
   // A layer that the database lacks has the name "layer <id>".
   Result<Layer> Find(int64_t layer_id);
   Result<int64_t> Count();
-  // Ids of the layers whose raw or shown name fits one of the globs. Streams the table once.
-  Result<std::vector<int64_t>> Matching(const std::vector<std::string>& globs);
+  // All of the run itself (not of other ranks), by id; at most 200,000, more is DataCorrupt.
+  Result<std::vector<Layer>> All() const;
+  // Ids of the layers whose raw or shown name fits one of the globs. Streams the table once; those
+  // of other ranks, which alerts name and samples do not, with `all_ranks`.
+  Result<std::vector<int64_t>> Matching(const std::vector<std::string>& globs,
+                                        bool all_ranks = false);
 
  private:
   const Source& source_;  // borrowed

@@ -1,4 +1,5 @@
-// The steps of a run (tier 1), database and flight recorder merged.
+// The steps of a run (tier 1), database and flight recorder merged, and all ranks of a distributed
+// run: the loss is their mean, a step is skipped once.
 //
 // Free functions; rows are streamed, so memory does not grow with the run.
 #ifndef MPNANNY_TOOLS_RUNS_STEPS_H_
@@ -8,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "tools/runs/run.h"
@@ -39,6 +41,8 @@ struct StepRow {
   // known.
   int64_t first_nonfinite_layer = -1;
   int64_t nonfinite_layers = 0;
+  // Of merged ranks, those whose loss was not finite (else whose gradients were not), ascending.
+  std::vector<int64_t> bad_ranks = {};
 };
 
 struct StepRange {

@@ -96,6 +96,11 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
       return InvalidInput(path + ": the id \"" + page->id + "\" is not the file's name.");
     set->pages_.push_back(std::move(page).value());
   }
+  const auto trust = data.Read("tools/static_check/data/calibration.json");
+  if (!trust) return Internal("tools/static_check/data/calibration.json is missing.");
+  auto calibration = Calibration::Parse(*trust, set->pages_);
+  if (!calibration) return std::move(calibration).error();
+  set->calibration_ = std::move(calibration).value();
   set->checks_.resize(set->pages_.size());
   set->settings_checks_.resize(set->pages_.size());
   std::vector<QueryText> queries;

@@ -13,6 +13,7 @@
 
 #include "base/data_files.h"
 #include "base/result.h"
+#include "tools/static_check/calibration.h"
 #include "tools/static_check/engine.h"
 #include "tools/static_check/facts/op_table.h"
 #include "tools/static_check/inputs/settings.h"
@@ -52,6 +53,9 @@ struct RawFinding {
       edits;  // byte range, replacement
   Bytes where = {};
   bool guess = false;  // rests on what is only likely: told as info, whatever the page says
+  // The form of the evidence, where a rule has several that deserve unlike trust: a literal that
+  // data/calibration.json has a row for.
+  std::string_view form = {};
 };
 
 class Sink {
@@ -59,11 +63,11 @@ class Sink {
   explicit Sink(std::vector<RawFinding>* out) : out_(out) {}
   void set_rule(size_t rule) { rule_ = rule; }
   RawFinding& Add(int32_t node, std::string message = "") {
-    out_->push_back({rule_, node, std::move(message), "", {}, {}, false});
+    out_->push_back({rule_, node, std::move(message), "", {}, {}, false, {}});
     return out_->back();
   }
   RawFinding& Add(const Setting& setting, std::string message = "") {
-    out_->push_back({rule_, -1, std::move(message), "", {}, setting.where, false});
+    out_->push_back({rule_, -1, std::move(message), "", {}, setting.where, false, {}});
     return out_->back();
   }
 
@@ -94,6 +98,7 @@ class RuleSet {
   const RulePage* Find(std::string_view id) const;               // null if there is none
   std::vector<std::string> Ids() const;
 
+  const Calibration& calibration() const { return calibration_; }
   const OpTable& ops() const { return ops_; }
   const QuerySet& queries() const { return *queries_; }
   // Null if the rule is of another kind.
@@ -105,6 +110,7 @@ class RuleSet {
   std::vector<RulePage> pages_;
   std::vector<RuleCheck> checks_;               // parallel to pages_
   std::vector<SettingsCheck> settings_checks_;  // parallel to pages_
+  Calibration calibration_;
   OpTable ops_;
   std::unique_ptr<QuerySet> queries_;
 };

@@ -14,7 +14,9 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
     RawFinding& finding = sink.Add(violation.node, message(violation));
     // On a TPU the scaler of CUDA switches itself off.
     finding.guess = violation.guess || facts.names.ImportsModule("torch_xla");
-    if (edit && violation.node == violation.inner) edit(violation, finding);
+    if (edit) edit(violation, finding);
+    // What is to be changed stands in a helper.
+    if (violation.node != violation.inner) finding.edits.clear();
     // The call names the path on which it goes wrong; what goes wrong there stands in a helper.
     const bool helper = violation.inner != kNoNode && facts.syntax.FunctionOf(violation.inner) !=
                                                           facts.syntax.FunctionOf(violation.node);
@@ -95,6 +97,22 @@ std::string ShowNumber(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), "%.6g", value);
   return buffer;
+}
+
+bool HasSeveralImports(const FileFacts& facts, NodeId expression) {
+  NodeId root = facts.syntax.Unwrap(expression);
+  while (facts.syntax.Is(root, Kind::kAttribute))
+    root = facts.syntax.Unwrap(facts.syntax.Child(root, PythonFields().object));
+  const std::string_view name = facts.syntax.Text(root);
+  const Import* first = nullptr;
+  for (const Import& import : facts.names.imports()) {
+    if (import.local != name) continue;
+    if (first != nullptr && first->qualified != import.qualified &&
+        !import.qualified.starts_with(name))
+      return true;
+    if (first == nullptr) first = &import;
+  }
+  return false;
 }
 
 void NoteAssumed(const Value& value, RawFinding& finding) {

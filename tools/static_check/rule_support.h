@@ -61,6 +61,10 @@ NodeId LoopOf(const FileFacts& facts, NodeId node);
 // True if `inner` is that node or stands inside it.
 bool IsInside(const FileFacts& facts, NodeId inner, NodeId node);
 
+// True if the name is imported from several places (try … except ImportError): which signature it
+// has is decided when the program runs.
+bool HasSeveralImports(const FileFacts& facts, NodeId expression);
+
 // How a finding that rests on an assumed autocast region is worded and rated.
 void NoteAssumed(const Value& value, RawFinding& finding);
 

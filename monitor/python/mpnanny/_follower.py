@@ -20,6 +20,7 @@ from ._device import DeviceSteps
 from ._dump import Dump
 from ._optimizers import Optimizers, Watched
 from ._progress import Progress
+from ._protocol import Protocol
 from ._record import Record
 from ._states import OptimizerStates
 from ._step import OpenStep, to_float
@@ -89,6 +90,7 @@ class StepFollower:
     _kinds: int
     _states: OptimizerStates | None
     _still: Still
+    _protocol: Protocol
     run: Any
 
     def _follow_model(self) -> None:
@@ -168,6 +170,8 @@ class StepFollower:
                 self._note(f"a step was ended after {step.forwards} forward passes without update")
                 self._finish()
         self._begin_if_needed()
+        if self._sampling:
+            self._protocol.forward(next(self._model.parameters(), None))
 
     def _begin(self, number: int, explicit: bool) -> None:
         if not self._steps_done:  # the model as it is when the training begins
@@ -202,6 +206,7 @@ class StepFollower:
         step, self._open = self._open, None
         if step is None:
             return
+        self._protocol.ended(step)
         if self._sampling:  # what no optimizer holds, or none of those that stepped
             self._still.read(self._watched.without(step.read))
         self._sampling = False

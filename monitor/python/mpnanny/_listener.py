@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import torch
+
 from ._follower import StepFollower, harmless
 from ._optimizers import Watched
 from ._reading import found_inf, graph_task_id, reaches, tensors
@@ -57,6 +59,7 @@ class TrainingListener(StepFollower):
 
     def _use_scaler(self, step: OpenStep, scaler: Any) -> None:
         step.uses_scaler = True
+        self._protocol.scaler(scaler)
         step.scale_now = self._read_scale(scaler)
         if step.scale is None and scaler is self._scaler:
             step.scale = step.scale_now
@@ -82,6 +85,7 @@ class TrainingListener(StepFollower):
         if step is None or self._is_ours(losses) is False:
             return
         step.backward_heard = True
+        step.backwards += 1
         self._tracing.enter("forward")
         self._tracing.blame(losses)
         if step.loss_from_scaler or (step.in_closure and step.closure_heard):
@@ -94,19 +98,25 @@ class TrainingListener(StepFollower):
     @harmless
     def heard_backward_ended(self) -> None:
         self._tracing.leave("forward")
+        if self._open is not None:
+            self._protocol.backward_ended(self._open)
 
     @harmless
     def heard_unscaled(self, scaler: Any, optimizer: Any) -> None:
         held = self._optimizers.held(optimizer)
         if self._open is not None and self._adopt(scaler, lambda: held is not None):
             self._read_gradients(held, 1.0)
+            self._protocol.unscaled(self._open, optimizer)
 
     @harmless
-    def heard_clip(self, parameters: Any) -> None:
+    def heard_clip(self, parameters: Any, max_norm: Any, total_norm: Any) -> None:
         # A generator must not be consumed here; clip_grad_norm_ itself makes a list of it before.
         # What was unscaled has been read by then, so the rest is still scaled.
         step = self._open
-        if step is None or self._watched.ids <= step.read:
+        if step is None:
+            return
+        self._protocol.clipped(step, max_norm, total_norm)
+        if self._watched.ids <= step.read:
             return
         clipped = self._watched.among(map(id, tensors(parameters)))
         self._read_gradients(clipped, self._inverse_scale())
@@ -160,6 +170,8 @@ class TrainingListener(StepFollower):
             self._begin_if_needed()
         if self._open is None:
             return
+        self._protocol.optimizer(optimizer)
+        self._protocol.stepped(self._open, optimizer)
         self._tracing.optimizer(True, closure)
         self._open.in_closure, self._open.closure_heard = closure, False
         if not closure:  # else the closure makes the gradients
@@ -185,6 +197,24 @@ class TrainingListener(StepFollower):
             self._main_stepped(step, optimizer)
             if not step.awaits_update:
                 self._finish_if_over(step)
+
+    @harmless
+    def heard_loaded(self, owner: Any) -> None:
+        what = (
+            "model"
+            if owner is self._model
+            else "scaler"
+            if owner in self._scalers
+            else "optimizer"
+            if isinstance(owner, torch.optim.Optimizer) and self._holds_ours(owner)
+            else None
+        )
+        if what is not None:
+            self._protocol.loaded(what, self._steps_done > 0)
+
+    def _holds_ours(self, optimizer: Any) -> bool:
+        groups = optimizer.param_groups
+        return any(id(p) in self._parameter_ids for group in groups for p in group["params"])
 
     def _main_stepped(self, step: OpenStep, optimizer: Any) -> None:
         step.optimizer_stepped = True
@@ -214,5 +244,6 @@ class TrainingListener(StepFollower):
         if self._sampling:
             self._reader.weights(held.layers, held.parameters)
         gradients = [parameter.grad for parameter in held.parameters]
+        self._protocol.gradients_used(step, gradients)
         self._reader.gradients(held.layers, gradients, factor)
         step.read |= held.ids

@@ -33,6 +33,7 @@ from ._listener import TrainingListener
 from ._optimizers import Optimizers, Watched
 from ._own_file import current_cell, free_path
 from ._progress import Progress
+from ._protocol import Protocol
 from ._record import RECORDS, Record
 from ._states import OptimizerStates
 from ._step import OpenStep
@@ -159,6 +160,7 @@ class MixedPrecisionNanny(TrainingListener):
         self._core: Any = None
         self._states: OptimizerStates | None = None
         self._still = Still(self)
+        self._protocol = Protocol(self)
         self._db = ""
         self._cell = current_cell()
         if _process.in_spawned_import():

@@ -53,6 +53,9 @@ class OpenStep:
     optimizer_stepped: bool = False  # the main one, or its step was skipped
     over: bool = False  # it has, within the backward pass: what comes next is another step
     awaits_update: bool = False  # scaler.step() came, scaler.update() not yet
+    unscaled: set[int] = field(default_factory=set)  # ids of optimizers, by unscale_()
+    backwards: int = 0
+    bad_gradients: bool = False  # after a backward pass, before anything was done to them
     skipped: Any = False  # a bool; a Later for a fused optimizer on a device
     ended: float | None = None  # when its block or its optimizer step ended
 

@@ -26,13 +26,14 @@ class Listener(Protocol):
     def heard_backward(self, tensors: Any) -> None: ...
     def heard_backward_ended(self) -> None: ...
     def heard_unscaled(self, scaler: Any, optimizer: Any) -> None: ...
-    def heard_clip(self, parameters: Any) -> None: ...
+    def heard_clip(self, parameters: Any, max_norm: Any, total_norm: Any) -> None: ...
     def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None: ...
     def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None: ...
     def heard_update(self, scaler: Any) -> None: ...
     def heard_updated(self, scaler: Any) -> None: ...
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None: ...
     def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
+    def heard_loaded(self, owner: Any) -> None: ...
     def hooks_off(self) -> AbstractContextManager[None]: ...
 
 
@@ -145,10 +146,20 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
     def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in tuple(_listeners):
-            listener.heard_clip(parameters)
+            listener.heard_clip(parameters, *(*args, None, None)[:2])
         return original(parameters, *args, **kwargs)
 
     return clip
+
+
+def _load(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        for listener in tuple(_listeners):
+            listener.heard_loaded(self)
+        return result
+
+    return load_state_dict
 
 
 def _script(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,6 +197,8 @@ def add(listener: Listener) -> None:
         _wrap(torch.autograd, "backward", _backward)
         # clip_grad_norm_ looks this one up in its module, however it was itself imported.
         _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
+        for loads in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
+            _wrap(loads, "load_state_dict", _load)
         # It compiles the hooks of a module, which it cannot.
         _wrap(torch.jit, "script", _script)
         before = torch_optimizer.register_optimizer_step_pre_hook(_before_step)

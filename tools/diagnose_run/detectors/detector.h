@@ -1,11 +1,13 @@
 // A detector turns facts into one claim about the mechanism, said with numbers, or stays silent.
 //
-// One file a detector. A claim does not name cases: it names what kind of case it speaks for and
-// against (by the words of knowledge/README.md), so that a new case needs no change here. Pure
-// functions.
+// One mechanism family a file. A claim does not name cases: its id is a sign (kSigns of
+// tools/cases/vocabulary.h) that cases list among their signals, and it says what kind of case it
+// speaks for and against by the words of knowledge/README.md, so that a new case needs no change
+// here. Pure functions.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_DETECTORS_DETECTOR_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_DETECTORS_DETECTOR_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,34 +16,103 @@
 
 namespace mpnanny::diagnose_run {
 
+// Where and when a fault began that shows in no value that is not finite.
+struct FaultPlace {
+  int64_t step = 0;
+  std::string phase;                      // as Onset
+  std::string layer, layer_type, source;  // raw; "" if none
+  std::string what;                       // for people, escaped
+};
+
 struct Claim {
-  std::string id;        // the detector's name
+  std::string id;        // a sign
   std::string sentence;  // evidence for people, with numbers
-  double strength = 0;   // 0…1: how much of the doubt it removes
+  double strength = 0;   // 0…1: how sure the detector is of it
   // "category:nan-inf", "component:data", "precision:fp32"; with "!" in front: every case that does
   // not have it.
   std::vector<std::string> favours, opposes;
+  // The run is not healthy for this alone, whatever its loss does.
+  bool fault = false;
+  bool in_loop = false;  // the training loop did it: what gradients show first made nothing
+  bool stays = false;    // what is not finite stays so
+  bool passing = false;  // it was over before the record ends
+  std::optional<FaultPlace> place;
 };
 
-using Detector = std::optional<Claim> (*)(const Facts&);
+// Adds what it finds.
+using Detector = void (*)(const Facts&, std::vector<Claim>&);
 
-std::optional<Claim> DetectForwardOverflow(const Facts& facts);  // past the format's largest value
-std::optional<Claim> DetectBirthPlace(const Facts& facts);  // data, loss or optimizer, not a layer
-std::optional<Claim> DetectGradientOverflow(
-    const Facts& facts);                                   // backward, with a healthy forward
-std::optional<Claim> DetectLossScale(const Facts& facts);  // start-up, decline, collapse, stuck
-std::optional<Claim> DetectSkippedSteps(const Facts& facts);
-std::optional<Claim> DetectVanishing(const Facts& facts);   // gradients or updates that are lost
-std::optional<Claim> DetectDivergence(const Facts& facts);  // not precision
-std::optional<Claim> DetectWideRange(
-    const Facts& facts);  // the format at the birth place is no 16-bit float of FP16's range
+void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims);
+void DetectBirthPlace(const Facts& facts, std::vector<Claim>& claims);
+void DetectSoftmaxBirths(const Facts& facts, std::vector<Claim>& claims);
+void DetectDomainBirths(const Facts& facts, std::vector<Claim>& claims);
+void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims);
+void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims);
+void DetectOverflowBirths(const Facts& facts, std::vector<Claim>& claims);
+void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims);
+void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims);
+void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims);
+void DetectOptimizerBirth(const Facts& facts, std::vector<Claim>& claims);
+void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims);
+void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims);
+void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims);
+void DetectLossScale(const Facts& facts, std::vector<Claim>& claims);
+void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims);
+void DetectLostUpdates(const Facts& facts, std::vector<Claim>& claims);
+void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims);
+void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims);
+void DetectGrowingLogits(const Facts& facts, std::vector<Claim>& claims);
+void DetectDivergence(const Facts& facts, std::vector<Claim>& claims);
+void DetectLrJump(const Facts& facts, std::vector<Claim>& claims);
+void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims);
+void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims);
+void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims);
+void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims);
+void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims);
+void DetectAdversary(const Facts& facts, std::vector<Claim>& claims);
+void DetectShortJump(const Facts& facts, std::vector<Claim>& claims);
+void DetectWideRange(const Facts& facts, std::vector<Claim>& claims);
 
-// All claims that hold, in the order above.
+// All claims that hold, in the order above. A detector sees the claims of those before it.
 std::vector<Claim> RunDetectors(const Facts& facts);
+
+// --- what detectors share ---
 
 // True if the first bad value lies in the forward pass, in a format with FP16's or FP8's small
 // range.
 bool InNarrowRange(const Facts& facts);
+
+// Loss or gradient norm left their level in finite numbers before the onset, or up to the end.
+struct Divergence {
+  bool loss = false, norm = false, for_good = false;
+};
+Divergence FindDivergence(const Facts& facts);
+
+// What the last module of the forward pass gave, over the samples; nullptr if none was seen.
+const Series* LastOutput(const Facts& facts);
+
+const Claim* FindClaim(const std::vector<Claim>& claims, std::string_view id);
+
+bool IsHalf(std::string_view dtype);     // float16
+bool IsSixteen(std::string_view dtype);  // float16 or bfloat16
+
+// Whether one of the words stands in the lower-case name.
+bool NameHas(const std::string& name, std::initializer_list<std::string_view> words);
+
+// The place of a series at a step.
+FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, std::string what);
+
+// The dtype that most parameters have; "" if no weights were sampled.
+std::string WeightDtype(const Facts& facts);
+
+// FP16 takes part: autocast, tensors, or the run's own word.
+bool UsesHalf(const Facts& facts);
+
+// A loss scale other than 1 was in force.
+bool IsScaled(const Facts& facts);
+
+// "aten.log (train.py:57)", escaped.
+std::string OperatorName(const Birth& birth);
 
 }  // namespace mpnanny::diagnose_run
 

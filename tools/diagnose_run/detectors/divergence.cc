@@ -5,32 +5,39 @@
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
+
 namespace {
 
-// A loss that triples over its least level, or a gradient norm 30 times its median, is no noise of
-// training.
-constexpr double kLossRise = 3;
-constexpr double kNormRise = 30;
+constexpr size_t kManySpikes = 3;
+constexpr double kThrown = 2;
 
 }  // namespace
 
-std::optional<Claim> DetectDivergence(const Facts& facts) {
+void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   const Course& c = facts.course;
-  const bool loss_rose = c.loss_low && c.loss_greatest && *c.loss_low > 0 &&
-                         *c.loss_greatest > kLossRise * *c.loss_low && c.finite_losses >= 3;
-  const bool norm_rose = c.norm_median && c.norm_greatest && *c.norm_median > 0 &&
-                         *c.norm_greatest > kNormRise * *c.norm_median;
-  const bool rose_for_good = !facts.onset && run_summary::LossRose(facts.summary);
-  if (facts.onset ? !(loss_rose || norm_rose) : !rose_for_good) return std::nullopt;
+  const auto [loss_rose, norm_rose, rose_for_good] = FindDivergence(facts);
+  // Bounded, but thrown about from the start on and no better for it.
+  const run_summary::Summary& s = facts.summary;
+  const bool thrown = !facts.onset && facts.turns.spikes.size() >= kManySpikes && s.loss_first &&
+                      s.loss_end && *s.loss_end > *s.loss_first && c.loss_greatest &&
+                      *c.loss_greatest > kThrown * *s.loss_first;
+  if (facts.onset ? !(loss_rose || norm_rose) : !rose_for_good && !thrown) return;
   // A NaN of the batch or of the loss function needs no divergence.
   if (facts.onset && (facts.onset->phase == "data" || facts.onset->phase == "loss") &&
       facts.onset->place == Onset::Place::kProducer && !norm_rose) {
-    return std::nullopt;
+    return;
   }
   Claim claim;
-  claim.id = "divergence";
+  claim.id = "diverged";
   claim.sentence = "The run diverged in finite numbers";
   if (facts.onset) claim.sentence += " before anything became non-finite";
+  if (thrown && !rose_for_good) {
+    claim.sentence = "The loss is thrown about and ends no lower than it began: " +
+                     std::to_string(facts.turns.spikes.size()) + " spikes, the highest " +
+                     runs::Number(c.loss_greatest) + ", " + runs::Number(s.loss_first) +
+                     " at first and " + runs::Number(s.loss_end) + " at the end";
+    claim.fault = true;
+  }
   if (loss_rose || rose_for_good) {
     claim.sentence += ": the loss rose from " + runs::Number(c.loss_low) + " (step " +
                       std::to_string(c.loss_rise_from.value_or(0)) + ") to " +
@@ -56,7 +63,8 @@ std::optional<Claim> DetectDivergence(const Facts& facts) {
   if (wide) {
     claim.opposes = {"!component:learning-rate"};
   }
-  return claim;
+  claims.push_back(std::move(claim));
+  return;
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tools/diagnose_run/detectors/detector.h"
 #include "tools/diagnose_run/trend.h"
 #include "tools/runs/show.h"
@@ -11,14 +13,16 @@ constexpr double kNearLimit = 0.25;
 
 }  // namespace
 
-std::optional<Claim> DetectForwardOverflow(const Facts& facts) {
-  if (!facts.onset || facts.onset->phase != "forward" || !InNarrowRange(facts)) return std::nullopt;
+void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
+  if (!facts.onset || facts.onset->phase != "forward" || !InNarrowRange(facts)) return;
   const Onset& onset = *facts.onset;
   const bool near = facts.trend && facts.trend->limit > 0 &&
                     facts.trend->absmax.back().second > kNearLimit * facts.trend->limit;
-  if (!onset.is_inf && !onset.is_overflow && !near) return std::nullopt;
+  const bool traced = std::any_of(facts.births.begin(), facts.births.end(),
+                                  [](const Birth& b) { return b.posinf && !b.backward; });
+  if (!onset.is_inf && !onset.is_overflow && !near && !traced) return;
   Claim claim;
-  claim.id = "forward_overflow";
+  claim.id = "forward-overflow";
   claim.sentence =
       "Overflow in the forward pass: " + onset.what + " at step " + std::to_string(onset.step);
   if (facts.trend) claim.sentence += "; " + TrendText(*facts.trend);
@@ -29,7 +33,8 @@ std::optional<Claim> DetectForwardOverflow(const Facts& facts) {
       "category:not-precision", "category:scaler-protocol",    "category:grad-vanish",
       "category:stale-update",  "category:loss-scale-decline", "category:loss-scale-collapse",
       "component:data"};
-  return claim;
+  claims.push_back(std::move(claim));
+  return;
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -3,11 +3,11 @@
 
 namespace mpnanny::diagnose_run {
 
-std::optional<Claim> DetectGradientOverflow(const Facts& facts) {
-  if (!facts.onset || facts.onset->phase != "backward") return std::nullopt;
+void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims) {
+  if (!facts.onset || facts.onset->phase != "backward") return;
   const Onset& onset = *facts.onset;
   Claim claim;
-  claim.id = "gradient_overflow";
+  claim.id = "gradient-overflow";
   claim.sentence = "The forward pass and the loss are finite at step " +
                    std::to_string(onset.step) + " and gradients are not: " + onset.what + "; " +
                    runs::Count(facts.summary.nonfinite_gradient_steps, "step") +
@@ -21,7 +21,8 @@ std::optional<Claim> DetectGradientOverflow(const Facts& facts) {
   claim.favours = {"component:scaler", "component:gradient-clipping", "category:loss-scale-decline",
                    "category:loss-scale-collapse"};
   claim.opposes = {"component:ffn", "component:residual", "component:data"};
-  return claim;
+  claims.push_back(std::move(claim));
+  return;
 }
 
 }  // namespace mpnanny::diagnose_run

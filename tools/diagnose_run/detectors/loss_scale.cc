@@ -3,23 +3,26 @@
 
 namespace mpnanny::diagnose_run {
 
-std::optional<Claim> DetectLossScale(const Facts& facts) {
+void DetectLossScale(const Facts& facts, std::vector<Claim>& claims) {
   const ScaleTrack& scale = facts.scale;
   const run_summary::Summary& s = facts.summary;
-  if (!s.scale_first) return std::nullopt;
+  if (!s.scale_first) return;
   Claim claim;
-  claim.id = "loss_scale";
+  claim.id = "scale-decline";
   const std::string moves = runs::Number(s.scale_first) + " at first, " +
                             runs::Number(s.scale_last) + " at the end, least " +
                             runs::Number(s.scale_min);
   if (scale.collapsed || scale.stuck) {
+    claim.id = "scale-never-recovers";
+    claim.in_loop = true;
     claim.sentence = std::string("The loss scale ") + (scale.stuck ? "is stuck" : "collapsed") +
                      " (" + moves + "): " + runs::Count(s.skipped_steps, "step") + " of " +
                      std::to_string(s.steps) + " were skipped.";
     claim.strength = 0.8;
     claim.favours = {"category:loss-scale-collapse"};
     claim.opposes = {"category:stale-update", "category:grad-vanish"};
-    return claim;
+    claims.push_back(std::move(claim));
+    return;
   }
   if (scale.declining) {
     claim.sentence =
@@ -28,17 +31,20 @@ std::optional<Claim> DetectLossScale(const Facts& facts) {
         runs::Number(scale.fall_to) + ".";
     claim.strength = 0.5;
     claim.favours = {"category:loss-scale-decline", "category:loss-scale-collapse"};
-    return claim;
+    claims.push_back(std::move(claim));
+    return;
   }
   if (scale.startup_skips > 0) {
+    claim.id = "startup-search";
     claim.sentence = "The " + runs::Count(scale.startup_skips, "skipped step") +
                      " at the beginning are the scaler's search for a scale (" + moves +
                      "): no fault.";
     claim.strength = 0.5;
     claim.opposes = {"category:loss-scale-decline", "category:loss-scale-collapse"};
-    return claim;
+    claims.push_back(std::move(claim));
+    return;
   }
-  return std::nullopt;
+  return;
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -4,11 +4,11 @@
 
 namespace mpnanny::diagnose_run {
 
-std::optional<Claim> DetectSkippedSteps(const Facts& facts) {
+void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims) {
   const run_summary::Summary& s = facts.summary;
-  if (!run_summary::TooManySkips(s)) return std::nullopt;
+  if (!run_summary::TooManySkips(s)) return;
   Claim claim;
-  claim.id = "skipped_steps";
+  claim.id = "skipped-steps";
   claim.sentence = runs::Count(s.skipped_steps, "optimizer step") + " of " +
                    std::to_string(s.steps) + " were skipped, the longest row " +
                    std::to_string(facts.scale.longest_skip_run) + " from step " +
@@ -17,7 +17,8 @@ std::optional<Claim> DetectSkippedSteps(const Facts& facts) {
   claim.strength = 0.4;
   claim.favours = {"component:scaler"};
   claim.opposes = {"category:stale-update"};
-  return claim;
+  claims.push_back(std::move(claim));
+  return;
 }
 
 }  // namespace mpnanny::diagnose_run

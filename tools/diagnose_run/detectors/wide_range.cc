@@ -3,15 +3,15 @@
 
 namespace mpnanny::diagnose_run {
 
-std::optional<Claim> DetectWideRange(const Facts& facts) {
-  if (!facts.onset || facts.onset->phase != "forward" || InNarrowRange(facts)) return std::nullopt;
+void DetectWideRange(const Facts& facts, std::vector<Claim>& claims) {
+  if (!facts.onset || facts.onset->phase != "forward" || InNarrowRange(facts)) return;
   const std::string format =
       facts.trend && !facts.trend->dtype.empty() ? facts.trend->dtype : facts.precision;
   if (format != "float32" && format != "bfloat16" && format != "fp32" && format != "bf16") {
-    return std::nullopt;
+    return;
   }
   Claim claim;
-  claim.id = "wide_range";
+  claim.id = "wide-range";
   claim.sentence = "The first bad tensor is held in " + format +
                    ", which reaches 3.4e38: it is no overflow of FP16's range";
   if (facts.trend && facts.trend->absmax.size() > 1) {
@@ -22,7 +22,8 @@ std::optional<Claim> DetectWideRange(const Facts& facts) {
   claim.sentence += ".";
   claim.strength = 0.8;
   claim.opposes = {facts.precision == "bf16" ? "!precision:bf16" : "!precision:fp32"};
-  return claim;
+  claims.push_back(std::move(claim));
+  return;
 }
 
 }  // namespace mpnanny::diagnose_run

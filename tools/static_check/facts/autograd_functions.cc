@@ -104,9 +104,7 @@ bool NamesAny(const FileFacts& facts, NodeId root, std::initializer_list<std::st
   for (NodeId id = root; id < facts.syntax[root].after; ++id) {
     if (facts.syntax[id].kind != Kind::kIdentifier) continue;
     const std::string_view text = facts.syntax.Text(id);
-    for (const std::string_view word : words) {
-      if (text.find(word) != std::string_view::npos) return true;
-    }
+    if (HoldsAny(text, words)) return true;
   }
   return false;
 }

@@ -12,12 +12,8 @@ namespace {
 
 // Signal processing and evaluation run outside of the autocast of the training, as a rule.
 bool IsFrontEnd(std::string_view path) {
-  for (const std::string_view part :
-       {"features.py", "feature_transform", "frontend", "log_mel", "mel_", "melspec", "stft",
-        "audio_processing", "evaluat", "metrics"}) {
-    if (path.find(part) != std::string_view::npos) return true;
-  }
-  return false;
+  return HoldsAny(path, {"features.py", "feature_transform", "frontend", "log_mel", "mel_",
+                         "melspec", "stft", "audio_processing", "evaluat", "metrics"});
 }
 
 }  // namespace

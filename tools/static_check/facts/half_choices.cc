@@ -60,12 +60,9 @@ std::string_view DefaultOf(const FileFacts& facts, NodeId id) {
 
 // True where something keeps FP32 weights beside the 16-bit ones, or what is trained is FP32.
 bool KeepsFp32(std::string_view text) {
-  for (const char* word : {"deepspeed", "DeepSpeed", "master_weights", "master_params",
-                           "cast_training_params", "stochastic_round", "Kahan", "MixedPrecision(",
-                           "data.float()", "param.float()", "FP16_Optimizer", "FP16Optimizer"}) {
-    if (Holds(text, word)) return true;
-  }
-  return false;
+  return HoldsAny(text, {"deepspeed", "DeepSpeed", "master_weights", "master_params",
+                         "cast_training_params", "stochastic_round", "Kahan", "MixedPrecision(",
+                         "data.float()", "param.float()", "FP16_Optimizer", "FP16Optimizer"});
 }
 
 // True if the text holds what begins with a whole name: model.eval(), not eval_model.eval().

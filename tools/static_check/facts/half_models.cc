@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tools/static_check/facts/precision_setup.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -274,11 +275,8 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
 
 bool TrainsAdapters(const FileFacts& facts) {
   const std::string& text = facts.syntax.text();
-  for (const char* word : {"peft", "Peft", "PEFT", "lora", "Lora", "LoRA", "load_in_4bit",
-                           "load_in_8bit", "BitsAndBytes", "adapter", "Adapter"}) {
-    if (text.find(word) != std::string::npos) return true;
-  }
-  return false;
+  return HoldsAny(text, {"peft", "Peft", "PEFT", "lora", "Lora", "LoRA", "load_in_4bit",
+                         "load_in_8bit", "BitsAndBytes", "adapter", "Adapter"});
 }
 
 }  // namespace mpnanny::static_check

@@ -54,10 +54,7 @@ bool MakesWrapper(std::string_view name) {
   if (name.empty() || std::isupper(static_cast<unsigned char>(name[0])) == 0 ||
       name.find("Scaler") == std::string_view::npos)
     return false;
-  for (const std::string_view word : {"Native", "Loss", "Grad", "Amp", "AMP", "Apex", "Dynamic"}) {
-    if (name.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+  return HoldsAny(name, {"Native", "Loss", "Grad", "Amp", "AMP", "Apex", "Dynamic"});
 }
 
 // The scaler or wrapper that the call makes, with the variable that gets it.

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <string>
 
+#include "tools/static_check/syntax/text_search.h"
+
 namespace mpnanny::static_check {
 namespace {
 
@@ -241,22 +243,27 @@ bool IsBoundedAbove(const FileFacts& facts, NodeId expression, double bound, int
   return false;
 }
 
+bool IsTensorIndex(const FileFacts& facts, NodeId subscript) {
+  for (const NodeId part : facts.syntax.Children(subscript)) {
+    if (facts.syntax[part].field != PythonFields().subscript) continue;
+    if (facts.syntax.Is(part, Kind::kComparison)) return true;
+    if (facts.dtypes->Of(part).type == Type::kIndex) return true;
+  }
+  return false;
+}
+
 bool MayTrain(const FileFacts& facts, NodeId node) {
   if (facts.regions.NoGradAt(node)) return false;
-  for (const std::string_view part : {"evaluat", "metrics", "inference", "export", "deploy",
-                                      "pipelines/", "dump_", "demo", "trackers/"}) {
-    if (facts.path.find(part) != std::string::npos) return false;
-  }
+  if (HoldsAny(facts.path, {"evaluat", "metrics", "inference", "export", "deploy", "pipelines/",
+                            "dump_", "demo", "trackers/"}))
+    return false;
   const NodeId function = facts.syntax.FunctionOf(node);
   if (function == 0) return true;
   const std::string_view name =
       facts.syntax.Text(facts.syntax.Child(function, PythonFields().name));
-  for (const std::string_view word :
-       {"eval", "valid", "test", "infer", "sample", "export", "predict", "generate", "decode",
-        "metric", "onnx", "visual", "plot", "to_rgb", "log_images", "beam"}) {
-    if (name.find(word) != std::string_view::npos) return false;
-  }
-  return true;
+  return !HoldsAny(
+      name, {"eval", "valid", "test", "infer", "sample", "export", "predict", "generate", "decode",
+             "metric", "onnx", "visual", "plot", "to_rgb", "log_images", "beam"});
 }
 
 }  // namespace mpnanny::static_check

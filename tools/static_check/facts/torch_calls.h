@@ -46,6 +46,8 @@ NodeId SquareOf(const FileFacts& facts, NodeId expression);
 bool SameText(const FileFacts& facts, NodeId a, NodeId b);
 // The operator of a binary expression ("+"), "" for other nodes.
 std::string_view OperatorOf(const FileFacts& facts, NodeId binary);
+// True if the subscript's index is a tensor by its form: a comparison, or integers and booleans.
+bool IsTensorIndex(const FileFacts& facts, NodeId subscript);
 // A number known from the text, also torch.finfo(torch.float32).min and the like.
 std::optional<double> Constant(const FileFacts& facts, NodeId expression);
 // True if the call's tensor, or what it was made of, cannot be large and positive: -x.abs(), x -

@@ -15,11 +15,7 @@ namespace {
 // True if the expression, or anything that is assigned to its name, is cast.
 bool IsCast(const FileFacts& facts, NodeId expression) {
   const auto cast = [](std::string_view text) {
-    for (const std::string_view word :
-         {".to(", "type_as", ".type(", ".float()", ".half()", "dtype"}) {
-      if (Holds(text, word)) return true;
-    }
-    return false;
+    return HoldsAny(text, {".to(", "type_as", ".type(", ".float()", ".half()", "dtype"});
   };
   if (cast(facts.syntax.Text(expression))) return true;
   for (const Assignment& assignment : facts.bindings.AssignmentsOf(expression)) {
@@ -74,7 +70,8 @@ bool IsMade(const FileFacts& facts, NodeId expression) {
   return false;
 }
 
-bool IsTensorIndex(const FileFacts& facts, NodeId target) {
+// As IsTensorIndex(), and by the names that indices have.
+bool LooksLikeTensorIndex(const FileFacts& facts, NodeId target) {
   for (const NodeId part : facts.syntax.Children(target)) {
     if (facts.syntax[part].field != PythonFields().subscript) continue;
     if (facts.syntax.Is(part, Kind::kComparison)) return true;
@@ -172,7 +169,7 @@ std::vector<UnlikeWrite> FindUnlikeWrites(const FileFacts& facts) {
   for (const NodeId id : facts.assignments) {
     const NodeId target = facts.syntax.Child(id, f.left);
     const NodeId source = facts.syntax.Child(id, f.right);
-    if (!facts.syntax.Is(target, Kind::kSubscript) || !IsTensorIndex(facts, target) ||
+    if (!facts.syntax.Is(target, Kind::kSubscript) || !LooksLikeTensorIndex(facts, target) ||
         !MayBeAutocast(facts, id))
       continue;
     const NodeId written = facts.syntax.Child(target, f.value);

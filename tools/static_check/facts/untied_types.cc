@@ -14,16 +14,6 @@
 namespace mpnanny::static_check {
 namespace {
 
-// True if the index is a tensor by its form: a comparison, or integers and booleans.
-bool IsTensorIndex(const FileFacts& facts, NodeId target) {
-  for (const NodeId part : facts.syntax.Children(target)) {
-    if (facts.syntax[part].field != PythonFields().subscript) continue;
-    if (facts.syntax.Is(part, Kind::kComparison)) return true;
-    if (facts.dtypes->Of(part).type == Type::kIndex) return true;
-  }
-  return false;
-}
-
 // The values that a name is given, or the expression itself.
 std::vector<NodeId> ValuesOf(const FileFacts& facts, NodeId expression) {
   const NodeId id = facts.syntax.Unwrap(expression);

@@ -4,6 +4,7 @@
 
 #include "tools/static_check/facts/questions.h"
 #include "tools/static_check/protocol/protocol_machine.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -17,10 +18,7 @@ bool IsModuleName(std::string_view name) {
   if (name.find("loss") == std::string_view::npos &&
       name.find("criterion") == std::string_view::npos)
     return false;
-  for (const std::string_view acts : {"back", "step", "scale", "update", "optim", "train"}) {
-    if (name.find(acts) != std::string_view::npos) return false;
-  }
-  return true;
+  return !HoldsAny(name, {"back", "step", "scale", "update", "optim", "train"});
 }
 
 // Methods of torch.nn.Module and LightningModule that handle no gradients.

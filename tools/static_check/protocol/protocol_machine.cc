@@ -4,18 +4,15 @@
 #include <algorithm>
 
 #include "tools/static_check/facts/questions.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
 
 // True if a condition asks whether the loss or the gradients are fit for a step.
 bool IsCheck(std::string_view condition) {
-  for (const std::string_view word :
-       {"isfinite", "isnan", "isinf", "nan", "NaN", "finite", "norm", "overflow", "found_inf",
-        "skip", "math.inf", "valid", "1e", "10000"}) {
-    if (condition.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+  return HoldsAny(condition, {"isfinite", "isnan", "isinf", "nan", "NaN", "finite", "norm",
+                              "overflow", "found_inf", "skip", "math.inf", "valid", "1e", "10000"});
 }
 
 // True if the function is one whole training step: it steps and updates, in no loop of its own,

@@ -132,8 +132,8 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     // Of several at one place the surest is told.
     const bool low_a = a.confidence == "low";
     const bool low_b = b.confidence == "low";
-    return std::tie(a.rule, a.node, a.where.begin, low_a, a.guess) <
-           std::tie(b.rule, b.node, b.where.begin, low_b, b.guess);
+    return std::tie(a.rule, a.node, a.where.begin, low_a, a.guess, a.form) <
+           std::tie(b.rule, b.node, b.where.begin, low_b, b.guess, b.form);
   });
   std::optional<TextIndex> own;
   const TextIndex& index = unit.facts ? unit.facts->lines : own.emplace(unit.text);
@@ -156,7 +156,9 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
     const RulePage& page = rules.pages()[one.rule];
     // Of what a rule itself trusts little, hardly anything was true in code that nobody here knew.
     const bool guess = one.guess || one.confidence == "low" || page.confidence == "low";
-    const Severity severity = guess ? Severity::kInfo : choice.severity[one.rule];
+    Severity severity = guess ? Severity::kInfo : choice.severity[one.rule];
+    if (!one.form.empty())
+      severity = std::min(severity, rules.calibration().Most(page.id, one.form));
     const Bytes where = PlaceOf(unit, one);
     if (one.node != kNoNode ? suppressions.Silences(one.node, page.id)
                             : suppressions.SilencesLines(index.At(where.begin).line,

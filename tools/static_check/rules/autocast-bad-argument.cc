@@ -110,27 +110,13 @@ static void CheckDevice(const FileFacts& facts, NodeId call, Sink& sink) {
     if (facts.names.Argument(call, -1, "enabled") == kNoNode &&
         facts.names.Argument(call, 1, "dtype") == kNoNode)
       Replace(facts, enabled, "dtype=" + std::string(facts.syntax.Text(enabled)), finding);
+    // FP16 is what it takes by itself.
+    const std::string type = facts.names.Resolve(facts.bindings.ValueOf(enabled));
+    if (type == "torch.float16" || type == "torch.half") finding.form = "harmless";
   } else if (!Literal(facts, enabled).empty()) {
-    sink.Add(call, "The first argument of this autocast is `enabled`, not the device type.");
+    sink.Add(call, "The first argument of this autocast is `enabled`, not the device type.").form =
+        "harmless";
   }
-}
-
-// True if the name is imported from several places (try … except ImportError): which signature it
-// has is decided when the program runs.
-static bool IsAmbiguous(const FileFacts& facts, NodeId expression) {
-  NodeId root = facts.syntax.Unwrap(expression);
-  while (facts.syntax.Is(root, Kind::kAttribute))
-    root = facts.syntax.Unwrap(facts.syntax.Child(root, PythonFields().object));
-  const std::string_view name = facts.syntax.Text(root);
-  const Import* first = nullptr;
-  for (const Import& import : facts.names.imports()) {
-    if (import.local != name) continue;
-    if (first != nullptr && first->qualified != import.qualified &&
-        !import.qualified.starts_with(name))
-      return true;
-    if (first == nullptr) first = &import;
-  }
-  return false;
 }
 
 // @torch.amp.custom_fwd(cast_inputs=…): device_type is a keyword without a default.
@@ -138,7 +124,7 @@ static void CheckCustom(const FileFacts& facts, NodeId call, Sink& sink) {
   const std::string name = facts.names.Callee(call);
   if (name != "torch.amp.custom_fwd" && name != "torch.amp.custom_bwd") return;
   if (facts.names.Argument(call, -1, "device_type") != kNoNode || HasSplat(facts, call) ||
-      IsAmbiguous(facts, facts.syntax.Child(call, PythonFields().function)))
+      HasSeveralImports(facts, facts.syntax.Child(call, PythonFields().function)))
     return;
   RawFinding& finding =
       sink.Add(call, name +
@@ -162,7 +148,7 @@ static void CheckDecorator(const FileFacts& facts, NodeId decorator, Sink& sink)
   const std::string name = facts.names.Resolve(expression);
   const bool autocast = IsAutocast(name);
   if (!autocast && name != "torch.amp.custom_fwd" && name != "torch.amp.custom_bwd") return;
-  if (IsAmbiguous(facts, expression)) return;
+  if (HasSeveralImports(facts, expression)) return;
   const bool generic = !name.starts_with("torch.cuda.") && !name.starts_with("torch.cpu.");
   RawFinding& finding =
       sink.Add(decorator, autocast ? "A decorator without parentheses hands the function to " +
@@ -182,7 +168,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   if (!Holds(text, "autocast") && !Holds(text, "custom_")) return;
   for (const Call* call : facts.names.CallsNamed("autocast")) {
     if (!IsAutocast(call->callee) ||
-        IsAmbiguous(facts, facts.syntax.Child(call->node, PythonFields().function)))
+        HasSeveralImports(facts, facts.syntax.Child(call->node, PythonFields().function)))
       continue;
     if (call->callee == "torch.autocast" || call->callee == "torch.amp.autocast") {
       CheckGeneric(facts, call->node, sink);

@@ -46,7 +46,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       if (IsOuter(facts, parent, name)) continue;
       if (!UsedLater(facts, parent, name))
         sink.Add(call->node, "The autocast in " + std::string(name) +
-                                 " is never entered: nothing runs under it.");
+                                 " is never entered: nothing runs under it.")
+            .form = "variable";
     }
   }
 }

@@ -21,6 +21,15 @@ bool IsFp16Loss(const FileFacts& facts, NodeId backward) {
          autocast->device == Device::kCuda && autocast->dtype == HalfType::kFp16;
 }
 
+// True if the function that goes backward also steps by that scaler.
+bool StepsHere(const FileFacts& facts, const Violation& violation) {
+  const std::vector<ScalerCall>& calls = facts.scalers.calls();
+  return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& call) {
+    return call.op == ScalerCall::Op::kStep && call.scaler == violation.scaler &&
+           facts.syntax.FunctionOf(call.call) == facts.syntax.FunctionOf(violation.node);
+  });
+}
+
 // True if nothing but the assignment ever names the scaler.
 bool IsNeverUsed(const FileFacts& facts, const ScalerMade& made) {
   if (made.key.empty()) return false;
@@ -69,7 +78,8 @@ void CheckUnused(const FileFacts& facts, const std::set<NodeId>& reported, Sink&
       }
       sink.Add(call->node, made.key +
                                " is made and never used: this loss is not scaled, and under FP16 "
-                               "small gradients become zero.");
+                               "small gradients become zero.")
+          .form = "scaler-unused";
     }
     return;
   }
@@ -106,13 +116,18 @@ void Check(const FileFacts& facts, Sink& sink) {
   if (std::any_of(made.begin(), made.end(), [](const ScalerMade& m) { return m.enabled_false; }))
     return;
   std::set<NodeId> reported;
-  ReportViolations(facts, Violation::Kind::kPlainBackward, sink, [&](const Violation& v) {
-    reported.insert(v.node);
-    // scale() of the same name may be called by another path, another method, another file.
-    return "This loss is not scaled: " + v.scaler + ".step() raises AssertionError where " +
-           v.scaler +
-           ".scale() was never called, and else divides these gradients by the loss scale.";
-  });
+  ReportViolations(
+      facts, Violation::Kind::kPlainBackward, sink,
+      [&](const Violation& v) {
+        reported.insert(v.node);
+        // scale() of the same name may be called by another path, another method, another file.
+        return "This loss is not scaled: " + v.scaler + ".step() raises AssertionError where " +
+               v.scaler +
+               ".scale() was never called, and else divides these gradients by the loss scale.";
+      },
+      [&](const Violation& v, RawFinding& finding) {
+        if (!StepsHere(facts, v)) finding.form = "other-function";
+      });
   for (const Violation& v : facts.protocol->violations()) {
     if (v.kind != Violation::Kind::kPlainLoss || v.node != v.inner || reported.contains(v.node) ||
         !IsFp16Loss(facts, v.node))

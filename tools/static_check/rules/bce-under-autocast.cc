@@ -64,7 +64,10 @@ void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
   if (bce == Bce::kNo) return;
   if (autocast != nullptr && !autocast->foreign && bce == Bce::kYes) {
     RawFinding& finding = sink.Add(call);
-    if (autocast->device == Device::kUnknown) finding.confidence = "medium";
+    if (autocast->device == Device::kUnknown) {
+      finding.confidence = "medium";
+      finding.form = "device-unknown";
+    }
     finding.guess = autocast->enabled == Tri::kUnknown && IsOffByDefault(facts, *autocast);
     return;
   }

@@ -16,10 +16,9 @@ static constexpr double kLargestLostRate = 1e-4;
 // True if something in the file keeps FP32 weights beside the BF16 ones, or trains others.
 static bool HasMasterWeights(const FileFacts& facts) {
   const std::string& text = facts.syntax.text();
-  for (const char* word : {"deepspeed", "DeepSpeed", "FullyShardedDataParallel", "fully_shard",
-                           "master", "stochastic_round", "Kahan", "kahan"}) {
-    if (text.find(word) != std::string::npos) return true;
-  }
+  if (HoldsAny(text, {"deepspeed", "DeepSpeed", "FullyShardedDataParallel", "fully_shard", "master",
+                      "stochastic_round", "Kahan", "kahan"}))
+    return true;
   return TrainsAdapters(facts);
 }
 

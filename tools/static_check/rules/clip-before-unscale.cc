@@ -50,6 +50,20 @@ bool NobodyUnscales(const FileFacts& facts) {
   return scales;
 }
 
+// True if an unscale_() stands between the clip and the last scale() above it: only conditions keep
+// it from these gradients.
+bool UnscalesBefore(const FileFacts& facts, const Violation& violation) {
+  bool unscaled = false;
+  for (const ScalerCall& call : facts.scalers.calls()) {
+    if (call.call > violation.node ||
+        facts.syntax.FunctionOf(call.call) != facts.syntax.FunctionOf(violation.node))
+      continue;
+    if (call.op == ScalerCall::Op::kScale) unscaled = false;
+    if (call.op == ScalerCall::Op::kUnscale) unscaled = true;
+  }
+  return unscaled;
+}
+
 // A hook, a callback or a step of its own: scaled and stepped in other code.
 void GuessElsewhere(const FileFacts& facts, Sink& sink) {
   for (const Call& call : facts.names.calls()) {
@@ -82,6 +96,24 @@ void GuessElsewhere(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// adaptive_grad_clip_(model.parameters()) and the like between scale() and step(), by their names.
+void GuessOwnClip(const FileFacts& facts, Sink& sink) {
+  if (facts.scalers.calls().empty()) return;
+  for (const Call& call : facts.names.calls()) {
+    if (IsClip(facts.names, call.node) || !ClipsParameters(facts, call)) continue;
+    const ScalerCall* last = nullptr;
+    for (const ScalerCall& one : facts.scalers.calls()) {
+      if (one.call < call.node &&
+          facts.syntax.FunctionOf(one.call) == facts.syntax.FunctionOf(call.node))
+        last = &one;
+    }
+    if (last == nullptr || last->op != ScalerCall::Op::kScale) continue;
+    MarkGuess(sink.Add(call.node, "By its name this clips gradients, and " + last->scaler +
+                                      " has not unscaled them: it works on gradients that carry "
+                                      "the loss scale."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -92,6 +124,11 @@ void Check(const FileFacts& facts, Sink& sink) {
                v.scaler + ".unscale_(optimizer) between the backward pass and this call.";
       },
       [&](const Violation& v, RawFinding& finding) {
+        if (UnscalesBefore(facts, v)) {
+          // One more would raise RuntimeError where the other has run.
+          finding.form = "unscale-before";
+          return;
+        }
         std::string optimizer;
         for (const ScalerCall& call : facts.scalers.calls()) {
           if (call.op != ScalerCall::Op::kStep || call.scaler != v.scaler) continue;
@@ -107,6 +144,7 @@ void Check(const FileFacts& facts, Sink& sink) {
            ".step() has used them: the clipping changes nothing.";
   });
   GuessElsewhere(facts, sink);
+  GuessOwnClip(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::clip_before_unscale

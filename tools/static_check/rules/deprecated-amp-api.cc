@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::deprecated_amp_api {
 namespace {
@@ -69,9 +70,7 @@ bool IsFallback(const FileFacts& facts, NodeId node) {
     if (facts.syntax[up].kind != Kind::kIf) continue;
     const std::string_view condition =
         facts.syntax.Text(facts.syntax.Child(up, PythonFields().condition));
-    for (const std::string_view word : {"version", "VERSION", "hasattr", "TORCH_"}) {
-      if (condition.find(word) != std::string_view::npos) return true;
-    }
+    if (HoldsAny(condition, {"version", "VERSION", "hasattr", "TORCH_"})) return true;
   }
   return false;
 }

@@ -36,16 +36,6 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId a, NodeId b,
                      ", and does not convert: RuntimeError.");
 }
 
-// True if the index is a tensor by its form: a comparison, or integers and booleans.
-bool IsTensorIndex(const FileFacts& facts, NodeId target) {
-  for (const NodeId part : facts.syntax.Children(target)) {
-    if (facts.syntax[part].field != PythonFields().subscript) continue;
-    if (facts.syntax.Is(part, Kind::kComparison)) return true;
-    if (facts.dtypes->Of(part).type == Type::kIndex) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {

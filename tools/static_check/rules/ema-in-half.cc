@@ -179,7 +179,10 @@ void Check(const FileFacts& facts, Sink& sink) {
       RawFinding& finding = sink.Add(call->node, "The moving average of the weights is kept in " +
                                                      std::string(facts.syntax.Text(type)) +
                                                      ", which is or may be a 16-bit type.");
-      if (facts.regions.ReadHalfType(type) == HalfType::kUnknown) finding.confidence = "medium";
+      if (facts.regions.ReadHalfType(type) == HalfType::kUnknown) {
+        finding.confidence = "medium";
+        finding.form = "may-be-half";
+      }
     }
   }
   // The copy of a model that was cast is in its dtype.
@@ -188,10 +191,12 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (!NamesAverage(Destination(facts, *copy)) || !IsMadeInHalf(facts, model) ||
         IsCastAfterwards(facts, copy->node) || IsSavedOrLoaded(facts, copy->node))
       continue;
-    sink.Add(copy->node, "The moving average is a copy of " +
-                             std::string(facts.syntax.Text(model).substr(0, 40)) +
-                             ", which was cast to a type that is or may be 16-bit.")
-        .confidence = "medium";
+    RawFinding& finding =
+        sink.Add(copy->node, "The moving average is a copy of " +
+                                 std::string(facts.syntax.Text(model).substr(0, 40)) +
+                                 ", which was cast to a type that is or may be 16-bit.");
+    finding.confidence = "medium";
+    finding.form = "may-be-half";
   }
 }
 

@@ -113,6 +113,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     RawFinding& finding = sink.Add(
         last->origin, std::string("The weights of ") + model + (fp16 ? " are FP16" : " are BF16") +
                           " here, and they are trained with FP16 loss scaling.");
+    if (!fp16) finding.form = "bf16";
     if (scaled->by == PrecisionSetup::By::kScaler &&
         facts.names.Argument(scaled->call, -1, "enabled") != kNoNode)
       finding.confidence = "medium";

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "base/text.h"
 #include "tools/static_check/facts/half_choices.h"
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/half_models.h"
@@ -101,10 +104,92 @@ void CastByVariable(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// How a type is given that may be 16-bit: by the text, or by a name that a setting decides
+// (weight_dtype, args.dtype).
+enum class Given { kNo, kText, kName };
+Given HalfTypeGiven(const FileFacts& facts, NodeId dtype) {
+  const NodeId id = facts.syntax.Unwrap(dtype);
+  if (id == kNoNode) return Given::kNo;
+  if (facts.regions.ReadHalfType(id) != HalfType::kUnknown || ChoiceOf(facts, id).any())
+    return Given::kText;
+  if (facts.syntax.Is(id, Kind::kConditional)) {
+    const std::vector<NodeId> parts = facts.syntax.Children(id);
+    return parts.size() != 3
+               ? Given::kNo
+               : std::max(HalfTypeGiven(facts, parts[0]), HalfTypeGiven(facts, parts[2]));
+  }
+  const std::string_view text = facts.syntax.Text(id);
+  const bool name =
+      (facts.syntax.Is(id, Kind::kIdentifier) || facts.syntax.Is(id, Kind::kAttribute)) &&
+      !text.starts_with("torch.") && text.ends_with("dtype") && text.size() < 40;
+  return name ? Given::kName : Given::kNo;
+}
+
+// What is trained by no optimizer, or not by this one.
+bool IsFrozen(const FileFacts& facts, std::string_view model, std::string_view statement) {
+  const std::string name(model);
+  return HoldsAny(LowerCase(model), {"ref", "teacher", "vae", "text_encoder", "tokenizer", "frozen",
+                                     "config", "clip"}) ||
+         Holds(statement, ".eval()") || Holds(statement, "okenizer") ||
+         Holds(facts.syntax.text(), name + ".requires_grad_(False)") ||
+         Holds(facts.syntax.text(), name + ".eval()");
+}
+
+// One call that may load or cast the model that is trained.
+void ExamineWeights(const FileFacts& facts, Sink& sink, const Call& call) {
+  const std::string_view text = facts.syntax.text();
+  const bool cast = call.name == "to" || call.name == "half" || call.name == "bfloat16";
+  const bool load = call.name == "from_pretrained" || call.name == "from_config" ||
+                    (call.name.starts_with("load_") && Holds(call.name, "model"));
+  if (!cast && !load) return;
+  std::string_view model;
+  if (cast) {
+    if (call.receiver == kNoNode || !call.callee.empty()) return;
+    model = facts.syntax.Text(call.receiver);
+    if (model.size() > 40 ||
+        !HoldsAny(model, {"model", "net", "module", "transformer", "backbone", "policy", "actor"}))
+      return;
+  }
+  const std::string_view statement = facts.syntax.Text(facts.syntax.StatementOf(call.node));
+  if (load) model = statement.substr(0, statement.find_first_of(" =,"));
+  if (statement.size() > 600 || facts.syntax.FunctionOf(call.node) == 0) return;
+  Given given = cast && call.name != "to" && facts.names.Arguments(call.node).empty() ? Given::kText
+                                                                                      : Given::kNo;
+  for (const char* keyword : {"torch_dtype", "dtype"})
+    given = std::max(given, HalfTypeGiven(facts, facts.names.Argument(call.node, -1, keyword)));
+  if (call.name == "to") {
+    for (const NodeId argument : facts.names.Arguments(call.node))
+      given = std::max(given, HalfTypeGiven(facts, argument));
+  }
+  if (given == Given::kNo || !MayTrain(facts, call.node)) return;
+  // What the text says of a cast and of an optimizer is not guessed.
+  if (cast && given == Given::kText && HoldsAny(text, {"optim", "state_dict"})) return;
+  if (IsFrozen(facts, model, statement)) return;
+  MarkGuess(sink.Add(call.node,
+                     "If these weights are trained and the type is 16-bit, small updates are "
+                     "lost: below 2^-12 of a weight in FP16, 2^-9 in BF16. Keep them in FP32 and "
+                     "let autocast or the framework's mixed precision cast them."));
+}
+
+// The model that is trained is loaded, or cast as a whole, in a type that may be 16-bit.
+void ChosenWeights(const FileFacts& facts, Sink& sink) {
+  const std::string_view text = facts.syntax.text();
+  if (!HoldsAny(text, {"backward(", "Trainer(", "optim", "FullyShardedDataParallel", ".fit("}))
+    return;
+  for (const std::string_view name : {"to", "half", "bfloat16", "from_pretrained", "from_config"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) ExamineWeights(facts, sink, *call);
+  }
+  if (!Holds(text, "load_")) return;
+  for (const Call& call : facts.names.calls()) {
+    if (call.name.starts_with("load_")) ExamineWeights(facts, sink, call);
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   LoadedInHalf(facts, sink);
+  if (facts.project.HasHalfChoice()) ChosenWeights(facts, sink);
   for (const NodeId precision : DefaultPrecisions(facts, "16-true"))
     MarkGuess(sink.Add(precision,
                        "With this default everything is FP16, weights, gradients and optimizer, "

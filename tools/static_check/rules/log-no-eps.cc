@@ -48,10 +48,28 @@ void Guess(const FileFacts& facts, Sink& sink, const TorchCall& call) {
                                       "logarithm -inf: nothing is added that keeps it from zero."));
 }
 
+// log1p(-x): x rounds to 1 long before it is.
+void GuessLog1p(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const Fields& f = PythonFields();
+  const NodeId id = Traced(facts, call.tensor);
+  if (!facts.syntax.Is(id, Kind::kUnary)) return;
+  const NodeId of = facts.syntax.Child(id, f.argument);
+  if (!facts.syntax.Text(id).starts_with("-") ||
+      HoldsAny(facts.syntax.Text(of), {"clamp", "clip", "eps", "minimum", "exp("}) ||
+      facts.bindings.Number(of))
+    return;
+  const HalfGuess anywhere = HalfGuess::Anywhere(facts, call.node);
+  if (!anywhere.any() || facts.syntax.FunctionOf(call.node) == 0 || anywhere.IsKnown(of)) return;
+  MarkGuess(sink.Add(call.node,
+                     "If this is 16-bit, what is above 0.9998 (FP16) or 0.998 (BF16) is 1 there, "
+                     "and the logarithm of what is left of it -inf."));
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.HasHalfChoice()) return;
+  ForEachTorchCall(facts, {"log1p"}, [&](const TorchCall& call) { GuessLog1p(facts, sink, call); });
   ForEachTorchCall(facts, {"log", "log2", "log10"}, [&](const TorchCall& call) {
     if (call.is_method && !facts.names.Arguments(call.node).empty()) return;
     const Value type = facts.dtypes->Of(call.tensor);

@@ -179,6 +179,10 @@ void AnyCast(const FileFacts& facts, Sink& sink) {
       }
       if (type == HalfType::kUnknown) continue;
       const std::string_view what = facts.syntax.Text(call->receiver);
+      // Frozen, it is never updated.
+      if (what.size() < 60 &&
+          Holds(facts.syntax.text(), std::string(what) + ".requires_grad_(False)"))
+        continue;
       if (!MayTrain(facts, call->node) || what.size() > 100) continue;
       if (facts.syntax.Is(call->receiver, Kind::kIdentifier) ||
           facts.syntax.Is(call->receiver, Kind::kAttribute)) {
@@ -203,6 +207,56 @@ void AnyCast(const FileFacts& facts, Sink& sink) {
                           (type == HalfType::kFp16 ? "11 bits and nothing above 65504" : "8 bits") +
                           ", whatever is multiplied by it; a mask or an index "
                           "becomes a float."));
+    }
+  }
+}
+
+// torch.as_tensor(pixels, dtype=torch.float16), array.astype(np.float16): data and buffers that are
+// 16-bit from the start, before anything has brought them into range.
+void MadeInHalf(const FileFacts& facts, Sink& sink) {
+  for (const std::string_view name : {"tensor", "as_tensor", "empty", "zeros", "ones", "full",
+                                      "rand", "randn", "astype", "asarray"}) {
+    for (const Call* made : facts.names.CallsNamed(name)) {
+      const Call& call = *made;
+      const bool numpy = name == "astype" || name == "asarray";
+      if (!numpy && !call.callee.starts_with("torch.")) continue;
+      NodeId dtype = facts.names.Argument(call.node, call.name == "astype" ? 0 : -1, "dtype");
+      if (dtype == kNoNode || facts.syntax.FunctionOf(call.node) == 0) continue;
+      const std::string_view text = facts.syntax.Text(dtype);
+      const bool half =
+          (text.starts_with("torch.") && facts.regions.ReadHalfType(dtype) != HalfType::kUnknown) ||
+          (numpy && (text == "np.float16" || text == "numpy.float16" || text == "\"float16\"" ||
+                     text == "'float16'"));
+      if (!half || !MayTrain(facts, call.node)) continue;
+      MarkGuess(
+          sink.Add(call.node,
+                   "16-bit from the start, whatever type the rest is computed in: raw data "
+                   "and physical units beyond 65504 are infinite in FP16, and small "
+                   "differences are gone in either type. Cast after scaling, or take the type "
+                   "of what it meets."));
+    }
+  }
+}
+
+// cos.to(x.dtype): the tables of a rotary embedding in the type of the activations.
+void RotaryTables(const FileFacts& facts, Sink& sink) {
+  for (const std::string_view name : {"to", "type_as"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (call->receiver == kNoNode || !call->callee.empty()) continue;
+      const std::string_view what = facts.syntax.Text(call->receiver);
+      const std::string_view root = what.substr(0, what.find_first_of(".[("));
+      if (what.size() > 60 || !HoldsAny(root, {"cos", "sin", "freqs", "rope", "rotary"})) continue;
+      bool given = name == "type_as";
+      for (const NodeId argument : facts.names.Arguments(call->node))
+        given = given || facts.syntax.Text(argument).ends_with("dtype");
+      given = given ||
+              facts.syntax.Text(facts.names.Argument(call->node, -1, "dtype")).ends_with("dtype");
+      if (!given || facts.syntax.FunctionOf(call->node) == 0 ||
+          !HalfGuess::Anywhere(facts, call->node).any())
+        continue;
+      MarkGuess(sink.Add(call->node,
+                         "If that type is 16-bit, sine and cosine are rounded to 8 or 11 bits "
+                         "before the rotation: rotate in FP32 and cast the result."));
     }
   }
 }
@@ -237,6 +291,8 @@ void Check(const FileFacts& facts, Sink& sink) {
   if (facts.project.HasHalfChoice()) {
     AnyCast(facts, sink);
     LossInputs(facts, sink);
+    MadeInHalf(facts, sink);
+    RotaryTables(facts, sink);
   }
   if (facts.project.sixteen_bit) {
     FixedType(facts, sink);

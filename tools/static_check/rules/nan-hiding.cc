@@ -68,6 +68,7 @@ void CheckReplaced(const FileFacts& facts, const struct Call& call, Sink& sink) 
   if (!again || !IsTrainedOn(facts, key, assignment)) return;
   RawFinding& finding = sink.Add(
       call.node, "A loss that is NaN or inf becomes a number, and training goes on with it.");
+  finding.form = "nan-to-num";
   // `if args.nan_to_num:` is somebody's choice.
   const NodeId branch = syntax.Enclosing(assignment, Kind::kIf);
   finding.guess =
@@ -78,10 +79,13 @@ void CheckReplaced(const FileFacts& facts, const struct Call& call, Sink& sink) 
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  ReportViolations(facts, Violation::Kind::kNanReplaced, sink, [](const Violation& v) {
-    return "inf and NaN are taken out of the gradients before " + v.scaler +
-           " has looked for them: it cannot skip the step nor lower the scale.";
-  });
+  ReportViolations(
+      facts, Violation::Kind::kNanReplaced, sink,
+      [](const Violation& v) {
+        return "inf and NaN are taken out of the gradients before " + v.scaler +
+               " has looked for them: it cannot skip the step nor lower the scale.";
+      },
+      [](const Violation&, RawFinding& finding) { finding.form = "gradients"; });
   if (!facts.project.sixteen_bit) return;
   for (const std::string_view name : {"isnan", "isinf", "isfinite"}) {
     for (const struct Call* call : facts.names.CallsNamed(name)) CheckBranch(facts, *call, sink);

@@ -70,10 +70,7 @@ static bool MayPass(const FileFacts& facts, NodeId range, double limit) {
   // Half of something is a number of frequencies: arange(D // 2).
   if (Holds(text, "// 2") || Holds(text, "//2") || Holds(text, "// 4") || Holds(text, "//4"))
     return false;
-  for (const std::string_view word : {"dim", "half", "channel", "freq", "head", "num_b", "class"}) {
-    if (text.find(word) != std::string_view::npos) return false;
-  }
-  return true;
+  return !HoldsAny(text, {"dim", "half", "channel", "freq", "head", "num_b", "class"});
 }
 
 // Names of integers that must not be rounded.
@@ -91,9 +88,7 @@ static bool IsGivenType(const FileFacts& facts, NodeId expression) {
   const NodeId id = facts.syntax.Unwrap(expression);
   const std::string_view text = facts.syntax.Text(id);
   if (!text.ends_with("dtype") || text.size() > 60) return false;
-  for (const std::string_view word : {"inv_freq", "ids", "pos", "index", "idx", "float", "int"}) {
-    if (text.find(word) != std::string_view::npos) return false;
-  }
+  if (HoldsAny(text, {"inv_freq", "ids", "pos", "index", "idx", "float", "int"})) return false;
   if (facts.syntax.Is(id, Kind::kAttribute)) {
     const NodeId of = facts.syntax.Child(id, PythonFields().object);
     const Value value = facts.dtypes->Of(of);

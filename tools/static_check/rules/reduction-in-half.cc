@@ -251,7 +251,68 @@ static void GuessSum(const FileFacts& facts, Sink& sink, const TorchCall& call) 
                                     "and more."));
 }
 
+// out.index_add_(0, index, values): a running sum in the type of what it is added to.
+static void GuessScattered(const FileFacts& facts, Sink& sink) {
+  ForEachTorchCall(
+      facts, {"scatter_add_", "index_add_", "scatter_add", "index_add", "scatter_reduce_"},
+      [&](const TorchCall& call) {
+        const HalfGuess anywhere = HalfGuess::Anywhere(facts, call.node);
+        if (call.tensor == kNoNode || facts.syntax.FunctionOf(call.node) == 0 || !anywhere.any() ||
+            !anywhere.MayBeHalf(call.tensor) || anywhere.IsKnown(call.tensor))
+          return;
+        MarkGuess(sink.Add(call.node,
+                           "If this is 16-bit, each value is rounded as it is added: small ones "
+                           "are lost beside a sum 256 (BF16) or 2048 (FP16) times their size. Sum "
+                           "in FP32 and cast the result."));
+      });
+}
+
+// torch.matmul(self.fb, x), F.conv2d(x, self.kernel) with a registered buffer: a fixed transform
+// (filter bank, blur, wavelet, physical units) that autocast runs in 16 bits.
+static void GuessFixedTransforms(const FileFacts& facts, Sink& sink) {
+  const std::string_view file = facts.syntax.text();
+  if (!Holds(file, "register_buffer")) return;
+  const auto buffer = [&](NodeId expression) {
+    std::string_view text = facts.syntax.Text(expression);
+    if (!text.starts_with("self.") || text.size() > 80) return false;
+    text.remove_prefix(5);
+    const std::string name(text.substr(0, text.find_first_of(".[(")));
+    return !name.empty() && (Holds(file, "register_buffer(\"" + name + "\"") ||
+                             Holds(file, "register_buffer('" + name + "'"));
+  };
+  const auto examine = [&](NodeId node, std::initializer_list<NodeId> operands) {
+    bool fixed = false;
+    for (const NodeId operand : operands) fixed = fixed || (operand != kNoNode && buffer(operand));
+    const HalfGuess anywhere = HalfGuess::Anywhere(facts, node);
+    if (!fixed || !anywhere.any() || facts.syntax.FunctionOf(node) == 0 ||
+        IsCalledWithAutocastOff(facts.bindings, facts.regions, facts.syntax.FunctionOf(node)))
+      return;
+    MarkGuess(sink.Add(node,
+                       "A fixed transform: autocast runs it in 16 bits, which its sums may exceed "
+                       "(65504 in FP16) and which rounds what it takes apart. "
+                       "autocast(enabled=False) around it keeps it in FP32."));
+  };
+  const Fields& f = PythonFields();
+  for (const NodeId id : facts.binaries) {
+    if (OperatorOf(facts, id) == "@")
+      examine(id, {facts.syntax.Child(id, f.left), facts.syntax.Child(id, f.right)});
+  }
+  for (const std::string_view name : {"matmul", "mm", "bmm", "einsum", "linear", "conv1d", "conv2d",
+                                      "conv3d", "conv_transpose1d", "conv_transpose2d"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (TorchFunction(call->callee).empty()) continue;
+      examine(call->node, {facts.names.Argument(call->node, 0, "input"),
+                           facts.names.Argument(call->node, 1, "weight"),
+                           facts.names.Argument(call->node, 2, "")});
+    }
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.project.HasHalfChoice()) {
+    GuessScattered(facts, sink);
+    GuessFixedTransforms(facts, sink);
+  }
   GuessQuotients(facts, sink);
   GuessGram(facts, sink);
   if (facts.project.HasHalfChoice()) GuessProducts(facts, sink);

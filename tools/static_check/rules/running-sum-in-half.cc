@@ -11,11 +11,8 @@ namespace mpnanny::static_check::running_sum_in_half {
 
 // True for a variable that adds up over steps: total_loss, running, epoch_loss, sum, correct.
 static bool AddsUp(std::string_view name) {
-  for (const std::string_view word :
-       {"total", "running", "epoch", "sum", "accum", "correct", "cum", "avg", "tr_loss"}) {
-    if (name.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+  return HoldsAny(
+      name, {"total", "running", "epoch", "sum", "accum", "correct", "cum", "avg", "tr_loss"});
 }
 
 // True if what is read before the loop is a 16-bit value or a Python number, and no wider tensor.

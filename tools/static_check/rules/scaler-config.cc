@@ -54,7 +54,8 @@ class Reader {
         std::string(kInitScale.name) + "=" + ShowNumber(*value) + ": every gradient above " +
             ShowNumber(kFp16Max / *value) +
             " is inf in FP16; each halving on the way down costs a step.",
-        "2.0**16");
+        "2.0**16")
+        .form = "initial-scale";
   }
 
   void CheckSwitches() {
@@ -105,10 +106,11 @@ class Reader {
     return false;
   }
 
-  void Add(NodeId argument, std::string message, const char* better) {
+  RawFinding& Add(NodeId argument, std::string message, const char* better) {
     RawFinding& finding = sink_.Add(argument, std::move(message));
     const Node& node = facts_.syntax[argument];
     finding.edits.push_back({{node.begin, node.end}, better});
+    return finding;
   }
 
   const FileFacts& facts_;
@@ -242,7 +244,8 @@ void Check(const FileFacts& facts, Sink& sink) {
         kGrowthInterval, [](double v) { return v <= 4.0; }, "2000",
         "the scale doubles after so few good steps and overflows again: a large part of all "
         "steps is skipped.");
-    reader.CheckSwitches();
+    if (!HasSeveralImports(facts, facts.syntax.Child(made.call, PythonFields().function)))
+      reader.CheckSwitches();
     GuessKeywords(facts, made, sink);
     GuessSwitch(facts, made, sink);
   }

@@ -57,6 +57,18 @@ bool Resumes(const FileFacts& facts) {
   });
 }
 
+// True if every scaler of the file lives and dies in a method, which is not the one that saves:
+// there is nothing that could be saved (scaler-recreated-per-epoch says so where it is).
+bool LivesElsewhere(const FileFacts& facts, NodeId saver) {
+  const auto& made = facts.scalers.made();
+  return !made.empty() && std::all_of(made.begin(), made.end(), [&](const ScalerMade& one) {
+    const NodeId function = facts.syntax.FunctionOf(one.call);
+    const Function* method = facts.bindings.FunctionAt(function);
+    return method != nullptr && method->klass != kNoNode && function != saver &&
+           one.key.find('.') == std::string::npos;
+  });
+}
+
 // The files that call the function.
 std::vector<const FileFacts*> Callers(const FileFacts& facts, const Function& function) {
   std::vector<const FileFacts*> found;
@@ -241,11 +253,15 @@ void GuessCheckpoints(const FileFacts& facts, Sink& sink, std::set<NodeId>* repo
 
 void Check(const FileFacts& facts, Sink& sink) {
   std::set<NodeId> reported;  // one function may save the same under several names
+  bool told = false;
   for (const SavedOptimizer& saved : FindSavedOptimizers(facts)) {
     if (reported.contains(saved.function) || !Misses(facts, saved.function)) continue;
     reported.insert(saved.function);
     const NodeId shown = Shown(facts, saved);
-    sink.Add(shown).guess = !Resumes(facts);
+    // Each function of a trainer that saves says the same: once is enough.
+    const bool sure = !told && Resumes(facts) && !LivesElsewhere(facts, saved.function);
+    sink.Add(shown).guess = !sure;
+    told = told || sure;
     if (shown == saved.state) continue;
     RawFinding& place =
         sink.Add(saved.state,

@@ -18,10 +18,9 @@ bool LooksAtSkips(const FileFacts& facts, NodeId function) {
   for (NodeId id = function; id < facts.syntax[function].after; ++id) {
     if (!facts.syntax.Is(id, Kind::kIdentifier)) continue;
     const std::string_view name = facts.syntax.Text(id);
-    for (const std::string_view word : {"get_scale", "found_inf", "_step_count", "skip", "isfinite",
-                                        "step_was", "old_scale", "prev_scale"}) {
-      if (name.find(word) != std::string_view::npos) return true;
-    }
+    if (HoldsAny(name, {"get_scale", "found_inf", "_step_count", "skip", "isfinite", "step_was",
+                        "old_scale", "prev_scale"}))
+      return true;
   }
   return false;
 }
@@ -34,10 +33,7 @@ bool IsOverIterations(const FileFacts& facts, NodeId loop) {
     head += LowerCase(facts.syntax.Text(facts.syntax.Child(loop, field))) + " ";
   if (const size_t at = head.find("per_epoch"); at != std::string::npos) head.erase(at, 9);
   if (head.find("epoch") != std::string::npos) return false;
-  for (const std::string_view word : {"step", "iter", "batch", "loader"}) {
-    if (head.find(word) != std::string::npos) return true;
-  }
-  return false;
+  return HoldsAny(head, {"step", "iter", "batch", "loader"});
 }
 
 // A step of the scaler, or a call of a function that takes one.

@@ -13,6 +13,13 @@ static bool IsSpeedTest(const FileFacts& facts, NodeId node) {
                                          {"speed", "bench", "throughput", "latency", "profile"});
 }
 
+// True if the file clears gradients by zero_grad(), on another branch than the one that is named,
+// and the function does not by other means.
+static bool ClearsElsewhere(const FileFacts& facts, NodeId node) {
+  return !facts.names.CallsNamed("zero_grad").empty() &&
+         !Holds(facts.syntax.Text(facts.syntax.FunctionOf(node)), ".grad = None");
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   const auto message = [](const Violation& v) {
     return "The gradients of " + v.optimizer +
@@ -22,6 +29,8 @@ void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kStaleGradients, sink, message,
                    [&](const Violation& v, RawFinding& finding) {
                      finding.guess = finding.guess || IsSpeedTest(facts, v.node);
+                     // Whoever clears nothing here may do so by other means.
+                     if (!ClearsElsewhere(facts, v.node)) finding.form = "never-cleared";
                    });
 }
 

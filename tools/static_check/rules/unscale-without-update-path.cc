@@ -4,16 +4,14 @@
 
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::unscale_without_update_path {
 namespace {
 
 // True if the condition asks for bad gradients, or a flag that says so.
 bool AsksForBad(std::string_view condition) {
-  for (const std::string_view word : {"skip", "isfinite", "isnan", "isinf", "norm", "overflow"}) {
-    if (condition.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+  return HoldsAny(condition, {"skip", "isfinite", "isnan", "isinf", "norm", "overflow"});
 }
 
 bool HasElse(const Syntax& syntax, NodeId condition) {

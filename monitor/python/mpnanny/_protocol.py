@@ -1,0 +1,141 @@
+"""How the training is made: which optimizer, scaler and clipping it calls, in which order, and what
+it loads. Each fact is an event of its own when it is first met, so that a diagnosis can tell a
+wrong order of calls from wrong numbers. Names and numbers of torch's own objects, nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ._core import nonfinite
+from ._step import OpenStep, to_float
+
+if TYPE_CHECKING:
+    from ._nanny import MixedPrecisionNanny
+
+MAX_EVENTS = 64  # a run that changes its ways at every step must not fill the file
+_SETTINGS = ("lr", "eps", "weight_decay", "momentum")
+
+
+class Protocol:
+    """Asked by the listener; writes through the core. Nothing here touches the training."""
+
+    def __init__(self, nanny: MixedPrecisionNanny) -> None:
+        self._nanny = nanny
+        self._said: set[tuple[Any, ...]] = set()
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._count = 0
+
+    def _say(self, key: tuple[Any, ...], **detail: Any) -> None:
+        """`key` begins with the event's type; the same key is said once."""
+        if key in self._said or len(self._said) >= MAX_EVENTS:
+            return
+        self._said.add(key)
+        nanny = self._nanny
+        number = nanny._number if nanny._number >= 0 else None
+        nanny._core.event(number, key[0], json.dumps(detail))
+
+    def optimizer(self, optimizer: Any) -> None:
+        """`optimizer` is about to step."""
+        if optimizer in self._optimizers:
+            return
+        self._optimizers.add(optimizer)
+        self._count += 1
+        group = optimizer.param_groups[0]
+        kind = type(optimizer)
+        detail = {name: _number(group.get(name)) for name in _SETTINGS if name in group}
+        betas = group.get("betas")
+        if isinstance(betas, (tuple, list)):
+            detail["betas"] = [_number(beta) for beta in betas]
+        self._say(
+            ("optimizer", self._count),
+            kind=kind.__name__ if kind.__module__.startswith("torch.") else "other",
+            index=self._count,
+            parameters=sum(len(each["params"]) for each in optimizer.param_groups),
+            with_state=sum(1 for state in optimizer.state.values() if state),
+            **detail,
+        )
+
+    def scaler(self, scaler: Any) -> None:
+        """`scaler` is used."""
+        if scaler in self._scalers:
+            return
+        self._scalers.add(scaler)
+        self._say(
+            ("scaler", len(self._scalers), self._nanny._number),
+            scale=_number(getattr(scaler, "_scale", None))
+            or _number(getattr(scaler, "_init_scale", None)),
+            growth_interval=_number(scaler.get_growth_interval()),
+            growth_factor=_number(scaler.get_growth_factor()),
+            backoff_factor=_number(scaler.get_backoff_factor()),
+        )
+
+    def forward(self, parameter: torch.Tensor | None) -> None:
+        """The model is about to run; `parameter` is one of its own."""
+        device = "cpu" if parameter is None else parameter.device.type
+        with contextlib.suppress(TypeError, AttributeError):  # before torch 2.4
+            if torch.is_autocast_enabled(device):
+                dtype = str(torch.get_autocast_dtype(device))[6:]
+                self._say(("autocast", dtype), dtype=dtype)
+
+    def unscaled(self, step: OpenStep, optimizer: Any) -> None:
+        step.unscaled.add(id(optimizer))
+        self._say(("unscale",))
+
+    def clipped(self, step: OpenStep, max_norm: Any, total_norm: Any) -> None:
+        """Gradients are about to be scaled down from `total_norm` to `max_norm`."""
+        scaled = step.uses_scaler and not step.unscaled
+        norm = _number(total_norm)
+        dtype = str(getattr(total_norm, "dtype", "torch."))[6:]
+        finite = None if norm is None else math.isfinite(norm)
+        self._say(
+            ("clip", scaled, finite, dtype),
+            scaled=scaled,
+            max_norm=_number(max_norm),
+            norm=_told(norm),
+            norm_dtype=dtype,
+        )
+
+    def stepped(self, step: OpenStep, optimizer: Any) -> None:
+        """`optimizer` steps; outside of scaler.step() although the loss was scaled?"""
+        if step.uses_scaler and not step.awaits_update:
+            unscaled = id(optimizer) in step.unscaled
+            self._say(("direct_step", unscaled), unscaled=unscaled, scale=_number(step.scale_now))
+
+    def loaded(self, what: str, within: bool) -> None:
+        """`what`: model, optimizer or scaler took a state dict; `within` a run that trains."""
+        self._say(("loaded", what, self._nanny._number), what=what, within=within)
+
+    def backward_ended(self, step: OpenStep) -> None:
+        """In sampled steps: what is not finite now may be replaced before it is used."""
+        nanny = self._nanny
+        if nanny._sampling and not nanny._device.on:
+            gradients = [parameter.grad for parameter in nanny._watched.parameters]
+            step.bad_gradients = bool(nonfinite(gradients))
+
+    def gradients_used(self, step: OpenStep, gradients: list[Any]) -> None:
+        if step.bad_gradients and not nonfinite(gradients):
+            self._say(("gradients_replaced",))
+
+    def ended(self, step: OpenStep) -> None:
+        if step.awaits_update:
+            self._say(("update_missing",))
+        if step.backwards > 1:
+            self._say(("accumulation", step.backwards), backwards=step.backwards)
+
+
+def _number(value: Any) -> float | None:
+    """None for what is no number or would make the host wait for a device."""
+    number = None if value is None else to_float(value)
+    return number if isinstance(number, float) else None
+
+
+def _told(number: float | None) -> float | str | None:
+    return number if number is None or math.isfinite(number) else str(number)

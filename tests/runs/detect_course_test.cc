@@ -1,0 +1,223 @@
+// Detectors that judge the order of calls and the course of the steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/runs/detector_facts.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+struct Row {
+  double loss = 1, lr = 0.1;
+  std::optional<double> scale, norm = 1.0;
+  uint32_t flags = 0;
+};
+
+// The turns of `steps` steps; `row` says what each is like.
+template <typename F>
+Turns TurnsOf(int64_t steps, const F& row) {
+  TurnFinder finder;
+  for (int64_t step = 0; step < steps; ++step) {
+    const Row made = row(step);
+    runs::StepRow given;
+    given.step = step;
+    // No two losses of a training are the same.
+    given.loss = made.loss * (1 + 0.01 * static_cast<double>(step % 7));
+    given.lr = made.lr;
+    given.loss_scale = made.scale;
+    if (made.norm) given.grad_norm = *made.norm * (1 + 0.02 * static_cast<double>(step % 5));
+    given.flags = made.flags;
+    finder.Add(given);
+  }
+  return finder.Finish();
+}
+
+Facts Healthy(const Turns& turns) {
+  Facts facts;
+  facts.precision = "bf16";
+  facts.turns = turns;
+  facts.summary.first_step = 0;
+  facts.summary.steps = turns.steps;
+  facts.summary.loss_first = 2.0;
+  facts.summary.loss_end = 1.0;
+  return facts;
+}
+
+TEST(LrJump, NeedsAJumpAndALossThatFollows) {
+  const auto jump = [](double loss) {
+    return TurnsOf(100, [loss](int64_t step) {
+      return Row{.loss = step >= 50 && step < 60 ? loss : 1.0, .lr = step == 50 ? 5.0 : 0.1};
+    });
+  };
+  Facts facts = Healthy(jump(40));
+  EXPECT_TRUE(Fires(facts, "lr-jump"));
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.turns = jump(1.0);  // nothing came of it
+  EXPECT_FALSE(Fires(facts, "lr-jump"));
+  // A warm-up from 0, and a cosine that starts anew at its own height.
+  facts.turns = TurnsOf(100, [](int64_t step) {
+    return Row{.loss = step == 60 ? 40.0 : 1.0,
+               .lr = step < 60 ? 0.001 * static_cast<double>(step)
+                               : 0.0585 * (1 + std::cos(0.1 * static_cast<double>(step - 60))) / 2};
+  });
+  EXPECT_TRUE(facts.turns.lr_jumps.empty());
+  EXPECT_FALSE(Fires(facts, "lr-jump"));
+}
+
+TEST(OutlierBatch, OneStepThatIsSoonOver) {
+  const auto spike = [](int64_t length, double height) {
+    return TurnsOf(200, [=](int64_t step) {
+      return Row{.loss = step >= 100 && step < 100 + length ? height : 1.0};
+    });
+  };
+  Facts facts = Healthy(spike(1, 30));
+  EXPECT_TRUE(Fires(facts, "outlier-batch"));
+  EXPECT_EQ(facts.turns.spikes.front().step, 100);
+  facts.turns = spike(90, 30);  // it does not come back in time
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.turns = spike(1, 1.4);  // a hard batch
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.turns = spike(1, 30);
+  facts.summary.loss_first = 500;  // far under what the run began with
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+}
+
+TEST(Divergence, ALossThatIsThrownAboutAndEndsNoLower) {
+  Facts facts =
+      Healthy(TurnsOf(120, [](int64_t step) { return Row{.loss = step % 25 == 20 ? 40.0 : 1.0}; }));
+  facts.summary.loss_end = 2.5;
+  facts.course.loss_greatest = 40;
+  EXPECT_TRUE(Fires(facts, "diverged"));
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.summary.loss_end = 1.0;
+  EXPECT_FALSE(Fires(facts, "diverged"));
+}
+
+TEST(ScalerProtocol, EachWrongOrderOfCalls) {
+  Facts facts = Healthy({});
+  facts.summary.scale_first = facts.summary.scale_max = 1024;
+  facts.protocol.clips.push_back({3, false, 1.0, 2.0, "float32"});
+  EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
+  facts.protocol.clips.push_back({4, true, 1.0, 2000.0, "float32"});
+  EXPECT_TRUE(Fires(facts, "clipped-while-scaled"));
+  EXPECT_FALSE(Fires(facts, "scaled-step"));
+  facts.protocol.direct_step = 0;  // then everything is scaled, and that is the fault
+  EXPECT_TRUE(Fires(facts, "scaled-step"));
+  EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
+  facts.protocol = {};
+  facts.protocol.update_missing = 7;
+  EXPECT_TRUE(Fires(facts, "missing-update"));
+  facts.protocol = {};
+  facts.protocol.gradients_replaced = 7;
+  EXPECT_TRUE(Fires(facts, "gradients-replaced"));
+}
+
+TEST(ScalerProtocol, ClippingByHandPinsTheScaledNorm) {
+  const auto pinned = [](double norm) {
+    TurnFinder finder;
+    for (int64_t step = 0; step < 40; ++step) {
+      runs::StepRow row;
+      row.step = step;
+      row.loss_scale = step < 20 ? 65536 : 131072;
+      row.grad_norm = norm > 0 ? norm : 1.0 / *row.loss_scale;
+      finder.Add(row);
+    }
+    return finder.Finish();
+  };
+  Facts facts = Healthy(pinned(0));
+  facts.summary.scale_first = facts.summary.scale_max = 65536;
+  EXPECT_TRUE(Fires(facts, "clipped-while-scaled"));
+  facts.turns = pinned(1.0);  // clipped after unscaling: the norm itself is the limit
+  EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
+}
+
+TEST(ScalerRestart, AJumpUpAndASearchBehindIt) {
+  const auto restart = [](double to, int64_t skips) {
+    return TurnsOf(120, [=](int64_t step) {
+      Row row;
+      row.scale = step < 60 ? 512.0 : std::max(512.0, to / std::pow(2, step - 60));
+      row.flags = step >= 60 && step < 60 + skips ? 4 | 8 : 0;
+      return row;
+    });
+  };
+  Facts facts = Healthy(restart(65536, 7));
+  facts.summary.scale_first = facts.summary.scale_max = 512;
+  EXPECT_TRUE(Fires(facts, "scaler-restarted"));
+  facts.turns = restart(65536, 0);  // set by hand, and it fits
+  EXPECT_FALSE(Fires(facts, "scaler-restarted"));
+  facts.turns = restart(1024, 1);  // growing
+  EXPECT_FALSE(Fires(facts, "scaler-restarted"));
+}
+
+TEST(ScalerRestart, ARunThatGoesOnFromAnother) {
+  Facts facts = Healthy(TurnsOf(60, [](int64_t step) {
+    return Row{.scale = 65536.0 / std::pow(2, std::min<int64_t>(step, 7)),
+               .flags = step < 7 ? 4u | 8u : 0u};
+  }));
+  facts.summary.scale_first = facts.summary.scale_max = 65536;
+  EXPECT_FALSE(Fires(facts, "scaler-restarted"));  // a first search is a scaler's own
+  facts.parent = Parent{1, 500, 1.0, 512.0};
+  EXPECT_TRUE(Fires(facts, "scaler-restarted"));
+  facts.parent->last_scale = 65536;
+  EXPECT_FALSE(Fires(facts, "scaler-restarted"));
+}
+
+TEST(OptimizerRestart, WithoutStateInTheMiddleAndALossThatJumps) {
+  Facts facts = Healthy(TurnsOf(
+      200, [](int64_t step) { return Row{.loss = step >= 101 && step < 110 ? 20.0 : 1.0}; }));
+  facts.protocol.optimizers = {{0, "Adam", 0.1, 1e-8, 4, 0}, {100, "Adam", 0.1, 1e-8, 4, 0}};
+  EXPECT_TRUE(Fires(facts, "optimizer-restarted"));
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.protocol.optimizers[1].with_state = 4;
+  EXPECT_FALSE(Fires(facts, "optimizer-restarted"));
+  facts.protocol.optimizers[1] = {180, "Adam", 0.1, 1e-8, 4, 0};  // and nothing happened
+  EXPECT_FALSE(Fires(facts, "optimizer-restarted"));
+}
+
+TEST(LostUpdates, ANormOfExactlyZeroFromSomeStepOn) {
+  const auto zero = [](int64_t steps) {
+    return TurnsOf(60, [=](int64_t step) {
+      Row row;
+      row.norm = step >= 30 && step < 30 + steps ? 0.0 : 1.0;
+      return row;
+    });
+  };
+  Facts facts = Healthy(zero(30));
+  AddSeries(facts, "w", runs::kWeight, "float16", {{0, 1}});
+  EXPECT_TRUE(Fires(facts, "zeroed-updates"));
+  EXPECT_TRUE(Fires(facts, "half-clip-norm"));
+  facts.profile.series[0].dtype = "float32";
+  EXPECT_TRUE(Fires(facts, "zeroed-updates"));
+  EXPECT_FALSE(Fires(facts, "half-clip-norm"));
+  facts.turns = zero(2);
+  EXPECT_FALSE(Fires(facts, "zeroed-updates"));
+}
+
+TEST(LostUpdates, AnInfiniteNormToClipByInHalf) {
+  Facts facts = Healthy({});
+  facts.protocol.clips.push_back({12, false, 1.0, kInf, "float16"});
+  EXPECT_TRUE(Fires(facts, "half-clip-norm"));
+  facts.protocol.clips[0].norm_dtype = "float32";  // a gradient is infinite, and that is another
+  EXPECT_FALSE(Fires(facts, "half-clip-norm"));
+}
+
+TEST(Recurrence, WhoseGradientGrewThroughTime) {
+  Facts facts = BrokenAt(60, "forward", "head");
+  facts.precision = "fp32";
+  AddSeries(facts, "rnn.weight_hh_l0", runs::kGradient, "float32", {{0, 1}, {50, 4000}});
+  AddSeries(facts, "head.weight", runs::kGradient, "float32", {{0, 1}, {50, 3}});
+  EXPECT_TRUE(Fires(facts, "recurrent-explosion"));
+  facts.profile.series[1].points[1].absmax = 5000;  // all of them grew
+  EXPECT_FALSE(Fires(facts, "recurrent-explosion"));
+  facts.onset->layer_type = "LSTM";
+  EXPECT_TRUE(Fires(facts, "recurrent-explosion"));
+  facts.precision = "fp16";  // there it may be FP16's range
+  EXPECT_FALSE(Fires(facts, "recurrent-explosion"));
+}
+
+}  // namespace
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,158 @@
+// Detectors that judge sampled statistics.
+#include <gtest/gtest.h>
+
+#include "tests/runs/detector_facts.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+Facts Recorded(const std::string& precision) {
+  Facts facts;
+  facts.precision = precision;
+  facts.summary.first_step = 0;
+  facts.summary.steps = 100;
+  return facts;
+}
+
+void Zero(Series& series, double share) {
+  for (Measured& point : series.points) point.zeros = share * point.numel;
+}
+
+TEST(NormOutputZero, ZerosBehindWhatNoSquareHolds) {
+  Facts facts = Recorded("fp16");
+  AddSeries(facts, "norm", runs::kInput, "float16", {{0, 3}, {10, 400}});
+  Series& output = AddSeries(facts, "norm", runs::kActivation, "float16", {{0, 3}, {10, 0}}, "Rms");
+  output.layer_id = facts.profile.series[0].layer_id;
+  output.points[1].zeros = 1000;
+  EXPECT_TRUE(Fires(facts, "norm-output-zero"));
+  facts.profile.series[0].points[1].absmax = 200;  // its square fits
+  EXPECT_FALSE(Fires(facts, "norm-output-zero"));
+}
+
+TEST(RawInputs, OnlyWhereFp16OverflowsAndSampleAfterSample) {
+  Facts facts = Recorded("fp16");
+  AddSeries(facts, "enter", runs::kInput, "float32", {{0, 900}, {10, 800}, {20, 850}});
+  EXPECT_FALSE(Fires(facts, "raw-inputs"));  // nothing overflows
+  facts.scale.declining = true;
+  EXPECT_TRUE(Fires(facts, "raw-inputs"));
+  facts.precision = "bf16";
+  EXPECT_FALSE(Fires(facts, "raw-inputs"));
+  facts.precision = "fp16";
+  for (size_t i : {0, 1}) {  // a single batch is another matter
+    facts.profile.series[0].points[i].absmax = facts.profile.series[0].points[i].rms = 2;
+  }
+  EXPECT_FALSE(Fires(facts, "raw-inputs"));
+}
+
+TEST(LostGradients, Fp16WithoutAScale) {
+  Facts facts = Recorded("fp16");
+  Series& gradient = AddSeries(facts, "fc", runs::kActivationGradient, "float16", {{0, 1e-6}});
+  gradient.points[0].subnormal_fp16 = 900;
+  AddSeries(facts, "fc.weight", runs::kWeight, "float32", {{0, 1}});
+  EXPECT_TRUE(Fires(facts, "no-scaler"));
+  EXPECT_TRUE(Fires(facts, "gradients-flushed"));
+  EXPECT_FALSE(Fires(facts, "half-weights"));
+  facts.profile.series[1].dtype = "float16";
+  EXPECT_TRUE(Fires(facts, "half-weights"));
+  facts.profile.series[0].points[0].subnormal_fp16 = 10;
+  EXPECT_FALSE(Fires(facts, "gradients-flushed"));
+  facts.summary.scale_first = facts.summary.scale_max = 1024;
+  EXPECT_FALSE(Fires(facts, "half-weights"));
+  facts = Recorded("bf16");
+  AddSeries(facts, "fc", runs::kActivationGradient, "bfloat16", {{0, 1e-6}});
+  EXPECT_FALSE(Fires(facts, "no-scaler"));
+}
+
+TEST(LostUpdates, FrozenInHalfPrecisionWeights) {
+  Facts facts = Recorded("bf16");
+  AddSeries(facts, "w", runs::kWeight, "bfloat16", {{0, 1}, {10, 1}});
+  Series& update = AddSeries(facts, "w", runs::kUpdate, "bfloat16", {{0, 1e-6}, {10, 1e-6}});
+  update.layer_id = facts.profile.series[0].layer_id;
+  for (Measured& point : update.points) point.frozen = 900;
+  EXPECT_TRUE(Fires(facts, "frozen-updates"));
+  for (Measured& point : facts.profile.series[1].points) point.frozen = 300;
+  EXPECT_FALSE(Fires(facts, "frozen-updates"));
+  for (Measured& point : facts.profile.series[1].points) point.frozen = 900;
+  facts.profile.series[0].dtype = "float32";  // small, and it adds up
+  EXPECT_FALSE(Fires(facts, "frozen-updates"));
+}
+
+TEST(Accumulation, ManyPassesInHalf) {
+  Facts facts = Recorded("bf16");
+  AddSeries(facts, "w", runs::kGradient, "bfloat16", {{0, 1}});
+  facts.protocol.backwards = 16;
+  EXPECT_TRUE(Fires(facts, "half-accumulation"));
+  facts.protocol.backwards = 2;  // a generator's and a discriminator's
+  EXPECT_FALSE(Fires(facts, "half-accumulation"));
+  facts.protocol.backwards = 16;
+  facts.profile.series[0].dtype = "float32";
+  EXPECT_FALSE(Fires(facts, "half-accumulation"));
+}
+
+TEST(PoisonedBuffer, ARunningStatisticThatIsNotFinite) {
+  Facts facts = Recorded("fp16");
+  Series& mean =
+      AddSeries(facts, "bn.running_mean", runs::kWeight, "float32", {{0, 1}, {10, 1.5}}, "buffer");
+  EXPECT_FALSE(Fires(facts, "poisoned-buffer"));
+  mean.points[1].nonfinite = 4;
+  EXPECT_TRUE(Fires(facts, "poisoned-buffer"));
+  mean.points[1].nonfinite = 0;
+  mean.points[1].absmax = 5000;
+  EXPECT_TRUE(Fires(facts, "poisoned-buffer"));
+  facts.profile.series[0].layer = "mask";
+  EXPECT_FALSE(Fires(facts, "poisoned-buffer"));
+}
+
+TEST(GrowingLogits, QueriesAndKeysOrALearnedScale) {
+  Facts facts = Recorded("bf16");
+  AddSeries(facts, "attn.q_proj", runs::kActivation, "bfloat16", {{0, 3}, {50, 90}});
+  EXPECT_TRUE(Fires(facts, "attention-logits-grow"));
+  facts.profile.series[0].layer = "ffn.up";
+  EXPECT_FALSE(Fires(facts, "attention-logits-grow"));
+  Series& scale =
+      AddSeries(facts, "logit_scale", runs::kWeight, "float32", {{0, 2.6}, {50, 5.2}}, "parameter");
+  scale.points[0].numel = scale.points[1].numel = 1;
+  EXPECT_TRUE(Fires(facts, "logit-scale-grows"));
+  scale.points[1].absmax = scale.points[1].mean = 4.0;  // under ln 100
+  EXPECT_FALSE(Fires(facts, "logit-scale-grows"));
+}
+
+TEST(DeadUnits, ReluThatGivesNothingForEveryInput) {
+  Facts facts = Recorded("fp32");
+  Zero(AddSeries(facts, "act", runs::kActivation, "float32", {{0, 1}, {10, 1}, {20, 1}}, "ReLU"),
+       1.0);
+  EXPECT_TRUE(Fires(facts, "dead-units"));
+  Zero(facts.profile.series[0], 0.9);  // sparse, as many are
+  EXPECT_FALSE(Fires(facts, "dead-units"));
+  Zero(facts.profile.series[0], 1.0);
+  facts.profile.series[0].type = "Dropout";
+  EXPECT_FALSE(Fires(facts, "dead-units"));
+}
+
+TEST(FadingGradient, FromTheOutputToTheInput) {
+  Facts facts = Recorded("fp32");
+  double rms = 1e-9;
+  for (const char* name : {"0.weight", "2.weight", "4.weight", "6.weight", "8.weight"}) {
+    AddSeries(facts, name, runs::kGradient, "float32", {{0, rms}});
+    rms *= 20;
+  }
+  EXPECT_TRUE(Fires(facts, "fading-gradient"));
+  for (Series& series : facts.profile.series) series.points[0].rms = 0.1;
+  facts.profile.series[0].points[0].rms = 1e-6;  // one layer alone
+  EXPECT_FALSE(Fires(facts, "fading-gradient"));
+}
+
+TEST(Adversary, AGeneratorThatGetsNothingAnyMore) {
+  Facts facts = Recorded("fp32");
+  AddSeries(facts, "generator.0.weight", runs::kGradient, "float32", {{0, 1}, {90, 1e-4}});
+  AddSeries(facts, "discriminator.0.weight", runs::kGradient, "float32", {{0, 1}, {90, 1e-4}});
+  EXPECT_TRUE(Fires(facts, "adversary-won"));
+  facts.profile.series[0].points[1].rms = 0.5;
+  EXPECT_FALSE(Fires(facts, "adversary-won"));
+  facts.profile.series[0].points[1].rms = 1e-4;
+  facts.profile.series[1].layer = "decoder.0.weight";  // nobody to lose against
+  EXPECT_FALSE(Fires(facts, "adversary-won"));
+}
+
+}  // namespace
+}  // namespace mpnanny::diagnose_run

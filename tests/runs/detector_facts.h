@@ -1,0 +1,77 @@
+// Facts for tests of single detectors, put together by hand.
+#ifndef MPNANNY_TESTS_RUNS_DETECTOR_FACTS_H_
+#define MPNANNY_TESTS_RUNS_DETECTOR_FACTS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/diagnose_run/detectors/detector.h"
+
+namespace mpnanny::diagnose_run {
+
+// A run whose first bad value was born in that phase, in a layer that is its producer.
+inline Facts BrokenAt(int64_t step, const std::string& phase, const std::string& layer) {
+  Facts facts;
+  facts.precision = "fp16";
+  Onset onset;
+  onset.step = step;
+  onset.phase = phase;
+  onset.layer = onset.layer_type = layer;
+  onset.place = Onset::Place::kProducer;
+  facts.onset = onset;
+  return facts;
+}
+
+// An operator that made `what` ("NaN", "+Inf", "-Inf") of finite values.
+inline Birth Made(const std::string& op, const std::string& dtype, const std::string& what,
+                  double largest) {
+  Birth birth;
+  birth.op = op;
+  birth.dtype = dtype;
+  birth.nan = what.find("NaN") != std::string::npos;
+  birth.posinf = what.find("+Inf") != std::string::npos;
+  birth.neginf = what.find("-Inf") != std::string::npos;
+  birth.largest = largest;
+  return birth;
+}
+
+inline Birth MaskedSoftmax(const std::string& dtype) {
+  Birth birth = Made("_softmax", dtype, "NaN", 0);
+  birth.inputs = Birth::Inputs::kMask;
+  birth.largest.reset();
+  return birth;
+}
+
+// (step, absmax): also the root mean square and the mean; 1,000 elements without a zero.
+inline Series& AddSeries(Facts& facts, const std::string& layer, int64_t kind,
+                         const std::string& dtype,
+                         const std::vector<std::pair<int64_t, double>>& points,
+                         const std::string& type = "Linear") {
+  Series series;
+  series.layer = layer;
+  series.layer_id = static_cast<int64_t>(facts.profile.series.size()) + 1;
+  series.position = series.layer_id;
+  series.kind = kind;
+  series.dtype = dtype;
+  series.type = type;
+  for (const auto& [step, value] : points) {
+    Measured point;
+    point.step = step;
+    point.numel = 1000;
+    point.absmax = point.rms = point.mean = value;
+    series.points.push_back(point);
+  }
+  facts.profile.series.push_back(series);
+  return facts.profile.series.back();
+}
+
+inline bool Fires(const Facts& facts, std::string_view sign) {
+  const std::vector<Claim> claims = RunDetectors(facts);
+  return FindClaim(claims, sign) != nullptr;
+}
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TESTS_RUNS_DETECTOR_FACTS_H_

@@ -1,0 +1,152 @@
+// run_summary: its course, its reasons, and the page to send on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "base/data_files.h"
+#include "tests/runs/recording.h"
+#include "tools/run_summary/markdown.h"
+
+namespace mpnanny::test {
+namespace {
+
+using run_summary::MarkdownCode;
+using run_summary::MarkdownText;
+using run_summary::Sparkline;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Json Summary(const TempFolder& folder) {
+  auto output = Call("run_summary", {{"run", "m.db"}}, folder.path());
+  EXPECT_TRUE(output) << (output ? "" : output.error().Text());
+  return output ? output->structured : Json::object();
+}
+
+std::string Page(const Json& summary) {
+  static const DataFiles data = *DataFiles::Create();
+  return FindTool("run_summary").definition.command.formats.at("md")(summary, {data, false});
+}
+
+TEST(SummaryTest, CourseOfALongRunHasAtMost32StretchesAndKeepsExtremes) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("r");
+  db.Execute("BEGIN");
+  for (int64_t step = 0; step < 10'000; ++step) {
+    db.Step(step, {.loss = step == 7'000   ? 50.0
+                           : step == 9'999 ? kNan
+                                           : 1.0,
+                   .scale = step == 3'000 ? 2.0 : 1024.0});
+  }
+  db.Execute("COMMIT");
+  const Json course = Summary(folder)["course"];
+  const size_t count = course["step"].size();
+  EXPECT_LE(count, 32u);
+  EXPECT_GE(count, 16u);
+  EXPECT_EQ(course["step"][0], 0);
+  double greatest = 0, least = 1e9;
+  for (size_t i = 0; i < count; ++i) {
+    greatest = std::max(greatest, course["loss_max"][i].get<double>());
+    least = std::min(least, course["loss_scale"][i].get<double>());
+  }
+  EXPECT_EQ(greatest, 50);
+  EXPECT_EQ(least, 2);
+  EXPECT_EQ(course["loss"][0], 1);
+  EXPECT_EQ(course["loss"].back(), "nan");
+}
+
+TEST(SummaryTest, NonFiniteGradientsWithoutAScalerAreNotStable) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m.db"));
+    db.Run("r", "closed", "bf16");
+    for (int64_t step = 0; step < 50; ++step) {
+      db.Step(step, {.loss = 1.0, .flags = step == 20 ? 4u : 0u});
+    }
+  }
+  const Json summary = Summary(folder);
+  EXPECT_EQ(summary["stable"], false);
+  EXPECT_NE(summary["reasons"][0].get<std::string>().find("first at step 20"), std::string::npos);
+}
+
+TEST(SummaryTest, WarningsAreToldAndDoNotDecide) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("r");
+  for (int64_t step = 0; step < 50; ++step) db.Step(step, {.loss = 1.0});
+  db.Alert(30, {.type = "STALE_UPDATE", .severity = "WARNING"});
+  const Json summary = Summary(folder);
+  EXPECT_EQ(summary["stable"], true);
+  EXPECT_NE(DumpJson(summary["reasons"]).find("1 WARNING alert: STALE_UPDATE from step 30"),
+            std::string::npos);
+}
+
+TEST(SummaryMarkdownTest, OnePageWithEverything) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("my run", "exception", "fp16");
+  for (int64_t step = 0; step < 60; ++step) {
+    db.Step(step,
+            {.loss = step < 40 ? 2.0 - 0.01 * static_cast<double>(step) : kNan, .scale = 1024});
+  }
+  db.Alert(40, {.type = "NAN", .layer = db.Layer("blocks.3.attn")});
+  const std::string page = Page(Summary(folder));
+  for (const char* part :
+       {"# Run `my run`", "**NOT STABLE**, exception", "## How it went", "loss scale", "×",
+        "## Alerts", "`NAN`", "`blocks.3.attn`", "## What to do next", "mpnanny diagnose",
+        "## Environment", "`torch`", "2.13.0"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
+  }
+  EXPECT_LT(page.size(), 8000u);
+}
+
+TEST(SummaryMarkdownTest, NamesMakeNoMarkup) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("x` | <script>alert(1)</script>\n# big");
+  db.Step(0, {.loss = 1.0});
+  const std::string name = "a|b`c``d [x](http://evil) *y* <b> \\| _z_\n\n# title";
+  db.Alert(0, {.type = "NAN", .layer = db.Layer(name)});
+  const std::string page = Page(Summary(folder));
+  EXPECT_EQ(page.find("\n# title"), std::string::npos);
+  EXPECT_EQ(page.find("\n# big"), std::string::npos);
+  // Every row of the table of alerts has its five cells: pipes in names are escaped.
+  const size_t row = page.find("| ERROR |");
+  ASSERT_NE(row, std::string::npos) << page;
+  int cells = 0;
+  for (size_t at = row; page[at] != '\n'; ++at) {
+    if (page[at] == '|' && (at == 0 || page[at - 1] != '\\')) ++cells;
+  }
+  EXPECT_EQ(cells, 6) << page.substr(row, 300);
+  EXPECT_NE(page.find("```a\\|b`c``d"), std::string::npos) << page.substr(row, 300);
+}
+
+TEST(SummaryMarkdownTest, CodeSpansHoldWhatTheyAreGiven) {
+  EXPECT_EQ(MarkdownCode("a.b"), "`a.b`");
+  EXPECT_EQ(MarkdownCode("a`b"), "``a`b``");
+  EXPECT_EQ(MarkdownCode("`a`"), "`` `a` ``");
+  EXPECT_EQ(MarkdownCode(""), "`  `");
+  EXPECT_EQ(MarkdownCode("a|b"), "`a\\|b`");
+  EXPECT_EQ(MarkdownText("a_b [c](d) <e> | `f`"), "a\\_b \\[c\\](d) \\<e\\> \\| \\`f\\`");
+}
+
+TEST(SummaryMarkdownTest, SparklineShowsExtremesGapsAndNonFinite) {
+  EXPECT_EQ(Sparkline({}), "");
+  EXPECT_EQ(Sparkline({Json(0), Json(7), Json("nan"), Json(nullptr)}), "▁█× ");
+  EXPECT_EQ(Sparkline({Json(3), Json(3)}), "▁▁");
+}
+
+TEST(SummaryMarkdownTest, ARunOfWhichNothingWasRecorded) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("empty");
+  const std::string page = Page(Summary(folder));
+  EXPECT_NE(page.find("Nothing recorded"), std::string::npos);
+  EXPECT_NE(page.find("None."), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mpnanny::test

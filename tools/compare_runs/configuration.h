@@ -1,0 +1,31 @@
+// What two runs were told or given differently: precision, learning rate, environment, layers.
+//
+// Plain values; free function.
+#ifndef MPNANNY_TOOLS_COMPARE_RUNS_CONFIGURATION_H_
+#define MPNANNY_TOOLS_COMPARE_RUNS_CONFIGURATION_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/compare_runs/course.h"
+#include "tools/compare_runs/tensors.h"
+#include "tools/runs/run.h"
+
+namespace mpnanny::compare_runs {
+
+struct Setting {
+  std::string key;
+  std::string a, b;  // shown; "not recorded" where one run has none
+};
+
+// Settings that differ, what matters for the numbers first. Times of start and process numbers are
+// no settings.
+std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source& b,
+                                       const Course& course, const LayerPairs& layers);
+
+// A flag of the run's environment; false if it is not there.
+bool EnvironmentFlag(const runs::Run& run, const char* key);
+
+}  // namespace mpnanny::compare_runs
+
+#endif  // MPNANNY_TOOLS_COMPARE_RUNS_CONFIGURATION_H_

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// ln 2 a side is a discriminator that knows nothing; a hundredth of it is one that is never wrong.
+constexpr double kSure = 0.05;
+
+enum class Side { kNone, kGenerator, kDiscriminator };
+
+// The first part of the name that says so: "netD.main.0.weight".
+Side SideOf(const std::string& layer) {
+  size_t begin = 0;
+  while (begin <= layer.size()) {
+    const size_t end = std::min(layer.find('.', begin), layer.size());
+    const std::string part = layer.substr(begin, end - begin);
+    if (part == "D" || part == "netD" || part == "disc" ||
+        NameHas(part, {"discriminator", "critic"})) {
+      return Side::kDiscriminator;
+    }
+    if (part == "G" || part == "netG" || part == "gen" || NameHas(part, {"generator"})) {
+      return Side::kGenerator;
+    }
+    begin = end + 1;
+  }
+  return Side::kNone;
+}
+
+}  // namespace
+
+void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
+  bool generator = false, discriminator = false;
+  double least = INFINITY, start = 0;
+  int64_t at = 0;
+  const Series* victim = nullptr;
+  for (const Series& series : facts.profile.series) {
+    const Side side = SideOf(series.layer);
+    generator = generator || side == Side::kGenerator;
+    discriminator = discriminator || side == Side::kDiscriminator;
+    if (series.kind != runs::kGradient || side != Side::kGenerator || victim) continue;
+    victim = &series;
+    start = series.first().rms.value_or(0);
+    for (const Measured& point : series.points) {
+      if (point.rms && *point.rms < least) {
+        least = *point.rms;
+        at = point.step;
+      }
+    }
+  }
+  if (!generator || !discriminator) return;
+  const run_summary::Summary& s = facts.summary;
+  const bool sure = s.loss_start && s.loss_end && *s.loss_start > 0 && *s.loss_end >= 0 &&
+                    *s.loss_end < kSure * *s.loss_start;
+  const bool starved = victim && start > 0 && least < kSure * start;
+  if (!sure && !starved) return;
+  Claim claim;
+  claim.id = "adversary-won";
+  claim.sentence =
+      "A generator and a discriminator are trained against each other, and the "
+      "discriminator has won";
+  if (sure) {
+    claim.sentence +=
+        ": the loss went from " + runs::Number(s.loss_start) + " to " + runs::Number(s.loss_end);
+  }
+  if (starved) {
+    claim.sentence += std::string(sure ? ", and" : ":") + " the gradient of " +
+                      runs::Name(victim->layer) + " from " + runs::Number(start) + " to " +
+                      runs::Number(least) + " (step " + std::to_string(at) + ")";
+  }
+  claim.sentence += ". That is the game, not precision.";
+  claim.strength = 1;
+  claim.fault = true;
+  claim.place = FaultPlace{at, "backward", "", "", "", "a generator without a gradient"};
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/diagnose_run/detectors/exact_step.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// Half of a ReLU's outputs are zero in health, sometimes 90 %. Past this nothing is left to learn
+// from.
+constexpr double kDead = 0.97;
+
+// What a ReLU gives: by its class, or as the input of the layer behind a functional one.
+bool IsRectified(const Series& series) {
+  if (series.kind == runs::kActivation) return series.type == "ReLU" || series.type == "ReLU6";
+  return series.kind == runs::kInput;
+}
+
+}  // namespace
+
+void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims) {
+  // A normalisation that gives zeros feeds a ReLU zeros.
+  if (facts.onset || FindClaim(claims, "norm-output-zero")) return;
+  const Series* dead = nullptr;
+  int64_t layers = 0, dead_layers = 0;
+  std::optional<int64_t> since, alive;
+  double share = 0;
+  for (const Series& series : facts.profile.series) {
+    if (!IsRectified(series) || series.points.size() < 2) continue;
+    ++layers;
+    const Measured& last = series.last();
+    const Measured& before = series.points[series.points.size() - 2];
+    if (last.numel <= 1 || last.zeros < kDead * last.numel || before.zeros < kDead * before.numel) {
+      continue;
+    }
+    ++dead_layers;
+    if (dead) continue;  // those behind get nothing
+    dead = &series;
+    share = last.zeros / last.numel;
+    for (auto point = series.points.rbegin(); point != series.points.rend(); ++point) {
+      if (point->zeros < kDead * point->numel) {
+        alive = point->step;
+        break;
+      }
+      since = point->step;
+    }
+  }
+  if (!dead) return;
+  // The gradient norm of every step tells more exactly than samples since when nothing passes.
+  const Turns& turns = facts.turns;
+  since = ExactStep(facts, alive, since.value_or(0));
+  if (turns.zero_norms > 1 && since && *turns.zero_norms_first < *since) {
+    since = turns.zero_norms_first;
+  }
+  Claim claim;
+  claim.id = "dead-units";
+  claim.sentence = runs::Name(dead->layer) + " gives zeros for " + runs::Number(100 * share, 4) +
+                   " % of its output from step " + std::to_string(since.value_or(0)) + " on (" +
+                   std::to_string(dead_layers) + " of " + runs::Count(layers, "rectified layer") +
+                   "): the units behind it are off for every input, and no gradient passes.";
+  claim.strength = 1;
+  claim.fault = true;
+  claim.place = PlaceOf(*dead, since.value_or(0), "forward",
+                        "units that are off for every input in " + runs::Name(dead->layer));
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

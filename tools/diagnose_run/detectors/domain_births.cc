@@ -1,0 +1,120 @@
+// Logarithms, roots and divisions of what they are not made for.
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// exp(-17) is the last that FP16 holds (5.96e-8), exp(-103) the last of FP32 (1.4e-45): two logits
+// that lie further apart make a probability of 0.
+constexpr double kGapHalf = 17, kGapWide = 103;
+// A probability is at most 1; rounding puts it a little above.
+constexpr double kProbability = 1.01;
+// In FP16 the square of 2.4e-4 is 0, and eps up to 3e-8 as well.
+constexpr double kSmallInHalf = 0.05;
+
+bool IsLog(const std::string& op) {
+  return op == "log" || op == "log2" || op == "log10" || op == "log1p" || op == "xlogy" ||
+         op == "logit" || op.starts_with("Log");
+}
+bool IsDivision(const std::string& op) {
+  return op == "div" || op == "div_" || op == "reciprocal" || op == "rsqrt" ||
+         op == "true_divide" || op == "addcdiv";
+}
+bool HasDomain(const std::string& op) {
+  return op == "sqrt" || op == "pow" || op == "acos" || op == "asin" || op == "acosh" ||
+         op == "atanh" || op == "erfinv" || op == "rsqrt" || op == "lgamma";
+}
+
+void Add(const char* id, std::string sentence, double strength, std::vector<Claim>& claims) {
+  Claim claim;
+  claim.id = id;
+  claim.sentence = std::move(sentence);
+  claim.strength = strength;
+  claims.push_back(std::move(claim));
+}
+
+void JudgeOperator(const Birth& birth, std::vector<Claim>& claims) {
+  const std::string name = OperatorName(birth);
+  const std::string& op = birth.backward ? birth.of : birth.op;
+  const std::string largest = birth.largest ? ", up to " + runs::Number(birth.largest) : "";
+  const bool probabilities = !birth.largest || *birth.largest <= kProbability;
+  if (IsLog(op) && (birth.backward || birth.neginf || birth.posinf) &&
+      (birth.backward || probabilities)) {
+    Add("log-of-zero",
+        name + " met a 0 among finite values" + largest +
+            (birth.dtype.empty() ? "" : " in " + birth.dtype) +
+            ": probabilities that had underflowed. log_softmax and the losses on logits take the "
+            "logarithm before anything can underflow.",
+        1, claims);
+  } else if (!birth.backward && (IsLog(op) || (HasDomain(op) && birth.nan))) {
+    Add("domain-error",
+        name + " got finite values that it is not defined for" + largest +
+            ": a negative number or zero. No precision helps.",
+        1, claims);
+  } else if (!birth.backward && IsDivision(op)) {
+    const bool half =
+        IsHalf(birth.dtype) && (!birth.largest || std::fabs(*birth.largest) < kSmallInHalf);
+    if (half) {
+      Add("half-zero-division",
+          name + " divided by 0 in float16, with values" + largest +
+              ": squares and eps of that size underflow in FP16 (under 6e-8 is 0). In FP32 the "
+              "divisor lives.",
+          1, claims);
+    } else {
+      Add("zero-division", name + " divided by 0: what went in is finite" + largest + ".", 1,
+          claims);
+    }
+  }
+}
+
+}  // namespace
+
+void DetectDomainBirths(const Facts& facts, std::vector<Claim>& claims) {
+  if (!facts.onset) return;
+  const Onset& onset = *facts.onset;
+  if (!facts.births.empty()) {
+    const Birth& birth = facts.births.front();
+    if (birth.inputs == Birth::Inputs::kFinite) JudgeOperator(birth, claims);
+    return;
+  }
+  if (onset.place != Onset::Place::kProducer) return;
+  const bool own_code = onset.message.find("in the code of its own forward") != std::string::npos;
+  if (onset.phase == "forward" && onset.is_nan && !InNarrowRange(facts) &&
+      (own_code || NameHas(onset.layer_type, {"pool", "mean"})) &&
+      !FindClaim(claims, "masked-row-softmax") && !FindDivergence(facts).norm) {
+    Add("domain-error",
+        runs::Name(onset.layer) +
+            " made NaN of finite inputs in its own code, in a format that "
+            "does not overflow there: 0 / 0, or a logarithm or root outside of its domain. FP32 "
+            "does so too.",
+        0.8, claims);
+  }
+  if (onset.phase != "loss") return;
+  // The operator could not be traced; how far the logits lie apart tells which of the two it is.
+  const Series* output = LastOutput(facts);
+  const double reach = output ? output->last().absmax.value_or(0) : 0;
+  const double gap = UsesHalf(facts) ? kGapHalf : kGapWide;
+  if (output && 2 * reach > gap) {
+    Add("log-of-zero",
+        "Before it the output of " + runs::Name(output->layer) + " reached " + runs::Number(reach) +
+            ": logits so far apart make probabilities that underflow to 0, "
+            "whose logarithm is -Inf.",
+        0.6, claims);
+    return;
+  }
+  const std::string size = output ? " The model's output reached only " + runs::Number(reach) +
+                                        " before, which no softmax underflows at."
+                                  : "";
+  Add("domain-error",
+      "Everything that enters the loss is finite and the loss is not: a logarithm or root of a "
+      "value outside of its domain, or a division by zero." +
+          size,
+      0.7, claims);
+}
+
+}  // namespace mpnanny::diagnose_run

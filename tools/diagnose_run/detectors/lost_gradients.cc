@@ -1,0 +1,91 @@
+// FP16 without what protects its gradients.
+#include <algorithm>
+#include <cmath>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// Share of a tensor that is subnormal in FP16 (under 6.1e-5): where a tenth is, the tail below
+// 6e-8 that became zero follows from how gradients are spread, over orders of magnitude.
+constexpr double kFlushed = 0.1;
+constexpr double kTiny = 6.1e-5;
+constexpr double kBesideOnset = 0.3;
+
+struct Flushed {
+  double share = 0;  // worst
+  const Series* where = nullptr;
+  int64_t step = 0;
+  double zeros = 0;
+};
+
+// Of gradients that FP16 holds, or held on the way: subnormal or zero elements. Zeros count only
+// beside subnormal ones: a ReLU makes zeros as well.
+Flushed FindFlushed(const Facts& facts) {
+  Flushed worst;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind != runs::kActivationGradient && series.kind != runs::kGradient) continue;
+    if (!IsHalf(series.dtype) && series.kind != runs::kGradient) continue;
+    for (const Measured& point : series.points) {
+      const double live = point.numel - point.zeros;
+      if (point.numel <= 1 || point.nonfinite > 0) continue;
+      const double subnormal = live > 0 ? (point.subnormal_fp16 + point.below_fp16) / live : 0;
+      const bool all_gone = live == 0 && IsHalf(series.dtype);
+      const double share = all_gone ? 0.0 : subnormal;
+      if (share > worst.share) {
+        worst = {share, &series, point.step, point.zeros / point.numel};
+      }
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
+  if (!UsesHalf(facts) || IsScaled(facts)) return;
+  const bool weights = IsHalf(WeightDtype(facts));
+  const Flushed flushed = FindFlushed(facts);
+  const bool lost = flushed.where && flushed.share > kFlushed;
+  double largest = 0;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind != runs::kGradient) continue;
+    for (const Measured& point : series.points) {
+      largest = std::max(largest, point.absmax.value_or(0));
+    }
+  }
+  Claim claim;
+  claim.id = weights ? "half-weights" : "no-scaler";
+  claim.sentence =
+      weights ? "Weights, activations and gradients are held in float16 and there is no loss scale."
+              : "FP16 runs under autocast and the loss is not scaled: no loss scale was recorded.";
+  // Values that are not finite are another story: too small a gradient makes none.
+  const double share = facts.onset ? kBesideOnset : 1;
+  claim.strength = share * (lost ? 1 : 0.7);
+  claim.fault = lost && !facts.onset;
+  claims.push_back(claim);
+  if (!lost) return;
+  Claim gone;
+  gone.id = "gradients-flushed";
+  gone.sentence = runs::Number(100 * flushed.share, 3) +
+                  " % of the gradient elements that live in " + runs::Name(flushed.where->layer) +
+                  " are under " + runs::Number(kTiny) + " at step " + std::to_string(flushed.step) +
+                  " (" + runs::Number(100 * flushed.zeros, 3) +
+                  " % are 0): FP16 holds them as subnormals and makes zeros of what is under 6e-8. "
+                  "The largest weight gradient is " +
+                  runs::Number(largest) + ".";
+  gone.strength = share * std::min(1.0, 0.6 + flushed.share);
+  gone.fault = !facts.onset;
+  gone.place =
+      FaultPlace{flushed.where->first().step,
+                 "backward",
+                 "",
+                 "",
+                 "",
+                 "gradients too small for FP16, most in " + runs::Name(flushed.where->layer)};
+  claims.push_back(std::move(gone));
+}
+
+}  // namespace mpnanny::diagnose_run

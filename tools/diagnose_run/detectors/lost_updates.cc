@@ -1,0 +1,164 @@
+// Updates that change nothing.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+constexpr double kFrozen = 0.5;  // as alert STALE_UPDATE
+constexpr int64_t kZeroNorms = 5;
+
+std::map<int64_t, const Series*> ByLayer(const Facts& facts, int64_t kind) {
+  std::map<int64_t, const Series*> found;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind == kind) found.emplace(series.layer_id, &series);
+  }
+  return found;
+}
+
+// Weighted by elements, over the samples: the share of updates under half an ulp.
+void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
+  const auto weights = ByLayer(facts, runs::kWeight);
+  double frozen = 0, all = 0;
+  std::optional<int64_t> first;
+  const Series* worst = nullptr;
+  double worst_share = 0;
+  std::string dtype;
+  for (const Series& update : facts.profile.series) {
+    if (update.kind != runs::kUpdate) continue;
+    const auto weight = weights.find(update.layer_id);
+    if (weight == weights.end() || !IsSixteen(weight->second->dtype)) continue;
+    dtype = weight->second->dtype;
+    double here = 0, here_all = 0;
+    for (const Measured& point : update.points) {
+      if (!point.frozen || point.numel <= 0) continue;
+      here += *point.frozen;
+      here_all += point.numel;
+      if (*point.frozen > kFrozen * point.numel && (!first || point.step < *first)) {
+        first = point.step;
+      }
+    }
+    frozen += here;
+    all += here_all;
+    if (here_all > 0 && here / here_all > worst_share) {
+      worst_share = here / here_all;
+      worst = &update;
+    }
+  }
+  if (!worst || all <= 0 || frozen < kFrozen * all) return;
+  Claim claim;
+  claim.id = "frozen-updates";
+  claim.sentence = runs::Number(100 * frozen / all, 3) + " % of the updates of weights in " +
+                   dtype + " are under half an ulp of the weight and change nothing (most in " +
+                   runs::Name(worst->layer) + "): the weights need an FP32 copy.";
+  claim.strength = 1;
+  claim.fault = true;
+  claim.place =
+      FaultPlace{first.value_or(0),
+                 "optimizer",
+                 "",
+                 "",
+                 "",
+                 "updates under half an ulp of the weight, most in " + runs::Name(worst->layer)};
+  claims.push_back(std::move(claim));
+}
+
+// Gradients live, nothing moves: what stands between them made zeros of them.
+void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
+  std::map<int64_t, double> moved, pulled;  // by step: largest update, largest gradient
+  std::map<int64_t, double> behind;         // largest activation gradient
+  bool half = false;
+  for (const Series& series : facts.profile.series) {
+    for (const Measured& point : series.points) {
+      const double absmax = point.absmax.value_or(0);
+      if (series.kind == runs::kUpdate) {
+        moved[point.step] = std::max(moved[point.step], absmax);
+      } else if (series.kind == runs::kGradient) {
+        pulled[point.step] = std::max(pulled[point.step], absmax);
+        half = half || IsHalf(series.dtype);
+      } else if (series.kind == runs::kActivationGradient) {
+        behind[point.step] = std::max(behind[point.step], absmax);
+      }
+    }
+  }
+  int64_t still = 0;
+  std::optional<int64_t> first;
+  double largest = 0;
+  for (const auto& [step, update] : moved) {
+    const double gradient = std::max(pulled[step], behind[step]);
+    const bool zeroed = update == 0 && gradient > 0;
+    still += zeroed;
+    if (zeroed && !first) first = step;
+    if (zeroed) largest = std::max(largest, gradient);
+  }
+  if (FindClaim(claims, "frozen-updates")) return;
+  // Every step tells its gradient norm; samples tell what lies beside it.
+  const Turns& turns = facts.turns;
+  const bool by_steps = turns.zero_norms >= kZeroNorms;
+  const bool by_samples = still >= 2 && 2 * still >= static_cast<int64_t>(moved.size());
+  const bool alive = largest > 0 || turns.lived;
+  if (!(by_steps && alive) && !by_samples) return;
+  if (by_steps) first = turns.zero_norms_first;
+  Claim claim;
+  claim.id = "zeroed-updates";
+  if (by_steps) {
+    claim.sentence = "From step " + std::to_string(*first) +
+                     " on the gradients that the optimizer "
+                     "gets are exactly 0, for " +
+                     runs::Count(turns.zero_norms, "step") +
+                     ", and the loss is not: something between backward and step made zeros of "
+                     "them.";
+  } else {
+    claim.sentence = "In " + std::to_string(still) + " of " +
+                     runs::Count(static_cast<int64_t>(moved.size()), "sample") +
+                     " no weight moved at all, although gradients reach " + runs::Number(largest) +
+                     ": something between backward and step made zeros of them.";
+  }
+  claim.strength = 0.9;
+  claim.fault = true;
+  claim.place = FaultPlace{*first, "optimizer", "", "", "", "updates that are exactly 0"};
+  claims.push_back(std::move(claim));
+  half = half || IsHalf(WeightDtype(facts));
+  // 65504 is 256 squared: the sum of squares of a gradient of a greater norm overflows FP16.
+  if (!half) return;
+  Claim norm;
+  norm.id = "half-clip-norm";
+  norm.sentence =
+      "The gradients are held in float16: the sum of their squares, from a norm of 256 on, is "
+      "infinite there, and a clipping coefficient of limit / Inf is 0.";
+  norm.strength = 0.9;
+  norm.place = claims.back().place;
+  claims.push_back(std::move(norm));
+}
+
+void DetectHalfClipNorm(const Facts& facts, std::vector<Claim>& claims) {
+  for (const ClipSeen& clip : facts.protocol.clips) {
+    if (!clip.norm || std::isfinite(*clip.norm) || !IsHalf(clip.norm_dtype)) continue;
+    if (facts.onset && facts.onset->step <= clip.step) return;
+    Claim claim;
+    claim.id = "half-clip-norm";
+    claim.sentence = "At step " + std::to_string(clip.step) + " the norm to clip by was " +
+                     runs::Number(clip.norm) +
+                     " in float16, with finite gradients: every gradient was multiplied by 0.";
+    claim.strength = 1;
+    claim.fault = true;
+    claim.place = FaultPlace{clip.step, "optimizer", "", "", "", "an infinite norm to clip by"};
+    claims.push_back(std::move(claim));
+    return;
+  }
+}
+
+}  // namespace
+
+void DetectLostUpdates(const Facts& facts, std::vector<Claim>& claims) {
+  DetectFrozen(facts, claims);
+  DetectHalfClipNorm(facts, claims);
+  if (!FindClaim(claims, "half-clip-norm")) DetectZeroed(facts, claims);
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// Far above the level before, and above what the untrained model had: one that has all but
+// learned its task has hard batches of many times its level.
+constexpr double kHigh = 3;
+constexpr double kOfStart = 1;
+constexpr size_t kMostBatches = 3;
+constexpr int64_t kSoonOver = 60;  // steps until the weights have recovered
+
+}  // namespace
+
+void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
+  // What the schedule, a restart or a broken value explains is no batch's doing.
+  if (facts.onset || FindClaim(claims, "lr-jump") || FindClaim(claims, "optimizer-restarted")) {
+    return;
+  }
+  const run_summary::Summary& s = facts.summary;
+  const Spike* worst = nullptr;
+  size_t high = 0;
+  for (const Spike& spike : facts.turns.spikes) {
+    if (s.loss_first && spike.value < kOfStart * std::fabs(*s.loss_first)) continue;
+    if (spike.value < spike.median + kHigh * std::fabs(spike.median)) continue;
+    ++high;
+    const bool over = spike.over && *spike.over - spike.step <= kSoonOver;
+    if (over && (!worst || spike.value > worst->value)) worst = &spike;
+  }
+  // A run whose loss is thrown about all the time, or that is worse than when it began, is
+  // unstable.
+  const bool worse =
+      s.loss_first && s.loss_end && *s.loss_end > *s.loss_first + 0.1 * std::fabs(*s.loss_first);
+  if (high > kMostBatches || worse) return;
+  if (!worst) return;
+  Claim claim;
+  claim.id = "outlier-batch";
+  claim.sentence = "At step " + std::to_string(worst->step) + " the loss was " +
+                   runs::Number(worst->value) + " after a level of " + runs::Number(worst->median);
+  if (worst->norm && worst->norm_median && *worst->norm > 3 * *worst->norm_median) {
+    claim.sentence += " and the gradient norm " + runs::Number(worst->norm) + " after " +
+                      runs::Number(worst->norm_median);
+  }
+  claim.sentence += ", from one step to the next, and was back at step " +
+                    std::to_string(*worst->over) +
+                    "; learning rate and optimizer went on as before: that batch is out of the "
+                    "ordinary.";
+  claim.strength = 0.9;
+  claim.fault = true;
+  claim.place = FaultPlace{worst->step, "data", "", "", "", "a batch out of the ordinary"};
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// The gradient of recurrent weights beside that of the others: they get it from every time step.
+constexpr double kDominates = 3;
+
+bool IsRecurrent(const std::string& type, const std::string& name) {
+  return type == "RNN" || type == "LSTM" || type == "GRU" || type == "RNNCell" ||
+         type == "LSTMCell" || type == "GRUCell" ||
+         NameHas(name, {"weight_hh", "weight_ih", "recurrent", "rnn", "hidden_to_hidden"});
+}
+
+}  // namespace
+
+void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims) {
+  const Divergence diverged = FindDivergence(facts);
+  const bool exploded =
+      std::any_of(facts.alerts.begin(), facts.alerts.end(), [](const SeenAlert& alert) {
+        return alert.row.type == "GRAD_EXPLOSION" && alert.row.severity == "ERROR";
+      });
+  const bool broken =
+      facts.onset && (facts.onset->phase == "forward" || facts.onset->phase == "backward");
+  if (!diverged.norm && !diverged.loss && !exploded && !broken) return;
+  const Series* recurrent = nullptr;
+  double own = 0, others = 0;
+  int64_t at = 0;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind != runs::kGradient) continue;
+    const bool is_recurrent = IsRecurrent(series.type, series.layer);
+    for (const Measured& point : series.points) {
+      const double absmax = point.absmax.value_or(0);
+      if (!is_recurrent) {
+        others = std::max(others, absmax);
+      } else if (absmax > own) {
+        own = absmax;
+        at = point.step;
+        recurrent = &series;
+      }
+    }
+  }
+  const bool born_there =
+      broken && IsRecurrent(facts.onset->layer_type, facts.onset->layer) && !InNarrowRange(facts);
+  if (born_there && (!recurrent || own < kDominates * others)) {
+    // No sample lies near enough to compare gradients; a recurrent layer that leaves FP32's range
+    // while its inputs are small has multiplied itself there.
+    Claim claim;
+    claim.id = "recurrent-explosion";
+    claim.sentence = "The first value that is not finite came out of the recurrent layer " +
+                     runs::Name(facts.onset->layer) +
+                     ", in a format that reaches 3e38: it multiplies by the same matrix once a "
+                     "time step, forward and backward.";
+    claim.strength = 0.9;
+    claim.opposes = {"component:learning-rate"};
+    claims.push_back(std::move(claim));
+    return;
+  }
+  if (!recurrent || own < kDominates * others) return;
+  Claim claim;
+  claim.id = "recurrent-explosion";
+  claim.sentence = "The gradient of the recurrent weights (" + runs::Name(recurrent->layer) +
+                   ") reached " + runs::Number(own) + " at step " + std::to_string(at) +
+                   ", that of all others " + runs::Number(others) +
+                   ": it is multiplied by the same matrix once a time step. FP32 explodes as well.";
+  claim.strength = 1;
+  claim.fault = true;
+  claim.opposes = {"component:learning-rate"};
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+bool IsRoot(const std::string& op) {
+  return op.find("norm") != std::string::npos || op.find("Norm") != std::string::npos ||
+         op.find("sqrt") != std::string::npos || op.find("Sqrt") != std::string::npos ||
+         op.find("cdist") != std::string::npos || op.find("Cdist") != std::string::npos ||
+         op == "pow" || op == "std" || op.starts_with("Std") || op.starts_with("Pow");
+}
+
+bool IsNormalisation(const std::string& op) {
+  return op.find("layer_norm") != std::string::npos || op.find("batch_norm") != std::string::npos ||
+         op.find("group_norm") != std::string::npos;
+}
+
+}  // namespace
+
+void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
+  if (!facts.onset || facts.onset->phase != "backward" || FindClaim(claims, "log-of-zero")) return;
+  Claim claim;
+  claim.id = "root-gradient-at-zero";
+  if (!facts.births.empty()) {
+    const Birth& birth = facts.births.front();
+    if (!birth.backward || birth.inputs == Birth::Inputs::kInfinite || !IsRoot(birth.of) ||
+        IsNormalisation(birth.of)) {
+      return;
+    }
+    claim.sentence = "The gradient was born in " + OperatorName(birth) +
+                     ", whose forward pass was finite: the derivative of a root or norm is 1 / (2 "
+                     "root), and of a vector of zeros that is infinite; times 0 it is NaN.";
+    claim.strength = 1;
+    claims.push_back(std::move(claim));
+    return;
+  }
+  // Not traced. NaN (no Inf) out of a finite forward pass, in formats whose range a gradient does
+  // not leave, is a derivative that does not exist; roots and norms at zero are by far the most.
+  if (!facts.onset->is_nan || IsScaled(facts) || InNarrowRange(facts) ||
+      FindDivergence(facts).norm) {
+    return;
+  }
+  claim.sentence =
+      "Gradients are NaN while forward pass and loss are finite, in a format that gradients do not "
+      "overflow: a derivative that does not exist, as that of a norm or square root at zero.";
+  claim.strength = 0.6;
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

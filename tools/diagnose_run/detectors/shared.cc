@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/run_summary/stability.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// A loss that triples over its least level, or a gradient norm 30 times its median, is no noise of
+// training.
+constexpr double kLossRise = 3;
+constexpr double kNormRise = 30;
+
+}  // namespace
+
+bool InNarrowRange(const Facts& facts) {
+  const auto narrow = [](const std::string& format) {
+    return format == "float16" || format == "fp16" || format.starts_with("float8") ||
+           format == "fp8";
+  };
+  // What the operator itself made knows best.
+  for (const Birth& birth : facts.births) {
+    if (!birth.backward && !birth.dtype.empty()) return narrow(birth.dtype);
+  }
+  // Then the tensor's own format; FP32 inside an FP16 run is what autocast keeps on purpose.
+  if (facts.trend && !facts.trend->dtype.empty()) {
+    return narrow(facts.trend->dtype) || (facts.onset && facts.onset->is_overflow);
+  }
+  return narrow(facts.precision);
+}
+
+Divergence FindDivergence(const Facts& facts) {
+  const Course& c = facts.course;
+  Divergence found;
+  found.loss = c.loss_low && c.loss_greatest && *c.loss_low > 0 &&
+               *c.loss_greatest > kLossRise * *c.loss_low && c.finite_losses >= 3;
+  found.norm = c.norm_median && c.norm_greatest && *c.norm_median > 0 &&
+               *c.norm_greatest > kNormRise * *c.norm_median;
+  found.for_good = !facts.onset && run_summary::LossRose(facts.summary);
+  return found;
+}
+
+const Claim* FindClaim(const std::vector<Claim>& claims, std::string_view id) {
+  const auto it = std::find_if(claims.begin(), claims.end(),
+                               [&](const Claim& claim) { return claim.id == id; });
+  return it == claims.end() ? nullptr : &*it;
+}
+
+bool IsHalf(std::string_view dtype) { return dtype == "float16"; }
+bool IsSixteen(std::string_view dtype) { return dtype == "float16" || dtype == "bfloat16"; }
+
+bool NameHas(const std::string& name, std::initializer_list<std::string_view> words) {
+  const std::string lower = LowerCase(name);
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return lower.find(word) != std::string::npos; });
+}
+
+FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, std::string what) {
+  return {step, phase, series.layer, series.type, series.source, std::move(what)};
+}
+
+std::string WeightDtype(const Facts& facts) {
+  std::map<std::string, double> elements;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind == runs::kWeight && series.type != "buffer") {
+      elements[series.dtype] += series.last().numel;
+    }
+  }
+  const auto most =
+      std::max_element(elements.begin(), elements.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == elements.end() ? "" : most->first;
+}
+
+bool UsesHalf(const Facts& facts) {
+  if (facts.precision == "fp16" || facts.protocol.autocast == "float16") return true;
+  return std::any_of(facts.profile.series.begin(), facts.profile.series.end(),
+                     [](const Series& series) {
+                       return IsHalf(series.dtype) &&
+                              (series.kind == runs::kActivation || series.kind == runs::kWeight);
+                     });
+}
+
+bool IsScaled(const Facts& facts) {
+  return facts.summary.scale_first.has_value() && facts.summary.scale_max.value_or(1) != 1;
+}
+
+std::string OperatorName(const Birth& birth) {
+  std::string name =
+      birth.backward && !birth.of.empty() ? "the backward pass of " + birth.of : birth.op;
+  if (!birth.place.empty()) name += " (" + birth.place + ")";
+  return EscapeControl(name, 200);
+}
+
+const Series* LastOutput(const Facts& facts) {
+  const Series* last = nullptr;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind == runs::kActivation && series.type != "operator" &&
+        (!last || series.position >= last->position)) {
+      last = &series;
+    }
+  }
+  return last;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+using runs::Number;
+
+// What a person sees at a glance in three to forty lines: a loss above everything before it, by
+// half of their median. Below that, the noise of small batches begins.
+constexpr double kJump = 1.5;
+constexpr double kHigh = 1.25;   // of the level before: still up at the end
+constexpr double kLevel = 1.1;   // of it: back
+constexpr size_t kCalm = 3;      // losses back at the level that end a spike
+constexpr double kNormJump = 3;  // a gradient norm that jumped with it is worth telling
+
+struct Jumped {
+  size_t at = 0;      // index of the loss
+  double before = 0;  // median of those before it
+};
+
+std::optional<Jumped> FindJump(const std::vector<ShortStep>& steps) {
+  std::vector<double> sorted;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const double loss = steps[i].loss;
+    if (i > 0 && sorted.front() > 0) {
+      const double median = sorted[sorted.size() / 2];
+      if (loss > sorted.back() && loss >= kJump * median) return Jumped{i, median};
+    }
+    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), loss), loss);
+  }
+  // In several strides: it ends at its highest, far above where it began.
+  if (steps.size() > 1 && steps.front().loss > 0 && steps.back().loss == sorted.back() &&
+      steps.back().loss >= kJump * steps.front().loss) {
+    return Jumped{steps.size() - 1, steps.front().loss};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// A record with a history of its own is judged by DetectDivergence and by its spikes.
+void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
+  const std::vector<ShortStep>& steps = facts.turns.first_losses;
+  if (facts.summary.finite_losses > static_cast<int64_t>(kShortRecord) ||
+      FindClaim(claims, "diverged")) {
+    return;
+  }
+  const auto jump = FindJump(steps);
+  if (!jump) return;
+  const ShortStep& up = steps[jump->at];
+  const double last = steps.back().loss;
+  const auto back = std::find_if(steps.rbegin(), steps.rend(), [&](const ShortStep& each) {
+    return each.loss > kLevel * jump->before;
+  });
+  const bool over = static_cast<size_t>(back - steps.rbegin()) >= kCalm;
+
+  Claim claim;
+  claim.id = "loss-jumped";
+  claim.sentence = "The loss jumped to " + Number(up.loss) + " at step " + std::to_string(up.step) +
+                   ", from about " + Number(jump->before) + " before";
+  const std::optional<double> norm_before = steps[jump->at - 1].norm;
+  if (up.norm && norm_before && *norm_before > 0 && *up.norm > kNormJump * *norm_before) {
+    claim.sentence += ", the gradient norm from " + Number(norm_before) + " to " + Number(up.norm);
+  }
+  claim.sentence += over ? ", and came back by itself"
+                    : last >= kHigh * jump->before
+                        ? "; it is " + Number(last) + " where the record ends"
+                        : "; it is " + Number(last) + " where the record ends, too soon to say " +
+                              "whether that passes";
+  claim.sentence += ". In " + runs::Count(facts.summary.finite_losses, "loss", "losses") +
+                    " a batch out of the ordinary, a rate that is too high and a fault look alike.";
+  claim.strength = 0.6;
+  claim.fault = !over && last >= kHigh * jump->before;
+  claim.passing = over;
+  claim.place = FaultPlace{up.step, "", "", "", "", "the loss jumped to " + Number(up.loss)};
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

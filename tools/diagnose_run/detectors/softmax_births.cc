@@ -1,0 +1,71 @@
+#include <algorithm>
+
+#include "base/text.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+bool IsSoftmax(const Birth& birth) {
+  return birth.op.find("softmax") != std::string::npos ||
+         birth.op.find("dot_product_attention") != std::string::npos;
+}
+
+// -Inf alone, of finite values, in 16 bits: a large negative constant that the format cannot hold.
+// Arithmetic on activations overflows to both sides.
+bool MakesMask(const Birth& birth) {
+  return birth.neginf && !birth.posinf && !birth.nan && !birth.backward &&
+         birth.inputs == Birth::Inputs::kFinite && IsHalf(birth.dtype) &&
+         birth.op.find("log") == std::string::npos;
+}
+
+}  // namespace
+
+void DetectSoftmaxBirths(const Facts& facts, std::vector<Claim>& claims) {
+  if (!facts.onset) return;
+  const Onset& onset = *facts.onset;
+  const auto& births = facts.births;
+  const auto mask = std::find_if(births.begin(), births.end(), MakesMask);
+  if (mask != births.end()) {
+    Claim claim;
+    claim.id = "mask-constant-overflow";
+    claim.sentence = OperatorName(*mask) + " made -Inf in " + mask->dtype + " of finite values" +
+                     (mask->largest ? " (up to " + runs::Number(mask->largest) + ")" : "") +
+                     ": a mask's constant is beyond -65504, where FP16 ends. Times 0, or in a row "
+                     "that is masked throughout, -Inf becomes NaN.";
+    claim.strength = 1;
+    claims.push_back(std::move(claim));
+    return;
+  }
+  const auto row = std::find_if(births.begin(), births.end(), [](const Birth& birth) {
+    return IsSoftmax(birth) && birth.nan && birth.inputs == Birth::Inputs::kMask;
+  });
+  Claim claim;
+  claim.id = "masked-row-softmax";
+  if (row != births.end()) {
+    claim.sentence = OperatorName(*row) +
+                     " made NaN of -Inf that a mask had put there: a row in which every key is "
+                     "masked has no softmax (0 / 0). That is so in every precision.";
+    claim.strength = 1;
+    claims.push_back(std::move(claim));
+    return;
+  }
+  // No trace: the fault was gone, or had been written into the weights, when operators were traced.
+  // NaN without an Inf, in a format of FP32's range or of small finite inputs, in an attention
+  // module's own code is no overflow.
+  const bool attention = NameHas(onset.layer, {"attn", "attention"}) ||
+                         NameHas(onset.layer_type, {"attn", "attention"});
+  const bool own_code = onset.message.find("in the code of its own forward") != std::string::npos;
+  if (births.empty() && attention && onset.is_nan && onset.phase == "forward" &&
+      onset.place == Onset::Place::kProducer &&
+      (own_code || NameHas(onset.layer_type, {"multihead"})) && !InNarrowRange(facts)) {
+    claim.sentence = runs::Name(onset.layer) +
+                     " made NaN and no Inf of finite inputs in its own code, in a format that does "
+                     "not overflow there: a softmax over nothing but -Inf does that.";
+    claim.strength = 0.8;
+    claims.push_back(std::move(claim));
+  }
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,29 @@
+// What console output says in words: lines that fit a case's `log:` signals. Its figures are read
+// by tools/runs/import.
+//
+// The text is data from outside: bounded and never executed. Free functions.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_LOG_HITS_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_LOG_HITS_H_
+
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "tools/cases/case.h"
+#include "tools/diagnose_run/facts.h"
+#include "tools/runs/import/byte_source.h"
+
+namespace mpnanny::diagnose_run {
+
+// The best line for each signal of the library, added to `hits`. Fails only when the call is
+// stopped.
+Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& library,
+                         const CancelToken& cancel, std::vector<LogHit>& hits);
+
+// The facts of a run without monitor: what a monitored one would have from its steps alone.
+Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
+                        const cases::CaseLibrary& library);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_LOG_HITS_H_

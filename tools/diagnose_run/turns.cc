@@ -1,0 +1,178 @@
+#include "tools/diagnose_run/turns.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+constexpr size_t kHistory = 100;  // losses that a level is told from
+constexpr size_t kLately = 24;
+constexpr size_t kEnough = 12;  // of them before a spike can be told
+// A loss is thrown up where it is above everything of its history by this share of the level, and
+// beyond the noise: ten median distances.
+constexpr double kSpikeShare = 0.5;
+constexpr double kSpikeMads = 10;
+constexpr int64_t kCalm = 3;  // losses back at the level that end a spike
+// Warm-up and restarts of a cosine never pass the greatest rate before by so much in one step.
+constexpr double kLrJump = 2.5;
+constexpr int64_t kLrSteps = 8;  // before that many steps any rise may be a warm-up
+// A scaler doubles; a greater rise in one step is another scaler or a state that was lost.
+constexpr double kScaleRestart = 3.9;
+constexpr double kPinned = 0.002;  // relative: a norm that was set, not measured
+
+double Median(std::deque<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Above everything of late by a share of the level, and beyond the noise.
+bool IsSpike(const std::deque<double>& lately, double loss) {
+  const double median = Median(lately);
+  const double greatest = *std::max_element(lately.begin(), lately.end());
+  if (loss <= greatest + kSpikeShare * std::fabs(median)) return false;
+  std::deque<double> distances;
+  for (const double value : lately) distances.push_back(std::fabs(value - median));
+  return loss > median + kSpikeMads * Median(std::move(distances));
+}
+
+void Push(std::deque<double>& values, double value, size_t most) {
+  values.push_back(value);
+  if (values.size() > most) values.pop_front();
+}
+
+}  // namespace
+
+void TurnFinder::Add(const runs::StepRow& row) {
+  ++turns_.steps;
+  AddLr(row);
+  AddScale(row);
+  AddSkip(row);
+  AddLoss(row);
+  AddNorm(row);
+}
+
+void TurnFinder::AddNorm(const runs::StepRow& row) {
+  if (!row.grad_norm || !std::isfinite(*row.grad_norm)) return;
+  if (*row.grad_norm > 0) {
+    turns_.lived = true;
+    zero_run_ = 0;
+  } else if (!(row.flags & runs::kSkipped)) {
+    if (zero_run_++ == 0) zero_first_ = row.step;
+    if (zero_run_ > turns_.zero_norms) {
+      turns_.zero_norms = zero_run_;
+      turns_.zero_norms_first = zero_first_;
+    }
+  }
+  Push(norms_, *row.grad_norm, kHistory);
+  if (first_norms_.size() < 20) first_norms_.push_back(*row.grad_norm);
+  ++turns_.norms;
+  const double scaled = *row.grad_norm * row.loss_scale.value_or(1);
+  if (previous_norm_ && scaled > 0 && std::fabs(scaled - *previous_norm_) < kPinned * scaled) {
+    ++turns_.pinned_norms;
+    turns_.pinned_at = scaled;
+    turns_.pinned_norm = row.grad_norm;
+  }
+  previous_norm_ = scaled;
+}
+
+void TurnFinder::AddLr(const runs::StepRow& row) {
+  if (!row.lr || !std::isfinite(*row.lr) || *row.lr < 0) return;
+  if (greatest_lr_ && lrs_ >= kLrSteps && *greatest_lr_ > 0 && *row.lr > kLrJump * *greatest_lr_ &&
+      turns_.lr_jumps.size() < kMostTurns) {
+    turns_.lr_jumps.push_back({row.step, *greatest_lr_, *row.lr});
+  }
+  ++lrs_;
+  greatest_lr_ = std::max(greatest_lr_.value_or(0), *row.lr);
+}
+
+void TurnFinder::AddLoss(const runs::StepRow& row) {
+  if (!row.loss) return;
+  const double loss = *row.loss;
+  if (!std::isfinite(loss)) {
+    calm_ = 0;
+    return;
+  }
+  if (turns_.first_losses.size() < kShortRecord) {
+    turns_.first_losses.push_back({row.step, loss, row.grad_norm});
+  }
+  if (spiking_) {
+    Spike& spike = turns_.spikes.back();
+    spike.greatest = std::max(spike.greatest, loss);
+    const bool back = loss < spike.median + (spike.value - spike.median) / 4;
+    calm_ = back ? calm_ + 1 : 0;
+    if (calm_ == kCalm) {
+      spike.over = row.step - kCalm + 1;
+      spiking_ = false;
+    }
+    return;  // what is thrown up is no measure of the level
+  }
+  // Of late: a loss that falls back to where it began has left its level as well.
+  const auto lately = losses_.end() - static_cast<ptrdiff_t>(std::min(kLately, losses_.size()));
+  if (losses_.size() >= kEnough && loss > *std::max_element(lately, losses_.end()) &&
+      IsSpike({lately, losses_.end()}, loss)) {
+    Spike spike{row.step, Median({lately, losses_.end()}), loss, loss, {}, {}, row.grad_norm};
+    if (norms_.size() >= kEnough) spike.norm_median = Median(norms_);
+    Keep(spike);
+    return;
+  }
+  Push(losses_, loss, kHistory);
+}
+
+// Room for the highest ones: a noisy loss has many small ones.
+void TurnFinder::Keep(const Spike& spike) {
+  const auto height = [](const Spike& one) { return one.value - one.median; };
+  if (turns_.spikes.size() == kMostTurns) {
+    const auto least =
+        std::min_element(turns_.spikes.begin(), turns_.spikes.end(),
+                         [&](const Spike& a, const Spike& b) { return height(a) < height(b); });
+    if (height(*least) >= height(spike)) return;
+    turns_.spikes.erase(least);
+  }
+  turns_.spikes.push_back(spike);
+  spiking_ = true;
+  calm_ = 0;
+}
+
+void TurnFinder::AddScale(const runs::StepRow& row) {
+  if (!row.loss_scale || !std::isfinite(*row.loss_scale)) return;
+  const double scale = *row.loss_scale;
+  if (previous_scale_ && scale >= kScaleRestart * *previous_scale_ &&
+      turns_.scale_restarts.size() < kMostTurns) {
+    turns_.scale_restarts.push_back({row.step, *previous_scale_, scale});
+  }
+  rose_ = rose_ || (previous_scale_ && scale > *previous_scale_);
+  previous_scale_ = scale;
+}
+
+void TurnFinder::AddSkip(const runs::StepRow& row) {
+  const bool bad = (row.flags & (runs::kSkipped | runs::kGradNonFinite)) ||
+                   (row.grad_norm && !std::isfinite(*row.grad_norm));
+  if (!bad) {
+    begun_ = true;
+    if (burst_ && turns_.bursts.size() < kMostTurns) turns_.bursts.push_back(*burst_);
+    burst_.reset();
+    return;
+  }
+  if (!burst_) {
+    burst_ = Burst{row.step, row.step, 0, (rose_ || !begun_) && row.loss_scale, row.loss_scale, {}};
+    rose_ = false;
+    ++turns_.burst_count;
+  }
+  burst_->last = row.step;
+  ++burst_->steps;
+  burst_->scale_last = row.loss_scale;
+}
+
+Turns TurnFinder::Finish() const {
+  Turns turns = turns_;
+  if (burst_ && turns.bursts.size() < kMostTurns) turns.bursts.push_back(*burst_);
+  if (!first_norms_.empty()) turns.first_norm = Median(first_norms_);
+  if (norms_.size() >= kEnough) {
+    turns.last_norm = Median({norms_.end() - 12, norms_.end()});
+  }
+  return turns;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,93 @@
+// Where a course of steps turns: a learning rate that jumps, a loss that is thrown up, a loss scale
+// that starts anew. Seen in one pass; memory does not grow with the run.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_TURNS_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_TURNS_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "tools/runs/steps.h"
+
+namespace mpnanny::diagnose_run {
+
+// A value that left what the run had shown before.
+struct Jump {
+  int64_t step = 0;
+  double from = 0, to = 0;
+};
+
+// A loss far above those before it.
+struct Spike {
+  int64_t step = 0;
+  double median = 0, value = 0, greatest = 0;  // greatest: until it was over
+  std::optional<int64_t> over;              // first step that was back at the level before for good
+  std::optional<double> norm_median, norm;  // gradient norm before and at the spike
+};
+
+// Steps in a row whose gradients were not finite or that were skipped.
+struct Burst {
+  int64_t first = 0, last = 0, steps = 0;
+  // The price of the scaler: its search for a scale at the start, or the scale had risen since the
+  // burst before.
+  bool scalers_own = false;
+  std::optional<double> scale_first, scale_last;
+};
+
+// A step of a record that is too short for statistics.
+struct ShortStep {
+  int64_t step = 0;
+  double loss = 0;
+  std::optional<double> norm;
+};
+
+struct Turns {
+  std::vector<Jump> lr_jumps;
+  std::vector<Spike> spikes;
+  std::vector<Jump> scale_restarts;
+  std::vector<Burst> bursts;  // the first kMostTurns
+  int64_t burst_count = 0;
+  std::optional<double> first_norm, last_norm;  // medians of the first and last 20 finite norms
+  // Steps whose scaled gradient norm equals that of the step before, of those with a norm.
+  int64_t pinned_norms = 0, norms = 0;
+  std::optional<double> pinned_at;    // that scaled norm
+  std::optional<double> pinned_norm;  // and unscaled
+  // The longest row of steps with a finite loss and a gradient norm of exactly 0, after others.
+  int64_t zero_norms = 0;
+  std::optional<int64_t> zero_norms_first;
+  bool lived = false;  // some gradient norm was not 0
+  int64_t steps = 0;
+  std::vector<ShortStep> first_losses;  // the first kShortRecord finite losses
+};
+inline constexpr size_t kMostTurns = 16;
+// Up to so many losses a record has no history of its own that noise could be told from.
+inline constexpr size_t kShortRecord = 40;
+
+class TurnFinder {
+ public:
+  void Add(const runs::StepRow& row);
+  Turns Finish() const;
+
+ private:
+  void AddLr(const runs::StepRow& row);
+  void AddLoss(const runs::StepRow& row);
+  void Keep(const Spike& spike);
+  void AddScale(const runs::StepRow& row);
+  void AddSkip(const runs::StepRow& row);
+  void AddNorm(const runs::StepRow& row);
+
+  Turns turns_;
+  std::deque<double> losses_, norms_, first_norms_;
+  std::optional<double> greatest_lr_, greatest_scale_, previous_scale_, previous_norm_;
+  std::optional<Burst> burst_;
+  int64_t calm_ = 0;    // losses in a row that are back at the level before a spike
+  bool rose_ = false;   // the scale, since the last burst
+  bool begun_ = false;  // a step was not bad
+  bool spiking_ = false;
+  int64_t lrs_ = 0, zero_run_ = 0, zero_first_ = 0;
+};
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_TURNS_H_

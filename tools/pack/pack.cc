@@ -1,0 +1,182 @@
+#include "tools/pack/pack.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/random_id.h"
+#include "base/sample_thinning.h"
+#include "base/text.h"
+#include "tools/pack/copy_run.h"
+#include "tools/pack/new_database.h"
+#include "tools/runs/run.h"
+
+namespace mpnanny::pack {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kBeside[] = {"-wal", "-shm", "-journal", "-ring"};
+
+// A file that goes away unless it was put at its place.
+class PartFile {
+ public:
+  explicit PartFile(std::string path) : path_(std::move(path)) {}
+  ~PartFile() {
+    std::error_code ec;
+    fs::remove(path_, ec);
+  }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Nothing is overwritten unasked, and never the run itself.
+Result<void> CheckPlace(const PackOptions& options, const std::vector<runs::Source>& ranks) {
+  const std::string shown = EscapeControl(options.output);
+  std::error_code ec;
+  if (options.output.empty()) return InvalidInput("No output file is named.", "-o FILE names it.");
+  if (fs::is_directory(options.output, ec)) {
+    return InvalidInput(shown + " is a folder.", "Name the file to make.");
+  }
+  for (const runs::Source& rank : ranks) {
+    for (const std::string& own : {rank.run.handle.path, rank.run.handle.path + "-wal",
+                                   rank.run.handle.path + "-shm", rank.run.handle.path + "-ring"}) {
+      const std::string canonical = fs::weakly_canonical(options.output, ec).string();
+      if (canonical == own || fs::equivalent(options.output, own, ec)) {
+        return InvalidInput(shown + " is a file of the run itself.", "Name another file.");
+      }
+    }
+  }
+  if (options.force) return {};
+  if (fs::exists(fs::symlink_status(options.output, ec))) {
+    return InvalidInput(shown + " exists already, and is not overwritten.",
+                        "Name a new file, or say --force.");
+  }
+  for (const char* suffix : kBeside) {
+    if (fs::exists(options.output + suffix, ec)) {
+      return InvalidInput(shown + suffix + " is left of another database of that name.",
+                          "Name a new file, or say --force.");
+    }
+  }
+  return {};
+}
+
+// Puts the finished file at its place.
+Result<void> PutInPlace(const std::string& part, const PackOptions& options) {
+  const std::string shown = EscapeControl(options.output);
+  std::error_code ec;
+  if (!options.force) {
+    // A link is made only where nothing is; file systems without links are asked before.
+    fs::create_hard_link(part, options.output, ec);
+    if (!ec) return {};
+    if (fs::exists(fs::symlink_status(options.output, ec))) {
+      return InvalidInput(shown + " exists already, and is not overwritten.",
+                          "Name a new file, or say --force.");
+    }
+  }
+  if (options.force) {
+    for (const char* suffix : kBeside) fs::remove(options.output + suffix, ec);
+  }
+  fs::rename(part, options.output, ec);
+  if (ec) return Unavailable(shown + " cannot be made: " + ec.message() + ".");
+  return {};
+}
+
+struct Attempt {
+  Copied all;
+  int64_t bytes = 0;
+};
+
+// Writes all ranks at one level of thinning.
+Result<Attempt> WriteAt(int level, bool last, const PackOptions& options,
+                        const std::vector<runs::Source>& ranks, const std::string& part) {
+  std::error_code ec;
+  fs::remove(part, ec);
+  auto created = NewDatabase::Create(part);
+  if (!created) return created.error();
+  NewDatabase& database = *created;
+  Attempt attempt;
+  CopyOptions copy;
+  copy.redact = options.redact;
+  copy.level = level;
+  copy.max_bytes = last ? 0 : options.max_bytes;
+  auto meanings =
+      ranks.front().database->Prepare("SELECT what, value, text FROM meaning LIMIT 5000");
+  if (!meanings) return meanings.error();
+  auto meaning = database.Into("meaning", 3);
+  if (!meaning) return meaning.error();
+  while (true) {
+    auto next = meanings->Next();
+    if (!next) return next.error();
+    if (!*next) break;
+    meaning->Add(meanings->TextOr(0)).Add(meanings->TextOr(1)).Add(meanings->TextOr(2));
+    if (auto done = meaning->Insert(); !done) return done.error();
+  }
+  for (const runs::Source& rank : ranks) {
+    auto copied = CopyRun(rank, copy, database);
+    if (!copied) return copied.error();
+    Copied& all = attempt.all;
+    all.steps = std::max(all.steps, copied->steps);
+    all.alerts += copied->alerts;
+    all.sample_rows += copied->sample_rows;
+    all.rows_left_out += copied->rows_left_out;
+    all.too_large = copied->too_large;
+    if (all.too_large) return attempt;
+    ++copy.run_id;
+    copy.first_layer += copied->layers;
+  }
+  if (auto done = database.Finish(); !done) return done.error();
+  attempt.bytes = static_cast<int64_t>(fs::file_size(part, ec));
+  return attempt;
+}
+
+}  // namespace
+
+Result<PackReport> Pack(const PackOptions& options, const AllowedRoots& roots,
+                        const CancelToken& cancel) {
+  auto whole = runs::OpenRun(options.run, roots, cancel);
+  if (!whole) return whole.error();
+  PackReport report;
+  report.run = runs::ShownHandle(*whole);
+  report.output = EscapeControl(options.output);
+  report.notes = whole->notes;
+  std::vector<runs::Source> ranks;
+  const std::string handle =
+      FormatRunHandle(whole->shown.path.empty() ? whole->run.handle : whole->shown);
+  const std::vector<int64_t> numbers = runs::RanksOf(*whole);
+  for (const int64_t number : numbers) {
+    auto rank = runs::OpenRun(handle, roots, cancel, number);
+    if (!rank) return rank.error();
+    ranks.push_back(*std::move(rank));
+  }
+  if (numbers.empty()) ranks.push_back(*std::move(whole));
+  report.ranks = static_cast<int64_t>(ranks.size());
+  if (auto free = CheckPlace(options, ranks); !free) return free.error();
+
+  const PartFile part(options.output + ".part-" + RandomId());
+  for (int level = 0;; ++level) {
+    const bool last = level == kThinningLevels;
+    auto attempt = WriteAt(level, last || options.max_bytes <= 0, options, ranks, part.path());
+    if (!attempt) return attempt.error();
+    if (attempt->all.too_large) continue;
+    if (!last && options.max_bytes > 0 && attempt->bytes > options.max_bytes) continue;
+    report.bytes = attempt->bytes;
+    report.steps = attempt->all.steps;
+    report.alerts = attempt->all.alerts;
+    report.sample_rows = attempt->all.sample_rows;
+    report.rows_left_out = attempt->all.rows_left_out;
+    report.one_in = ThinningStride(level);
+    break;
+  }
+  if (options.max_bytes > 0 && report.bytes > options.max_bytes) {
+    report.notes.push_back(
+        "The file is larger than asked for: steps, alerts and the samples within " +
+        std::to_string(kThinningAlertSteps) + " steps of an alert always stay.");
+  }
+  if (auto done = PutInPlace(part.path(), options); !done) return done.error();
+  return report;
+}
+
+}  // namespace mpnanny::pack

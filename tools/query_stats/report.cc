@@ -1,0 +1,352 @@
+#include "tools/query_stats/report.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/text.h"
+#include "tools/query_stats/reading.h"
+#include "tools/runs/page.h"
+#include "tools/runs/schema.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::query_stats {
+namespace {
+
+using runs::Number;
+
+constexpr size_t kReservedBytes = 1900;
+constexpr size_t kSeriesAPage = 10;  // of 8,000 bytes
+constexpr size_t kCloserSeries = 16;
+constexpr size_t kSparkWidth = 48;
+
+std::string CursorOf(const SeriesKey& key) {
+  return std::to_string(key.group) + "." + std::to_string(key.kind) + "." +
+         std::to_string(key.slot);
+}
+
+// The place after the series that the cursor names.
+Result<size_t> PlaceAfter(const Answer& answer, const std::string& cursor) {
+  if (cursor.empty()) return size_t{0};
+  for (size_t i = 0; i < answer.series.size(); ++i) {
+    if (CursorOf(answer.series[i].key) == cursor) return i + 1;
+  }
+  return InvalidInput("cursor '" + EscapeControl(cursor, 60) + "' is not one of this question.",
+                      "Give next_cursor of the answer before, with the same arguments.");
+}
+
+class Writer {
+ public:
+  Writer(const runs::Source& source, const Question& question, Answer& answer,
+         const ReportOptions& options)
+      : source_(source), question_(question), answer_(answer), options_(options), layers_(source) {}
+
+  Result<ToolOutput> Write() {
+    auto first = PlaceAfter(answer_, options_.cursor);
+    if (!first) return first.error();
+    const size_t found = answer_.series.size();
+    const size_t total =
+        question_.top ? std::min(found, static_cast<size_t>(*question_.top)) : found;
+    const size_t begin = std::min(*first, total);
+    const size_t most = options_.bytes >= SIZE_MAX / 2
+                            ? total
+                            : std::max<size_t>(1, kSeriesAPage * options_.bytes / kAnswerBytes);
+    const size_t end = std::min(total, begin + most);
+    if (auto closer = ReadCloser(begin, end); !closer) return closer.error();
+
+    runs::Page page(options_.bytes, kReservedBytes);
+    size_t shown = begin;
+    for (; shown < end; ++shown) {
+      auto row = Row(answer_.series[shown], end - begin);
+      if (!row) return row.error();
+      if (!page.Add(std::move(row->first), row->second)) break;
+      omitted_ += row_omitted_;
+    }
+    return Finish(page, begin, shown, total, found);
+  }
+
+ private:
+  bool ByLayer() const {
+    return question_.metric->of_tensor &&
+           (question_.grouping == Grouping::kLayer || question_.grouping == Grouping::kSlot);
+  }
+
+  // Layers that were only seen in a few whole samples.
+  Result<void> ReadCloser(size_t begin, size_t end) {
+    if (!ByLayer() || answer_.steps.all || answer_.out_of_time || end - begin > kCloserSeries) {
+      return {};
+    }
+    std::vector<size_t> places;
+    for (size_t i = begin; i < end; ++i) {
+      if (answer_.series[i].looked_at < 2 * answer_.steps.looked_at) places.push_back(i);
+    }
+    if (places.empty() || end - begin < places.size()) return {};
+    return LookCloser(source_, question_, places, answer_);
+  }
+
+  Result<std::string> NameOf(int64_t layer_id) {
+    auto layer = layers_.Find(layer_id);
+    if (!layer) return layer.error();
+    return runs::Name(layer->name);
+  }
+
+  Json PointJson(const Point& point) const {
+    return Json::array({point.step, JsonNumber(point.value)});
+  }
+
+  // One series in both forms; `shown`: how many share the page.
+  Result<std::pair<Json, std::string>> Row(const Series& series, size_t shown) {
+    const bool of_step = question_.metric->of_step != nullptr;
+    const SeriesKey& key = series.key;
+    std::string name;
+    if (!of_step && ByLayer()) {
+      auto found = NameOf(key.group);
+      if (!found) return found.error();
+      name = *found;
+    } else if (!of_step && question_.grouping == Grouping::kBlock) {
+      name = runs::Name(answer_.blocks.names[static_cast<size_t>(key.group)]);
+    }
+    const std::string kind = of_step ? "step" : runs::KindName(key.kind);
+    Json json = {{"layer", name.empty() ? Json(nullptr) : Json(name)}, {"kind", kind}};
+    std::string line =
+        (name.empty() ? of_step ? std::string(question_.metric->name) : "all layers" : name) +
+        (of_step ? "" : " " + kind);
+    if (key.slot >= 0) {
+      json["slot"] = key.slot;
+      line += " slot " + std::to_string(key.slot);
+      if (key.kind == runs::kOptimizerState) {
+        const std::string state = StateName(key.slot);
+        json["state"] = state;
+        line += " (" + state + ")";
+      }
+    }
+    const std::vector<Point> points = Thinned(series.points, PointsAFor(shown));
+    json["points"] = Json::array();
+    std::string values;
+    for (const Point& point : points) {
+      json["points"].push_back(PointJson(point));
+      values += "  " + std::to_string(point.step) + ": " + Number(point.value);
+    }
+    const int64_t recorded =
+        answer_.steps.all ? series.looked_at : std::max(series.looked_at, answer_.steps.sampled);
+    row_omitted_ = recorded - static_cast<int64_t>(points.size());
+    json["looked_at"] = series.looked_at;
+    if (points.size() > 1) line += "  " + Sparkline(series.points, kSparkWidth);
+    if (auto facts = AddFacts(series, json, line); !facts) return facts.error();
+    return std::pair(std::move(json), line + "\n " + values);
+  }
+
+  Result<void> AddFacts(const Series& series, Json& json, std::string& line) {
+    if (series.worst) {
+      const Point& worst = *series.worst;
+      json["worst"] = {{"step", worst.step}, {"value", JsonNumber(worst.value)}};
+      line += "  worst " + Number(worst.value) + " at step " + std::to_string(worst.step);
+      const bool joined =
+          question_.grouping == Grouping::kBlock || question_.grouping == Grouping::kStep;
+      if (joined && question_.metric->of_tensor && worst.layer_id >= 0) {
+        auto layer = NameOf(worst.layer_id);
+        if (!layer) return layer.error();
+        json["worst"]["layer"] = *layer;
+        line += " in " + *layer;
+      }
+      if (series.points.size() > 1) {
+        line += ", from " + Number(series.least->value) + " to " + Number(series.largest->value);
+      }
+    }
+    if (question_.order == Order::kGrowth) {
+      const auto growth = Growth(series.points);
+      json["growth"] = JsonNumber(growth);
+      line += growth ? ", grows by " + Number(*growth, 4) : ", growth not known";
+    }
+    if (series.nonfinite > 0) {
+      json["nonfinite"] = {{"samples", series.nonfinite},
+                           {"first_step", *series.first_nonfinite},
+                           {"last_step", *series.last_nonfinite}};
+      line += "; NOT FINITE at " + std::to_string(series.nonfinite) + " of " +
+              std::to_string(series.looked_at) + " points, steps " +
+              std::to_string(*series.first_nonfinite) + " to " +
+              std::to_string(*series.last_nonfinite);
+    }
+    if (options_.all_figures && ByLayer() && series.points.size() == 1) {
+      return AddFigures(series, json, line);
+    }
+    return {};
+  }
+
+  // The other figures of the tensor, where one step is asked about and no metric named.
+  Result<void> AddFigures(const Series& series, Json& json, std::string& line) {
+    if (!figures_) {
+      auto reader = runs::SampleReader::Create(source_);
+      if (!reader) return reader.error();
+      figures_.emplace(*std::move(reader));
+    }
+    auto rows = figures_->Layer(series.points[0].step, series.key.group);
+    if (!rows) return rows.error();
+    for (const runs::TensorRow& row : **rows) {
+      if (row.kind != series.key.kind || (series.key.slot >= 0 && row.slot != series.key.slot)) {
+        continue;
+      }
+      if (row.absmax != series.worst.value_or(Point()).value && row.NonFinite() == 0) continue;
+      Json figures = Json::object();
+      for (const char* name : {"absmin", "rms", "mean", "nonfinite_share", "zeros_share",
+                               "below_fp16_share", "above_fp16_share"}) {
+        const auto value = FindMetric(name)->metric->of_tensor(row);
+        if (!value) continue;
+        figures[name] = JsonNumber(*value, 4);
+        line += std::string(figures.size() == 1 ? "; " : ", ") + name + " " + Number(*value, 4);
+      }
+      json["figures"] = std::move(figures);
+      return {};
+    }
+    return {};
+  }
+
+  size_t PointsAFor(size_t shown) const {
+    if (options_.max_points) return static_cast<size_t>(*options_.max_points);
+    if (options_.bytes >= SIZE_MAX / 2) return shown <= 4 ? 200 : 24;
+    return std::clamp<size_t>(240 * options_.bytes / kAnswerBytes / std::max<size_t>(1, shown), 16,
+                              1'000);
+  }
+
+  std::string StateName(int64_t slot) {
+    auto row = source_.database->Prepare(
+        "SELECT text FROM meaning WHERE what='optimizer_state.slot' AND value=?1");
+    if (!row) return "not known";
+    row->Bind(1, std::to_string(slot));
+    auto next = row->Next();
+    return next && *next ? EscapeControl(row->TextOr(0), 40) : "not known";
+  }
+
+  std::string WhyNothing() const {
+    if (answer_.steps.looked_at == 0) {
+      return question_.metric->of_step
+                 ? "No step of this range was recorded. run_summary tells which steps there are."
+                 : "No sampled step lies in this range. run_summary tells how many there are; "
+                   "without `steps` all are asked about.";
+    }
+    return "No tensor of these layers and kinds has this figure at the steps looked at. Leave out "
+           "`kinds`, or ask for another metric.";
+  }
+
+  std::vector<std::string> Notes(size_t shown) const {
+    std::vector<std::string> notes = options_.notes;
+    if (answer_.out_of_time) {
+      notes.push_back(
+          "Stopped at the time limit: these are the points read until then. Ask for "
+          "fewer steps or layers.");
+    }
+    if (!answer_.steps.all && shown > 0) {
+      notes.push_back(
+          "Not every step was looked at (" + std::to_string(answer_.steps.looked_at) +
+          " of about " + std::to_string(answer_.steps.sampled) +
+          (ByLayer() ? " samples; more for the series shown" : "") +
+          "; spread over the range, next to alerts and around the extremes): a narrower `steps`, " +
+          "or detail \"full\", looks at all.");
+    }
+    notes.insert(notes.end(), source_.notes.begin(), source_.notes.end());
+    return notes;
+  }
+
+  const char* GroupingName() const {
+    switch (question_.grouping) {
+      case Grouping::kSlot:
+        return "slot";
+      case Grouping::kLayer:
+        return "layer";
+      case Grouping::kBlock:
+        return "block";
+      case Grouping::kStep:
+        return "step";
+    }
+    return "layer";
+  }
+
+  ToolOutput Finish(runs::Page& page, size_t begin, size_t shown, size_t total, size_t found) {
+    const Metric& metric = *question_.metric;
+    const std::string handle = runs::ShownHandle(source_);
+    const std::string meaning = MeaningOf(source_, metric);
+    const std::vector<std::string> notes = Notes(page.size());
+    ToolOutput output;
+    output.text = handle + ": " + std::string(metric.name) + " (" + std::string(metric.unit) +
+                  ": " + meaning + ")";
+    if (total > 0) {
+      output.text += ", " + runs::Count(static_cast<int64_t>(total), "series", "series");
+      if (total < found) output.text += " of " + std::to_string(found);
+      if (begin > 0) output.text += " (" + std::to_string(begin) + " on earlier pages)";
+    }
+    output.text += ".\n" + page.text();
+    if (found == 0) output.text += WhyNothing() + "\n";
+    for (const std::string& note : notes) output.text += "Note: " + note + "\n";
+    if (omitted_ > 0) {
+      output.text +=
+          std::to_string(omitted_) + " recorded points of these series are left out " +
+          (answer_.steps.all ? "(extremes and non-finite stretches are kept).\n" : ".\n");
+    }
+    output.structured = {{"metric", metric.name},
+                         {"unit", metric.unit},
+                         {"series", page.TakeRows()},
+                         {"omitted", omitted_},
+                         {"total", total},
+                         {"run", handle},
+                         {"meaning", meaning},
+                         {"aggregate", GroupingName()},
+                         {"steps", StepsJson()},
+                         {"notes", notes}};
+    if (question_.grouping != Grouping::kSlot && metric.of_tensor) {
+      output.structured["fold"] = FoldName(metric.fold);
+    }
+    if (shown < total) {
+      const std::string cursor = CursorOf(answer_.series[shown - 1].key);
+      output.structured["next_cursor"] = cursor;
+      output.text += std::to_string(total - shown) +
+                     " more series: call query_stats with cursor \"" + cursor + "\".\n";
+    }
+    if (total > 0 && metric.of_tensor) {
+      output.text +=
+          "Next: metric \"distribution\" with one layer and step shows the exponents "
+          "against each format's limits.\n";
+    } else if (total > 0) {
+      output.text += "Next: query_alerts tells what was wrong at a step.\n";
+    }
+    return output;
+  }
+
+  Json StepsJson() const {
+    const auto& steps = answer_.steps.steps;
+    return {{"looked_at", answer_.steps.looked_at},
+            {"recorded", answer_.steps.sampled},
+            {"all", answer_.steps.all && !answer_.out_of_time},
+            {"first", steps.empty() ? Json(nullptr) : Json(steps.front())},
+            {"last", steps.empty() ? Json(nullptr) : Json(steps.back())}};
+  }
+
+  const runs::Source& source_;
+  const Question& question_;
+  Answer& answer_;
+  const ReportOptions& options_;
+  runs::Layers layers_;
+  std::optional<runs::SampleReader> figures_;
+  int64_t omitted_ = 0, row_omitted_ = 0;
+};
+
+}  // namespace
+
+Result<ToolOutput> Report(const runs::Source& source, const Question& question, Answer& answer,
+                          const ReportOptions& options) {
+  return Writer(source, question, answer, options).Write();
+}
+
+std::string MeaningOf(const runs::Source& source, const Metric& metric) {
+  std::string own(metric.meaning);
+  if (metric.column.empty()) return own;
+  auto row = source.database->Prepare("SELECT text FROM meaning WHERE what='column' AND value=?1");
+  if (!row) return own;
+  const std::string table = metric.of_step ? "step." : "tensor_stats.";
+  row->Bind(1, table + std::string(metric.column));
+  auto next = row->Next();
+  if (!next || !*next) return own;
+  const std::string text = EscapeControl(row->TextOr(0), 200);
+  return text.empty() ? own : text;
+}
+
+}  // namespace mpnanny::query_stats

@@ -1,0 +1,182 @@
+#include "tools/tool.h"
+
+#include <chrono>
+
+#include "base/text.h"
+#include "tools/query_stats/distribution_report.h"
+#include "tools/query_stats/reading.h"
+#include "tools/query_stats/report.h"
+#include "tools/runs/asked_run.h"
+#include "tools/runs/page.h"
+#include "tools/runs/schema.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::query_stats {
+namespace {
+
+// A client waits for this answer; what is not read until then is told and can be asked for.
+constexpr std::chrono::seconds kTimeLimit{8};
+
+std::vector<std::string> Words(const Json& arguments, const char* key) {
+  std::vector<std::string> list;
+  for (const Json& word : arguments.value(key, Json::array())) list.push_back(word);
+  return list;
+}
+
+Grouping GroupingOf(const std::string& word) {
+  return word == "slot"    ? Grouping::kSlot
+         : word == "block" ? Grouping::kBlock
+         : word == "step"  ? Grouping::kStep
+                           : Grouping::kLayer;
+}
+
+Order OrderOf(const std::string& word) {
+  return word == "largest"    ? Order::kLargest
+         : word == "smallest" ? Order::kSmallest
+         : word == "growth"   ? Order::kGrowth
+         : word == "model"    ? Order::kModel
+                              : Order::kWorst;
+}
+
+Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+  auto source = runs::OpenAskedRun(arguments, context);
+  if (!source) return source.error();
+  source->database->LimitTime(kTimeLimit);
+
+  Question question;
+  if (const std::string steps = arguments.value("steps", ""); !steps.empty()) {
+    auto range = runs::ParseStepRange(steps);
+    if (!range) return range.error();
+    question.steps = *range;
+  }
+  const auto kinds = Words(arguments, "kinds");
+  if (!kinds.empty()) question.kinds = 0;
+  for (const std::string& kind : kinds) question.kinds |= 1U << KindFromName(kind).value_or(31);
+  question.grouping = GroupingOf(arguments.value("aggregate", "layer"));
+  question.order = OrderOf(arguments.value("order", "worst"));
+  question.thorough = arguments.value("detail", "concise") == "full";
+  if (arguments.contains("top")) question.top = arguments["top"].get<int64_t>();
+
+  ReportOptions options;
+  options.bytes = runs::AnswerBytes(arguments, context);
+  options.cursor = arguments.value("cursor", "");
+  if (arguments.contains("max_points")) options.max_points = arguments["max_points"].get<int64_t>();
+
+  const std::string name = arguments.value("metric", "");
+  std::optional<NamedMetric> named;
+  if (LowerCase(name) != "distribution") {
+    auto found = FindMetric(name.empty() ? "absmax" : name);
+    if (!found) return found.error();
+    named = *found;
+    options.all_figures = name.empty();
+    question.metric = named->metric;
+    if (named->kind) question.kinds = 1U << *named->kind;
+  }
+  const auto patterns = Words(arguments, "layers");
+  if (question.metric && question.metric->of_step) {
+    if (!patterns.empty()) {
+      options.notes.push_back("`layers` does not apply: " + std::string(question.metric->name) +
+                              " is of the step.");
+    }
+  } else {
+    auto layers = ChooseLayers(*source, patterns);
+    if (!layers) return layers.error();
+    question.layers = *std::move(layers);
+    options.notes = question.layers.notes;
+    if (!source->others.empty()) {
+      options.notes.push_back("Tensors are those of rank " + std::to_string(source->run.rank) +
+                              ", which was bad first or is the first; `rank` asks for another.");
+    }
+  }
+  if (!named) return ReportDistribution(*source, question, options);
+  auto answer = AnswerQuestion(*source, question);
+  if (!answer) return answer.error();
+  return Report(*source, question, *answer, options);
+}
+
+Json InputSchema() {
+  Json metrics =
+      "What to show: a column of tensor_stats (absmax, absmin, rms, mean, nan …), a "
+      "share (below_fp16_share, nonfinite_share, zeros_share, frozen_share …), "
+      "peak_to_rms, range, or of the step loss, lr, loss_scale, grad_norm, duration, "
+      "peak_memory; \"distribution\" for the exponents of one tensor. Without it: "
+      "absmax, with other figures beside it where one step is asked about.";
+  std::vector<std::string> kinds;
+  for (int64_t kind = 0; kind < 7; ++kind) kinds.push_back(runs::KindName(kind));
+  return {
+      {"type", "object"},
+      {"properties",
+       {{"run", {{"type", "string"}, {"minLength", 1}, {"description", runs::kRunArgument}}},
+        {"rank", runs::RankProperty()},
+        {"metric", {{"type", "string"}, {"description", std::move(metrics)}}},
+        {"layers",
+         {{"type", "array"},
+          {"items", {{"type", "string"}}},
+          {"description",
+           "Layer names, globs (\"*attn*\"), regular expressions between slashes "
+           "(\"/^blocks\\.[0-3]\\./\") or a module for its parts (\"blocks.3\")."}}},
+        {"kinds",
+         {{"type", "array"},
+          {"items", {{"type", "string"}, {"enum", kinds}}},
+          {"description", "Only these kinds of tensor."}}},
+        {"steps",
+         {{"type", "string"},
+          {"description", "\"100..200\" (both ends in), \"100..\", \"..200\" or \"100\"."}}},
+        {"aggregate",
+         {{"type", "string"},
+          {"enum", {"layer", "slot", "block", "step"}},
+          {"default", "layer"},
+          {"description",
+           "What one series is of: a layer (its outputs and calls joined), each slot by itself, a "
+           "block (\"blocks.3\"), or everything at a step."}}},
+        {"top",
+         {{"type", "integer"},
+          {"minimum", 1},
+          {"maximum", 1000},
+          {"description", "Only the first so many in `order`: \"which layers are largest?\""}}},
+        {"order",
+         {{"type", "string"},
+          {"enum", {"worst", "largest", "smallest", "growth", "model"}},
+          {"default", "worst"},
+          {"description",
+           "Which series come first; growth: the late points over the early ones; model: as the "
+           "layers stand in the model."}}},
+        {"max_points",
+         {{"type", "integer"},
+          {"minimum", 2},
+          {"maximum", 2000},
+          {"description", "Points a series; extremes are kept. Without it: what fits."}}},
+        {"cursor", {{"type", "string"}, {"description", "next_cursor of the answer before."}}},
+        {"detail",
+         {{"type", "string"},
+          {"enum", {"concise", "full"}},
+          {"default", "concise"},
+          {"description",
+           "\"full\" looks at every sampled step, as far as its time goes, and allows an answer "
+           "of about 64 KB instead of 8 KB."}}}}},
+      {"required", {"run"}},
+      {"additionalProperties", false}};
+}
+
+}  // namespace
+
+Tool MakeTool() {
+  ToolDefinition definition;
+  definition.name = "query_stats";
+  definition.title = "Ask for a run's statistics";
+  definition.description =
+      "Shows a metric of one monitored run over its steps: of layers, blocks or all, the top "
+      "layers "
+      "(largest absmax, worst underflow, fastest growth), loss, lr, loss scale, or a tensor's "
+      "distribution against the limits of FP16, BF16 and FP8. For the cause of a failure call "
+      "diagnose_run first, for alerts query_alerts, for the run as a whole run_summary.";
+  definition.input_schema = InputSchema();
+  definition.output_schema = OutputSchema();
+  definition.command = {.name = "stats",
+                        .positional = "",
+                        .options = {{"run", "db"}},
+                        .aliases = {{"steps", "step"}}};
+  return {std::move(definition), Run};
+}
+
+}  // namespace mpnanny::query_stats

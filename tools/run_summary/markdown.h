@@ -1,0 +1,30 @@
+// A summary as one page of Markdown, to send on.
+//
+// Free functions without state. Names and texts out of a run are data: whatever characters they
+// hold, they are shown as they are and make no markup.
+#ifndef MPNANNY_TOOLS_RUN_SUMMARY_MARKDOWN_H_
+#define MPNANNY_TOOLS_RUN_SUMMARY_MARKDOWN_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace mpnanny::run_summary {
+
+// `structured` is what SummaryJson made.
+std::string SummaryMarkdown(const Json& structured);
+
+// Text that stays text: every character that could begin markup is escaped.
+std::string MarkdownText(std::string_view text);
+// Text as a code span, also within a cell of a table.
+std::string MarkdownCode(std::string_view text);
+
+// One character a value, from the least to the greatest; a value that is not finite is shown as
+// "×", one that is not known as a space.
+std::string Sparkline(const std::vector<Json>& values);
+
+}  // namespace mpnanny::run_summary
+
+#endif  // MPNANNY_TOOLS_RUN_SUMMARY_MARKDOWN_H_

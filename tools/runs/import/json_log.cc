@@ -1,0 +1,169 @@
+// JSON logs: one object a line (MMEngine, fairseq, own scripts), HF's trainer_state.json, and an
+// array of objects.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "tools/runs/import/byte_source.h"
+#include "tools/runs/import/format.h"
+#include "tools/runs/import/loose_json.h"
+#include "tools/runs/import/placement.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::imports {
+namespace {
+
+constexpr uint64_t kMaxDocumentBytes = 256u << 20;
+constexpr size_t kMaxLineBytes = 1 << 20;
+constexpr char kHistory[] = "log_history";
+
+// The figures of one object.
+class Row {
+ public:
+  // `from`: how many keys of a path lead to the object.
+  void Add(const LooseValue& value, size_t from) {
+    const std::string key = LowerCase(JoinPath(value.path, from));
+    if (value.number) {
+      if (key == "timestamp" || key == "_timestamp" || key == "wall_time" || key == "time") {
+        if (*value.number > 1e9 && *value.number < 1e11) at_ = value.number;
+      }
+      if (key == "train_runtime") closing_ = true;
+      figures_.Add(FieldOf(key), key, *value.number);
+    } else if (value.text &&
+               (key == "mode" || key == "split" || key == "phase" || key == "stage")) {
+      evaluation_ = evaluation_ || (IsAside(LowerCase(*value.text)));
+    }
+  }
+  Figures Take() {
+    // The closing entry gives means over the whole training, which are no step's.
+    Figures figures = closing_ || evaluation_ ? Figures() : figures_.Take();
+    figures.at = at_;
+    *this = Row();
+    return figures;
+  }
+
+ private:
+  FigureCollector figures_;
+  std::optional<double> at_;
+  bool closing_ = false, evaluation_ = false;
+};
+
+std::string_view WithoutMark(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  while (!text.empty() && std::string_view(" \t\r\n").find(text.front()) != std::string_view::npos)
+    text.remove_prefix(1);
+  return text;
+}
+
+// --- documents ---------------------------------------------------------------------------------
+
+bool FitsDocument(const FileHead& head) {
+  const std::string_view text = WithoutMark(head.bytes);
+  if (text.starts_with("{")) return text.find("\"log_history\"") != std::string_view::npos;
+  if (!text.starts_with("[")) return false;
+  return WithoutMark(text.substr(1)).starts_with("{");
+}
+
+// HF's name, in the folder or in the newest of its checkpoints.
+std::vector<std::string> PickDocument(const Folder& folder) {
+  constexpr char kName[] = "trainer_state.json";
+  if (std::binary_search(folder.files.begin(), folder.files.end(), kName)) return {kName};
+  double newest = -1;
+  std::vector<std::string> picked;
+  for (const std::string& name : folder.folders) {
+    constexpr std::string_view kCheckpoint = "checkpoint-";
+    if (!name.starts_with(kCheckpoint)) continue;
+    const auto step = NumberOf(name.substr(kCheckpoint.size()));
+    std::error_code ec;
+    if (!step || *step <= newest ||
+        !std::filesystem::is_regular_file(folder.path + "/" + name + "/" + kName, ec)) {
+      continue;
+    }
+    newest = *step;
+    picked = {name + "/" + kName};
+  }
+  return picked;
+}
+
+Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
+  auto text = ReadFile(files.front(), kMaxDocumentBytes);
+  if (!text) return text.error();
+  const std::string_view document = WithoutMark(*text);
+  const size_t depth = document.starts_with("[") ? 1 : 2;  // where the rows are
+  const auto in_row = [&](const std::vector<std::string>& path) {
+    return path.size() >= depth && (depth == 1 || path[0] == kHistory);
+  };
+  Placement placement(into.recorder);
+  Row row;
+  int64_t rows = 0;
+  LooseEvents events;
+  events.value = [&](const LooseValue& value) {
+    if (value.path.size() > depth && in_row(value.path)) row.Add(value, depth);
+  };
+  events.end_object = [&](const std::vector<std::string>& path) {
+    if (path.size() != depth || !in_row(path)) return;
+    ++rows;
+    placement.Add(row.Take());
+  };
+  const bool whole = ReadLooseJson(document, events);
+  into.counts = runs::Count(rows, "entry", "entries");
+  placement.AddNotes(into.notes);
+  if (!whole) {
+    into.notes.push_back(
+        "The file ends, or stops being JSON, before its end: what stands before "
+        "that was read.");
+  }
+  return {};
+}
+
+// --- lines -------------------------------------------------------------------------------------
+
+bool FitsLines(const FileHead& head) {
+  LineReader lines(ByteSource::OfText(head.bytes), kMaxLineBytes);
+  while (const auto line = lines.Next()) {
+    if (line->empty()) continue;
+    bool any = false;
+    return line->starts_with("{") &&
+           ReadLooseJson(*line, {[&](const LooseValue&) { any = true; }, {}}) && any;
+  }
+  return false;
+}
+
+Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
+  auto source = ByteSource::OfFile(files.front());
+  if (!source) return source.error();
+  into.texts = files;
+  LineReader lines(*std::move(source), kMaxLineBytes);
+  Placement placement(into.recorder);
+  int64_t read = 0, broken = 0;
+  Row row;
+  const LooseEvents events{[&](const LooseValue& value) { row.Add(value, 0); }, {}};
+  while (!into.recorder.Full()) {
+    const auto line = lines.Next();
+    if (!line) break;
+    if (line->empty()) continue;
+    if (++read % 1024 == 0) {
+      if (auto check = into.recorder.cancel().Check(); !check) return check.error();
+    }
+    if (ReadLooseJson(*line, events)) {
+      placement.Add(row.Take());
+    } else {
+      row = Row();
+      ++broken;
+    }
+  }
+  into.counts = runs::Count(read, "line");
+  placement.AddNotes(into.notes);
+  if (broken > 0) {
+    into.notes.push_back(runs::Count(broken, "line") + " that are no JSON were left out.");
+  }
+  return {};
+}
+
+}  // namespace
+
+const Format kTrainerState{"JSON log", FitsDocument, PickDocument, ReadDocument};
+const Format kJsonLines{"JSON-lines log", FitsLines, nullptr, ReadLines};
+
+}  // namespace mpnanny::imports

@@ -1,0 +1,248 @@
+#include "tools/runs/import/log_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "base/text.h"
+
+namespace mpnanny::imports {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+bool IsAlpha(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
+bool IsWordChar(char c) {
+  return IsAlpha(c) || IsDigit(c) || c == '_' || c == '/' || c == '.' || c == '-';
+}
+
+std::string LastWord(const std::string& key) { return key.substr(key.rfind(' ') + 1); }
+
+// As NumberAt; a step may be written with thousands separators ("12,000").
+std::optional<double> CountAt(std::string_view line, size_t& i) {
+  const size_t start = i;
+  auto value = NumberAt(line, i);
+  if (!value || i - start > 3 || line[start] == '0' || !IsDigit(line[start])) return value;
+  const auto group = [&](size_t at) {
+    return at + 3 < line.size() && line[at] == ',' && IsDigit(line[at + 1]) &&
+           IsDigit(line[at + 2]) && IsDigit(line[at + 3]) &&
+           (at + 4 >= line.size() || !IsWordChar(line[at + 4]));
+  };
+  while (group(i)) {
+    double thousands = 0;
+    std::from_chars(line.data() + i + 1, line.data() + i + 4, thousands);
+    value = *value * 1000 + thousands;
+    i += 4;
+  }
+  return value;
+}
+
+// "number of skipped iterations: 3 | number of nan iterations: 0" of a line that stands for
+// several.
+void AddIterations(const std::string& key, std::optional<double> count, Figures& figures) {
+  if (!count || !(*count >= 0)) return;
+  if (key.ends_with("skipped iterations")) figures.skipped_count = *count;
+  if (key.ends_with("nan iterations") && *count > 0) figures.bad_part = kNan;
+}
+
+// Every "key=value", "key: value" and "key value" of a line whose key stands for a field.
+Figures Pairs(std::string_view line) {
+  FigureCollector found;
+  Figures figures;  // what only whole lines say
+  for (size_t i = 0; i < line.size();) {
+    if (!IsAlpha(line[i])) {
+      ++i;
+      continue;
+    }
+    // A key is one word, or words with single blanks ("lm loss", "learning rate"), up to '=', ':'
+    // or the value.
+    const size_t start = i;
+    // A blank ends it where a digit, "nan" or "inf" follows ("loss nan").
+    while (i < line.size()) {
+      if (line[i] == ' ') {
+        size_t next = i + 1;
+        const bool word = next < line.size() && IsAlpha(line[next]);
+        if (!word || NumberAt(line, next)) break;
+      } else if (!IsWordChar(line[i])) {
+        break;
+      }
+      ++i;
+    }
+    const std::string key = LowerCase(line.substr(start, i - start));
+    size_t value_at = i;
+    while (value_at < line.size() && (line[value_at] == ' ' || line[value_at] == '"' ||
+                                      line[value_at] == '\'' || line[value_at] == '\t')) {
+      ++value_at;
+    }
+    const bool separator =
+        value_at < line.size() && (line[value_at] == '=' || line[value_at] == ':');
+    if (separator) {
+      ++value_at;
+      while (value_at < line.size() &&
+             (line[value_at] == ' ' || line[value_at] == '"' || line[value_at] == '\'' ||
+              line[value_at] == '\t' || line[value_at] == '[')) {
+        ++value_at;
+      }
+    }
+    if (value_at >= line.size()) break;
+    if (separator || value_at > i) {
+      // Without a separator only the last word is the key ("at step 12").
+      Field field = FieldOf(separator ? key : LastWord(key));
+      if (field == Field::kNone && !IsAside(key)) field = FieldOf(LastWord(key));
+      if (key.ends_with("skipped iterations") || key.ends_with("nan iterations")) {
+        size_t end = value_at;
+        AddIterations(key, NumberAt(line, end), figures);
+        i = std::max(end, i);
+        continue;
+      }
+      size_t end = value_at;
+      if (field != Field::kNone) {
+        if (const auto value = field == Field::kStep ? CountAt(line, end) : NumberAt(line, end)) {
+          found.Add(field, key, *value);
+          i = end;
+          continue;
+        }
+      }
+    }
+    i = std::max(i, start + 1);
+  }
+  Figures taken = found.Take();
+  taken.skipped_count = figures.skipped_count;
+  if (!taken.bad_part) taken.bad_part = figures.bad_part;
+  return taken;
+}
+
+// True if the word before `at` makes the phrase a condition or a plan ("stop if loss is nan").
+bool IsConditional(const std::string& lower, size_t at) {
+  std::string before = lower.substr(0, at);
+  while (!before.empty() && before.back() == ' ') before.pop_back();
+  std::string word = before.substr(before.find_last_of(" \t(\"'") + 1);
+  for (const char* article : {"the", "a", "any", "training", "train"}) {
+    if (word != article) continue;
+    before.resize(before.size() - word.size());
+    while (!before.empty() && before.back() == ' ') before.pop_back();
+    word = before.substr(before.find_last_of(" \t(\"'") + 1);
+    break;
+  }
+  for (const char* condition : {"if", "when", "whenever", "unless", "until", "in", "for", "on",
+                                "skip", "ignore", "no", "check", "whether"}) {
+    if (word == condition) return true;
+  }
+  return false;
+}
+
+// A loop that stops says so in words: "Loss is nan, stopping training".
+std::optional<double> LossInWords(std::string_view line, const std::string& lower) {
+  for (const char* phrase : {"loss is ", "loss was ", "loss became "}) {
+    const size_t at = lower.find(phrase);
+    if (at == std::string::npos || IsConditional(lower, at)) continue;
+    size_t end = at + std::string_view(phrase).size();
+    if (const auto value = NumberAt(line, end); value && !std::isfinite(*value)) return value;
+  }
+  for (const char* phrase : {"non-finite loss", "nonfinite loss"}) {
+    const size_t at = lower.find(phrase);
+    if (at == std::string::npos || IsConditional(lower, at)) continue;
+    const size_t end = at + std::string_view(phrase).size();
+    if (end >= lower.size() || !IsWordChar(lower[end]) || lower[end] == '.') return kNan;
+  }
+  return std::nullopt;
+}
+
+// The scale that a scaler's sentence says it goes on with.
+std::optional<double> ScaleInWords(std::string_view line, const std::string& lower) {
+  if (const size_t rise = lower.find("increasing dynamic loss scale from");
+      rise != std::string::npos) {
+    size_t end = lower.find(" to ", rise);
+    if (end != std::string::npos) return NumberAt(line, end += 4);
+  }
+  for (const char* phrase : {"reducing loss scale to", "setting loss scale to", "reducing to"}) {
+    const size_t at = lower.find(phrase);
+    if (at == std::string::npos) continue;
+    size_t end = at + std::string_view(phrase).size();
+    while (end < line.size() && (line[end] == ' ' || line[end] == ':')) ++end;
+    if (end >= line.size()) continue;
+    const auto value = NumberAt(line, end);
+    if (value &&
+        (std::string_view(phrase) != "reducing to" || lower.find("scale") != std::string::npos)) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+bool SaysSkipping(const std::string& lower) {
+  for (const char* phrase : {"skipping step", "skipped step", "gradient overflow detected"}) {
+    if (lower.find(phrase) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// True if the line tells of an evaluation, whose loss is not the training's.
+bool IsEvaluation(const std::string& lower) {
+  if (lower.find("train") != std::string::npos) return false;
+  for (const char* phrase : {"validation", "valid on", "evaluation", "evaluating", "| valid",
+                             "eval:", "[eval", "test set", "test:"}) {
+    if (lower.find(phrase) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// "| 12/100 [" of a bar of progress: the step that its figures belong to.
+std::optional<double> StepOfBar(std::string_view line) {
+  const size_t bracket = line.find(" [");
+  if (bracket == std::string_view::npos) return std::nullopt;
+  size_t start = bracket;
+  while (start > 0 && (IsDigit(line[start - 1]) || line[start - 1] == '/')) --start;
+  const std::string_view count = line.substr(start, bracket - start);
+  const size_t slash = count.find('/');
+  if (slash == 0 || slash == std::string_view::npos) return std::nullopt;
+  if (line.substr(0, start).find('|') == std::string_view::npos) return std::nullopt;
+  return NumberOf(count.substr(0, slash));
+}
+
+}  // namespace
+
+void FigureCollector::Add(Field field, std::string_view key, double value) {
+  if (field == Field::kNone) return;
+  const int rank = RankOf(field, key);
+  if (field == Field::kLoss && !std::isfinite(value) && !bad_part_) bad_part_ = value;
+  Named& named = found_[static_cast<size_t>(field)];
+  if (!named.known || rank > named.rank) named = {true, rank, value};
+}
+
+Figures FigureCollector::Take() const {
+  const auto of = [&](Field field) {
+    const Named& named = found_[static_cast<size_t>(field)];
+    return named.known ? std::optional(named.value) : std::nullopt;
+  };
+  Figures figures;
+  figures.epoch = of(Field::kEpoch);
+  figures.step = of(Field::kStep);
+  figures.loss = of(Field::kLoss);
+  figures.grad_norm = of(Field::kGradNorm);
+  figures.scale = of(Field::kScale);
+  figures.lr = of(Field::kLr);
+  if (figures.loss && std::isfinite(*figures.loss)) figures.bad_part = bad_part_;
+  // "steps: 100000" alone is a setting, beside a loss it is where the loss stands.
+  if (found_[static_cast<size_t>(Field::kStep)].rank == 0 && !figures.loss) figures.step.reset();
+  return figures;
+}
+
+Figures ReadFigures(std::string_view line) {
+  const std::string lower = LowerCase(line);
+  // The trainer's closing line gives the mean loss of the whole training, which is no step's.
+  if (lower.find("train_runtime") != std::string::npos) return {};
+  Figures figures = Pairs(line);
+  if (!figures.loss) figures.loss = LossInWords(line, lower);
+  if (const auto scale = ScaleInWords(line, lower)) figures.scale = scale;
+  figures.skipping = SaysSkipping(lower);
+  if (figures.loss && std::isfinite(*figures.loss) && IsEvaluation(lower)) figures.loss.reset();
+  if ((figures.loss || figures.skipping) && !figures.step) figures.step = StepOfBar(line);
+  return figures;
+}
+
+}  // namespace mpnanny::imports

@@ -1,0 +1,52 @@
+// The figures of one line of a training log: pairs of "key=value", "key: value", "key value" or
+// JSON, sentences of scalers and of loops that stop ("Loss is nan"), and bars of progress.
+//
+// Pure functions on text from outside: nothing of it is taken for more than a number. Safe from any
+// thread.
+#ifndef MPNANNY_TOOLS_RUNS_IMPORT_LOG_LINE_H_
+#define MPNANNY_TOOLS_RUNS_IMPORT_LOG_LINE_H_
+
+#include <optional>
+#include <string_view>
+
+#include "tools/runs/import/field.h"
+
+namespace mpnanny::imports {
+
+// What a line says; absent where it says nothing.
+struct Figures {
+  std::optional<double> epoch, step, loss, grad_norm, scale, lr;
+  std::optional<double> bad_part;  // a component of the loss that is not finite
+  std::optional<double> at;        // Unix seconds
+  // A line that stands for several steps says how many of them were skipped.
+  std::optional<double> skipped_count;
+  bool skipping = false;  // the scaler skips the optimizer's step
+  bool Any() const {
+    return loss || bad_part || grad_norm || scale || lr || skipping || skipped_count;
+  }
+};
+
+// Puts one named value where it belongs; the best-named of each field wins.
+class FigureCollector {
+ public:
+  // `key` in lower case; `field` as FieldOf(key) says.
+  void Add(Field field, std::string_view key, double value);
+  Figures Take() const;
+
+ private:
+  struct Named {
+    bool known = false;
+    int rank = 0;
+    double value = 0;
+  };
+  Named found_[7];
+  std::optional<double> bad_part_;
+};
+
+// Reads one line. Keys are found by name, whatever stands before them; of several losses the total
+// wins ("loss", "train/loss", "lm loss" over "loss_cls"), whatever their order.
+Figures ReadFigures(std::string_view line);
+
+}  // namespace mpnanny::imports
+
+#endif  // MPNANNY_TOOLS_RUNS_IMPORT_LOG_LINE_H_

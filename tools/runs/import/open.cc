@@ -1,0 +1,198 @@
+#include "tools/runs/import/open.h"
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+
+#include "base/text.h"
+#include "tools/runs/import/byte_source.h"
+#include "tools/runs/import/format.h"
+#include "tools/runs/import/text_log.h"
+
+namespace mpnanny::imports {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kHeadBytes = 64 * 1024;
+constexpr size_t kMaxEntries = 20'000;  // of one folder
+constexpr size_t kMaxFolders = 2'000;   // below the one that was named
+constexpr int kMaxDepth = 4;
+constexpr size_t kRunsNamed = 7;
+
+bool IsBelow(const fs::path& root, const fs::path& path) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+Folder Look(const std::string& path) {
+  Folder folder;
+  folder.path = path;
+  std::error_code ec;
+  size_t entries = 0;
+  for (auto it = fs::directory_iterator(path, fs::directory_options::skip_permission_denied, ec);
+       !ec && it != fs::directory_iterator() && ++entries <= kMaxEntries; it.increment(ec)) {
+    std::error_code ignored;
+    // A link may lead out of what was allowed.
+    if (it->is_symlink(ignored)) {
+      const fs::path target = fs::canonical(it->path(), ignored);
+      if (ignored || !IsBelow(path, target)) continue;
+    }
+    const std::string name = it->path().filename().string();
+    if (it->is_directory(ignored)) {
+      if (!name.starts_with(".") && !it->is_symlink(ignored)) folder.folders.push_back(name);
+    } else if (it->is_regular_file(ignored)) {
+      folder.files.push_back(name);
+    }
+  }
+  std::sort(folder.files.begin(), folder.files.end());
+  std::sort(folder.folders.begin(), folder.folders.end());
+  return folder;
+}
+
+struct Found {
+  const Format* format = nullptr;
+  std::vector<std::string> files;  // canonical
+  std::string place;               // the folder
+};
+
+Found PickIn(const Folder& folder) {
+  for (const Format& format : AllFormats()) {
+    if (!format.pick) continue;
+    Found found{&format, {}, folder.path};
+    for (const std::string& name : format.pick(folder)) {
+      std::error_code ec;
+      const fs::path file = fs::canonical(fs::path(folder.path) / name, ec);
+      if (!ec && IsBelow(folder.path, file)) found.files.push_back(file.string());
+    }
+    if (!found.files.empty()) return found;
+  }
+  return {};
+}
+
+// The one log at or below a folder, nearest first; several are an error that names them.
+Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
+  std::deque<std::pair<std::string, int>> rest{{path, 0}};
+  std::vector<Found> all;
+  int depth = 0;
+  for (size_t looked = 0; !rest.empty() && looked < kMaxFolders; ++looked) {
+    if (auto check = cancel.Check(); !check) return check.error();
+    const auto [place, level] = rest.front();
+    rest.pop_front();
+    if (level > depth && !all.empty()) break;  // what lies deeper belongs to what was found
+    depth = level;
+    const Folder folder = Look(place);
+    if (Found found = PickIn(folder); found.format) {
+      all.push_back(std::move(found));
+      continue;
+    }
+    if (level >= kMaxDepth) continue;
+    for (const std::string& name : folder.folders) {
+      rest.emplace_back((fs::path(place) / name).string(), level + 1);
+    }
+  }
+  if (all.empty()) return Found();
+  if (all.size() == 1) return all.front();
+  std::vector<std::string> places;
+  for (size_t i = all.size(); i > 0 && places.size() < kRunsNamed; --i) {
+    places.push_back(EscapeControl(all[i - 1].place));
+  }
+  return InvalidInput(
+      EscapeControl(path) + " holds the logs of " + std::to_string(all.size()) + " runs.",
+      "Name one of them: " + Join(places, ", ") + ".");
+}
+
+Found FindFile(const std::string& path) {
+  const fs::path file(path);
+  const FileHead head{file.filename().string(), Head(path, kHeadBytes)};
+  const std::string extension = file.extension().string();
+  // A database that is none is told as such.
+  if (extension == ".db" || extension == ".sqlite" || extension == ".sqlite3") return {};
+  for (const Format& format : AllFormats()) {
+    if (!head.bytes.empty() && format.fits(head)) {
+      return {&format, {path}, file.parent_path().string()};
+    }
+  }
+  return {};
+}
+
+Error NoFigures(const std::string& path, const Import& import) {
+  std::string what = "No loss, gradient norm, loss scale or learning rate was found in " +
+                     EscapeControl(path) + " (" + import.counts + ").";
+  for (const std::string& note : import.notes) {
+    if (what.size() + note.size() < 1500) what += " " + note;
+  }
+  return InvalidInput(what,
+                      "Lines like \"step 12 loss 2.31 lr 1e-4\", \"loss=2.31 grad_norm=nan\", JSON "
+                      "pairs and columns or tags with such names are understood.");
+}
+
+Result<Opened> Close(Import& import, Recorder& recorder, const std::string& format,
+                     const std::string& path, const std::string& name) {
+  Opened opened;
+  opened.format = format;
+  opened.counts = import.counts;
+  opened.texts = import.texts;
+  Recorder::About about;
+  about.path = path;
+  about.name = import.name.empty() ? name : import.name;
+  about.precision = import.precision;
+  about.started_at = import.started_at.value_or(0);
+  about.ended_at = import.ended_at;
+  about.notes.push_back("Read as " + format + ": " + import.counts +
+                        ". It shows neither layers nor tensors, so the producer cannot be named, "
+                        "and not how the run ended.");
+  about.notes.insert(about.notes.end(), import.notes.begin(), import.notes.end());
+  auto database = recorder.Finish(about);
+  if (!database) return database.error();
+  opened.database = *std::move(database);
+  opened.notes = std::move(about.notes);
+  return opened;
+}
+
+}  // namespace
+
+Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken& cancel,
+                                      bool even_without_steps) {
+  std::error_code ec;
+  Found found;
+  if (fs::is_directory(path, ec)) {
+    auto in_folder = FindInFolder(path, cancel);
+    if (!in_folder) return in_folder.error();
+    found = *std::move(in_folder);
+  } else if (fs::is_regular_file(path, ec)) {
+    found = FindFile(path);
+  }
+  if (!found.format) return std::optional<Opened>();
+  auto recorder = Recorder::Create(cancel);
+  if (!recorder) return recorder.error();
+  Import import(**recorder);
+  if (auto read = found.format->read(found.files, import); !read) return read.error();
+  if ((*recorder)->steps() == 0 && !even_without_steps) return NoFigures(path, import);
+  auto opened =
+      Close(import, **recorder, found.format->name, path, fs::path(path).filename().string());
+  if (!opened) return opened.error();
+  return std::optional(*std::move(opened));
+}
+
+Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel) {
+  if (!runs::LooksLikeDatabase(path)) {
+    auto log = OpenLog(path, cancel);
+    if (!log) return log.error();
+    if (*log) return **std::move(log);
+  }
+  auto database = runs::Database::Open(path, cancel);
+  if (!database) return database.error();
+  Opened opened;
+  opened.notes = (*database)->notes();
+  opened.database = *std::move(database);
+  return opened;
+}
+
+Result<Opened> OpenText(std::string_view text, const std::string& name, const CancelToken& cancel) {
+  auto recorder = Recorder::Create(cancel);
+  if (!recorder) return recorder.error();
+  Import import(**recorder);
+  if (auto read = ReadTextLog(ByteSource::OfText(text), import); !read) return read.error();
+  return Close(import, **recorder, kTextLog.name, name, name);
+}
+
+}  // namespace mpnanny::imports

@@ -1,0 +1,118 @@
+#include "tools/runs/import/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/runs/show.h"
+
+namespace mpnanny::imports {
+namespace {
+
+// Ranks that print at once are at most so many lines apart.
+constexpr int64_t kRanksApart = 2;
+
+}  // namespace
+
+void Placement::Add(const Figures& figures) {
+  if (figures.epoch) epoch_ = figures.epoch;
+  if (!figures.Any()) {
+    if (IsCount(figures.step)) {
+      announced_ = static_cast<int64_t>(*figures.step);
+      any_step_ = true;
+    }
+    return;
+  }
+  const int64_t step = Place(figures);
+  StepFigures row;
+  row.at = figures.at;
+  row.loss = figures.loss;
+  row.bad_part = figures.bad_part;
+  row.grad_norm = figures.grad_norm;
+  row.scale = figures.scale;
+  row.lr = figures.lr;
+  row.skipped = figures.skipping;
+  if (figures.skipped_count) AddIterations(figures, step, row);
+  recorder_.Put(step, row);
+}
+
+// A line that stands for several steps is a skipped one if all of them were. One that has no loss
+// although not all were skipped had one that was no positive number: Megatron prints no other.
+void Placement::AddIterations(const Figures& figures, int64_t step, StepFigures& row) {
+  const int64_t since = last_counted_.value_or(0);
+  const auto stands_for = static_cast<double>(step > since ? step - since : 1);
+  last_counted_ = step;
+  skipped_told_ += *figures.skipped_count;
+  const bool all_skipped = *figures.skipped_count >= stands_for;
+  row.skipped = row.skipped || all_skipped;
+  if (!figures.loss && !all_skipped && last_loss_) {
+    row.loss = std::numeric_limits<double>::quiet_NaN();
+    ++losses_left_out_;
+  }
+}
+
+int64_t Placement::Place(const Figures& figures) {
+  if (IsCount(figures.step)) {
+    any_step_ = true;
+    return PlaceStep(static_cast<int64_t>(*figures.step), figures);
+  }
+  if (!recorder_.last_step()) return announced_.value_or(0);
+  const int64_t last_step = *recorder_.last_step();
+  if (announced_ && *announced_ + offset_ > last_step) return *announced_ + offset_;
+  const StepFigures& last = recorder_.last();
+  // "step=5, lr=[…]" and then "loss: 1.5" are one step.
+  const bool next = (figures.loss || figures.skipping) && (last.loss || last.skipped);
+  return last_step + (next ? 1 : 0);
+}
+
+int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
+  if (!figures.loss && !figures.grad_norm) return step + offset_;
+  int64_t at = step + offset_;
+  const bool other_epoch = epoch_ && loss_epoch_ && *epoch_ != *loss_epoch_;
+  if (last_loss_ && recorder_.last_step() &&
+      (at < *last_loss_ || (at == *last_loss_ && other_epoch))) {
+    const bool to_the_beginning = at <= first_loss_.value_or(at) + stride_;
+    const bool far = *last_loss_ - at > kRanksApart * stride_;
+    if ((to_the_beginning && far) || other_epoch) {
+      // A counter that begins anew with each epoch goes on where the last one ended.
+      offset_ = *recorder_.last_step() + stride_ - step;
+      at = step + offset_;
+      first_loss_ = at;
+      restarted_ = true;
+    } else if (far) {
+      recorder_.GoBack(at);
+      last_loss_.reset();
+    }
+  }
+  if (figures.loss) {
+    if (last_loss_ && at > *last_loss_) stride_ = at - *last_loss_;
+    if (!first_loss_) first_loss_ = at;
+    last_loss_ = std::max(at, last_loss_.value_or(at));
+    loss_epoch_ = epoch_;
+  }
+  return at;
+}
+
+void Placement::AddNotes(std::vector<std::string>& notes) const {
+  if (!recorder_.last_step()) return;
+  if (!any_step_) {
+    notes.push_back("The log has no step numbers: its lines with a loss were counted from 0.");
+  }
+  if (restarted_) {
+    notes.push_back(
+        "The log's step numbers begin anew: steps were counted on from the last one before, so "
+        "step numbers here are not those printed.");
+  }
+  if (losses_left_out_ > 0) {
+    notes.push_back(runs::Count(losses_left_out_, "line") +
+                    " without a loss are read as a loss that is not finite: Megatron leaves out "
+                    "what is no positive number.");
+  }
+  if (skipped_told_ > 0) {
+    notes.push_back("The log itself counts " + runs::Number(skipped_told_) +
+                    " skipped iterations; only lines all of whose iterations were skipped are "
+                    "marked as such.");
+  }
+}
+
+}  // namespace mpnanny::imports

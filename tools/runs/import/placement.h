@@ -1,0 +1,47 @@
+// Which step a row of a log belongs to. Logs count from their epoch's beginning, go back when a run
+// is resumed, are printed by several ranks at once, or do not count at all.
+//
+// A value owned by one reader.
+#ifndef MPNANNY_TOOLS_RUNS_IMPORT_PLACEMENT_H_
+#define MPNANNY_TOOLS_RUNS_IMPORT_PLACEMENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/runs/import/log_line.h"
+#include "tools/runs/import/recorder.h"
+
+namespace mpnanny::imports {
+
+class Placement {
+ public:
+  explicit Placement(Recorder& recorder) : recorder_(recorder) {}
+
+  // Records what a line or row says at the step that it belongs to.
+  void Add(const Figures& figures);
+
+  // Sentences about the steps' numbers, and what the log itself says of skipped ones.
+  void AddNotes(std::vector<std::string>& notes) const;
+
+ private:
+  int64_t Place(const Figures& figures);
+  int64_t PlaceStep(int64_t step, const Figures& figures);
+  void AddIterations(const Figures& figures, int64_t step, StepFigures& row);
+
+  Recorder& recorder_;                 // borrowed
+  std::optional<int64_t> announced_;   // a step number that stood alone in its line
+  std::optional<int64_t> last_loss_;   // the step of the last line with a step and a loss
+  std::optional<int64_t> first_loss_;  // … of the first one since the counter began
+  int64_t stride_ = 1, offset_ = 0;
+  std::optional<double> epoch_, loss_epoch_;
+  bool any_step_ = false, restarted_ = false;
+  std::optional<int64_t> last_counted_;  // the step of the last line that counts skipped iterations
+  double skipped_told_ = 0;
+  int64_t losses_left_out_ = 0;
+};
+
+}  // namespace mpnanny::imports
+
+#endif  // MPNANNY_TOOLS_RUNS_IMPORT_PLACEMENT_H_

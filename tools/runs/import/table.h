@@ -1,0 +1,47 @@
+// Rows of figures under a header: comma, semicolon, tab or bar between cells, quoted or not.
+//
+// A value owned by one reader; the text is data from outside.
+#ifndef MPNANNY_TOOLS_RUNS_IMPORT_TABLE_H_
+#define MPNANNY_TOOLS_RUNS_IMPORT_TABLE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/runs/import/log_line.h"
+
+namespace mpnanny::imports {
+
+class Table {
+ public:
+  // The table that a line begins; nullopt if it is no header with a loss, a gradient norm or a
+  // loss scale. Of several columns for one figure the best-named is read: the step's rather than
+  // the epoch's mean, the total rather than a part.
+  static std::optional<Table> OfHeader(std::string_view line);
+
+  // The figures of a row; nullopt if it has another number of cells.
+  std::optional<Figures> Read(std::string_view line) const;
+
+  bool Has(Field field) const;
+  // Columns of figures that are not read, for people.
+  std::vector<std::string> Others() const;
+  char separator() const { return separator_; }
+
+ private:
+  struct Column {
+    std::string key;  // in lower case
+    Field field = Field::kNone;
+    bool chosen = false;
+  };
+  std::vector<Column> columns_;
+  char separator_ = ',';
+};
+
+// The cells of a row, without their quotes and the blanks around them. A doubled quote within
+// quotes stands for one.
+std::vector<std::string> Cells(std::string_view line, char separator);
+
+}  // namespace mpnanny::imports
+
+#endif  // MPNANNY_TOOLS_RUNS_IMPORT_TABLE_H_
