@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <utility>
+#include <vector>
 
 #include "tools/static_check/facts/questions.h"
 
@@ -68,6 +69,8 @@ Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition) const {
 
 Tri Conditions::Evaluate(const Bindings& bindings, NodeId condition, int depth, int& parts) const {
   if (--parts < 0) return Tri::kUnknown;
+  if (const auto value = values_.Evaluate(bindings, condition))
+    return value->IsTrue() ? Tri::kYes : Tri::kNo;
   const Fields& f = PythonFields();
   const Syntax& syntax = bindings.syntax();
   bool positive = true;
@@ -116,6 +119,7 @@ void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted,
   if (id == kNoNode) return;
   const Question question = Ask(bindings, id);
   if (!question.key.empty()) known_[question.key] = question.positive == value;
+  if (syntax.Is(id, Kind::kComparison)) LearnEqual(bindings, id, value);
   if (syntax.Is(id, Kind::kBoolean)) {
     const NodeId left = syntax.Child(id, f.left);
     const NodeId right = syntax.Child(id, f.right);
@@ -136,6 +140,18 @@ void Conditions::Assume(const Bindings& bindings, NodeId condition, bool wanted,
   if (depth == 0 || question.key == kMixedPrecision) return;
   if (const NodeId meaning = Meaning(bindings, id); meaning != kNoNode)
     Assume(bindings, meaning, value, depth - 1, parts);
+}
+
+void Conditions::LearnEqual(const Bindings& bindings, NodeId comparison, bool holds) {
+  const Syntax& syntax = bindings.syntax();
+  const std::vector<NodeId> operands = syntax.Children(comparison);
+  if (operands.size() != 2 || !syntax.Is(operands[1], Kind::kString) ||
+      syntax.Text(syntax.Child(comparison, PythonFields().operators)) != (holds ? "==" : "!="))
+    return;
+  const std::string variable = bindings.names().Key(operands[0]);
+  const auto value = values_.Evaluate(bindings, operands[1]);
+  // A method may change what self has.
+  if (!variable.empty() && !variable.starts_with("self.") && value) values_.Set(variable, *value);
 }
 
 void Conditions::Learn(std::string_view question, bool answer) {
@@ -172,6 +188,7 @@ bool Conditions::AssumeMixedPrecision() {
 
 void Conditions::Forget(std::string_view variable) {
   if (variable.empty()) return;
+  values_.Forget(variable);
   for (auto it = known_.begin(); it != known_.end();) {
     const std::string& key = it->first;
     bool mentions = false;

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/static_check/facts/path_values.h"
 #include "tools/static_check/facts/regions.h"
 #include "tools/static_check/syntax/bindings.h"
 
@@ -27,7 +28,13 @@ class Conditions {
   void Assume(const Bindings& bindings, NodeId condition, bool value);
   // The variable got a new value: what was known of conditions that mention it is gone.
   void Forget(std::string_view variable);
-  void Clear() { known_.clear(); }
+  void Clear() {
+    known_.clear();
+    values_.Clear();
+  }
+  // What variables are known to hold, which decides conditions over them.
+  const PathValues& values() const { return values_; }
+  PathValues& values() { return values_; }
   // What is known of one question (questions.h), and that it was answered.
   Tri Known(std::string_view question) const;
   void Learn(std::string_view question, bool answer);
@@ -48,8 +55,11 @@ class Conditions {
  private:
   Tri Evaluate(const Bindings& bindings, NodeId condition, int depth, int& parts) const;
   void Assume(const Bindings& bindings, NodeId condition, bool value, int depth, int& parts);
+  // Where `kind == "adam"` holds, that is what it is.
+  void LearnEqual(const Bindings& bindings, NodeId comparison, bool holds);
 
   std::map<std::string, bool, std::less<>> known_;
+  PathValues values_;
 };
 
 }  // namespace mpnanny::static_check

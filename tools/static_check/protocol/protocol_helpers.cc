@@ -1,6 +1,7 @@
 // Calls of functions: what is seen is run, what is not makes the path unknown.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "tools/static_check/facts/questions.h"
 #include "tools/static_check/protocol/protocol_machine.h"
@@ -117,6 +118,10 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
     start.conditions.Learn(question.key, question.positive == answer);
     says_if_mixed = true;
   };
+  const auto hold = [&](const std::string& parameter, std::optional<Constant> value) {
+    if (value && !value->tensor && AskOfName(parameter).key != kMixedPrecision)
+      start.conditions.values().Set(parameter, std::move(*value));
+  };
   start.scaled_values.erase("()");
   for (size_t i = 0; i < target.function->parameters.size(); ++i) {
     const std::string& name = target.function->parameters[i];
@@ -127,9 +132,11 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
       const Kind kind = target.code->syntax().kind(value);
       if (kind == Kind::kTrue || kind == Kind::kFalse || kind == Kind::kNone)
         learn(name, kind == Kind::kTrue, true);
+      hold(name, PathValues().Evaluate(target.code->bindings(), value));
       continue;
     }
     given.emplace_back(name, argument);
+    hold(name, known.values().Evaluate(bindings(), argument));
     const Kind kind = syntax().kind(argument);
     if (const Tri answer = known.Evaluate(bindings(), argument); answer != Tri::kUnknown)
       learn(name, answer == Tri::kYes,

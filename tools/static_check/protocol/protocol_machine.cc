@@ -332,7 +332,18 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
                          syntax().Text(syntax().Child(over, f.function)) == "range" &&
                          names().Arguments(over).size() == 1 &&
                          bindings().Number(names().Argument(over, 0, "")).value_or(2) == 1;
-  for (int round = 0; round < (once_only ? 1 : 2); ++round) {
+  const auto values_of = [](const Paths& paths) {
+    std::set<PathValues> values;
+    for (const Path& path : paths) values.insert(path.conditions.values());
+    return values;
+  };
+  // The second turn meets the first one's leftovers. Where flags differ in it (`first = False`), it
+  // is another turn that is the first of its kind.
+  std::set<PathValues> before;
+  for (int round = 0; round < (once_only ? 1 : kMaxTurns); ++round) {
+    std::set<PathValues> now = values_of(entering);
+    if (round >= 2 && now == before) break;
+    before = std::move(now);
     Paths start;
     for (Path path : entering) {
       if (is_for) NextElement(id, round == 0, path);

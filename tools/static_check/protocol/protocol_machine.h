@@ -23,6 +23,8 @@ namespace mpnanny::static_check {
 // Bounds on the work for one function; past them it stays silent.
 inline constexpr size_t kMaxPaths = 48;
 inline constexpr int kMaxSteps = 20000;
+// How often a loop's body is gone through: twice, and again while its flags change.
+inline constexpr int kMaxTurns = 4;
 // How deep calls are followed.
 inline constexpr size_t kMaxFrames = 5;
 
@@ -137,6 +139,14 @@ class ProtocolMachine {
   // Rebinds everything that is assigned inside.
   Paths RebindAll(NodeId id, Paths in) const;
   static void Forget(const std::string& key, Path& path);
+  // Flags: protocol_flags.cc.
+  // The variables of the code that runs whose values decide which way it goes.
+  const std::set<std::string, std::less<>>& Asked();
+  // What the assignment makes a variable hold on that path, by variable.
+  using Held = std::vector<std::pair<std::string, Constant>>;
+  Held HeldAfter(NodeId target, NodeId value, const Path& path);
+  // The call may write into the tensors that it is given.
+  void TouchTensors(NodeId call, Path& path) const;
   // Runs the calls of an expression, inner ones first.
   Paths Expression(NodeId id, Paths in);
   Paths Assign(NodeId id, Paths in);
@@ -211,6 +221,8 @@ class ProtocolMachine {
   // What came out of helpers, by the calls that lead there and the path that went in.
   std::map<std::pair<std::string, Path>, Paths> helpers_;
   std::map<std::pair<int, NodeId>, Violation> found_;
+  // By file and function: what Asked() found.
+  std::map<std::pair<const Code*, NodeId>, std::set<std::string, std::less<>>> asked_;
 };
 
 }  // namespace mpnanny::static_check

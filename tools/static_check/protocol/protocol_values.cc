@@ -8,14 +8,17 @@ namespace mpnanny::static_check {
 Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
   const Fields& f = PythonFields();
   std::vector<NodeId> targets;
+  std::vector<NodeId> calls;
   for (NodeId part = id; part < syntax()[id].after; ++part) {
     const Kind kind = syntax().kind(part);
+    if (kind == Kind::kCall) calls.push_back(part);
     if (kind == Kind::kAssignment || kind == Kind::kAugmentedAssignment || kind == Kind::kFor)
       targets.push_back(syntax().Child(part, f.left));
   }
-  if (targets.empty()) return in;
+  if (targets.empty() && calls.empty()) return in;
   return Each(std::move(in), [&](Path& path) {
     for (const NodeId target : targets) Rebind(target, path);
+    for (const NodeId call : calls) TouchTensors(call, path);
   });
 }
 
@@ -135,7 +138,12 @@ Paths ProtocolMachine::Expression(NodeId id, Paths in) {
     return out;
   }
   for (const NodeId child : syntax().Children(id)) in = Expression(child, std::move(in));
-  if (kind == Kind::kCall) return RunCall(id, std::move(in));
+  if (kind == Kind::kCall) {
+    if (std::any_of(in.begin(), in.end(),
+                    [](const Path& path) { return !path.conditions.values().empty(); }))
+      in = Each(std::move(in), [&](Path& path) { TouchTensors(id, path); });
+    return RunCall(id, std::move(in));
+  }
   if (kind == Kind::kAssignment || kind == Kind::kAugmentedAssignment ||
       kind == Kind::kNamedExpression)
     return Assign(id, std::move(in));
@@ -159,7 +167,10 @@ Paths ProtocolMachine::Assign(NodeId id, Paths in) {
     const auto it = path.scaled_values.find(key);
     const bool keeps = kind == Kind::kAugmentedAssignment && it != path.scaled_values.end();
     const std::string by = scaler.empty() && keeps ? it->second : scaler;
+    // A counter's values are those of the first rounds only.
+    const Held held = kind == Kind::kAugmentedAssignment ? Held{} : HeldAfter(target, value, path);
     Rebind(target, path);
+    for (const auto& [name, constant] : held) path.conditions.values().Set(name, constant);
     if (by.empty()) return;
     if (!key.empty()) {
       path.scaled_values[key] = by;
