@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tools/static_check/facts/autocast_callers.h"
 #include "tools/static_check/facts/fill_values.h"
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
@@ -154,7 +155,7 @@ void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId te
     finding.edits.push_back({{node.begin, node.end}, "torch.finfo(" + key + ".dtype).min"});
   }
   NoteAssumed(type, finding);
-  if (guessed) {
+  if (guessed || !HoldsForCallers(facts, call.node, tensor, kNoNode)) {
     finding.guess = true;
     finding.confidence = "low";
   }
