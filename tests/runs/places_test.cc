@@ -136,15 +136,21 @@ TEST_F(Places, ReplacedAndDeletedWhileItIsRead) {
   });
   int answered = 0;
   std::map<ErrorKind, int> refused;
-  for (int round = 0; round < 150; ++round) {
-    for (const RunTool& tool : RunTools()) {
-      auto output = Ask(tool, path);
-      if (output) {
-        ++answered;
-      } else {
-        ++refused[output.error().kind];
-      }
+  const auto ask = [&](const RunTool& tool) {
+    auto output = Ask(tool, path);
+    if (output) {
+      ++answered;
+    } else {
+      ++refused[output.error().kind];
     }
+  };
+  for (int round = 0; round < 150; ++round) {
+    for (const RunTool& tool : RunTools()) ask(tool);
+  }
+  // The moment between finding a file and asking what it is was hit once in a thousand calls.
+  for (const RunTool& tool : RunTools()) {
+    if (tool.name != "list_runs") continue;
+    for (int round = 0; round < 3000; ++round) ask(tool);
   }
   stop = true;
   other.join();

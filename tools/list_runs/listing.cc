@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -182,8 +181,6 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
   }
   auto files = runs::FindDatabases(start, roots, cancel);
   if (!files) return files.error();
-  std::error_code ec;
-  const bool folder = std::filesystem::is_directory(*roots.Resolve(start), ec);
   Listing listing;
   listing.notes = files->notes;
   size_t unnoted = 0;
@@ -192,7 +189,7 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
     auto added = AddFile(file, cancel, listing);
     if (added) continue;
     const ErrorKind kind = added.error().kind;
-    if (!folder || kind == ErrorKind::kCancelled || kind == ErrorKind::kDeadlineExceeded) {
+    if (!files->folder || kind == ErrorKind::kCancelled || kind == ErrorKind::kDeadlineExceeded) {
       return added.error();
     }
     if (kind == ErrorKind::kInvalidInput) continue;  // another program's database

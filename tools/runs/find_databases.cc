@@ -41,6 +41,7 @@ Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& ro
     found.paths.push_back(*start);
     return found;
   }
+  found.folder = true;
   // Without follow_directory_symlink a loop of links cannot be entered; a linked file is resolved
   // and must lie in a root.
   auto it =
