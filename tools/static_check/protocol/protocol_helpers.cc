@@ -156,7 +156,7 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
     frames_.push_back(std::move(next));
     Flow flow = Block(target.function->body, {start});
     frames_.pop_back();
-    Add(flow.out, flow.returns);
+    Add(flow.out, std::move(flow.returns));
     ran->second = std::move(flow.out);
   }
   return Each(ran->second, [&](Path& path) {

@@ -38,10 +38,10 @@ bool IsOneStep(const Code& code, const Function& function) {
 
 }  // namespace
 
-void Flow::Leave(const Flow& other) {
-  breaks.insert(other.breaks.begin(), other.breaks.end());
-  continues.insert(other.continues.begin(), other.continues.end());
-  returns.insert(other.returns.begin(), other.returns.end());
+void Flow::Leave(Flow& other) {
+  breaks.merge(other.breaks);
+  continues.merge(other.continues);
+  returns.merge(other.returns);
 }
 
 void ProtocolMachine::Run(const Function& function, std::vector<Violation>* violations) {
@@ -53,7 +53,7 @@ void ProtocolMachine::Run(const Function& function, std::vector<Violation>* viol
   if (steps_ < kMaxSteps && IsOneStep(root_, function)) {
     // Called for every batch. What else happens between two calls is not known: only what the check
     // has left behind is looked at, and gradients that wait for the step of a later call.
-    Add(flow.out, flow.returns);
+    Add(flow.out, std::move(flow.returns));
     Paths again;
     for (const Path& path : flow.out) {
       Path next;
@@ -100,13 +100,13 @@ bool ProtocolMachine::IsOptimizer(NodeId expression) const {
 void ProtocolMachine::Limit(Paths& paths) {
   if (paths.size() <= kMaxPaths) return;
   Paths fewer;
-  for (Path path : paths) {
-    path.conditions.Clear();
+  while (!paths.empty() && fewer.size() < kMaxPaths) {
+    auto path = paths.extract(paths.begin());
+    path.value().conditions.Clear();
     // Without the conditions impossible combinations look possible: such a path must not accuse
     // anybody.
-    path.escaped = true;
+    path.value().escaped = true;
     fewer.insert(std::move(path));
-    if (fewer.size() == kMaxPaths) break;
   }
   paths = std::move(fewer);
 }
@@ -138,7 +138,7 @@ Flow ProtocolMachine::Statement(NodeId id, Paths in) {
     case Kind::kWhile:
       return Loop(id, std::move(in));
     case Kind::kTry:
-      return Try(id, in);
+      return Try(id, std::move(in));
     case Kind::kWith: {
       for (const NodeId part : syntax().Children(id)) {
         if (syntax()[part].field != f.body) in = Expression(part, std::move(in));
@@ -150,7 +150,7 @@ Flow ProtocolMachine::Statement(NodeId id, Paths in) {
       for (NodeId clause = id; clause < syntax()[id].after; ++clause) {
         if (syntax()[clause].kind != Kind::kCaseClause) continue;
         Flow one = Block(syntax().Child(clause, f.consequence), in);
-        Add(all.out, one.out);
+        Add(all.out, std::move(one.out));
         all.Leave(one);
       }
       return all;
@@ -165,10 +165,10 @@ Flow ProtocolMachine::Statement(NodeId id, Paths in) {
   }
 }
 
-Flow ProtocolMachine::Try(NodeId id, const Paths& in) {
+Flow ProtocolMachine::Try(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   Flow flow = Block(syntax().Child(id, f.body), in);
-  Paths before = in;
+  Paths before = std::move(in);
   Add(before, flow.out);
   for (const NodeId part : syntax().Children(id)) {
     if (syntax()[part].field == f.body) continue;
@@ -176,7 +176,7 @@ Flow ProtocolMachine::Try(NodeId id, const Paths& in) {
     for (const NodeId inner : syntax().Children(part)) {
       if (!syntax().Is(inner, Kind::kBlock)) continue;
       Flow other = Block(inner, always ? flow.out : before);
-      always ? (void)(flow.out = other.out) : Add(flow.out, other.out);
+      always ? (void)(flow.out = std::move(other.out)) : Add(flow.out, std::move(other.out));
       flow.Leave(other);
     }
   }
@@ -203,33 +203,36 @@ Flow ProtocolMachine::Leaving(NodeId id, Paths in) const {
   return flow;
 }
 
-void ProtocolMachine::Split(NodeId condition, const Paths& in, Paths* yes, Paths* no,
-                            bool apart) const {
+void ProtocolMachine::Split(NodeId condition, Paths in, Paths* yes, Paths* no, bool apart) const {
   const Fields& f = PythonFields();
   bool positive = true;
   const NodeId core = Core(bindings(), condition, &positive);
   apart = apart && positive && syntax().Is(core, Kind::kBoolean) &&
           syntax().Text(syntax().Child(core, f.operator_)) == "and";
   const NodeId left = apart ? syntax().Child(core, f.left) : kNoNode;
-  for (const Path& path : in) {
+  while (!in.empty()) {
+    auto node = in.extract(in.begin());
+    Path& path = node.value();
     const Tri known = path.conditions.Evaluate(bindings(), condition);
-    if (known != Tri::kNo) {
+    if (known == Tri::kYes) {
+      path.conditions.Assume(bindings(), condition, true);
+      yes->insert(yes->end(), std::move(node));
+      continue;
+    }
+    if (known == Tri::kUnknown) {
       Path taken = path;
       taken.conditions.Assume(bindings(), condition, true);
       yes->insert(std::move(taken));
     }
-    if (known != Tri::kYes) {
-      Path other = path;
-      if (apart && path.conditions.Evaluate(bindings(), left) == Tri::kUnknown) {
-        Path first = path;
-        first.conditions.Assume(bindings(), left, false);
-        first.conditions.Assume(bindings(), condition, false);
-        no->insert(std::move(first));
-        other.conditions.Assume(bindings(), left, true);
-      }
-      other.conditions.Assume(bindings(), condition, false);
-      no->insert(std::move(other));
+    if (apart && path.conditions.Evaluate(bindings(), left) == Tri::kUnknown) {
+      Path first = path;
+      first.conditions.Assume(bindings(), left, false);
+      first.conditions.Assume(bindings(), condition, false);
+      no->insert(std::move(first));
+      path.conditions.Assume(bindings(), left, true);
     }
+    path.conditions.Assume(bindings(), condition, false);
+    no->insert(no->end(), std::move(node));
   }
 }
 
@@ -287,7 +290,7 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
   Flow flow;
   const auto take = [&](NodeId body, Paths paths) {
     Flow one = Block(body, std::move(paths));
-    Add(flow.out, one.out);
+    Add(flow.out, std::move(one.out));
     flow.Leave(one);
   };
   NodeId condition = syntax().Child(id, f.condition);
@@ -316,7 +319,7 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
   }
   GoAround(condition, kNoNode, body, no);
   take(body, std::move(yes));
-  Add(flow.out, no);
+  Add(flow.out, std::move(no));
   return flow;
 }
 
@@ -325,7 +328,6 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   const bool is_for = syntax()[id].kind == Kind::kFor;
   in = Expression(syntax().Child(id, is_for ? f.right : f.condition), std::move(in));
   Flow flow;
-  Paths entering = in;
   // `for _ in range(steps)` with steps = 1 has no second turn.
   const NodeId over = is_for ? syntax().Unwrap(syntax().Child(id, f.right)) : kNoNode;
   const bool once_only = syntax().Is(over, Kind::kCall) &&
@@ -340,22 +342,21 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   // The second turn meets the first one's leftovers. Where flags differ in it (`first = False`), it
   // is another turn that is the first of its kind.
   std::set<PathValues> before;
+  Paths entering = in;
   for (int round = 0; round < (once_only ? 1 : kMaxTurns); ++round) {
     std::set<PathValues> now = values_of(entering);
     if (round >= 2 && now == before) break;
     before = std::move(now);
-    Paths start;
-    for (Path path : entering) {
-      if (is_for) NextElement(id, round == 0, path);
-      start.insert(std::move(path));
+    if (is_for) {
+      entering = Each(std::move(entering), [&](Path& path) { NextElement(id, round == 0, path); });
     }
-    Flow once = Block(syntax().Child(id, f.body), std::move(start));
+    Flow once = Block(syntax().Child(id, f.body), std::move(entering));
     entering = std::move(once.out);
-    Add(entering, once.continues);
+    Add(entering, std::move(once.continues));
     Limit(entering);
     Add(flow.out, entering);
-    Add(flow.out, once.breaks);
-    Add(flow.returns, once.returns);
+    Add(flow.out, std::move(once.breaks));
+    Add(flow.returns, std::move(once.returns));
   }
   // A loop is taken to run: `for o in optimizers: scaler.unscale_(o)` does unscale, also where some
   // are left out.

@@ -64,8 +64,8 @@ using Paths = std::set<Path>;
 
 struct Flow {
   Paths out, breaks, continues, returns;
-  // Adds where `other` leaves by break, continue and return.
-  void Leave(const Flow& other);
+  // Adds where `other` leaves by break, continue and return, and takes it from there.
+  void Leave(Flow& other);
 };
 
 class ProtocolMachine {
@@ -106,12 +106,15 @@ class ProtocolMachine {
                 const std::string& optimizer);
   static void Limit(Paths& paths);
   static void Add(Paths& into, const Paths& from) { into.insert(from.begin(), from.end()); }
+  static void Add(Paths& into, Paths&& from) { into.merge(from); }
+  // A path is large: its node goes from one set to the other, without a copy of what it holds.
   template <typename Apply>
   static Paths Each(Paths in, Apply apply) {
     Paths out;
-    for (Path path : in) {
-      apply(path);
-      out.insert(std::move(path));
+    while (!in.empty()) {
+      auto path = in.extract(in.begin());
+      apply(path.value());
+      out.insert(out.end(), std::move(path));
     }
     return out;
   }
@@ -119,11 +122,11 @@ class ProtocolMachine {
   // Statements: protocol_machine.cc.
   Flow Block(NodeId block, Paths in);
   Flow Statement(NodeId id, Paths in);
-  Flow Try(NodeId id, const Paths& in);
+  Flow Try(NodeId id, Paths in);
   Flow Leaving(NodeId id, Paths in) const;
   // Splits paths by a condition that holds or does not. `apart`: where `a and b` fails, the paths
   // on which a fails and those on which only b does go on apart.
-  void Split(NodeId condition, const Paths& in, Paths* yes, Paths* no, bool apart = false) const;
+  void Split(NodeId condition, Paths in, Paths* yes, Paths* no, bool apart = false) const;
   Flow If(NodeId id, Paths in);
   // True if the branches between `from` and the node may all be taken on that path.
   bool MayReach(NodeId node, NodeId from, const Path& path) const;
@@ -139,6 +142,8 @@ class ProtocolMachine {
   // Rebinds everything that is assigned inside.
   Paths RebindAll(NodeId id, Paths in) const;
   static void Forget(const std::string& key, Path& path);
+  // The same without what conditions say.
+  static void ForgetObject(const std::string& key, Path& path);
   // Flags: protocol_flags.cc.
   // The variables of the code that runs whose values decide which way it goes.
   const std::set<std::string, std::less<>>& Asked();
@@ -161,23 +166,17 @@ class ProtocolMachine {
   template <typename Apply>
   Paths WithScale(NodeId value, Paths in, Apply apply) const {
     const NodeId id = syntax().Unwrap(value);
-    Paths out;
     if (syntax().Is(id, Kind::kConditional) && !scalers().ScaledBy(id).empty()) {
       const std::vector<NodeId> parts = syntax().Children(id);
       if (parts.size() == 3) {
-        Paths yes;
-        Paths no;
-        Split(parts[1], in, &yes, &no);
-        Add(out, WithScale(parts[0], yes, apply));
-        Add(out, WithScale(parts[2], no, apply));
+        Paths out, yes, no;
+        Split(parts[1], std::move(in), &yes, &no);
+        Add(out, WithScale(parts[0], std::move(yes), apply));
+        Add(out, WithScale(parts[2], std::move(no), apply));
         return out;
       }
     }
-    for (Path path : in) {
-      apply(path, ScalerOf(id, path));
-      out.insert(std::move(path));
-    }
-    return out;
+    return Each(std::move(in), [&](Path& path) { apply(path, ScalerOf(id, path)); });
   }
 
   // Calls: protocol_calls.cc, those of functions in protocol_helpers.cc.

@@ -24,6 +24,10 @@ Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
 
 void ProtocolMachine::Forget(const std::string& key, Path& path) {
   path.conditions.Forget(key);
+  ForgetObject(key, path);
+}
+
+void ProtocolMachine::ForgetObject(const std::string& key, Path& path) {
   path.scaled_values.erase(key);
   for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward,
                                      &path.used, &path.stale, &path.divided}) {
@@ -66,9 +70,7 @@ void ProtocolMachine::Rebind(NodeId target, Path& path) const {
           frame().function == nullptr ? nullptr : code().Local(frame().function->node, key);
       local != nullptr && !local->empty())
     return;
-  const Conditions conditions = path.conditions;
-  Forget(Translate(std::move(key)), path);
-  path.conditions = conditions;
+  ForgetObject(Translate(std::move(key)), path);
 }
 
 std::string ProtocolMachine::ScalerOf(NodeId value, const Path& path) const {
@@ -133,7 +135,7 @@ Paths ProtocolMachine::Expression(NodeId id, Paths in) {
     Split(left, Expression(left, std::move(in)), &yes, &no);
     const bool is_and = syntax().Text(syntax().Child(id, f.operator_)) == "and";
     Paths out = Expression(syntax().Child(id, f.right), std::move(is_and ? yes : no));
-    Add(out, is_and ? no : yes);
+    Add(out, std::move(is_and ? no : yes));
     Limit(out);
     return out;
   }
