@@ -34,6 +34,7 @@
 #include "tools/static_check/facts/modules.h"
 #include "tools/static_check/rule_set.h"
 #include "tools/static_check/syntax/syntax.h"
+#include "tools/static_check/syntax/text_search.h"
 #include "tools/static_check/syntax/tree_sitter.h"
 #include "tools/static_check/unit.h"
 
@@ -206,6 +207,7 @@ Json Profile(const std::vector<Project>& projects, const RuleSet& rules) {
     timed("4 LinkFacts (who defines what)", [&] { LinkFacts(files, 1, &modules); });
     timed("4 CompleteFacts (dtypes, protocol)", [&] { CompleteFacts(files, 1, cancel); });
     for (const FileFacts* file : files) {
+      const WordIndex words(file->syntax.text());
       std::vector<RawFinding> raw;
       Sink sink(&raw);
       for (size_t rule = 0; rule < rules.pages().size(); ++rule) {

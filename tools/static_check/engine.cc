@@ -18,6 +18,7 @@
 #include "tools/static_check/rule_set.h"
 #include "tools/static_check/syntax/parallel.h"
 #include "tools/static_check/syntax/query_set.h"
+#include "tools/static_check/syntax/text_search.h"
 #include "tools/static_check/unit.h"
 
 namespace mpnanny::static_check {
@@ -102,6 +103,7 @@ class Run {
     if (cancel_.stop_requested()) return;
     const RuleChoice choice =
         WithoutIgnored(choices_.at(unit.source->policy.get()), *unit.source, rules_);
+    const WordIndex words(unit.Text());  // the rules ask for hundreds
     std::vector<RawFinding> raw;
     std::vector<Settings> passed;  // by Python code to a framework
     if (unit.facts) {
