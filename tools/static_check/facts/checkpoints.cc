@@ -62,6 +62,19 @@ bool IsPutIntoDict(const FileFacts& facts, NodeId function, std::string_view var
   return false;
 }
 
+// True if the function loads states, and neither saves nor returns what it made: an old checkpoint
+// that is put into another form.
+bool OnlyLoads(const FileFacts& facts, NodeId function, std::string_view variable) {
+  bool loads = false;
+  for (const Call& call : facts.names.calls()) {
+    if (facts.syntax.FunctionOf(call.node) != function) continue;
+    if (SoundsLikeSaving(call.name)) return false;
+    loads = loads || call.name == "load_state_dict";
+  }
+  const std::string returned = "return " + std::string(variable);
+  return loads && function != 0 && !Holds(facts.syntax.Text(function), returned);
+}
+
 bool GoesIntoCheckpoint(const FileFacts& facts, NodeId state) {
   const Fields& f = PythonFields();
   const Syntax& syntax = facts.syntax;
@@ -81,7 +94,8 @@ bool GoesIntoCheckpoint(const FileFacts& facts, NodeId state) {
       }
       case Kind::kAssignment: {
         const NodeId target = syntax.Child(up, f.left);
-        if (syntax.Is(target, Kind::kSubscript)) return true;
+        if (syntax.Is(target, Kind::kSubscript))
+          return !OnlyLoads(facts, function, syntax.Text(syntax.Child(target, f.value)));
         return syntax.Is(target, Kind::kIdentifier) &&
                IsPutIntoDict(facts, function, syntax.Text(target));
       }

@@ -27,31 +27,49 @@ bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+// Calls `visit(begin, end)` for the names in the question that are no attributes.
+template <typename Visit>
+void ForNames(std::string_view question, Visit visit) {
+  for (size_t begin = 0; begin < question.size();) {
+    size_t end = begin;
+    while (end < question.size() && IsNameCharacter(question[end])) ++end;
+    const bool attribute = begin > 0 && question[begin - 1] == '.';
+    if (end > begin && !attribute && std::isdigit(static_cast<unsigned char>(question[begin])) == 0)
+      visit(begin, end);
+    begin = end + 1;
+  }
+}
+
 // The question with `to` for `from`, if every name in it is an attribute of that object: for "self"
 // and "amp", "self.on" becomes "amp.on". "" if there is another name, or none.
 std::string OfObject(std::string_view question, std::string_view from, std::string_view to) {
   std::string renamed;
-  bool found = false;
   size_t copied = 0;
-  for (size_t begin = 0; begin < question.size();) {
-    size_t end = begin;
-    while (end < question.size() && IsNameCharacter(question[end])) ++end;
+  bool found = false;
+  bool others = false;
+  ForNames(question, [&](size_t begin, size_t end) {
     const std::string_view word = question.substr(begin, end - begin);
-    const bool attribute = begin > 0 && question[begin - 1] == '.';
-    if (!word.empty() && !attribute && std::isdigit(static_cast<unsigned char>(word[0])) == 0) {
-      const std::string_view object = question.substr(begin, from.size());
-      const size_t after = begin + from.size();
-      if (object == from && after < question.size() && question[after] == '.') {
-        found = true;
-        renamed.append(question.substr(copied, begin - copied)).append(to);
-        copied = end = after;
-      } else if (word != "not" && word != "and" && word != "or" && word != "is" && word != "None") {
-        return "";
-      }
+    const size_t after = begin + from.size();
+    if (begin < copied) return;  // a part of `from`
+    if (question.substr(begin, from.size()) == from && after < question.size() &&
+        question[after] == '.') {
+      found = true;
+      renamed.append(question.substr(copied, begin - copied)).append(to);
+      copied = after;
+    } else if (word != "not" && word != "and" && word != "or" && word != "is" && word != "None") {
+      others = true;
     }
-    begin = end + 1;
-  }
-  return found ? renamed.append(question.substr(copied)) : "";
+  });
+  return found && !others ? renamed.append(question.substr(copied)) : "";
+}
+
+bool MentionsOwn(std::string_view question, const Conditions::IsOwn& own) {
+  bool mentions = false;
+  if (question == kMixedPrecision) return false;
+  ForNames(question, [&](size_t begin, size_t end) {
+    mentions = mentions || own(question.substr(begin, end - begin));
+  });
+  return mentions;
 }
 
 }  // namespace
@@ -180,6 +198,17 @@ void Conditions::Return(const Conditions& inside, std::string_view self) {
     if (std::string same = OfObject(question, "self", self); !same.empty())
       known_.insert_or_assign(std::move(same), answer);
   }
+}
+
+Conditions Conditions::InClosure(const IsOwn& own) const {
+  Conditions inside = *this;
+  std::erase_if(inside.known_, [&](const auto& one) { return MentionsOwn(one.first, own); });
+  inside.values_.ForgetIf([&](std::string_view name) { return MentionsOwn(name, own); });
+  return inside;
+}
+
+void Conditions::Adopt(const Conditions& other) {
+  for (const auto& [question, answer] : other.known_) known_.insert_or_assign(question, answer);
 }
 
 bool Conditions::AssumeMixedPrecision() {

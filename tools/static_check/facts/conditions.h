@@ -10,6 +10,7 @@
 #define MPNANNY_TOOLS_STATIC_CHECK_FACTS_CONDITIONS_H_
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -46,6 +47,12 @@ class Conditions {
   Conditions Inside(std::string_view self) const;
   // What a function that was called has learnt of these.
   void Return(const Conditions& inside, std::string_view self);
+  // The same for a function that stands inside this one: what is not its own (`own` says which
+  // names are) means the same there.
+  using IsOwn = std::function<bool(std::string_view name)>;
+  Conditions InClosure(const IsOwn& own) const;
+  // Takes over the answers that another one knows.
+  void Adopt(const Conditions& other);
   // A loss is scaled here, so mixed precision is on from here. False if it is known to be off (a
   // disabled GradScaler's scale() returns the loss as it is).
   bool AssumeMixedPrecision();

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -64,6 +65,11 @@ class Modules {
   Definition Callee(size_t module, NodeId call) const;
   // All calls of a file that run functions of the project, in order of their nodes.
   const std::vector<CallEdge>& Edges(size_t module) const { return edges_[module]; }
+  // The file that an imported name of `module` leads to.
+  std::optional<size_t> FileNamed(size_t module, std::string_view qualified) const {
+    const Target target = FileOf(module, qualified);
+    return target.found ? std::optional(target.module) : std::nullopt;
+  }
   // The class that an expression names, and the one that its value is an instance of.
   ClassRef ClassOf(size_t module, NodeId expression) const;
   ClassRef InstanceOf(size_t module, NodeId expression) const;

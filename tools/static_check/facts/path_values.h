@@ -33,6 +33,10 @@ class PathValues {
  public:
   void Set(std::string_view variable, Constant value);
   void Forget(std::string_view variable);
+  template <typename Test>
+  void ForgetIf(Test test) {
+    std::erase_if(known_, [&](const auto& one) { return test(std::string_view(one.first)); });
+  }
   void Clear() { known_.clear(); }
   bool empty() const { return known_.empty(); }
   // The variable's value; null if it is not known.

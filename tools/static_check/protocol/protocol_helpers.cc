@@ -100,6 +100,28 @@ Paths ProtocolMachine::InLambda(NodeId id, NodeId lambda, Paths in) {
   return in;
 }
 
+bool ProtocolMachine::SharesNames(const Target& target) const {
+  return target.code == &code() && frame().function != nullptr &&
+         !HoldsAny(syntax().Text(target.function->node), {"nonlocal ", "global "});
+}
+
+bool ProtocolMachine::IsOwnName(const Target& target, std::string_view name) const {
+  const auto of = [&](const Function& function) {
+    const std::vector<std::string>& parameters = function.parameters;
+    return (function.klass != kNoNode && (name == "self" || name == "cls")) ||
+           std::find(parameters.begin(), parameters.end(), name) != parameters.end() ||
+           code().Local(function.node, name) != nullptr;
+  };
+  if (of(*target.function)) return true;
+  // What stands inside the caller has the caller's names.
+  NodeId around = target.function->node;
+  do {
+    around = syntax().FunctionOf(around);
+    if (around == frame().function->node) return false;
+  } while (around != 0);
+  return of(*frame().function);
+}
+
 Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& from) {
   if (target.function == nullptr) return InLambda(id, target.lambda, {from});
   Frame next{target.code, target.function,
@@ -109,7 +131,11 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
   std::vector<std::pair<std::string, NodeId>> given;
   const Conditions& known = from.conditions;
   Path start = from;
-  start.conditions = known.Inside(target.self);
+  // Names of neither mean the same in both: what a closure takes from around it, the module's.
+  const bool shares = SharesNames(target);
+  const auto own = [&](std::string_view name) { return IsOwnName(target, name); };
+  start.conditions = shares ? known.InClosure(own) : Conditions();
+  start.conditions.Adopt(known.Inside(target.self));
   bool says_if_mixed = false;  // scaler=None, amp=False: inside there is no mixed precision
   const auto learn = [&](const std::string& parameter, bool answer, bool literal) {
     start.conditions.Learn(parameter, answer);
@@ -162,6 +188,7 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
   return Each(ran->second, [&](Path& path) {
     Conditions learnt = std::exchange(path.conditions, known);
     if (says_if_mixed) learnt.Drop(kMixedPrecision);  // that was about this call
+    if (shares) path.conditions.Adopt(learnt.InClosure(own));
     path.conditions.Return(learnt, target.self);
     for (const auto& [name, argument] : given) {
       const Tri answer = learnt.Known(name);

@@ -155,6 +155,8 @@ class ProtocolMachine {
   // Runs the calls of an expression, inner ones first.
   Paths Expression(NodeId id, Paths in);
   Paths Assign(NodeId id, Paths in);
+  // What it means that a scaler is made.
+  static void StartAnew(Path& path);
   // `a if condition else b`.
   Paths Choice(NodeId id, Paths in);
   // True if the expression calls nothing and binds no name.
@@ -206,6 +208,11 @@ class ProtocolMachine {
   Paths OnGradient(NodeId id, GradientUse use, Paths in);
   Paths OnHelper(NodeId id, const Target& target, Paths in);
   Paths InHelper(NodeId id, const Target& target, const Path& from);
+  // True if names that belong to neither the caller nor the helper mean the same in both.
+  bool SharesNames(const Target& target) const;
+  // True if the name is the helper's own, or the caller's where the helper does not stand inside
+  // it.
+  bool IsOwnName(const Target& target, std::string_view name) const;
   Paths InLambda(NodeId id, NodeId lambda, Paths in);
   Paths OnUnseen(NodeId id, Paths in);
   // The argument of the call for that parameter of what it runs, kNoNode if it is not given.

@@ -152,6 +152,14 @@ Paths ProtocolMachine::Expression(NodeId id, Paths in) {
   return in;
 }
 
+// A scaler that is new has neither unscaled nor stepped; what the gradients were divided by before
+// stays so. (Of several scalers the others are taken to be new, too, which accuses nobody.)
+void ProtocolMachine::StartAnew(Path& path) {
+  path.unscaled.clear();
+  path.stepped.clear();
+  path.skip = kNoNode;
+}
+
 Paths ProtocolMachine::Assign(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   const Kind kind = syntax()[id].kind;
@@ -163,6 +171,10 @@ Paths ProtocolMachine::Assign(NodeId id, Paths in) {
     return OnGradient(id, use, std::move(in));
   const bool writes_gradient = syntax().Text(target).find(".grad") != std::string_view::npos &&
                                !syntax().Is(value, Kind::kNone);
+  const auto& made = scalers().made();
+  const bool makes_scaler = std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
+    return one.call == syntax().Unwrap(value);
+  });
   return WithScale(value, std::move(in), [&](Path& path, const std::string& scaler) {
     if (writes_gradient) path.escaped = true;
     const std::string key = KeyOf(target);
@@ -172,6 +184,7 @@ Paths ProtocolMachine::Assign(NodeId id, Paths in) {
     // A counter's values are those of the first rounds only.
     const Held held = kind == Kind::kAugmentedAssignment ? Held{} : HeldAfter(target, value, path);
     Rebind(target, path);
+    if (makes_scaler) StartAnew(path);
     for (const auto& [name, constant] : held) path.conditions.values().Set(name, constant);
     if (by.empty()) return;
     if (!key.empty()) {

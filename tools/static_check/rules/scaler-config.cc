@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,7 +71,14 @@ class Reader {
       if (syntax.Is(syntax[first].parent, Kind::kArgumentList))
         finding.edits.push_back({{syntax[first].begin, syntax[first].begin}, "enabled="});
     }
-    if (first != kNoNode && IsSwitch(value)) {
+    // init_scale=… says what is meant, and the default of a parameter is not what it is given.
+    const auto is = [&](NodeId node, std::initializer_list<Kind> kinds) {
+      return node != kNoNode &&
+             std::find(kinds.begin(), kinds.end(), syntax.kind(syntax[node].parent)) != kinds.end();
+    };
+    const bool given = is(first, {Kind::kArgumentList}) &&
+                       !is(value, {Kind::kDefaultParameter, Kind::kTypedDefaultParameter});
+    if (given && IsSwitch(value)) {
       const bool device = syntax.Is(value, Kind::kString);
       RawFinding& finding = sink_.Add(
           first, device ? "The first argument of this GradScaler is init_scale, not a device."

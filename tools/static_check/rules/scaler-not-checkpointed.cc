@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <span>
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "base/text.h"
 #include "tools/static_check/facts/checkpoints.h"
+#include "tools/static_check/facts/fp16_use.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -41,6 +43,32 @@ bool NeedsState(const FileFacts& facts) {
                      [&](const ScalerMade& one) { return !IsHardlyOn(facts, one); });
 }
 
+// True if something in the project names the function besides its definition. A loader that nobody
+// calls resumes nothing.
+bool IsUsed(const FileFacts& facts, NodeId function) {
+  const Function* known = facts.bindings.FunctionAt(function);
+  if (known == nullptr || known->node == 0 || known->name.starts_with("__") ||
+      known->name == "load_state_dict")
+    return true;
+  const std::string definition = "def " + known->name;
+  const auto named = [&](std::string_view text) {
+    size_t uses = 0;
+    for (size_t at = text.find(known->name); at != std::string_view::npos;
+         at = text.find(known->name, at + 1)) {
+      const auto part = [&](size_t i) {
+        return i < text.size() &&
+               (std::isalnum(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_');
+      };
+      const bool whole = !(at > 0 && part(at - 1)) && !part(at + known->name.size());
+      const bool defined = at >= 4 && text.substr(at - 4, definition.size()) == definition;
+      uses += whole && !defined ? 1 : 0;
+    }
+    return uses > 0;
+  };
+  return std::any_of(facts.files->begin(), facts.files->end(),
+                     [&](const FileFacts* file) { return named(file->syntax.text()); });
+}
+
 // True if the file makes torch's scaler for certain, steps with it, and resumes with the
 // optimizer's state: then the scaler's is missed by whoever resumes.
 bool Resumes(const FileFacts& facts) {
@@ -53,7 +81,9 @@ bool Resumes(const FileFacts& facts) {
   if (!on || !facts.scalers.Has(ScalerCall::Op::kStep)) return false;
   const std::span<const struct Call* const> loads = facts.names.CallsNamed("load_state_dict");
   return std::any_of(loads.begin(), loads.end(), [&](const struct Call* call) {
-    return call->receiver != kNoNode && facts.scalers.IsOptimizer(facts.names.Key(call->receiver));
+    return call->receiver != kNoNode &&
+           facts.scalers.IsOptimizer(facts.names.Key(call->receiver)) &&
+           IsUsed(facts, facts.syntax.FunctionOf(call->node));
   });
 }
 
@@ -259,7 +289,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     reported.insert(saved.function);
     const NodeId shown = Shown(facts, saved);
     // Each function of a trainer that saves says the same: once is enough.
-    const bool sure = !told && Resumes(facts) && !LivesElsewhere(facts, saved.function);
+    const bool sure =
+        !told && Resumes(facts) && !LivesElsewhere(facts, saved.function) && MayRunInFp16(facts);
     sink.Add(shown).guess = !sure;
     told = told || sure;
     if (shown == saved.state) continue;

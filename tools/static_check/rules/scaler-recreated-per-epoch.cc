@@ -1,5 +1,10 @@
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
+#include "tools/static_check/facts/fp16_use.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_recreated_per_epoch {
@@ -92,6 +97,16 @@ bool IsGuarded(const FileFacts& facts, const ScalerMade& made, NodeId outside) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  // `if old: scaler = … else: scaler = …` is told once.
+  std::set<std::pair<NodeId, std::string>> told;
+  std::optional<bool> matters;
+  const auto add = [&](const ScalerMade& made, std::string message) {
+    if (!told.emplace(facts.syntax.FunctionOf(made.call), made.key).second) return;
+    if (!matters) matters = MayRunInFp16(facts);
+    // Where torch_xla is, it may switch itself off.
+    sink.Add(made.call, std::move(message)).guess =
+        !*matters || facts.names.ImportsModule("torch_xla");
+  };
   for (const ScalerMade& made : facts.scalers.made()) {
     if (made.enabled_false || made.key.empty()) continue;
     const NodeId function = facts.syntax.FunctionOf(made.call);
@@ -99,7 +114,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (loop != kNoNode) {
       if (made.key.find('.') == std::string::npos && !IsGuarded(facts, made, loop) &&
           HasStep(facts, loop, made.key) && !StartsTraining(facts, loop))
-        sink.Add(made.call, "A new GradScaler is made in every round of this loop.");
+        add(made, "A new GradScaler is made in every round of this loop.");
       continue;
     }
     const Function* own = facts.bindings.FunctionAt(function);
@@ -111,10 +126,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (kept && own->name.find("epoch") == std::string::npos && !IsToldEpoch(*own)) continue;
     const bool one_step = !kept && IsOneStep(facts, *own, made.key);
     if (!one_step && !IsEpoch(facts, *own)) continue;
-    RawFinding& finding = sink.Add(
-        made.call, own->name + "() makes a new GradScaler each time it is called, which is " +
-                       (one_step ? "once a step." : "once an epoch."));
-    finding.guess = facts.names.ImportsModule("torch_xla");  // where it switches itself off
+    add(made, own->name + "() makes a new GradScaler each time it is called, which is " +
+                  (one_step ? "once a step." : "once an epoch."));
   }
 }
 
