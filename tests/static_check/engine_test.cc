@@ -3,6 +3,7 @@
 
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "tests/static_check/examples.h"
 #include "tools/static_check/syntax/query_set.h"
@@ -105,6 +106,19 @@ TEST(Engine, FilesWithoutTorchAreSkipped) {
   EXPECT_EQ(report->files_scanned, 1);
   EXPECT_EQ(report->files_skipped, 2);
   EXPECT_TRUE(report->notes.empty());
+}
+
+// It leads from a file that imports to one that defines, and nobody imports where torch is nowhere.
+TEST(Engine, APackageIsReadOnlyForFilesThatUseTorch) {
+  const Source package{"pkg/__init__.py", "from .plain import helper\n"};
+  const Source plain{"pkg/plain.py", "def helper(x):\n    return x\n"};
+  const Source user{"pkg/user.py", "import torch\nfrom . import helper\n"};
+  const auto without = Check({package, plain}, Options(), Rules(), {});
+  ASSERT_TRUE(without) << without.error().Text();
+  EXPECT_EQ(std::pair(without->files_scanned, without->files_skipped), std::pair(0, 2));
+  const auto with = Check({package, plain, user}, Options(), Rules(), {});
+  ASSERT_TRUE(with) << with.error().Text();
+  EXPECT_EQ(std::pair(with->files_scanned, with->files_skipped), std::pair(2, 1));
 }
 
 TEST(Engine, SeverityAndRulesSelect) {

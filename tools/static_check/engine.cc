@@ -77,6 +77,14 @@ class Run {
                      &units[i]);  // fails only when cancelled
       ++done_;
     });
+    // Through a package's __init__.py other files import; where there is none, nobody does.
+    if (std::any_of(units.begin(), units.end(),
+                    [](const Unit& unit) { return unit.facts != nullptr; })) {
+      InParallel(units.size(), options_.threads, [&](size_t i) {
+        if (units[i].may_lead)
+          (void)ReadUnit(sources_[begin + i], rules_, false, cancel_, &units[i]);
+      });
+    }
     if (cancel_.stop_requested()) return;
     std::vector<FileFacts*> files;
     for (const Unit& unit : units) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/static_check/inputs/decode.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -18,11 +19,7 @@ constexpr std::array<std::string_view, 9> kFrameworks = {
     "torch",      "lightning", "accelerate",        "fastai",           "deepspeed",
     ".backward(", "autocast",  "TrainingArguments", "zero_optimization"};
 
-bool MentionsTorch(std::string_view text) {
-  return std::any_of(kFrameworks.begin(), kFrameworks.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
+bool MentionsTorch(std::string_view text) { return HoldsAny(text, kFrameworks); }
 
 // The text of `bytes`, which have size and encoding like those of every text; nullopt if it is not
 // to be read.
@@ -85,10 +82,11 @@ Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_with
   }
   // UTF-16 hides every word from a search; what is in it is seen after decoding.
   const bool wide = HasWideMark(source.text);
-  // A package's __init__.py leads from the files that import to those that define.
-  const bool package =
-      source.path.ends_with("__init__.py") && source.text.find("import") != std::string_view::npos;
-  if (skip_without_torch && !wide && !package && !MentionsTorch(source.text)) return {};
+  if (skip_without_torch && !wide && !MentionsTorch(source.text)) {
+    // A package's __init__.py leads from the files that import to those that define.
+    unit->may_lead = source.path.ends_with("__init__.py") && Holds(source.text, "import");
+    return {};
+  }
   std::string joined;
   std::string_view text = source.text;
   if (source.path.ends_with(".ipynb")) {

@@ -27,6 +27,8 @@ struct Unit {
   std::string text;                  // of a configuration file or a shell script,
   std::vector<Settings> settings;    // and what it says
 
+  bool may_lead = false;  // not parsed: nothing in it counts unless other files import through it
+
   bool IsChecked() const { return facts != nullptr || !settings.empty(); }
   const std::string& Text() const { return facts ? facts->syntax.text() : text; }
   std::vector<std::string> notes;  // what was wrong with it

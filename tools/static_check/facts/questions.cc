@@ -144,6 +144,36 @@ bool AsksWhetherItIs(const Syntax& syntax, NodeId call) {
          syntax.Children(syntax.Child(call, PythonFields().arguments)).size() == 1;
 }
 
+thread_local QuestionMemo* memo = nullptr;
+
+Question WorkOut(const Bindings& bindings, NodeId id) {
+  const Syntax& syntax = bindings.syntax();
+  const std::string_view text = syntax.Text(id);
+  if (text.size() > kMaxKey) return {};
+  bool relational = false;
+  bool negated = false;
+  std::string_view setting = text;
+  std::string_view value;
+  if (const std::vector<NodeId> operands = syntax.Children(id);
+      syntax.Is(id, Kind::kComparison) && operands.size() == 2) {
+    const std::string_view op = syntax.Text(syntax.Child(id, PythonFields().operators));
+    relational = op.starts_with("<") || op.starts_with(">");
+    negated = op == "!=" || op.starts_with("is not") || op.starts_with("not");
+    const bool value_first = syntax.Is(operands[0], Kind::kString);
+    setting = syntax.Text(operands[value_first ? 1 : 0]);
+    value = syntax.Text(operands[value_first ? 0 : 1]);
+  }
+  const auto whole = AsksForMixedPrecision(text);
+  if (whole && !relational && !syntax.Is(id, Kind::kBoolean) && OnlyLooksUp(bindings, id)) {
+    Question question{std::string(kMixedPrecision), !negated};
+    if (IsOff(value) != (AsksForMixedPrecision(setting) == false))
+      question.positive = !question.positive;
+    return question;
+  }
+  if (HasCall(bindings, id)) return {};
+  return {Spelled(syntax, id), true};
+}
+
 }  // namespace
 
 NodeId Core(const Bindings& bindings, NodeId condition, bool* positive) {
@@ -182,32 +212,14 @@ NodeId Core(const Bindings& bindings, NodeId condition, bool* positive) {
   }
 }
 
-Question Ask(const Bindings& bindings, NodeId id) {
-  const Syntax& syntax = bindings.syntax();
-  const std::string_view text = syntax.Text(id);
-  if (text.size() > kMaxKey) return {};
-  bool relational = false;
-  bool negated = false;
-  std::string_view setting = text;
-  std::string_view value;
-  if (const std::vector<NodeId> operands = syntax.Children(id);
-      syntax.Is(id, Kind::kComparison) && operands.size() == 2) {
-    const std::string_view op = syntax.Text(syntax.Child(id, PythonFields().operators));
-    relational = op.starts_with("<") || op.starts_with(">");
-    negated = op == "!=" || op.starts_with("is not") || op.starts_with("not");
-    const bool value_first = syntax.Is(operands[0], Kind::kString);
-    setting = syntax.Text(operands[value_first ? 1 : 0]);
-    value = syntax.Text(operands[value_first ? 0 : 1]);
-  }
-  const auto whole = AsksForMixedPrecision(text);
-  if (whole && !relational && !syntax.Is(id, Kind::kBoolean) && OnlyLooksUp(bindings, id)) {
-    Question question{std::string(kMixedPrecision), !negated};
-    if (IsOff(value) != (AsksForMixedPrecision(setting) == false))
-      question.positive = !question.positive;
-    return question;
-  }
-  if (HasCall(bindings, id)) return {};
-  return {Spelled(syntax, id), true};
+QuestionMemo::QuestionMemo() { memo = this; }
+QuestionMemo::~QuestionMemo() { memo = nullptr; }
+
+Question Ask(const Bindings& bindings, NodeId condition) {
+  if (memo == nullptr) return WorkOut(bindings, condition);
+  const auto [it, first] = memo->known_.try_emplace({&bindings, condition});
+  if (first) it->second = WorkOut(bindings, condition);
+  return it->second;
 }
 
 Question AskOfName(std::string_view name) {

@@ -5,8 +5,10 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_QUESTIONS_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_FACTS_QUESTIONS_H_
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tools/static_check/syntax/bindings.h"
 
@@ -26,6 +28,20 @@ NodeId Core(const Bindings& bindings, NodeId condition, bool* positive);
 
 // What a condition asks that Core() returned.
 Question Ask(const Bindings& bindings, NodeId condition);
+
+// While one lives, Ask() on its thread works out each condition once, however many paths come to
+// it. The Bindings that are asked about must outlive it; not nested.
+class QuestionMemo {
+ public:
+  QuestionMemo();
+  ~QuestionMemo();
+  QuestionMemo(const QuestionMemo&) = delete;
+  QuestionMemo& operator=(const QuestionMemo&) = delete;
+
+ private:
+  friend Question Ask(const Bindings& bindings, NodeId condition);
+  std::map<std::pair<const Bindings*, NodeId>, Question> known_;
+};
 
 // What `if name` asks.
 Question AskOfName(std::string_view name);

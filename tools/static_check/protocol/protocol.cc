@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "tools/static_check/facts/questions.h"
 #include "tools/static_check/protocol/protocol_machine.h"
 
 namespace mpnanny::static_check {
@@ -49,6 +50,7 @@ Protocol::Protocol(const Codebase& all, size_t number, const CancelToken& cancel
   const Code& code = all[number];
   if (!code.HasWork()) return;
   const bool own = !code.scalers().calls().empty() || !code.scalers().made().empty();
+  const QuestionMemo memo;
   ProtocolMachine machine(code, cancel);
   for (const Function& function : code.bindings().functions()) {
     if (code.ReachesScaler(function.node) || (own && code.Reaches(function.node)))
