@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tools/static_check/facts/half_choices.h"
+#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
@@ -29,6 +30,24 @@ bool IsFp32(const FileFacts& facts, NodeId dtype) {
   return name == "torch.float32" || name == "torch.float";
 }
 
+// True if the file names torch's FP16 or casts to it, for more than evaluation.
+bool NamesFp16Type(const FileFacts& facts) {
+  const std::string_view text = facts.syntax.text();
+  for (const Call* call : facts.names.CallsNamed("half")) {
+    if (MayTrain(facts, call->node)) return true;
+  }
+  for (const std::string_view word : {"float16", "half"}) {
+    for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+      NodeId id = facts.syntax.At(static_cast<uint32_t>(at));
+      if (id == kNoNode || !facts.syntax.Is(id, Kind::kIdentifier)) continue;
+      const NodeId up = facts.syntax[id].parent;
+      if (facts.syntax.Is(up, Kind::kAttribute)) id = up;
+      if (facts.regions.ReadHalfType(id) == HalfType::kFp16 && MayTrain(facts, id)) return true;
+    }
+  }
+  return false;
+}
+
 // Of torch's autocast(…): whether it may be FP16. `named`: the program names FP16 somewhere.
 bool MayBeFp16(const FileFacts& facts, NodeId call, bool named) {
   const Syntax& syntax = facts.syntax;
@@ -43,31 +62,15 @@ bool MayBeFp16(const FileFacts& facts, NodeId call, bool named) {
     return false;
   const NodeId dtype = names.Argument(call, 1, "dtype");
   if (dtype == kNoNode || syntax.Is(dtype, Kind::kNone)) {
-    // autocast(**settings)
+    // autocast(**settings), where the file has but one type to put into them.
     const bool splat = Holds(syntax.Text(syntax.Child(call, PythonFields().arguments)), "**");
-    return !splat || named;
+    return !splat || NamesFp16Type(facts) || !Holds(syntax.text(), "torch.bfloat16");
   }
   if (IsFp32(facts, dtype)) return false;
   if (const HalfType type = facts.regions.ReadHalfType(dtype); type != HalfType::kUnknown)
     return type == HalfType::kFp16;
   const TypeChoice choice = ChoiceOf(facts, dtype);
   return choice.any() ? choice.fp16 : named;
-}
-
-bool NamesFp16Type(const FileFacts& facts) {
-  const std::string_view text = facts.syntax.text();
-  if (!facts.names.CallsNamed("half").empty()) return true;
-  for (const std::string_view word : {"float16", "half"}) {
-    for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
-      NodeId id = facts.syntax.At(static_cast<uint32_t>(at));
-      if (id != kNoNode && facts.syntax.Is(id, Kind::kIdentifier)) {
-        const NodeId up = facts.syntax[id].parent;
-        if (facts.syntax.Is(up, Kind::kAttribute)) id = up;
-        if (facts.regions.ReadHalfType(id) == HalfType::kFp16) return true;
-      }
-    }
-  }
-  return false;
 }
 
 }  // namespace

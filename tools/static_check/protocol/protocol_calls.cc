@@ -230,7 +230,11 @@ Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
   // The other branch of scaler.step(): whatever is asked there, this is the way without scaling.
   const bool other = code().IsOtherStep(id);
   return Each(std::move(in), [&](Path& path) {
-    if (path.gradients != Gradients::kScaled || IsFrameworks(path.scaler)) return;
+    if (path.gradients != Gradients::kScaled) return;
+    if (IsFrameworks(path.scaler)) {
+      path.looked = true;
+      return;
+    }
     if (path.stepped_since_backward.contains(optimizer)) {
       Report(Violation::Kind::kPlainStepAfterScaler, id, path, optimizer);
     } else if (!path.unscaled.contains(optimizer) && !other) {

@@ -111,6 +111,13 @@ std::vector<const FileFacts*> Callers(const FileFacts& facts, const Function& fu
   return found;
 }
 
+// True for a class that is an optimizer itself, whatever it wraps: its state is the optimizer's.
+bool IsOptimizer(const FileFacts& facts, NodeId klass) {
+  const std::vector<NodeId> bases = facts.bindings.Bases(klass);
+  return std::any_of(bases.begin(), bases.end(),
+                     [&](NodeId base) { return facts.syntax.Text(base).ends_with("Optimizer"); });
+}
+
 // True if nobody saves the scaler's state along with what that function saves, and somebody should.
 bool Misses(const FileFacts& facts, NodeId function) {
   if (KnowsScalerState(facts)) return false;
@@ -119,7 +126,7 @@ bool Misses(const FileFacts& facts, NodeId function) {
   if (saver == nullptr || saver->node == 0) return needed;
   // An optimizer's wrapper has a state of its own.
   if (saver->name == "state_dict" && saver->klass != kNoNode &&
-      !IsScalerName(facts.syntax.Text(saver->klass)))
+      (!IsScalerName(facts.syntax.Text(saver->klass)) || IsOptimizer(facts, saver->klass)))
     return false;
   for (const FileFacts* caller : Callers(facts, *saver)) {
     if (KnowsScalerState(*caller)) return false;
