@@ -43,6 +43,12 @@ bool IsOfModule(std::string_view name) {
   return std::find(std::begin(kMethods), std::end(kMethods), name) != std::end(kMethods);
 }
 
+// Methods of torch's optimizers that leave gradients as they are.
+bool IsOfTorchOptimizer(std::string_view name) {
+  return name == "state_dict" || name == "load_state_dict" || name == "add_param_group" ||
+         name.starts_with("register_");
+}
+
 constexpr std::string_view kNorms[] = {
     "get_grad_norm",     "get_grad_norm_", "compute_grad_norm",     "calc_grad_norm",
     "get_gradient_norm", "grad_norm",      "compute_gradient_norm", "get_grad_norms"};
@@ -225,7 +231,9 @@ Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
   const bool scheduler = syntax().Text(receiver).find("sched") != std::string_view::npos;
   const bool base = syntax().Is(receiver, Kind::kCall) &&
                     syntax().Text(syntax().Child(receiver, PythonFields().function)) == "super";
-  clears = clears || unseen || base ||
+  // A method of the optimizer that is none of torch's: first_step(zero_grad=True).
+  const bool own_step = receiver != kNoNode && IsOptimizer(receiver) && !IsOfTorchOptimizer(name);
+  clears = clears || unseen || base || own_step ||
            (SoundsLikeClearing(name, receiver != kNoNode) && !scheduler) ||
            (syntax().Text(receiver) == "self" && !IsModuleName(name));
   const bool function = receiver == kNoNode || !names().Callee(id).empty();
@@ -235,6 +243,7 @@ Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
   if (!escapes && !unseen && !clears) return in;
   return Each(std::move(in), [&](Path& path) {
     if (clears) path.used.clear();
+    if (own_step) path.divided.clear();
     path.escaped = path.escaped || escapes;
     path.unseen = path.unseen || unseen;
   });

@@ -3,6 +3,7 @@
 
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::backward_unscaled {
 namespace {
@@ -108,6 +109,35 @@ void GuessBoth(const FileFacts& facts, const std::set<NodeId>& reported, Sink& s
   }
 }
 
+// True if the function asks for the gradient of an input and reads it behind the backward pass:
+// adversarial examples, saliency. The gradients of weights are by-products there.
+bool IsForInput(const FileFacts& facts, NodeId backward) {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts.syntax;
+  const NodeId function = syntax.FunctionOf(backward);
+  const auto is_read = [&](std::string_view input) {
+    if (input.empty() || Holds(input, "param") || input == "p" || input == "model") return false;
+    const NodeId end = function == 0 ? static_cast<NodeId>(syntax.size()) : syntax[function].after;
+    for (NodeId id = backward; id < end; ++id) {
+      if (syntax.Is(id, Kind::kAttribute) && syntax.Text(syntax.Child(id, f.attribute)) == "grad" &&
+          syntax.Text(syntax.Child(id, f.object)) == input)
+        return true;
+    }
+    return false;
+  };
+  for (const struct Call* call : facts.names.CallsNamed("requires_grad_")) {
+    if (call->receiver != kNoNode && syntax.FunctionOf(call->node) == function &&
+        is_read(syntax.Text(call->receiver)))
+      return true;
+  }
+  return std::any_of(facts.assignments.begin(), facts.assignments.end(), [&](NodeId id) {
+    const NodeId target = syntax.Child(id, f.left);
+    return syntax.Is(target, Kind::kAttribute) && syntax.FunctionOf(id) == function &&
+           syntax.Text(syntax.Child(target, f.attribute)) == "requires_grad" &&
+           is_read(syntax.Text(syntax.Child(target, f.object)));
+  });
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -132,10 +162,12 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (v.kind != Violation::Kind::kPlainLoss || v.node != v.inner || reported.contains(v.node) ||
         !IsFp16Loss(facts, v.node))
       continue;
-    sink.Add(v.node,
-             "This loss comes from FP16 autocast and is not scaled, although there is a "
-             "GradScaler: small gradients become zero.")
-        .confidence = "medium";
+    RawFinding& finding =
+        sink.Add(v.node,
+                 "This loss comes from FP16 autocast and is not scaled, although there is a "
+                 "GradScaler: small gradients become zero.");
+    finding.confidence = "medium";
+    finding.guess = IsForInput(facts, v.node);
     reported.insert(v.node);
   }
   CheckUnused(facts, reported, sink);
