@@ -9,9 +9,8 @@
 #include "base/text.h"
 #include "tools/diagnose_run/onset.h"
 #include "tools/diagnose_run/stat_signals.h"
-#include "tools/diagnose_run/step_course.h"
+#include "tools/diagnose_run/step_pass.h"
 #include "tools/diagnose_run/trend.h"
-#include "tools/run_summary/step_fold.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -179,43 +178,22 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   facts.precision = source.run.precision;
   runs::Layers layers(source);
   if (auto alerts = GatherAlerts(source, layers, facts); !alerts) return alerts.error();
-  StepCourse course;
-  TurnFinder turns;
-  run_summary::StepFold fold(facts.summary);
-  StepSignals signals(library);
-  // What comes after the onset is no precursor; where the onset will be is mostly known before.
-  int64_t last_offered = FirstErrorStep(facts);
-  auto steps = runs::ForEachStep(source, {}, [&](const runs::StepRow& row) {
-    fold.Add(row);
-    course.Add(row);
-    turns.Add(row);
-    if (row.step <= last_offered) signals.Offer(row);
-    if (row.step < last_offered && row.loss && !std::isfinite(*row.loss)) last_offered = row.step;
-    return true;
-  });
-  if (!steps) return steps.error();
-  fold.Finish();
-  course.Finish(facts);
-  facts.turns = turns.Finish();
+  StepPass steps(library);
+  if (auto read = steps.Read(source, FirstErrorStep(facts), facts); !read) return read.error();
   auto protocol = ReadProtocol(source);
   if (!protocol) return protocol.error();
   facts.protocol = *std::move(protocol);
   if (auto parent = GatherParent(source, facts); !parent) return parent.error();
 
-  auto onset = FindOnset(source, facts, course, layers);
+  auto onset = FindOnset(source, facts, steps.course(), layers);
   if (!onset) return onset.error();
   facts.onset = *std::move(onset);
-  AddDerived(course, facts);
+  AddDerived(steps.course(), facts);
   GatherBirths(facts);
   if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
     return samples.error();
   }
-  const int64_t onset_step = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
-  if (last_offered == onset_step) {
-    for (StatHit& hit : signals.Take()) facts.stat_hits.push_back(std::move(hit));
-  } else if (auto found = FindStepSignals(source, onset_step, library, facts.stat_hits); !found) {
-    return found.error();
-  }
+  if (auto signals = steps.TakeSignals(source, facts); !signals) return signals.error();
   if (facts.onset) {
     auto trend = FindTrend(source, facts, layers);
     if (!trend) return trend.error();

@@ -2,9 +2,7 @@
 #include <limits>
 
 #include "tools/diagnose_run/log_hits.h"
-#include "tools/diagnose_run/stat_signals.h"
-#include "tools/diagnose_run/step_course.h"
-#include "tools/run_summary/step_fold.h"
+#include "tools/diagnose_run/step_pass.h"
 
 namespace mpnanny::diagnose_run {
 
@@ -15,22 +13,10 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.log_hits = std::move(hits);
   facts.precision = source.run.precision;
   facts.limits = source.notes;
-  run_summary::StepFold fold(facts.summary);
-  StepCourse course;
-  TurnFinder turns;
-  bool any_norm = false;
-  auto read = runs::ForEachStep(source, {}, [&](const runs::StepRow& row) {
-    fold.Add(row);
-    course.Add(row);
-    turns.Add(row);
-    // A skipped step tells of its gradients without a printed norm.
-    any_norm = any_norm || (row.grad_norm && !(row.flags & runs::kSkipped));
-    return true;
-  });
+  StepPass steps(library);
+  auto read = steps.Read(source, std::numeric_limits<int64_t>::max(), facts);
   if (!read) return read.error();
-  fold.Finish();
-  course.Finish(facts);
-  facts.turns = turns.Finish();
+  const StepCourse& course = steps.course();
   facts.alerts = course.DerivedAlerts();
 
   if (const auto step = course.FirstBadStep()) {
@@ -55,9 +41,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     onset.how = "a log names no layer";
     facts.onset = std::move(onset);
   }
-  const int64_t last = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
-  auto signals = FindStepSignals(source, last, library, facts.stat_hits);
-  if (!signals) return signals.error();
+  if (auto signals = steps.TakeSignals(source, facts); !signals) return signals.error();
   // Logs of FP16 often print the norm of scaled gradients: a bound on it means nothing.
   if (facts.summary.scale_first) {
     std::erase_if(facts.stat_hits, [](const StatHit& hit) {
@@ -66,7 +50,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   }
   if (facts.summary.steps == 0) return facts;
   if (!facts.summary.scale_first) facts.limits.push_back("The log shows no loss scale.");
-  if (!any_norm) facts.limits.push_back("The log shows no gradient norm.");
+  if (!course.SawNorm()) facts.limits.push_back("The log shows no gradient norm.");
   return facts;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tools/diagnose_run/median.h"
 #include "tools/run_summary/stability.h"
 #include "tools/runs/show.h"
 
@@ -15,12 +16,6 @@ constexpr size_t kWindow = 10;           // values that a level is told from
 constexpr size_t kEnough = 20;           // values before a jump can be told
 constexpr double kSpikeMads = 10;        // docs/architecture.md, alert LOSS_SPIKE
 constexpr double kExplosionRatio = 100;  // alert GRAD_EXPLOSION
-
-double Median(std::deque<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double MeanOfLast(const std::deque<double>& values, size_t count) {
   const size_t n = std::min(count, values.size());
@@ -55,6 +50,7 @@ void StepCourse::Add(const runs::StepRow& row) {
       !(row.flags & runs::kSkipped)) {
     ++good_after_;
   }
+  saw_norm_ = saw_norm_ || (row.grad_norm && !(row.flags & runs::kSkipped));
   last_ = row;
 }
 
@@ -100,9 +96,7 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
   // The mean of the last 20 is cheap and decides for almost every step that it is no spike.
   if (!spike_ && losses_.size() >= kEnough && loss > 2 * std::fabs(MeanOfLast(losses_, kEnough))) {
     const double median = Median(losses_);
-    std::deque<double> distances;
-    for (const double value : losses_) distances.push_back(std::fabs(value - median));
-    const double limit = median + kSpikeMads * Median(std::move(distances));
+    const double limit = median + kSpikeMads * MedianDistance(losses_, median);
     if (loss > limit && loss > 2 * std::fabs(median)) {
       spike_ = Derived(
           "LOSS_SPIKE", "WARNING", "loss", row.step, loss, limit,

@@ -52,6 +52,9 @@ class StepCourse {
   bool LossIsBad() const { return first_bad_loss_ || first_bad_part_; }
   // True if the bad gradients at the end come with a loss of 0: some loops log 0 for NaN.
   bool LossIsZeroed() const { return zeroed_; }
+  // True if some step shows its gradient norm. One that was skipped tells of its gradients without
+  // a printed norm.
+  bool SawNorm() const { return saw_norm_; }
 
  private:
   bool GradientsAreBad() const;
@@ -66,7 +69,7 @@ class StepCourse {
   int64_t good_after_ = 0, bad_gradient_run_ = 0;
   int64_t unskipped_ = 0;  // of that run, steps that show no skip
   bool was_good_ = false;  // some step had good gradients
-  bool last_loss_bad_ = false, zeroed_ = false;
+  bool last_loss_bad_ = false, zeroed_ = false, saw_norm_ = false;
   std::optional<SeenAlert> loss_nan_, spike_, explosion_;
   std::optional<runs::StepRow> last_;
 };

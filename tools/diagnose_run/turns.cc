@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/diagnose_run/median.h"
+
 namespace mpnanny::diagnose_run {
 namespace {
 
@@ -21,20 +23,12 @@ constexpr int64_t kLrSteps = 8;  // before that many steps any rise may be a war
 constexpr double kScaleRestart = 3.9;
 constexpr double kPinned = 0.002;  // relative: a norm that was set, not measured
 
-double Median(std::deque<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Above everything of late by a share of the level, and beyond the noise.
 bool IsSpike(const std::deque<double>& lately, double loss) {
   const double median = Median(lately);
   const double greatest = *std::max_element(lately.begin(), lately.end());
   if (loss <= greatest + kSpikeShare * std::fabs(median)) return false;
-  std::deque<double> distances;
-  for (const double value : lately) distances.push_back(std::fabs(value - median));
-  return loss > median + kSpikeMads * Median(std::move(distances));
+  return loss > median + kSpikeMads * MedianDistance(lately, median);
 }
 
 void Push(std::deque<double>& values, double value, size_t most) {

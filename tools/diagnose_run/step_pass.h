@@ -1,0 +1,43 @@
+// The pass over all steps that a diagnosis makes, of a monitored run or of a log: what it counts,
+// how loss, gradient norm and loss scale went, where they turn, and which `step` signals fit.
+//
+// Owned by one call; memory does not grow with the run.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_PASS_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_PASS_H_
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "tools/cases/case.h"
+#include "tools/diagnose_run/facts.h"
+#include "tools/diagnose_run/stat_signals.h"
+#include "tools/diagnose_run/step_course.h"
+#include "tools/runs/run.h"
+
+namespace mpnanny::diagnose_run {
+
+class StepPass {
+ public:
+  explicit StepPass(const cases::CaseLibrary& library)  // borrowed
+      : library_(library), signals_(library) {}
+
+  // Once. `first_error`: the step of the first alert about a value that is not finite, the greatest
+  // number there is without one. Fills the summary's figures of steps, turns, and what StepCourse
+  // tells.
+  Result<void> Read(const runs::Source& source, int64_t first_error, Facts& facts);
+  const StepCourse& course() const { return course_; }
+
+  // Adds the `step` signals that fit up to the onset, once that is known: what comes after it is no
+  // precursor. Reads the steps again only where the onset is not where Read() saw it coming.
+  Result<void> TakeSignals(const runs::Source& source, Facts& facts);
+
+ private:
+  const cases::CaseLibrary& library_;
+  StepSignals signals_;
+  StepCourse course_;
+  int64_t last_offered_ = 0;  // to the signals
+};
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_PASS_H_
