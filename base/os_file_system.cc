@@ -64,6 +64,19 @@ bool OnNetworkFileSystem(const std::string& path) {
 #endif
 }
 
+std::optional<FileStamp> StampOf(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+#ifdef __APPLE__
+  const timespec& changed = info.st_ctimespec;
+#else
+  const timespec& changed = info.st_ctim;
+#endif
+  return FileStamp{static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino),
+                   static_cast<int64_t>(info.st_size),
+                   int64_t{changed.tv_sec} * 1'000'000'000 + changed.tv_nsec};
+}
+
 Result<void> MakePrivateFolder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0) return {};
   if (errno != EEXIST) {

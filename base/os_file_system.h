@@ -4,6 +4,8 @@
 #ifndef MPNANNY_BASE_OS_FILE_SYSTEM_H_
 #define MPNANNY_BASE_OS_FILE_SYSTEM_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -16,6 +18,18 @@ namespace mpnanny {
 // AFS, Coda, GFS2, OCFS2, PanFS, OrangeFS, 9P (also WSL's), VMware's and Parallels' shared folders,
 // and FUSE whatever is behind it. False where the system does not tell.
 bool OnNetworkFileSystem(const std::string& path);
+
+// What tells that a file still holds what it held. `changed` is set by every write and by every
+// change of the other times, and by no program: a copy that keeps the time of its original has one
+// of its own.
+struct FileStamp {
+  uint64_t device = 0, inode = 0;
+  int64_t bytes = 0;
+  int64_t changed = 0;  // nanoseconds since 1970
+};
+// Absent where there is no such file. File systems step `changed` by up to some milliseconds: a
+// file that was changed just now may be changed again without a trace.
+std::optional<FileStamp> StampOf(const std::string& path);
 
 // A folder of this machine that only this user may enter (0700): `mpnanny-<uid>` below $TMPDIR,
 // /tmp or /var/tmp, the first that is local and can be written. Unavailable: there is none.

@@ -124,39 +124,40 @@ class Times:
         )
 
 
-def measure(
-    server: Server, question: Question, calls: int, blocks: int, cold: pathlib.Path | None
-) -> Times:
+def measure(server: Server, question: Question, calls: int, blocks: int) -> Times:
+    """A server that was asked before."""
     times = Times()
-    for call in range(calls + (0 if cold else 2)):
-        if cold:
-            forget(cold)
+    for call in range(calls + 2):
         arguments = numbered(question.arguments, call * 7 % blocks)
         busy, start = server.processor_ms(), time.perf_counter()
         reply = server.ask("tools/call", {"name": question.tool, "arguments": arguments})
         took = (time.perf_counter() - start) * 1e3
         if "result" not in reply or reply["result"].get("isError"):
             sys.exit(f"{question.name}: {json.dumps(reply)[:400]}")
-        if cold or call >= 2:  # the first two warm up
+        if call >= 2:  # the first two warm up
             times.wall.append(took)
             times.busy.append(server.processor_ms() - busy)
     return times
 
 
-def engine(program: pathlib.Path, database: pathlib.Path, question: Question, calls: int) -> str:
-    """Median and 95th percentile of the tool itself, without a server."""
+def first(
+    program: pathlib.Path, database: pathlib.Path, question: Question, calls: int, cold: bool
+) -> Times:
+    """The tool itself, without a server, in a process that was never asked anything before."""
+    times = Times()
     listed = database.with_suffix(".calls")
-    lines = (
-        json.dumps({"tool": question.tool, "args": numbered(question.arguments, call * 7 % 50)})
-        for call in range(calls)
-    )
-    listed.write_text("\n".join(lines))
-    printed = subprocess.run(
-        [program, "time", database, listed], capture_output=True, text=True, check=True
-    ).stdout
+    for call in range(calls):
+        if cold:
+            forget(database)
+        arguments = numbered(question.arguments, call * 7 % 50)
+        listed.write_text(json.dumps({"tool": question.tool, "args": arguments}))
+        command = [program, "time", database, listed]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        wall, busy = (float(word) for word in printed.split())
+        times.wall.append(wall)
+        times.busy.append(busy)
     listed.unlink()
-    wall = sorted(float(line.split()[0]) for line in printed.splitlines())
-    return f"{statistics.median(wall):.1f} / {wall[int(len(wall) * 0.95)]:.1f}"
+    return times
 
 
 def memory(program: pathlib.Path, database: pathlib.Path, asked: list[Question]) -> tuple[int, int]:
@@ -164,7 +165,7 @@ def memory(program: pathlib.Path, database: pathlib.Path, asked: list[Question])
     server = Server(program, database.parent)
     for question in asked:
         if question.tool in server.tools:
-            measure(server, question, 3, 40, None)
+            measure(server, question, 3, 40)
     result = server.kilobytes("VmRSS"), server.kilobytes("VmHWM")
     server.close()
     return result
@@ -192,20 +193,22 @@ def main() -> None:
     server = Server(program, database.parent)
     rows = options.layers * options.samples
     print(f"{rows} rows, {database.stat().st_size >> 20} MiB; load {os.getloadavg()[0]:.1f}")
-    print("| question | server, ms | its processor, ms | engine, ms | cold, ms | its processor |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| question | server, ms | its processor | first, ms | processor | cold, ms | processor |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for question in asked:
         if question.tool not in server.tools:
             continue
-        warm = measure(server, question, options.calls, blocks, None)
-        alone = engine(maker, database, question, options.calls)
+        warm = measure(server, question, options.calls, blocks)
+        few = max(5, options.calls // 4)
+        alone = first(maker, database, question, few, cold=False)
         cells = "– | –"
         if options.cold:
-            cells = measure(server, question, max(5, options.calls // 4), blocks, database).row()
-        print(f"| {question.name} | {warm.row()} | {alone} | {cells} |", flush=True)
+            cells = first(maker, database, question, few, cold=True).row()
+        print(f"| {question.name} | {warm.row()} | {alone.row()} | {cells} |", flush=True)
     server.close()
-    few = questions(str(small), options.layers, 1000)
-    for path, these in ((small, few), (database, asked)):
+    for path, these in ((small, questions(str(small), options.layers, 1000)), (database, asked)):
         resident, most = memory(program, path, these)
         print(f"{path.name}: {resident / 1024:.1f} MB resident after, {most / 1024:.1f} MB at most")
 

@@ -9,21 +9,23 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <deque>
-#include <utility>
+#include <span>
+#include <vector>
 
 namespace mpnanny::diagnose_run {
 
-inline double Median(std::deque<double> values) {
+inline double Median(std::span<const double> of) {
+  std::vector<double> values(of.begin(), of.end());
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
 // The median of the distances from `middle`.
-inline double MedianDistance(std::deque<double> values, double middle) {
-  for (double& value : values) value = std::fabs(value - middle);
-  return Median(std::move(values));
+inline double MedianDistance(std::span<const double> of, double middle) {
+  std::vector<double> distances;
+  for (const double value : of) distances.push_back(std::fabs(value - middle));
+  return Median(distances);
 }
 
 }  // namespace mpnanny::diagnose_run

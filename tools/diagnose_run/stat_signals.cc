@@ -35,13 +35,14 @@ std::optional<double> Column(const runs::TensorRow& row, std::string_view name) 
   return std::nullopt;
 }
 
-std::optional<double> Column(const runs::StepRow& row, std::string_view name) {
-  if (name == "loss") return row.loss;
-  if (name == "lr") return row.lr;
-  if (name == "loss_scale") return row.loss_scale;
-  if (name == "grad_norm") return row.grad_norm;
-  if (name == "duration") return row.duration;
-  if (name == "peak_memory" && row.peak_memory) return static_cast<double>(*row.peak_memory);
+// Null for peak_memory, which is a count; absent for what is no figure of a step.
+std::optional<std::optional<double> runs::StepRow::*> FigureOf(std::string_view name) {
+  if (name == "loss") return &runs::StepRow::loss;
+  if (name == "lr") return &runs::StepRow::lr;
+  if (name == "loss_scale") return &runs::StepRow::loss_scale;
+  if (name == "grad_norm") return &runs::StepRow::grad_norm;
+  if (name == "duration") return &runs::StepRow::duration;
+  if (name == "peak_memory") return nullptr;
   return std::nullopt;
 }
 
@@ -145,26 +146,44 @@ StatSignals::~StatSignals() = default;
 Result<void> StatSignals::Offer(const runs::TensorRow& row) { return state_->Offer(row); }
 std::vector<StatHit> StatSignals::Take() { return state_->Take(); }
 
-StepSignals::StepSignals(const cases::CaseLibrary& library)
-    : signals_(SignalsOf(library, /*of_step=*/true)) {}
+StepSignals::StepSignals(const cases::CaseLibrary& library) {
+  for (const Signal* signal : SignalsOf(library, /*of_step=*/true)) {
+    const auto figure = FigureOf(signal->name);
+    if (figure) watched_.push_back({signal, *figure, signal->op.starts_with('<')});
+  }
+}
 
+std::string StepSignals::Texts(const cases::CaseLibrary& library) {
+  std::string texts;
+  for (const Signal* signal : SignalsOf(library, /*of_step=*/true)) texts += signal->text + "\n";
+  return texts;
+}
+
+// Called for every step: nothing is looked up here.
 void StepSignals::Offer(const runs::StepRow& row) {
-  for (const Signal* signal : signals_) {
-    const auto value = Column(row, signal->name);
-    if (!value || !std::isfinite(*value) || !cases::FitsValue(*signal, *value)) continue;
-    auto [it, fresh] = best_.try_emplace(signal, StatHit{signal->text, row.step, "", *value});
-    const bool lower = signal->op.starts_with('<');
-    if (!fresh && (lower ? *value < it->second.value : *value > it->second.value)) {
-      it->second.step = row.step;
-      it->second.value = *value;
+  for (Watched& watched : watched_) {
+    double value = 0;
+    if (watched.figure) {
+      const std::optional<double>& figure = row.*watched.figure;
+      if (!figure) continue;
+      value = *figure;
+    } else {
+      if (!row.peak_memory) continue;
+      value = static_cast<double>(*row.peak_memory);
     }
+    std::optional<StatHit>& best = watched.best;
+    if (best && !(watched.least ? value < best->value : value > best->value)) continue;
+    if (!std::isfinite(value) || !cases::FitsValue(*watched.signal, value)) continue;
+    best = StatHit{watched.signal->text, row.step, "", value};
   }
 }
 
 std::vector<StatHit> StepSignals::Take() {
   std::vector<StatHit> hits;
-  for (auto& [signal, hit] : best_) hits.push_back(std::move(hit));
-  best_.clear();
+  for (Watched& watched : watched_) {
+    if (watched.best) hits.push_back(*std::move(watched.best));
+    watched.best.reset();
+  }
   return hits;
 }
 

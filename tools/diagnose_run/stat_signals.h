@@ -32,12 +32,19 @@ class StatSignals {
 class StepSignals {
  public:
   explicit StepSignals(const cases::CaseLibrary& library);  // borrowed
+  // The signals themselves: what has the same texts finds the same hits.
+  static std::string Texts(const cases::CaseLibrary& library);
   void Offer(const runs::StepRow& row);
   std::vector<StatHit> Take();
 
  private:
-  std::vector<const cases::Signal*> signals_;
-  std::map<const cases::Signal*, StatHit> best_;
+  struct Watched {
+    const cases::Signal* signal;
+    std::optional<double> runs::StepRow::*figure;  // null: peak_memory
+    bool least;                                    // of its values the least is told
+    std::optional<StatHit> best = {};
+  };
+  std::vector<Watched> watched_;  // by text
 };
 
 // The same in a pass of its own over the steps of a run up to `last`.

@@ -11,16 +11,14 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr size_t kHistory = 200;         // values that medians are taken over
 constexpr size_t kWindow = 10;           // values that a level is told from
 constexpr size_t kEnough = 20;           // values before a jump can be told
 constexpr double kSpikeMads = 10;        // docs/architecture.md, alert LOSS_SPIKE
 constexpr double kExplosionRatio = 100;  // alert GRAD_EXPLOSION
 
-double MeanOfLast(const std::deque<double>& values, size_t count) {
-  const size_t n = std::min(count, values.size());
-  return std::accumulate(values.end() - static_cast<ptrdiff_t>(n), values.end(), 0.0) /
-         static_cast<double>(n);
+double MeanOfLast(const runs::LastValues& values, size_t count) {
+  const auto last = values.Last(count);
+  return std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(last.size());
 }
 
 SeenAlert Derived(const char* type, const char* severity, const char* phase, int64_t step,
@@ -51,7 +49,8 @@ void StepCourse::Add(const runs::StepRow& row) {
     ++good_after_;
   }
   saw_norm_ = saw_norm_ || (row.grad_norm && !(row.flags & runs::kSkipped));
-  last_ = row;
+  last_step_ = row.step;
+  last_scale_ = row.loss_scale;
 }
 
 void StepCourse::AddGradients(const runs::StepRow& row) {
@@ -64,8 +63,7 @@ void StepCourse::AddGradients(const runs::StepRow& row) {
   }
   if (bad_gradient_run_++ == 0) bad_gradients_first_ = row.step;
   // A log without a word about the skip shows it by the fall of the scale one row later.
-  const bool fell =
-      last_ && last_->loss_scale && row.loss_scale && *row.loss_scale < *last_->loss_scale;
+  const bool fell = last_scale_ && row.loss_scale && *row.loss_scale < *last_scale_;
   if (fell && unskipped_ > 0) --unskipped_;
   if (!(row.flags & (runs::kSkipped | runs::kScaleFell))) ++unskipped_;
   zeroed_ = zeroed_ || (row.grad_norm && std::isnan(*row.grad_norm) && row.loss && *row.loss == 0 &&
@@ -95,8 +93,8 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
   }
   // The mean of the last 20 is cheap and decides for almost every step that it is no spike.
   if (!spike_ && losses_.size() >= kEnough && loss > 2 * std::fabs(MeanOfLast(losses_, kEnough))) {
-    const double median = Median(losses_);
-    const double limit = median + kSpikeMads * MedianDistance(losses_, median);
+    const double median = Median(losses_.All());
+    const double limit = median + kSpikeMads * MedianDistance(losses_.All(), median);
     if (loss > limit && loss > 2 * std::fabs(median)) {
       spike_ = Derived(
           "LOSS_SPIKE", "WARNING", "loss", row.step, loss, limit,
@@ -104,8 +102,7 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
     }
   }
   ++course_.finite_losses;
-  losses_.push_back(loss);
-  if (losses_.size() > kHistory) losses_.pop_front();
+  losses_.Push(loss);
   const double level = MeanOfLast(losses_, kWindow);
   course_.loss_before = level;
   if (!course_.loss_low || level < *course_.loss_low) {
@@ -120,7 +117,7 @@ void StepCourse::AddNorm(const runs::StepRow& row) {
   const double norm = *row.grad_norm;
   if (!std::isfinite(norm)) return;
   if (!explosion_ && norms_.size() >= kEnough && norm > 10 * MeanOfLast(norms_, kEnough)) {
-    const double median = Median(norms_);
+    const double median = Median(norms_.All());
     if (median > 0 && norm > kExplosionRatio * median) {
       explosion_ =
           Derived("GRAD_EXPLOSION", "ERROR", "backward", row.step, norm, kExplosionRatio * median,
@@ -128,8 +125,7 @@ void StepCourse::AddNorm(const runs::StepRow& row) {
                       runs::Number(median));
     }
   }
-  norms_.push_back(norm);
-  if (norms_.size() > kHistory) norms_.pop_front();
+  norms_.Push(norm);
   course_.norm_greatest = std::max(course_.norm_greatest.value_or(norm), norm);
 }
 
@@ -143,11 +139,10 @@ std::optional<int64_t> StepCourse::FirstBadStep() const {
 void StepCourse::Finish(Facts& facts) const {
   facts.scale = scale_.Finish();
   facts.course = course_;
-  if (!norms_.empty()) {
-    facts.course.norm_median = Median(norms_);
-    const size_t n = std::min(kWindow, norms_.size());
-    facts.course.norm_before =
-        *std::max_element(norms_.end() - static_cast<ptrdiff_t>(n), norms_.end());
+  if (norms_.size() > 0) {
+    facts.course.norm_median = Median(norms_.All());
+    const auto last = norms_.Last(kWindow);
+    facts.course.norm_before = *std::max_element(last.begin(), last.end());
   }
   facts.good_steps_after = good_after_;
   facts.bad_at_end =
@@ -160,7 +155,7 @@ std::vector<SeenAlert> StepCourse::DerivedAlerts() const {
     if (alert) alerts.push_back(*alert);
   }
   const ScaleTrack scale = scale_.Finish();
-  const int64_t step = scale.first_fall.value_or(last_ ? last_->step : 0);
+  const int64_t step = scale.first_fall.value_or(last_step_.value_or(0));
   if (scale.declining) {
     alerts.push_back(Derived("LOSS_SCALE_DECLINE", "WARNING", "optimizer", step, scale.fall_to, {},
                              "the loss scale fell " + runs::Count(scale.longest_fall_run, "time") +

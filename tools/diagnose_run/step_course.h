@@ -5,12 +5,12 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_COURSE_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_COURSE_H_
 
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/diagnose_run/facts.h"
+#include "tools/runs/last_values.h"
 
 namespace mpnanny::diagnose_run {
 
@@ -34,6 +34,8 @@ class ScaleCourse {
 
 class StepCourse {
  public:
+  static constexpr size_t kHistory = 200;  // values that medians are taken over
+
   void Add(const runs::StepRow& row);
   // Fills scale, course, bad_at_end and good_steps_after. The course ends at the first non-finite
   // loss.
@@ -64,14 +66,15 @@ class StepCourse {
 
   ScaleCourse scale_;
   Course course_;
-  std::deque<double> losses_, norms_;  // the last kHistory finite ones
+  runs::LastValues losses_{kHistory}, norms_{kHistory};  // finite ones
   std::optional<int64_t> first_bad_loss_, first_bad_part_, bad_gradients_first_;
   int64_t good_after_ = 0, bad_gradient_run_ = 0;
   int64_t unskipped_ = 0;  // of that run, steps that show no skip
   bool was_good_ = false;  // some step had good gradients
   bool last_loss_bad_ = false, zeroed_ = false, saw_norm_ = false;
   std::optional<SeenAlert> loss_nan_, spike_, explosion_;
-  std::optional<runs::StepRow> last_;
+  std::optional<int64_t> last_step_;
+  std::optional<double> last_scale_;  // of that step
 };
 
 }  // namespace mpnanny::diagnose_run

@@ -4,32 +4,59 @@
 #include <limits>
 
 #include "tools/run_summary/step_fold.h"
+#include "tools/runs/remembered.h"
 
 namespace mpnanny::diagnose_run {
 
-Result<void> StepPass::Read(const runs::Source& source, int64_t first_error, Facts& facts) {
-  run_summary::StepFold fold(facts.summary);
+Result<StepPass::Seen> StepPass::ReadAll(const runs::Source& source, int64_t first_error) const {
+  Seen seen;
+  run_summary::StepFold fold(seen.summary);
   TurnFinder turns;
-  last_offered_ = first_error;
-  auto read = runs::ForEachStep(source, {}, [&](const runs::StepRow& row) {
+  StepSignals signals(library_);
+  seen.last_offered = first_error;
+  auto ended = runs::ForEachStepInTime(source, limit_, [&](const runs::StepRow& row) {
     fold.Add(row);
-    course_.Add(row);
+    seen.course.Add(row);
     turns.Add(row);
-    if (row.step <= last_offered_) signals_.Offer(row);
-    if (row.step < last_offered_ && row.loss && !std::isfinite(*row.loss)) last_offered_ = row.step;
-    return true;
+    if (row.step <= seen.last_offered) signals.Offer(row);
+    if (row.step < seen.last_offered && row.loss && !std::isfinite(*row.loss)) {
+      seen.last_offered = row.step;
+    }
   });
-  if (!read) return read.error();
+  if (!ended) return ended.error();
+  seen.summary.ended_after = *ended;
   fold.Finish();
-  course_.Finish(facts);
-  facts.turns = turns.Finish();
+  seen.turns = turns.Finish();
+  seen.hits = signals.Take();
+  return seen;
+}
+
+Result<void> StepPass::Read(const runs::Source& source, int64_t first_error, Facts& facts) {
+  static runs::Remembered<Seen> remembered(runs::kRunsRemembered);
+  std::string key = runs::StampOfRun(source);
+  if (!key.empty()) key += std::to_string(first_error) + "\n" + StepSignals::Texts(library_);
+  seen_ = remembered.Find(key);
+  if (!seen_) {
+    auto seen = ReadAll(source, first_error);
+    if (!seen) return seen.error();
+    seen_ = remembered.Keep(seen->summary.ended_after ? "" : key, *std::move(seen));
+  }
+  facts.summary = seen_->summary;
+  facts.turns = seen_->turns;
+  seen_->course.Finish(facts);
+  if (const auto after = seen_->summary.ended_after) {
+    facts.limits.push_back(runs::EndedEarly(*after));
+  }
   return {};
 }
 
 Result<void> StepPass::TakeSignals(const runs::Source& source, Facts& facts) {
   const int64_t onset = facts.onset ? facts.onset->step : std::numeric_limits<int64_t>::max();
-  if (last_offered_ != onset) return FindStepSignals(source, onset, library_, facts.stat_hits);
-  for (StatHit& hit : signals_.Take()) facts.stat_hits.push_back(std::move(hit));
+  // Not again what took too long.
+  if (seen_->last_offered != onset && !seen_->summary.ended_after) {
+    return FindStepSignals(source, onset, library_, facts.stat_hits);
+  }
+  facts.stat_hits.insert(facts.stat_hits.end(), seen_->hits.begin(), seen_->hits.end());
   return {};
 }
 

@@ -6,6 +6,8 @@
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_STEP_PASS_H_
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "tools/cases/case.h"
@@ -18,24 +20,34 @@ namespace mpnanny::diagnose_run {
 
 class StepPass {
  public:
-  explicit StepPass(const cases::CaseLibrary& library)  // borrowed
-      : library_(library), signals_(library) {}
+  // `library` is borrowed. After `limit` the steps that were seen by then must do: limits say so.
+  explicit StepPass(const cases::CaseLibrary& library,
+                    CancelToken::Clock::duration limit = runs::kPassTime)
+      : library_(library), limit_(limit) {}
 
-  // Once. `first_error`: the step of the first alert about a value that is not finite, the greatest
-  // number there is without one. Fills the summary's figures of steps, turns, and what StepCourse
-  // tells.
+  // First of all. `first_error`: the step of the first alert about a value that is not finite, the
+  // greatest number there is without one. Fills the summary's figures of steps, turns, and what
+  // StepCourse tells.
   Result<void> Read(const runs::Source& source, int64_t first_error, Facts& facts);
-  const StepCourse& course() const { return course_; }
+  const StepCourse& course() const { return seen_->course; }
 
   // Adds the `step` signals that fit up to the onset, once that is known: what comes after it is no
   // precursor. Reads the steps again only where the onset is not where Read() saw it coming.
   Result<void> TakeSignals(const runs::Source& source, Facts& facts);
 
  private:
+  struct Seen {
+    run_summary::Summary summary;
+    StepCourse course;
+    Turns turns;
+    std::vector<StatHit> hits;  // up to last_offered
+    int64_t last_offered = 0;   // to the signals
+  };
+  Result<Seen> ReadAll(const runs::Source& source, int64_t first_error) const;
+
   const cases::CaseLibrary& library_;
-  StepSignals signals_;
-  StepCourse course_;
-  int64_t last_offered_ = 0;  // to the signals
+  const CancelToken::Clock::duration limit_;
+  std::shared_ptr<const Seen> seen_;
 };
 
 }  // namespace mpnanny::diagnose_run

@@ -8,9 +8,7 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr size_t kHistory = 100;  // losses that a level is told from
-constexpr size_t kLately = 24;
-constexpr size_t kEnough = 12;  // of them before a spike can be told
+constexpr size_t kEnough = 12;  // losses before a spike can be told
 // A loss is thrown up where it is above everything of its history by this share of the level, and
 // beyond the noise: ten median distances.
 constexpr double kSpikeShare = 0.5;
@@ -24,16 +22,15 @@ constexpr double kScaleRestart = 3.9;
 constexpr double kPinned = 0.002;  // relative: a norm that was set, not measured
 
 // Above everything of late by a share of the level, and beyond the noise.
-bool IsSpike(const std::deque<double>& lately, double loss) {
+bool IsSpike(std::span<const double> lately, double loss) {
+  // Mostly one of the newest is as great: nothing is sorted then.
+  if (std::any_of(lately.rbegin(), lately.rend(), [&](double value) { return value >= loss; })) {
+    return false;
+  }
   const double median = Median(lately);
   const double greatest = *std::max_element(lately.begin(), lately.end());
   if (loss <= greatest + kSpikeShare * std::fabs(median)) return false;
   return loss > median + kSpikeMads * MedianDistance(lately, median);
-}
-
-void Push(std::deque<double>& values, double value, size_t most) {
-  values.push_back(value);
-  if (values.size() > most) values.pop_front();
 }
 
 }  // namespace
@@ -59,7 +56,7 @@ void TurnFinder::AddNorm(const runs::StepRow& row) {
       turns_.zero_norms_first = zero_first_;
     }
   }
-  Push(norms_, *row.grad_norm, kHistory);
+  norms_.Push(*row.grad_norm);
   if (first_norms_.size() < 20) first_norms_.push_back(*row.grad_norm);
   ++turns_.norms;
   const double scaled = *row.grad_norm * row.loss_scale.value_or(1);
@@ -103,15 +100,13 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
     return;  // what is thrown up is no measure of the level
   }
   // Of late: a loss that falls back to where it began has left its level as well.
-  const auto lately = losses_.end() - static_cast<ptrdiff_t>(std::min(kLately, losses_.size()));
-  if (losses_.size() >= kEnough && loss > *std::max_element(lately, losses_.end()) &&
-      IsSpike({lately, losses_.end()}, loss)) {
-    Spike spike{row.step, Median({lately, losses_.end()}), loss, loss, {}, {}, row.grad_norm};
-    if (norms_.size() >= kEnough) spike.norm_median = Median(norms_);
+  if (losses_.size() >= kEnough && IsSpike(losses_.All(), loss)) {
+    Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm};
+    if (norms_.size() >= kEnough) spike.norm_median = Median(norms_.All());
     Keep(spike);
     return;
   }
-  Push(losses_, loss, kHistory);
+  losses_.Push(loss);
 }
 
 // Room for the highest ones: a noisy loss has many small ones.
@@ -164,7 +159,7 @@ Turns TurnFinder::Finish() const {
   if (burst_ && turns.bursts.size() < kMostTurns) turns.bursts.push_back(*burst_);
   if (!first_norms_.empty()) turns.first_norm = Median(first_norms_);
   if (norms_.size() >= kEnough) {
-    turns.last_norm = Median({norms_.end() - 12, norms_.end()});
+    turns.last_norm = Median(norms_.Last(12));
   }
   return turns;
 }

@@ -4,10 +4,10 @@
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_TURNS_H_
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
+#include "tools/runs/last_values.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::diagnose_run {
@@ -66,6 +66,9 @@ inline constexpr size_t kShortRecord = 40;
 
 class TurnFinder {
  public:
+  static constexpr size_t kLately = 24;    // losses that a level is told from
+  static constexpr size_t kHistory = 100;  // gradient norms
+
   void Add(const runs::StepRow& row);
   Turns Finish() const;
 
@@ -78,8 +81,9 @@ class TurnFinder {
   void AddNorm(const runs::StepRow& row);
 
   Turns turns_;
-  std::deque<double> losses_, norms_, first_norms_;
-  std::optional<double> greatest_lr_, greatest_scale_, previous_scale_, previous_norm_;
+  runs::LastValues losses_{kLately}, norms_{kHistory};  // finite ones
+  std::vector<double> first_norms_;
+  std::optional<double> greatest_lr_, previous_scale_, previous_norm_;
   std::optional<Burst> burst_;
   int64_t calm_ = 0;    // losses in a row that are back at the level before a spike
   bool rose_ = false;   // the scale, since the last burst

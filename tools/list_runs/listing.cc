@@ -8,41 +8,71 @@
 #include "base/text.h"
 #include "tools/runs/alerts.h"
 #include "tools/runs/ranks.h"
+#include "tools/runs/remembered.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::list_runs {
 namespace {
 
 constexpr size_t kMaxNotes = 10;
+constexpr size_t kCountsRemembered = 256;
+
+Result<std::optional<int64_t>> Number(const runs::Database& database, const char* sql,
+                                      std::optional<int64_t> run_id = {}) {
+  auto row = database.Prepare(sql);
+  if (!row) return row.error();
+  if (run_id) row->Bind(1, *run_id);
+  auto next = row->Next();
+  if (!next) return next.error();
+  return *next ? row->Int(0) : std::nullopt;
+}
+
+// How many steps of the run the database holds.
+Result<int64_t> CountSteps(const runs::Database& database, int64_t run_id) {
+  static runs::Remembered<int64_t> remembered(kCountsRemembered);
+  const std::string key =
+      database.stamp().empty() ? "" : std::to_string(run_id) + " of " + database.stamp();
+  if (const auto known = remembered.Find(key)) return *known;
+  // Of a table SQLite counts cells page by page, of some of its rows one after the other, which
+  // takes twice as long: mostly all rows are of one run.
+  auto first = Number(database, "SELECT min(run_id) FROM step");
+  if (!first) return first.error();
+  auto last = Number(database, "SELECT max(run_id) FROM step");
+  if (!last) return last.error();
+  auto count = *first == run_id && *last == run_id
+                   ? Number(database, "SELECT count(*) FROM step")
+                   : Number(database, "SELECT count(*) FROM step WHERE run_id=?1", run_id);
+  if (!count) return count.error();
+  return *remembered.Keep(key, count->value_or(0));
+}
 
 Result<std::optional<double>> LastLoss(const runs::Database& database, int64_t run_id) {
   // Backwards along the key; a run whose last steps log no loss costs a few rows, one without any
   // ends at the limit.
   auto row = database.Prepare(
-      "SELECT loss, flags & 3 FROM (SELECT loss, flags, step FROM step WHERE run_id=?1 "
-      "ORDER BY step DESC LIMIT 10000) WHERE loss IS NOT NULL OR flags & 3 "
-      "ORDER BY step DESC LIMIT 1");
+      "SELECT loss, flags FROM step WHERE run_id=?1 ORDER BY step DESC LIMIT 10000");
   if (!row) return row.error();
   row->Bind(1, run_id);
-  auto next = row->Next();
-  if (!next) return next.error();
-  if (!*next) return std::optional<double>();
-  if (row->IntOr(1, 0) & runs::kLossNan)
-    return std::optional(std::numeric_limits<double>::quiet_NaN());
-  if (row->IntOr(1, 0) & runs::kLossInf)
-    return std::optional(std::numeric_limits<double>::infinity());
-  return row->Real(0);
+  while (true) {
+    auto next = row->Next();
+    if (!next) return next.error();
+    if (!*next) return std::optional<double>();
+    const int64_t flags = row->IntOr(1, 0);
+    if (flags & runs::kLossNan) return std::optional(std::numeric_limits<double>::quiet_NaN());
+    if (flags & runs::kLossInf) return std::optional(std::numeric_limits<double>::infinity());
+    if (const auto loss = row->Real(0)) return loss;
+  }
 }
 
 Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& ring, runs::Run run) {
   const int64_t id = *run.handle.run_id;
   ListedRun listed;
-  auto count = database.Prepare("SELECT count(*), max(step) FROM step WHERE run_id=?1");
+  auto count = CountSteps(database, id);
   if (!count) return count.error();
-  count->Bind(1, id);
-  if (auto next = count->Next(); !next) return next.error();
-  listed.steps = count->IntOr(0, 0);
-  listed.last_step = count->Int(1);
+  listed.steps = *count;
+  auto newest = Number(database, "SELECT max(step) FROM step WHERE run_id=?1", id);
+  if (!newest) return newest.error();
+  listed.last_step = *newest;
   const auto last_step = listed.last_step;
   auto loss = LastLoss(database, id);
   if (!loss) return loss.error();
@@ -173,7 +203,7 @@ void JoinRanks(std::vector<ListedRun>& listed) {
 }  // namespace
 
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
-                         const CancelToken& cancel) {
+                         const CancelToken& cancel, CancelToken::Clock::duration limit) {
   // A handle is taken as well: its file's runs are what is asked for.
   std::string start = path;
   if (!roots.Resolve(start)) {
@@ -183,9 +213,17 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
   if (!files) return files.error();
   Listing listing;
   listing.notes = files->notes;
-  size_t unnoted = 0;
+  size_t unnoted = 0, looked_at = 0;
+  const auto until = CancelToken::Clock::now() + limit;
   for (const std::string& file : files->paths) {
     if (auto check = cancel.Check(); !check) return check.error();
+    if (looked_at > 0 && CancelToken::Clock::now() >= until) {
+      listing.notes.push_back("Stopped at the time limit: " + std::to_string(looked_at) + " of " +
+                              std::to_string(files->paths.size()) +
+                              " databases were looked at. A folder further down has fewer.");
+      break;
+    }
+    ++looked_at;
     auto added = AddFile(file, cancel, listing);
     if (added) continue;
     const ErrorKind kind = added.error().kind;

@@ -4,6 +4,7 @@
 #ifndef MPNANNY_TOOLS_LIST_RUNS_LISTING_H_
 #define MPNANNY_TOOLS_LIST_RUNS_LISTING_H_
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "tools/runs/run.h"
 
 namespace mpnanny::list_runs {
+
+inline constexpr std::chrono::seconds kListingTime{20};
 
 // A run of one process, or a distributed one with all its ranks.
 struct ListedRun {
@@ -35,9 +38,10 @@ struct Listing {
 };
 
 // A named file must be a monitor's database; in a folder, other programs' databases are passed over
-// and damaged ones are noted.
+// and damaged ones are noted. After `limit` no further file is opened, which a note says.
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
-                         const CancelToken& cancel);
+                         const CancelToken& cancel,
+                         CancelToken::Clock::duration limit = kListingTime);
 
 }  // namespace mpnanny::list_runs
 

@@ -61,7 +61,9 @@ std::string GroupText(const AlertGroup& group) {
 }
 
 std::vector<std::string> Notes(const runs::Source& source, const Summary& summary) {
-  std::vector<std::string> notes = source.notes;
+  std::vector<std::string> notes;
+  if (summary.ended_after) notes.push_back(runs::EndedEarly(*summary.ended_after));
+  notes.insert(notes.end(), source.notes.begin(), source.notes.end());
   if (summary.steps_only_in_ring > 0) {
     notes.push_back(Count(summary.steps_only_in_ring, "step") +
                     " of the run stand only in the flight recorder: the process ended before it "

@@ -8,8 +8,6 @@
 namespace mpnanny::run_summary {
 namespace {
 
-constexpr size_t kTrendWindow = 20;
-
 void Least(std::optional<double>& into, double value) {
   if (!into || value < *into) into = value;
 }
@@ -17,7 +15,7 @@ void Greatest(std::optional<double>& into, double value) {
   if (!into || value > *into) into = value;
 }
 
-double Mean(const std::deque<double>& values) {
+double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
@@ -77,7 +75,7 @@ void StepFold::Add(const runs::StepRow& row) {
 void StepFold::Finish() {
   if (timed_ > 0) s_.mean_duration = seconds_ / static_cast<double>(timed_);
   if (!first_losses_.empty()) s_.loss_start = Mean(first_losses_);
-  if (!last_losses_.empty()) s_.loss_end = Mean(last_losses_);
+  if (last_losses_.size() > 0) s_.loss_end = Mean(last_losses_.All());
   if (flag_rises_ + flag_falls_ > 0) {
     s_.scale_rises = flag_rises_;
     s_.scale_falls = flag_falls_;
@@ -98,8 +96,7 @@ void StepFold::AddLoss(int64_t step, double loss) {
     s_.loss_min_step = step;
   }
   if (first_losses_.size() < kTrendWindow) first_losses_.push_back(loss);
-  last_losses_.push_back(loss);
-  if (last_losses_.size() > kTrendWindow) last_losses_.pop_front();
+  last_losses_.Push(loss);
 }
 
 // Stretches double in length when there are too many of them.
@@ -114,16 +111,16 @@ void StepFold::AddToCourse(const runs::StepRow& row) {
     course.push_back({});
     course.back().first_step = row.step;
   }
-  Stretch here;
-  here.steps = 1;
+  Stretch& here = course.back();
+  ++here.steps;
   if (row.loss && std::isfinite(*row.loss)) {
-    here.loss_sum = here.loss_max = *row.loss;
-    here.losses = 1;
+    here.loss_sum += *row.loss;
+    here.loss_max = here.losses == 0 ? *row.loss : std::max(here.loss_max, *row.loss);
+    ++here.losses;
   } else if (row.loss) {
-    here.nonfinite_losses = 1;
+    ++here.nonfinite_losses;
   }
-  if (row.loss_scale && std::isfinite(*row.loss_scale)) here.scale = row.loss_scale;
-  course.back() = Joined(course.back(), here);
+  if (row.loss_scale && std::isfinite(*row.loss_scale)) Least(here.scale, *row.loss_scale);
 }
 
 // Moves are told by the flags; a recording without any flag is told from its values.

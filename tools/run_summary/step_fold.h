@@ -6,9 +6,10 @@
 #define MPNANNY_TOOLS_RUN_SUMMARY_STEP_FOLD_H_
 
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 #include "tools/run_summary/summary.h"
+#include "tools/runs/last_values.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::run_summary {
@@ -25,7 +26,9 @@ class StepFold {
   void AddToCourse(const runs::StepRow& row);
 
   Summary& s_;  // borrowed
-  std::deque<double> first_losses_, last_losses_;
+  static constexpr size_t kTrendWindow = 20;
+  std::vector<double> first_losses_;
+  runs::LastValues last_losses_{kTrendWindow};
   double seconds_ = 0;
   int64_t timed_ = 0;
   int64_t flag_rises_ = 0, flag_falls_ = 0;

@@ -8,6 +8,7 @@
 #include "tools/run_summary/stability.h"
 #include "tools/run_summary/step_fold.h"
 #include "tools/runs/alerts.h"
+#include "tools/runs/remembered.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/steps.h"
 
@@ -55,16 +56,24 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
 
 }  // namespace
 
-Result<Summary> Summarize(const runs::Source& source) {
+Result<Summary> Summarize(const runs::Source& source, CancelToken::Clock::duration limit) {
+  static runs::Remembered<Summary> remembered(runs::kRunsRemembered);
+  const std::string stamp = runs::StampOfRun(source);
   Summary summary;
+  if (const auto known = remembered.Find(stamp)) {
+    summary = *known;
+    JudgeStability(source.run, summary);
+    return summary;
+  }
   StepFold fold(summary);
-  auto steps = runs::ForEachStep(source, {}, [&](const runs::StepRow& row) {
-    fold.Add(row);
-    return true;
-  });
-  if (!steps) return steps.error();
+  auto ended =
+      runs::ForEachStepInTime(source, limit, [&](const runs::StepRow& row) { fold.Add(row); });
+  if (!ended) return ended.error();
+  summary.ended_after = *ended;
   fold.Finish();
-  if (auto finished = FinishSummary(source, summary); !finished) return finished.error();
+  if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
+  if (!summary.ended_after) remembered.Keep(stamp, summary);
+  JudgeStability(source.run, summary);
   return summary;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "tools/runs/run.h"
+#include "tools/runs/whole_run.h"
 
 namespace mpnanny::run_summary {
 
@@ -61,13 +62,17 @@ struct Summary {
   std::optional<double> mean_duration;  // seconds
   std::optional<int64_t> peak_memory;   // bytes
 
+  std::optional<int64_t> ended_after;  // the pass, for want of time: later steps were not seen
+
   std::vector<Stretch> course;       // equal numbers of recorded steps, but for the last
   std::vector<AlertGroup> alerts;    // worst first, then by first step
   std::optional<bool> stable;        // of the numbers; absent: nothing was recorded
   std::vector<std::string> reasons;  // why, with numbers; most important first
 };
 
-Result<Summary> Summarize(const runs::Source& source);
+// After `limit` the steps that were seen by then must do.
+Result<Summary> Summarize(const runs::Source& source,
+                          CancelToken::Clock::duration limit = runs::kPassTime);
 
 // The rest of a summary whose steps a StepFold has folded: its alerts, and the judgement.
 Result<void> FinishSummary(const runs::Source& source, Summary& summary);

@@ -1,6 +1,7 @@
 #include "tools/runs/database.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -29,6 +30,30 @@ std::string FirstBytes(const std::string& path, size_t count) {
   file.read(bytes.data(), static_cast<std::streamsize>(count));
   bytes.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   return bytes;
+}
+
+// A change within so much time after another one may not show in a file's times.
+constexpr int64_t kStampNanoseconds = 2'000'000'000;
+
+// Of a database that nobody writes, and of its WAL; "" if one was changed just now.
+std::string StampOfFiles(const std::string& path) {
+  if (OnNetworkFileSystem(path)) return "";
+  const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  std::string text;
+  for (const char* end : {"", "-wal"}) {
+    const auto stamp = StampOf(path + end);
+    if (!stamp && *end == '\0') return "";
+    if (stamp && stamp->changed > now - kStampNanoseconds) return "";
+    if (!stamp) continue;
+    for (const uint64_t part : {stamp->device, stamp->inode, static_cast<uint64_t>(stamp->bytes),
+                                static_cast<uint64_t>(stamp->changed)}) {
+      text += std::to_string(part) + " ";
+    }
+    text += end;
+  }
+  return text;
 }
 
 // What one SELECT over the monitor's tables needs, and nothing else: the schema of a file from
@@ -78,21 +103,6 @@ Result<bool> Statement::Next() {
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   return database_->Failure(code);
-}
-
-// One call finds the value, the others only look at it: sqlite3_column_type() and _double() would
-// each find it again, which is most of what a scan of many steps costs.
-std::optional<int64_t> Statement::Int(int column) const {
-  sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
-  if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
-  return sqlite3_value_int64(value);
-}
-
-std::optional<double> Statement::Real(int column) const {
-  sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
-  const int type = sqlite3_value_type(value);
-  if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) return std::nullopt;
-  return sqlite3_value_double(value);
 }
 
 std::optional<std::string> Statement::Text(int column) const {
@@ -164,6 +174,8 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   } else if (!index_exists) {
     access = Access::kAlone;
   }
+  // Before the snapshot is taken: what is written between the two is told by the next stamp.
+  if (!wal_mode || access != Access::kShared) database->stamp_ = StampOfFiles(path);
   if (auto connected = database->Connect(access); !connected) return connected.error();
   if (auto ours = database->CheckIdentity(); !ours) return ours.error();
   sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);

@@ -42,8 +42,19 @@ class Statement {
   // Ready to be run again; bindings stay.
   void Reset() { sqlite3_reset(statement_.get()); }
 
-  std::optional<int64_t> Int(int column) const;
-  std::optional<double> Real(int column) const;  // of an integer as well
+  // One call finds the value, the others only look at it: sqlite3_column_type() and _double() would
+  // each find it again, which is most of what a scan of many steps costs.
+  std::optional<int64_t> Int(int column) const {
+    sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
+    if (sqlite3_value_type(value) != SQLITE_INTEGER) return std::nullopt;
+    return sqlite3_value_int64(value);
+  }
+  std::optional<double> Real(int column) const {  // of an integer as well
+    sqlite3_value* const value = sqlite3_column_value(statement_.get(), column);
+    const int type = sqlite3_value_type(value);
+    if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) return std::nullopt;
+    return sqlite3_value_double(value);
+  }
   std::optional<std::string> Text(int column) const;
   std::optional<std::string> Blob(int column) const;
   int64_t IntOr(int column, int64_t otherwise) const { return Int(column).value_or(otherwise); }
@@ -98,6 +109,9 @@ class Database {
   const std::vector<std::string>& notes() const { return notes_; }
   // One file without a WAL: an ended run, or the copy that a monitor publishes now and then.
   bool plain() const { return plain_; }
+  // Two databases with one stamp hold the same. "" where that cannot be told: somebody may be
+  // writing or just was, the file lies across a network, or it is no file.
+  const std::string& stamp() const { return stamp_; }
 
  private:
   enum class Access {
@@ -122,6 +136,7 @@ class Database {
   bool wal_missing_ = false;
   bool plain_ = false;
   bool wal_has_content_ = false;
+  std::string stamp_;
   std::unique_ptr<sqlite3, Close> handle_;
 };
 

@@ -10,8 +10,8 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-StepRow FromDatabase(const Statement& row) {
-  StepRow s;
+// Into a row that held another one before.
+void FromDatabase(const Statement& row, StepRow& s) {
   s.step = row.IntOr(0, 0);
   s.at = row.Real(1);
   s.duration = row.Real(2);
@@ -21,11 +21,12 @@ StepRow FromDatabase(const Statement& row) {
   s.grad_norm = row.Real(6);
   s.peak_memory = row.Int(7);
   s.flags = static_cast<uint32_t>(row.IntOr(8, 0));
+  s.first_nonfinite_layer = -1;  // Merge() may have set them
+  s.nonfinite_layers = 0;
   // A loss beside the flag is finite: it is a part of it that was not (logs only).
   if (!s.loss && s.flags & kLossNan) s.loss = kNan;
   if (!s.loss && s.flags & kLossInf) s.loss = kInf;
   if (!s.grad_norm && s.flags & kGradNonFinite) s.grad_norm = kNan;
-  return s;
 }
 
 StepRow FromRing(const RingStep& slot) {
@@ -104,8 +105,7 @@ Result<StepCursor> StepCursor::Open(const Database& database, const Run& run, co
 void StepCursor::Seek(const Ring& ring, const StepRange& range) {
   rows_.Reset();
   rows_.Bind(2, range.first).Bind(3, range.last);
-  waiting_.reset();
-  ended_ = false;
+  waiting_ = ended_ = false;
   const auto by_step = [](const RingStep& slot, int64_t step) { return slot.step < step; };
   slot_ = std::lower_bound(ring.steps.begin(), ring.steps.end(), range.first, by_step);
   end_ = range.last == std::numeric_limits<int64_t>::max()
@@ -113,38 +113,33 @@ void StepCursor::Seek(const Ring& ring, const StepRange& range) {
              : std::lower_bound(slot_, ring.steps.end(), range.last + 1, by_step);
 }
 
-Result<std::optional<StepRow>> StepCursor::Next() {
+Result<const StepRow*> StepCursor::Next() {
   if (!waiting_ && !ended_) {
     auto next = rows_.Next();
     if (!next) return next.error();
-    if (*next) {
-      waiting_ = FromDatabase(rows_);
-    } else {
-      ended_ = true;
-    }
+    waiting_ = *next;
+    ended_ = !waiting_;
+    if (waiting_) FromDatabase(rows_, row_);
   }
-  if (slot_ != end_ && (!waiting_ || slot_->step < waiting_->step)) {
-    StepRow row = FromRing(*slot_++);
-    row.only_in_ring = true;
-    row.flags |= kRecovered;
-    return std::optional(std::move(row));
+  if (slot_ != end_ && (!waiting_ || slot_->step < row_.step)) {
+    from_ring_ = FromRing(*slot_++);
+    from_ring_.only_in_ring = true;
+    from_ring_.flags |= kRecovered;
+    return &from_ring_;
   }
-  if (!waiting_) return std::optional<StepRow>();
-  StepRow row = *std::move(waiting_);
-  waiting_.reset();
-  if (slot_ != end_ && slot_->step == row.step) Merge(row, FromRing(*slot_++));
-  return std::optional(std::move(row));
+  if (!waiting_) return nullptr;
+  waiting_ = false;
+  if (slot_ != end_ && slot_->step == row_.step) Merge(row_, FromRing(*slot_++));
+  return &row_;
 }
 
 Result<MergedSteps> MergedSteps::Open(const Source& source, const StepRange& range) {
   MergedSteps merged(source);
-  merged.heads_.resize(source.others.size() + 1);
-  for (size_t part = 0; part < merged.heads_.size(); ++part) {
+  for (size_t part = 0; part <= source.others.size(); ++part) {
     auto cursor = StepCursor::Open(DatabaseOf(source, part), RunOf(source, part),
                                    RingOf(source, part), range);
     if (!cursor) return cursor.error();
     merged.cursors_.push_back(*std::move(cursor));
-    if (auto moved = merged.Advance(part); !moved) return moved.error();
   }
   return merged;
 }
@@ -152,23 +147,30 @@ Result<MergedSteps> MergedSteps::Open(const Source& source, const StepRange& ran
 Result<void> MergedSteps::Advance(size_t part) {
   auto row = cursors_[part].Next();
   if (!row) return row.error();
-  heads_[part] = *std::move(row);
+  heads_[part] = *row;
   return {};
 }
 
-Result<std::optional<StepRow>> MergedSteps::Next() {
-  std::optional<int64_t> step;
-  for (const auto& head : heads_) {
-    if (head && (!step || head->step < *step)) step = head->step;
+Result<const StepRow*> MergedSteps::Next() {
+  // The rows lie in the cursors, which do not move any more.
+  if (heads_.empty()) {
+    heads_.resize(cursors_.size());
+    for (size_t part = 0; part < heads_.size(); ++part) {
+      if (auto moved = Advance(part); !moved) return moved.error();
+    }
   }
-  if (!step) return std::optional<StepRow>();
-  auto row = Take(*step);
-  if (!row) return row.error();
-  return std::optional(*std::move(row));
+  const StepRow* first = nullptr;
+  for (const StepRow* head : heads_) {
+    if (head && (!first || head->step < first->step)) first = head;
+  }
+  if (!first) return nullptr;
+  if (auto taken = Take(first->step); !taken) return taken.error();
+  return &merged_;
 }
 
-Result<StepRow> MergedSteps::Take(int64_t step) {
-  StepRow merged;
+Result<void> MergedSteps::Take(int64_t step) {
+  StepRow& merged = merged_;
+  merged = {};
   merged.step = step;
   merged.only_in_ring = true;
   constexpr uint32_t kMoves = kScaleFell | kScaleRose;
@@ -180,8 +182,7 @@ Result<StepRow> MergedSteps::Take(int64_t step) {
   const auto greater = [](double a, double b) { return std::max(a, b); };
   for (size_t part = 0; part < heads_.size(); ++part) {
     if (!heads_[part] || heads_[part]->step != step) continue;
-    const StepRow row = *std::move(heads_[part]);
-    if (auto moved = Advance(part); !moved) return moved.error();
+    const StepRow& row = *heads_[part];
     if (row.loss && std::isfinite(*row.loss)) {
       loss_sum += *row.loss;
       ++losses;
@@ -213,12 +214,13 @@ Result<StepRow> MergedSteps::Take(int64_t step) {
         merged.first_nonfinite_layer = *mapped;
       }
     }
+    if (auto moved = Advance(part); !moved) return moved.error();
   }
   if (!merged.loss && losses > 0) merged.loss = loss_sum / static_cast<double>(losses);
   if (merged.loss_scale) merged.flags = (merged.flags & ~kMoves) | moves;
   merged.bad_ranks = bad_loss.empty() ? std::move(bad_gradient) : std::move(bad_loss);
   std::sort(merged.bad_ranks.begin(), merged.bad_ranks.end());
-  return merged;
+  return {};
 }
 
 }  // namespace mpnanny::runs

@@ -4,7 +4,6 @@
 #ifndef MPNANNY_TOOLS_RUNS_STEP_CURSOR_H_
 #define MPNANNY_TOOLS_RUNS_STEP_CURSOR_H_
 
-#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -19,7 +18,8 @@ class StepCursor {
  public:
   static Result<StepCursor> Open(const Database& database, const Run& run, const Ring& ring,
                                  const StepRange& range);
-  Result<std::optional<StepRow>> Next();
+  // The next step, which stays as it is until the next call; null at the end.
+  Result<const StepRow*> Next();
   // Begins again with another range of the same run.
   void Seek(const Ring& ring, const StepRange& range);
 
@@ -28,9 +28,10 @@ class StepCursor {
   explicit StepCursor(Statement rows) : rows_(std::move(rows)) {}
 
   Statement rows_;
-  Slot slot_, end_;                 // of the ring, inside the range
-  std::optional<StepRow> waiting_;  // of the database, after the ring's
-  bool ended_ = false;              // the database's rows
+  Slot slot_, end_;          // of the ring, inside the range
+  StepRow row_, from_ring_;  // what is read is filled in place: a long run has millions
+  bool waiting_ = false;     // row_ comes after the ring's and was not given yet
+  bool ended_ = false;       // the database's rows
 };
 
 // The ranks of a Source: each step once. The loss is the mean over the ranks that logged one, and
@@ -39,17 +40,18 @@ class StepCursor {
 class MergedSteps {
  public:
   static Result<MergedSteps> Open(const Source& source, const StepRange& range);
-  Result<std::optional<StepRow>> Next();
+  Result<const StepRow*> Next();  // as above
 
  private:
   explicit MergedSteps(const Source& source) : source_(source), layers_(source) {}
   Result<void> Advance(size_t part);
-  Result<StepRow> Take(int64_t step);
+  Result<void> Take(int64_t step);
 
   const Source& source_;  // borrowed
   RankLayers layers_;
-  std::vector<StepCursor> cursors_;            // the deciding rank's, then the others'
-  std::vector<std::optional<StepRow>> heads_;  // next row of each
+  std::vector<StepCursor> cursors_;    // the deciding rank's, then the others'
+  std::vector<const StepRow*> heads_;  // next row of each, its cursor's; null: none is left
+  StepRow merged_;
 };
 
 }  // namespace mpnanny::runs

@@ -27,6 +27,11 @@ Result<void> LastOf(const Database& database, const Run& run, const Ring& ring, 
   return {};
 }
 
+Result<std::optional<StepRow>> Found(const Result<const StepRow*>& row) {
+  if (!row) return row.error();
+  return *row ? std::optional(**row) : std::nullopt;
+}
+
 }  // namespace
 
 Result<StepReader> StepReader::Create(const Source& source) {
@@ -38,11 +43,11 @@ Result<StepReader> StepReader::Create(const Source& source) {
 Result<std::optional<StepRow>> StepReader::From(int64_t step) {
   if (source_->others.empty()) {
     cursor_.Seek(source_->ring, {step, kEnd});
-    return cursor_.Next();
+    return Found(cursor_.Next());
   }
   auto merged = MergedSteps::Open(*source_, {step, kEnd});
   if (!merged) return merged.error();
-  return merged->Next();
+  return Found(merged->Next());
 }
 
 Result<std::optional<int64_t>> StepReader::UpTo(int64_t step) const {
