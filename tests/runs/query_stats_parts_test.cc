@@ -131,7 +131,7 @@ TEST(SeriesTest, SparklinesOfAnyValues) {
     for (const double value : values) {
       points.push_back({static_cast<int64_t>(points.size()), value, !std::isfinite(value)});
     }
-    return query_stats::Sparkline(points, 8);
+    return runs::Sparkline(query_stats::SparkCells(points, 8));
   };
   EXPECT_EQ(line({1, 2, 3, 4, 5, 6, 7, 8}), "▁▂▃▄▅▆▇█");
   EXPECT_EQ(line({1e-8, 1e-4, 1}), "▁▅█");  // logarithmic

@@ -13,9 +13,9 @@
 namespace mpnanny::test {
 namespace {
 
+using run_summary::CourseLine;
 using run_summary::MarkdownCode;
 using run_summary::MarkdownText;
-using run_summary::Sparkline;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -95,7 +95,7 @@ TEST(SummaryMarkdownTest, OnePageWithEverything) {
   db.Alert(40, {.type = "NAN", .layer = db.Layer("blocks.3.attn")});
   const std::string page = Page(Summary(folder));
   for (const char* part :
-       {"# Run `my run`", "**NOT STABLE**, exception", "## How it went", "loss scale", "×",
+       {"# Run `my run`", "**NOT STABLE**, exception", "## How it went", "loss scale", "▁!",
         "## Alerts", "`NAN`", "`blocks.3.attn`", "## What to do next", "mpnanny diagnose",
         "## Environment", "`torch`", "2.13.0"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
@@ -133,10 +133,10 @@ TEST(SummaryMarkdownTest, CodeSpansHoldWhatTheyAreGiven) {
   EXPECT_EQ(MarkdownText("a_b [c](d) <e> | `f`"), "a\\_b \\[c\\](d) \\<e\\> \\| \\`f\\`");
 }
 
-TEST(SummaryMarkdownTest, SparklineShowsExtremesGapsAndNonFinite) {
-  EXPECT_EQ(Sparkline({}), "");
-  EXPECT_EQ(Sparkline({Json(0), Json(7), Json("nan"), Json(nullptr)}), "▁█× ");
-  EXPECT_EQ(Sparkline({Json(3), Json(3)}), "▁▁");
+TEST(SummaryMarkdownTest, CourseLineShowsExtremesGapsAndNonFinite) {
+  EXPECT_EQ(CourseLine(Json::array()), "");
+  EXPECT_EQ(CourseLine({0, 7, "nan", nullptr}), "▁█! ");
+  EXPECT_EQ(CourseLine({3, 3}), "▄▄");
 }
 
 TEST(SummaryMarkdownTest, ARunOfWhichNothingWasRecorded) {

@@ -131,7 +131,7 @@ class Writer {
         answer_.steps.all ? series.looked_at : std::max(series.looked_at, answer_.steps.sampled);
     row_omitted_ = recorded - static_cast<int64_t>(points.size());
     json["looked_at"] = series.looked_at;
-    if (points.size() > 1) line += "  " + Sparkline(series.points, kSparkWidth);
+    if (points.size() > 1) line += "  " + runs::Sparkline(SparkCells(series.points, kSparkWidth));
     if (auto facts = AddFacts(series, json, line); !facts) return facts.error();
     return std::pair(std::move(json), line + "\n " + values);
   }

@@ -108,37 +108,19 @@ std::optional<double> Growth(const std::vector<Point>& points) {
   return last / first;
 }
 
-std::string Sparkline(const std::vector<Point>& points, size_t width) {
-  static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  double least = INFINITY, largest = -INFINITY;
-  for (const Point& p : points) {
-    if (!std::isfinite(p.value)) continue;
-    least = std::min(least, p.value);
-    largest = std::max(largest, p.value);
-  }
-  const bool logarithmic = least > 0 && largest > 100 * least;
-  const auto height = [&](double value) {
-    if (!(largest > least)) return 3;
-    // Halved first: the difference of two large doubles may be infinite.
-    const double share =
-        logarithmic ? (std::log(value) - std::log(least)) / (std::log(largest) - std::log(least))
-                    : (value / 2 - least / 2) / (largest / 2 - least / 2);
-    return std::clamp(static_cast<int>(share * 8), 0, 7);
-  };
-  std::string line;
-  const size_t cells = std::min(width, points.size());
-  for (size_t cell = 0; cell < cells; ++cell) {
-    std::optional<double>
-        value;  // the one that is farthest from the middle would jump; the largest
+std::vector<runs::SparkCell> SparkCells(const std::vector<Point>& points, size_t width) {
+  std::vector<runs::SparkCell> cells(std::min(width, points.size()));
+  for (size_t cell = 0; cell < cells.size(); ++cell) {
     bool bad = false;
-    for (size_t i = points.size() * cell / cells; i < points.size() * (cell + 1) / cells; ++i) {
+    for (size_t i = points.size() * cell / cells.size();
+         i < points.size() * (cell + 1) / cells.size(); ++i) {
       bad |= points[i].nonfinite;
       if (std::isfinite(points[i].value))
-        value = std::max(value.value_or(-INFINITY), points[i].value);
+        cells[cell] = std::max(cells[cell].value_or(-INFINITY), points[i].value);
     }
-    line += bad ? "!" : value ? kBars[height(*value)] : " ";
+    if (bad) cells[cell] = NAN;
   }
-  return line;
+  return cells;
 }
 
 }  // namespace mpnanny::query_stats

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tools/query_stats/metric.h"
+#include "tools/runs/sparkline.h"
 
 namespace mpnanny::query_stats {
 
@@ -64,9 +65,9 @@ std::vector<Point> Thinned(const std::vector<Point>& points, size_t most,
 // where there are fewer than two or the first is 0.
 std::optional<double> Growth(const std::vector<Point>& points);
 
-// "▁▃█!": at most `width` characters, "!" where something was not finite. On a logarithmic scale
-// where the values are positive and span more than two decades.
-std::string Sparkline(const std::vector<Point>& points, size_t width);
+// At most `width` cells: of each stretch of points the largest value, NaN where something was not
+// finite.
+std::vector<runs::SparkCell> SparkCells(const std::vector<Point>& points, size_t width);
 
 }  // namespace mpnanny::query_stats
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "tools/runs/show.h"
+#include "tools/runs/sparkline.h"
 
 namespace mpnanny::run_summary {
 namespace {
@@ -58,8 +59,8 @@ std::string Course(const Json& course) {
   if (steps.empty()) return "";
   const bool scaled =
       std::any_of(scale.begin(), scale.end(), [](const Json& v) { return !v.is_null(); });
-  std::string text = "\n```text\nloss       " + Sparkline(loss) + "\n";
-  if (scaled) text += "loss scale " + Sparkline(scale) + "\n";
+  std::string text = "\n```text\nloss       " + CourseLine(course["loss"]) + "\n";
+  if (scaled) text += "loss scale " + CourseLine(course["loss_scale"]) + "\n";
   text += "```\n\n";
   text +=
       Head(scaled ? std::vector<std::string>{"from step", "mean loss", "greatest", "least scale"}
@@ -136,27 +137,14 @@ std::string MarkdownCode(std::string_view text) {
   return fence + (pad ? " " : "") + inner + (pad ? " " : "") + fence;
 }
 
-std::string Sparkline(const std::vector<Json>& values) {
-  constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  double least = HUGE_VAL, greatest = -HUGE_VAL;
+std::string CourseLine(const Json& values) {
+  std::vector<runs::SparkCell> cells;
   for (const Json& value : values) {
-    if (!value.is_number()) continue;
-    least = std::min(least, value.get<double>());
-    greatest = std::max(greatest, value.get<double>());
+    cells.push_back(value.is_null()     ? runs::SparkCell()
+                    : value.is_number() ? value.get<double>()
+                                        : std::nan(""));  // a number that is not finite is a string
   }
-  std::string line;
-  for (const Json& value : values) {
-    if (value.is_null()) {
-      line += " ";
-    } else if (!value.is_number()) {
-      line += "×";
-    } else {
-      const double span = greatest - least;
-      const double at = span > 0 ? (value.get<double>() - least) / span : 0;
-      line += kBars[static_cast<size_t>(std::clamp(at * 8, 0.0, 7.0))];
-    }
-  }
-  return line;
+  return runs::Sparkline(cells);
 }
 
 std::string SummaryMarkdown(const Json& s) {

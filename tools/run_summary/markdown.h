@@ -21,9 +21,8 @@ std::string MarkdownText(std::string_view text);
 // Text as a code span, also within a cell of a table.
 std::string MarkdownCode(std::string_view text);
 
-// One character a value, from the least to the greatest; a value that is not finite is shown as
-// "×", one that is not known as a space.
-std::string Sparkline(const std::vector<Json>& values);
+// A line of the course's figures as CourseJson writes them: numbers, null, "nan".
+std::string CourseLine(const Json& values);
 
 }  // namespace mpnanny::run_summary
 

@@ -224,8 +224,8 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
 
   const Json course = CourseJson(s.course);
   if (course["step"].size() > 2) {
-    text += "Loss over time: " + Sparkline(course["loss"]) + "\n";
-    if (s.scale_first) text += "Scale over time: " + Sparkline(course["loss_scale"]) + "\n";
+    text += "Loss over time: " + CourseLine(course["loss"]) + "\n";
+    if (s.scale_first) text += "Scale over time: " + CourseLine(course["loss_scale"]) + "\n";
   }
 
   std::string tail;
