@@ -28,7 +28,38 @@ static const Call* CallOf(const FileFacts& facts, NodeId made) {
   return facts.names.CallAt(value);
 }
 
+// A type that is written into the region, in code that has a name for the type of the run.
+static void GuessFixed(const FileFacts& facts, Sink& sink) {
+  const std::string_view text = facts.syntax.text();
+  if (!HoldsAny(text, {"amp_dtype", "weight_dtype", "mixed_precision", "torch_dtype",
+                       "compute_dtype", "param_dtype", "autocast_dtype", "ptdtype", "config.dtype",
+                       "args.dtype", "cfg.dtype", "precision"}))
+    return;
+  std::set<NodeId> told;  // functions
+  for (const Autocast& autocast : facts.regions.all()) {
+    const Call* call = CallOf(facts, autocast.node);
+    if (call == nullptr || !IsAutocast(call->callee) || !autocast.dtype_given ||
+        autocast.dtype == HalfType::kUnknown || autocast.enabled == Tri::kNo ||
+        !MayTrain(facts, call->node))
+      continue;
+    const NodeId dtype = facts.names.Argument(call->node, 1, "dtype");
+    const NodeId function = facts.syntax.FunctionOf(call->node);
+    // A condition on the type, or a choice, stands around it.
+    bool chosen = dtype == kNoNode || !facts.syntax.Is(dtype, Kind::kAttribute);
+    for (NodeId up = facts.syntax[call->node].parent; up > function && !chosen;
+         up = facts.syntax[up].parent)
+      chosen = facts.syntax.Is(up, Kind::kIf) || facts.syntax.Is(up, Kind::kElif) ||
+               facts.syntax.Is(up, Kind::kConditional);
+    if (chosen || autocast.enabled == Tri::kUnknown || !told.insert(function).second) continue;
+    MarkGuess(sink.Add(dtype,
+                       "The type is written here, while this file has a setting for precision: "
+                       "whatever that says, this region runs in " +
+                           std::string(autocast.dtype == HalfType::kBf16 ? "BF16." : "FP16.")));
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  if (!facts.regions.all().empty()) GuessFixed(facts, sink);
   if (facts.regions.all().empty() || Holds(facts.syntax.text(), "set_autocast")) return;
   std::set<NodeId> told;  // functions
   for (const Autocast& autocast : facts.regions.all()) {
@@ -37,6 +68,13 @@ void Check(const FileFacts& facts, Sink& sink) {
         autocast.enabled == Tri::kNo || HasSplat(facts, call->node))
       continue;
     const NodeId function = facts.syntax.FunctionOf(call->node);
+    if (autocast.device == Device::kUnknown && facts.project.grad_scaler &&
+        MayBeDevice(facts, facts.names.Argument(call->node, 0, "device_type")) &&
+        MayTrain(facts, call->node) && told.insert(function).second)
+      MarkGuess(
+          sink.Add(call->node,
+                   "No dtype is given: this is FP16 on CUDA and BF16 on a CPU, and a model that "
+                   "overflows in FP16 has no way to ask for BF16."));
     if (autocast.device == Device::kUnknown) {
       // With a scaler FP16 is meant, and a CPU is not.
       if (!facts.project.grad_scaler &&

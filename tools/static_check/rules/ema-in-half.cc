@@ -1,7 +1,10 @@
 #include <cctype>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "base/text.h"
+#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -146,9 +149,48 @@ std::string Destination(const FileFacts& facts, const Call& call) {
   return "";
 }
 
+// e.mul_(decay).add_(p), e.lerp_(p), e.copy_(e * m + p * (1 - m)) in a function that is named for
+// averages, without a word of FP32: right for FP32 weights, and standing still for 16-bit ones.
+void GuessUpdate(const FileFacts& facts, Sink& sink) {
+  std::set<NodeId> told;  // functions
+  for (const std::string_view name : {"lerp_", "add_", "copy_", "_foreach_lerp_"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId node = facts.syntax.FunctionOf(call->node);
+      const Function* function = facts.bindings.FunctionAt(node);
+      if (function == nullptr || node == 0 || told.contains(node)) continue;
+      const NodeId klass = function->klass;
+      const std::string own = LowerCase(function->name);
+      const std::string owner =
+          klass == kNoNode
+              ? ""
+              : LowerCase(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
+      const bool named = NamesAverage(own) || owner.ends_with("ema") || owner.starts_with("ema") ||
+                         Holds(owner, "average") || Holds(own, "momentum_update") ||
+                         Holds(own, "moving_average") || Holds(own, "update_average") ||
+                         Holds(own, "soft_update") || Holds(own, "update_teacher");
+      const std::string_view text = facts.syntax.Text(node);
+      const std::string_view whole = klass == kNoNode ? text : facts.syntax.Text(klass);
+      if (!named || !HoldsAny(text, {"decay", "momentum", "beta", "alpha", "tau", "mom", "rate"}) ||
+          HoldsAny(text, {"isfinite", "grad.", "exp_avg"}) ||
+          HoldsAny(whole, {"float()", "float32", "fp32", "dtype=", "double()"}))
+        continue;
+      if (name == "add_" && !Holds(facts.syntax.Text(call->receiver), "mul_") &&
+          !HoldsAny(facts.syntax.Text(call->node), {"1 -", "1-", "1.0 -", "1. -"}))
+        continue;
+      if (name == "copy_" && !HoldsAny(facts.syntax.Text(call->node), {"*"})) continue;
+      told.insert(node);
+      MarkGuess(sink.Add(call->node,
+                         "Updated in the type of the weights: in BF16 a change below 0.2 % of the "
+                         "average is rounded away, with decay 0.999 nearly every one. If the "
+                         "weights may be 16-bit, keep this in FP32."));
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.project.HasHalfChoice()) GuessUpdate(facts, sink);
   if (!facts.project.sixteen_bit || !Updates(facts)) return;
   for (const std::string_view name : {"half", "bfloat16", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {

@@ -29,7 +29,33 @@ static void Guess(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// autograd.grad() of a scaled loss, in a function that never divides by the scale: norms and
+// weights that are made of it move with the scale.
+static void GuessScaledOutputs(const FileFacts& facts, Sink& sink) {
+  constexpr std::string_view kScale = "caler.scale(";
+  if (!Holds(facts.syntax.text(), kScale)) return;
+  for (const Call* call : facts.names.CallsNamed("grad")) {
+    if (call->callee != "torch.autograd.grad") continue;
+    const NodeId function = facts.syntax.FunctionOf(call->node);
+    const NodeId outputs = facts.names.Argument(call->node, 0, "outputs");
+    if (outputs == kNoNode) continue;
+    bool scaled = Holds(facts.syntax.Text(outputs), kScale);
+    for (const Assignment& assignment : facts.bindings.AssignmentsOf(outputs)) {
+      if (assignment.value != kNoNode && assignment.target < call->node)
+        scaled = scaled || Holds(facts.syntax.Text(assignment.value), kScale);
+    }
+    if (!scaled || function == 0 ||
+        HoldsAny(facts.syntax.Text(function), {"get_scale", "unscale_(", "inv_scale"}))
+      continue;
+    MarkGuess(sink.Add(call->node,
+                       "These gradients carry the loss scale, and nothing in this function divides "
+                       "by it: what is measured of them moves with the scale, and an epsilon "
+                       "beside them means nothing."));
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  GuessScaledOutputs(facts, sink);
   ReportViolations(facts, Violation::Kind::kGradientsRead, sink, [&](const Violation& v) {
     const std::string what = v.node == v.inner ? "These gradients still carry"
                                                : "This call uses gradients that still carry";

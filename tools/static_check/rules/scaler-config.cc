@@ -199,8 +199,40 @@ void GuessKeywords(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
   }
 }
 
+// use_amp, args.fp16, cfg.enable_amp, config["amp"]: what the file calls its switch; "" for none.
+std::string_view SwitchOf(const FileFacts& facts) {
+  const std::string_view text = facts.syntax.text();
+  for (const std::string_view name :
+       {"use_amp",      "enable_amp", "amp_enabled", "use_fp16",  "with_amp",
+        "args.amp",     "args.fp16",  "cfg.amp",     "cfg.fp16",  "config.amp",
+        "config.fp16",  "opt.amp",    "self.amp",    "self.fp16", "use_mixed_precision",
+        "'enable_amp'", "\"amp\"",    "'amp'",       "fp16_run",  "args.mixed_precision"}) {
+    if (Holds(text, name)) return name;
+  }
+  return {};
+}
+
+// A scaler that nothing switches, in a file that has a switch for mixed precision.
+void GuessAlwaysOn(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  if (made.enabled_given || HasSplat(facts, made.call)) return;
+  for (const ScalerMade& other : facts.scalers.made()) {
+    if (other.enabled_given) return;
+  }
+  for (NodeId up = syntax[made.call].parent; up != kNoNode && up != 0; up = syntax[up].parent) {
+    if (syntax.Is(up, Kind::kConditional) || syntax.Is(up, Kind::kIf) ||
+        syntax.Is(up, Kind::kElif) || syntax.Is(up, Kind::kBoolean))
+      return;
+  }
+  const std::string_view name = SwitchOf(facts);
+  if (name.empty()) return;
+  MarkGuess(sink.Add(made.call, "This scaler is always on, and " + std::string(name) +
+                                    " does not switch it: enabled= ties the two."));
+}
+
 // What switches the scaler on, against what switches autocast on.
-void GuessSwitch(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
+// True if something was told, or a condition decides.
+bool GuessSwitch(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
   const Syntax& syntax = facts.syntax;
   const NodeId enabled = syntax.Unwrap(facts.names.Argument(made.call, -1, "enabled"));
   if (syntax.Is(enabled, Kind::kComparison)) {
@@ -209,12 +241,12 @@ void GuessSwitch(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
       MarkGuess(sink.Add(enabled,
                          "This compares a value with itself: the scaler is always on, also where "
                          "nothing runs in FP16."));
-    return;
+    return true;
   }
-  if (enabled != kNoNode && !syntax.Is(enabled, Kind::kTrue)) return;
+  if (enabled != kNoNode && !syntax.Is(enabled, Kind::kTrue)) return false;
   // Made under a condition, it is tied by that.
   for (NodeId up = syntax[made.call].parent; up != kNoNode && up != 0; up = syntax[up].parent) {
-    if (syntax.Is(up, Kind::kConditional) || syntax.Is(up, Kind::kIf)) return;
+    if (syntax.Is(up, Kind::kConditional) || syntax.Is(up, Kind::kIf)) return true;
   }
   for (const Autocast& region : facts.regions.all()) {
     if (region.foreign || region.device == Device::kCpu) continue;
@@ -228,8 +260,9 @@ void GuessSwitch(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
                                "are scaled by 65536 for nothing."
                              : "the type of autocast is chosen at run time: BF16 needs no scale.") +
                      " enabled= ties the two."));
-    return;
+    return true;
   }
+  return false;
 }
 
 }  // namespace
@@ -256,7 +289,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (!HasSeveralImports(facts, facts.syntax.Child(made.call, PythonFields().function)))
       reader.CheckSwitches();
     GuessKeywords(facts, made, sink);
-    GuessSwitch(facts, made, sink);
+    if (!GuessSwitch(facts, made, sink)) GuessAlwaysOn(facts, made, sink);
   }
   for (const ScalerMade& made : facts.scalers.wrappers()) {
     if (facts.names.Arguments(made.call).empty()) GuessSwitch(facts, made, sink);

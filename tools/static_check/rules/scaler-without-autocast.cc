@@ -103,9 +103,31 @@ void GuessLoop(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// The function that scales enters regions, and all of them are switched off.
+void GuessDisabled(const FileFacts& facts, Sink& sink) {
+  const std::vector<struct Autocast>& regions = facts.regions.all();
+  for (const ScalerCall& scale : facts.scalers.calls()) {
+    if (scale.op != ScalerCall::Op::kScale) continue;
+    const NodeId function = facts.syntax.FunctionOf(scale.call);
+    const struct Autocast* off = nullptr;
+    bool on = false;
+    for (const struct Autocast& region : regions) {
+      if (facts.syntax.FunctionOf(region.node) != function) continue;
+      on = on || region.enabled != Tri::kNo;
+      if (region.node < scale.call && off == nullptr) off = &region;
+    }
+    if (on || off == nullptr || facts.regions.NoGradAt(off->owner)) continue;
+    MarkGuess(sink.Add(off->node,
+                       "Autocast is switched off here, in a function that scales its loss: "
+                       "training is FP32 with a scaler."));
+    return;
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  if (facts.scalers.Has(ScalerCall::Op::kScale)) GuessDisabled(facts, sink);
   if (facts.project.lowers_precision || !facts.scalers.Has(ScalerCall::Op::kScale) ||
       !facts.scalers.Has(ScalerCall::Op::kStep) || ImportsUnknown(facts) || !UsesDevice(facts)) {
     if (!Guess(facts, sink)) GuessLoop(facts, sink);

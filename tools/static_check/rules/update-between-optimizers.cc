@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,49 @@ void GuessLoops(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// step(a), update(), step(b), update() in one function, both under a condition and the backward
+// passes under none: gradients add up over several batches, and the scale moves in their middle.
+void GuessTwice(const FileFacts& facts, Sink& sink) {
+  const std::vector<ScalerCall>& calls = facts.scalers.calls();
+  std::set<NodeId> told;  // functions
+  for (const Violation& violation : facts.protocol->violations()) {
+    if (violation.kind == Violation::Kind::kUpdateBetween)
+      told.insert(facts.syntax.FunctionOf(violation.node));
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const ScalerCall& update = calls[i];
+    const NodeId function = facts.syntax.FunctionOf(update.call);
+    if (update.op != ScalerCall::Op::kUpdate || function == 0 || told.contains(function)) continue;
+    const auto beside = [&](const ScalerCall& other) {
+      return other.scaler == update.scaler && facts.syntax.FunctionOf(other.call) == function;
+    };
+    // Gradients of the second that were scaled before, in an iteration that did not step.
+    const NodeId branch = facts.syntax.Enclosing(update.call, Kind::kIf);
+    if (branch == kNoNode || branch < function) continue;
+    const bool mixed = std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& scale) {
+      return scale.op == ScalerCall::Op::kScale && beside(scale) && scale.call > update.call &&
+             !IsInside(facts, scale.call, branch);
+    });
+    if (!mixed) continue;
+    std::string before, after;
+    for (size_t k = i; k > 0 && before.empty(); --k) {
+      if (calls[k - 1].op == ScalerCall::Op::kStep && beside(calls[k - 1]))
+        before = calls[k - 1].optimizer;
+    }
+    for (size_t k = i + 1; k < calls.size() && after.empty(); ++k) {
+      if (calls[k].op == ScalerCall::Op::kStep && beside(calls[k]) &&
+          !ExcludeEachOther(facts, update.call, calls[k].call))
+        after = calls[k].optimizer;
+    }
+    if (before.empty() || after.empty() || before == after) continue;
+    told.insert(function);
+    MarkGuess(sink.Add(update.call, "The scale moves here, between the steps of " + before +
+                                        " and " + after +
+                                        ": torch wants one update() in an iteration, after the "
+                                        "last optimizer's step."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -88,6 +132,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
   GuessCalled(facts, sink);
   GuessLoops(facts, sink);
+  GuessTwice(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::update_between_optimizers
