@@ -340,12 +340,14 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
     return values;
   };
   // The second turn meets the first one's leftovers. Where flags differ in it (`first = False`), it
-  // is another turn that is the first of its kind.
+  // is another turn that is the first of its kind: two that began alike are enough.
   std::set<PathValues> before;
+  bool alike = false;
   Paths entering = in;
   for (int round = 0; round < (once_only ? 1 : kMaxTurns); ++round) {
+    if (alike) break;
     std::set<PathValues> now = values_of(entering);
-    if (round >= 2 && now == before) break;
+    alike = round > 0 && now == before;
     before = std::move(now);
     if (is_for) {
       entering = Each(std::move(entering), [&](Path& path) { NextElement(id, round == 0, path); });

@@ -28,6 +28,38 @@ bool StartsTraining(const FileFacts& facts, NodeId node) {
   return false;
 }
 
+// True if the variable gets there what a call gives; `opt = self.opt` makes nothing.
+bool IsMade(const FileFacts& facts, std::string_view variable, NodeId node) {
+  const auto it = facts.bindings.all().find(variable);
+  return it != facts.bindings.all().end() &&
+         std::any_of(it->second.begin(), it->second.end(), [&](const Assignment& assignment) {
+           if (!IsInside(facts, assignment.target, node)) return false;
+           const NodeId statement = facts.syntax.Enclosing(assignment.target, Kind::kAssignment);
+           if (statement == kNoNode) return false;
+           const NodeId value =
+               facts.syntax.Unwrap(facts.syntax.Child(statement, PythonFields().right));
+           return facts.syntax.Is(value, Kind::kCall);
+         });
+}
+
+// The optimizers that the scaler steps there.
+std::set<std::string> SteppedIn(const FileFacts& facts, NodeId node, std::string_view scaler) {
+  std::set<std::string> optimizers;
+  for (const ScalerCall& call : facts.scalers.calls()) {
+    if (call.op == ScalerCall::Op::kStep && call.scaler == scaler && !call.optimizer.empty() &&
+        IsInside(facts, call.call, node))
+      optimizers.insert(call.optimizer);
+  }
+  return optimizers;
+}
+
+// True if an optimizer that the scaler steps is new there, too: folds, stages, trials.
+bool RenewsOptimizer(const FileFacts& facts, NodeId node, std::string_view scaler) {
+  const std::set<std::string> optimizers = SteppedIn(facts, node, scaler);
+  return std::any_of(optimizers.begin(), optimizers.end(),
+                     [&](const std::string& one) { return IsMade(facts, one, node); });
+}
+
 bool HasStep(const FileFacts& facts, NodeId node, std::string_view scaler) {
   const auto& calls = facts.scalers.calls();
   return std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& call) {
@@ -36,13 +68,31 @@ bool HasStep(const FileFacts& facts, NodeId node, std::string_view scaler) {
   });
 }
 
-// True if a loop of any file calls the function for an existing training.
-bool IsCalledInLoop(const FileFacts& facts, const Function& function) {
+// True if the call in the loop hands over an optimizer that the same turn of the loop has made.
+bool HandsNewOptimizer(const FileFacts& file, NodeId call, NodeId loop, const Function& function,
+                       const std::set<std::string>& optimizers) {
+  for (size_t i = 0; i < function.parameters.size(); ++i) {
+    if (!optimizers.contains(function.parameters[i])) continue;
+    const NodeId given = file.names.Argument(call, static_cast<int>(i), function.parameters[i]);
+    if (given == kNoNode) continue;
+    const std::string key = file.names.Key(given);
+    if (file.syntax.Is(given, Kind::kCall) || (!key.empty() && IsMade(file, key, loop)))
+      return true;
+  }
+  return false;
+}
+
+// True if a loop of any file calls the function for an existing training, of whose optimizers the
+// scaler steps these.
+bool IsCalledInLoop(const FileFacts& facts, const Function& function,
+                    const std::set<std::string>& optimizers) {
   for (const FileFacts* file : *facts.files) {
     for (const CallEdge& edge : facts.modules->Edges(file->number)) {
       if (edge.callee.function != &function) continue;
       const NodeId loop = LoopOf(*file, edge.call);
-      if (loop != kNoNode && !StartsTraining(*file, loop)) return true;
+      if (loop != kNoNode && !StartsTraining(*file, loop) &&
+          !HandsNewOptimizer(*file, edge.call, loop, function, optimizers))
+        return true;
     }
   }
   return false;
@@ -58,15 +108,17 @@ bool IsToldEpoch(const Function& function) {
 }
 
 // True if the function trains for one epoch of several: it is told which, or a loop calls it.
-bool IsEpoch(const FileFacts& facts, const Function& function) {
+bool IsEpoch(const FileFacts& facts, const Function& function, std::string_view scaler) {
   if (IsToldEpoch(function)) return true;
-  return function.name.find("epoch") != std::string::npos || IsCalledInLoop(facts, function);
+  return function.name.find("epoch") != std::string::npos ||
+         IsCalledInLoop(facts, function, SteppedIn(facts, function.node, scaler));
 }
 
 // True if the function is one training step: it scales and steps in no loop of its own.
 bool IsOneStep(const FileFacts& facts, const Function& function, std::string_view scaler) {
   // It must be known to run more than once: a method, or one that is told which batch it is.
-  bool again = function.klass != kNoNode || IsCalledInLoop(facts, function);
+  bool again = function.klass != kNoNode ||
+               IsCalledInLoop(facts, function, SteppedIn(facts, function.node, scaler));
   for (const std::string& parameter : function.parameters) {
     for (const std::string_view word : {"iter", "step", "batch"})
       again = again || parameter.find(word) != std::string::npos;
@@ -113,19 +165,21 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId loop = LoopOf(facts, made.call);
     if (loop != kNoNode) {
       if (made.key.find('.') == std::string::npos && !IsGuarded(facts, made, loop) &&
-          HasStep(facts, loop, made.key) && !StartsTraining(facts, loop))
+          HasStep(facts, loop, made.key) && !StartsTraining(facts, loop) &&
+          !RenewsOptimizer(facts, loop, made.key))
         add(made, "A new GradScaler is made in every round of this loop.");
       continue;
     }
     const Function* own = facts.bindings.FunctionAt(function);
     if (function == 0 || own == nullptr || IsGuarded(facts, made, function) ||
-        !HasStep(facts, function, made.key) || StartsTraining(facts, function))
+        !HasStep(facts, function, made.key) || StartsTraining(facts, function) ||
+        RenewsOptimizer(facts, function, made.key))
       continue;
     // What is kept in self may be made anew by whoever starts a training.
     const bool kept = made.key.find('.') != std::string::npos;
     if (kept && own->name.find("epoch") == std::string::npos && !IsToldEpoch(*own)) continue;
     const bool one_step = !kept && IsOneStep(facts, *own, made.key);
-    if (!one_step && !IsEpoch(facts, *own)) continue;
+    if (!one_step && !IsEpoch(facts, *own, made.key)) continue;
     add(made, own->name + "() makes a new GradScaler each time it is called, which is " +
                   (one_step ? "once a step." : "once an epoch."));
   }
