@@ -103,9 +103,13 @@ HalfGuess HalfGuess::IfCast(const FileFacts& facts, NodeId node) {
 }
 
 HalfGuess HalfGuess::Anywhere(const FileFacts& facts, NodeId node) {
+  return MayTrain(facts, node) ? EvenUntrained(facts, node) : HalfGuess(facts);
+}
+
+HalfGuess HalfGuess::EvenUntrained(const FileFacts& facts, NodeId node) {
   HalfGuess guess(facts);
   const ProjectFacts& project = facts.project;
-  if (!project.HasHalfChoice() || !MayTrain(facts, node)) return guess;
+  if (!project.HasHalfChoice()) return guess;
   const Autocast* here = facts.regions.At(node);
   if (here != nullptr && here->enabled == Tri::kNo) return guess;
   guess.autocast_ = true;

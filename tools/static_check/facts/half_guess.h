@@ -32,6 +32,9 @@ class HalfGuess {
   // decides.
   static HalfGuess Anywhere(const FileFacts& facts, NodeId node);
 
+  // The same where nothing is trained either: for what fails wherever it is handed 16 bits.
+  static HalfGuess EvenUntrained(const FileFacts& facts, NodeId node);
+
   // The narrower guess where it holds for the weights, else the widest.
   static HalfGuess Widest(const FileFacts& facts, NodeId node) {
     const HalfGuess guess(facts, node);

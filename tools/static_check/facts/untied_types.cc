@@ -9,95 +9,11 @@
 #include "tools/static_check/facts/autograd_functions.h"
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
+#include "tools/static_check/facts/type_ties.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
-
-// The values that a name is given, or the expression itself.
-std::vector<NodeId> ValuesOf(const FileFacts& facts, NodeId expression) {
-  const NodeId id = facts.syntax.Unwrap(expression);
-  std::vector<NodeId> values = {id};
-  if (!facts.syntax.Is(id, Kind::kIdentifier)) return values;
-  for (const Assignment& assignment : facts.bindings.AssignmentsOf(id)) {
-    if (assignment.value != kNoNode && facts.syntax[assignment.value].after <= id)
-      values.push_back(assignment.value);
-  }
-  return values;
-}
-
-// True for y.to(x): not of a device alone.
-bool TakesTypeOf(std::string_view text) {
-  const size_t at = text.find(".to(");
-  if (at == std::string_view::npos) return false;
-  const std::string_view argument = text.substr(at + 4, text.find(')', at) - at - 4);
-  return !HoldsAny(argument, {"dev", "cuda", "cpu", "rank", "gpu"});
-}
-
-// True if its type is tied to another tensor's, or chosen: y.to(x.dtype), y.type_as(x).
-bool IsTied(const FileFacts& facts, NodeId expression) {
-  const auto named = [&](NodeId value) {
-    return HoldsAny(facts.syntax.Text(value), {"dtype", ".half()", "bfloat16", "_like(", ".new_"});
-  };
-  const auto cast = [&](NodeId value) {
-    const std::string_view text = facts.syntax.Text(value);
-    return HoldsAny(text, {"type_as", ".type("}) || TakesTypeOf(text);
-  };
-  // A cast on one branch minds the types; where a type is only named, all branches must.
-  const std::vector<NodeId> values = ValuesOf(facts, expression);
-  if (named(values.front()) || std::any_of(values.begin(), values.end(), cast)) return true;
-  return values.size() > 1 && std::all_of(values.begin() + 1, values.end(), named);
-}
-
-// True if it is made FP32 by a cast, or by a factory that takes no type from anywhere.
-bool IsMadeFp32(const FileFacts& facts, NodeId expression) {
-  const std::vector<NodeId> values = ValuesOf(facts, expression);
-  const std::string_view name = facts.syntax.Text(values.front());
-  for (size_t i = values.size(); i-- > (values.size() > 1 ? 1 : 0);) {
-    const std::string_view text = facts.syntax.Text(values[i]);
-    if (text.size() > 300) return false;
-    if (HoldsAny(text, {".float()", "torch.float32"})) return true;
-    const auto call = TorchCallAt(facts, values[i]);
-    if (call && !call->is_method && !Holds(text, "dtype") &&
-        HoldsAny(call->name, {"zeros", "ones", "empty", "rand", "eye", "linspace"}) &&
-        !call->name.ends_with("_like"))
-      return true;
-    // x = x / x.sum() goes on with what x was.
-    if (i == 0 || !Holds(text, name) || HoldsAny(text, {"dtype", ".to(", "type_as"})) return false;
-  }
-  return false;
-}
-
-bool MayRunHalf(const FileFacts& facts, NodeId node) {
-  return facts.syntax.FunctionOf(node) != 0 && HalfGuess::Anywhere(facts, node).any();
-}
-
-// The root of an expression behind views: w of w[a:b].t().
-NodeId RootOf(const FileFacts& facts, NodeId expression) {
-  const Fields& f = PythonFields();
-  NodeId id = facts.syntax.Unwrap(expression);
-  for (int depth = 0; depth < 6; ++depth) {
-    if (const Call* call = facts.names.CallAt(id);
-        call != nullptr && call->receiver != kNoNode &&
-        HoldsAny(call->method, {"t", "view", "shape", "permute", "contig", "squeeze", "detach"})) {
-      id = call->receiver;
-    } else if (facts.syntax.Is(id, Kind::kSubscript)) {
-      id = facts.syntax.Unwrap(facts.syntax.Child(id, f.value));
-    } else if (facts.syntax.Is(id, Kind::kAttribute) &&
-               facts.syntax.Text(facts.syntax.Child(id, f.attribute)).ends_with("T")) {
-      id = facts.syntax.Unwrap(facts.syntax.Child(id, f.object));
-    } else {
-      break;
-    }
-  }
-  return id;
-}
-
-// The variable below subscripts and views.
-std::string_view NameOf(const FileFacts& facts, NodeId expression) {
-  const std::string_view text = facts.syntax.Text(RootOf(facts, expression));
-  return text.size() < 40 ? text : std::string_view();
-}
 
 // True if one is made of the other: torch.zeros_like(x), x.new_zeros(…), x.clone().
 bool IsLike(const FileFacts& facts, NodeId target, NodeId source) {
@@ -327,8 +243,11 @@ void GuessProducts(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
 // self.proj(x.float()): the weights of a layer are 16-bit where the model is cast as a whole.
 void GuessLayerInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
   for (const Call& call : facts.names.calls()) {
+    // Where autocast is off the weights are FP32, unless somebody casts the model.
+    const struct Autocast* here = facts.regions.At(call.node);
+    const bool off = here != nullptr && here->enabled == Tri::kNo && facts.project.casts_models;
     if (!call.callee.empty() || call.receiver == kNoNode ||
-        facts.syntax.Text(call.receiver) != "self" || facts.regions.At(call.node) != nullptr ||
+        facts.syntax.Text(call.receiver) != "self" || (here != nullptr && !off) ||
         !HoldsAny(call.name, {"proj", "linear", "fc", "mlp", "embed", "conv", "gate", "head",
                               "dense", "out", "layer", "encoder", "decoder"}) ||
         HoldsAny(call.name, {"loss", "norm", "get", "init", "forward_", "compute"}))
@@ -336,11 +255,47 @@ void GuessLayerInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
     const NodeId given = facts.names.Argument(call.node, 0, "input");
     if (given == kNoNode || !IsMadeFp32(facts, given) || IsTied(facts, given) ||
         facts.bindings.Callee(call.node) != nullptr ||
-        SwitchesOff(facts, facts.syntax.FunctionOf(call.node)) || !MayRunHalf(facts, call.node))
+        (!off &&
+         (SwitchesOff(facts, facts.syntax.FunctionOf(call.node)) || !MayRunHalf(facts, call.node))))
       continue;
     found->push_back({call.node,
                       "This layer is given FP32: in a model that is cast as a whole its weights "
                       "are 16-bit, and outside of autocast it converts neither: RuntimeError."});
+  }
+}
+
+// x @ self.W: nothing says that the caller's x has the type of the parameter.
+void GuessForeignInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+  const Fields& f = PythonFields();
+  const auto examine = [&](NodeId node, NodeId x, NodeId weight) {
+    const NodeId given = facts.syntax.Unwrap(x);
+    const std::string_view of = facts.syntax.Text(RootOf(facts, weight));
+    if (!facts.syntax.Is(given, Kind::kIdentifier) || !of.starts_with("self.") || of.size() > 40 ||
+        HoldsAny(of, {"(", "freq"}) || facts.regions.At(node) != nullptr ||
+        !IsModelCode(facts, node))
+      return;
+    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(node));
+    const std::string_view name = facts.syntax.Text(given);
+    if (function == nullptr ||
+        std::find(function->parameters.begin(), function->parameters.end(), name) ==
+            function->parameters.end() ||
+        facts.bindings.AssignmentsOf(given).size() > 1 || IsTied(facts, given) ||
+        IsTied(facts, weight) || !HalfGuess::Anywhere(facts, node).MayBeHalf(given))
+      return;
+    found->push_back({node,
+                      "Outside of autocast this product takes one type: the caller decides on "
+                      "that of " +
+                          std::string(name) + ", a cast of the model on that of " +
+                          std::string(of) + ". x.to(self.W.dtype) ties the two."});
+  };
+  for (const NodeId id : facts.binaries) {
+    if (OperatorOf(facts, id) == "@")
+      examine(id, facts.syntax.Child(id, f.left), facts.syntax.Child(id, f.right));
+  }
+  for (const Call* call : facts.names.CallsNamed("matmul")) {
+    if (call->callee.starts_with("torch."))
+      examine(call->node, facts.names.Argument(call->node, 0, "input"),
+              facts.names.Argument(call->node, 1, "other"));
   }
 }
 
@@ -354,6 +309,7 @@ std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts) {
   GuessNormalised(facts, &found);
   GuessProducts(facts, &found);
   GuessLayerInputs(facts, &found);
+  GuessForeignInputs(facts, &found);
   return found;
 }
 

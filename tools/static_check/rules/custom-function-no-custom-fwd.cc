@@ -151,6 +151,33 @@ static void GuessKernel(const FileFacts& facts, const AutogradFunction& function
   }
 }
 
+// backward() casts what was saved to one type and takes the gradient as it comes.
+static void GuessGradient(const FileFacts& facts, const AutogradFunction& function, Sink& sink) {
+  const Function* backward = facts.bindings.FunctionAt(function.backward);
+  if (!facts.project.HasHalfChoice() || backward == nullptr || backward->parameters.size() < 2)
+    return;
+  const std::string& gradient = backward->parameters[1];
+  const std::string_view body = facts.syntax.Text(function.backward);
+  if (gradient.starts_with("*") || !HoldsAny(body, {".to(dtype)", ".to(compute_dtype)", ".dtype)"}))
+    return;
+  bool casts = false;
+  for (const Call* call : facts.names.CallsNamed("to")) {
+    if (!IsInside(facts, call->node, function.backward) || call->receiver == kNoNode) continue;
+    const std::string_view to = facts.syntax.Text(facts.names.Argument(call->node, 0, "dtype"));
+    if (!Holds(to, "dtype")) continue;
+    if (Root(facts, call->receiver) == gradient) return;
+    // A result that goes back is cast last: only what is multiplied counts.
+    casts = casts || !facts.syntax.Is(facts.syntax.StatementOf(call->node), Kind::kReturn);
+  }
+  if (!casts ||
+      HoldsAny(body, {gradient + ".float()", gradient + ".type", "(" + gradient + ".to("}))
+    return;
+  MarkGuess(sink.Add(function.backward,
+                     "backward() casts what was saved and takes " + gradient +
+                         " as it comes: where the gradient has another type than the compute type, "
+                         "as under autocast, the products of the two fail."));
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   const std::vector<AutogradFunction> functions = FindAutogradFunctions(facts);
   if (functions.empty()) return;
@@ -160,6 +187,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     const bool trains = facts.project.trains_under_autocast;
     const std::string name(
         facts.syntax.Text(facts.syntax.Child(function.klass, PythonFields().name)));
+    GuessGradient(facts, function, sink);
     if (function.custom_fwd != function.custom_bwd) {
       if (!trains) continue;
       sink.Add(function.custom_fwd ? function.backward : function.forward,

@@ -4,9 +4,12 @@
 
 #include "tools/static_check/facts/autocast_callers.h"
 #include "tools/static_check/facts/half_guess.h"
+#include "tools/static_check/facts/no_half_kernel.h"
+#include "tools/static_check/facts/promotions.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/facts/unlike_types.h"
 #include "tools/static_check/facts/untied_types.h"
+#include "tools/static_check/facts/untyped_factories.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::dtype_mismatch {
@@ -46,11 +49,17 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId a, NodeId b,
 
 void Check(const FileFacts& facts, Sink& sink) {
   std::set<NodeId> told;
-  for (const UnlikeWrite& write : FindUnlikeWrites(facts)) {
-    if (told.insert(write.node).second) MarkGuess(sink.Add(write.node, write.why));
-  }
-  for (const UnlikeWrite& untied : FindUntiedTypes(facts)) {
-    if (told.insert(untied.node).second) MarkGuess(sink.Add(untied.node, untied.why));
+  const auto guess = [&](const std::vector<UnlikeWrite>& found) {
+    for (const UnlikeWrite& one : found) {
+      if (told.insert(one.node).second) MarkGuess(sink.Add(one.node, one.why));
+    }
+  };
+  guess(FindUnlikeWrites(facts));
+  guess(FindUntiedTypes(facts));
+  if (facts.project.HasHalfChoice()) {
+    guess(FindUntypedFactories(facts));
+    guess(FindMissingKernels(facts));
+    guess(FindPromotions(facts));
   }
   if (!facts.project.sixteen_bit) return;
   const Fields& f = PythonFields();

@@ -93,7 +93,8 @@ void NamedLosses(const FileFacts& facts, Sink& sink) {
     const bool loss = name.ends_with("loss") || name.ends_with("criterion") ||
                       name.ends_with("loss_fn") || name.ends_with("loss_func") ||
                       name.ends_with("loss_function") || name.starts_with("loss_fn") ||
-                      name.starts_with("loss_func");
+                      name.starts_with("loss_func") || name == "metrics" ||
+                      name.ends_with("_metrics");
     if (!loss) continue;
     const NodeId a = facts.names.Argument(call.node, 0, "input");
     const NodeId b = facts.names.Argument(call.node, 1, "target");

@@ -77,6 +77,15 @@ void GuessMeanSquare(const FileFacts& facts, Sink& sink, NodeId radicand) {
 bool IsGradient(const FileFacts& facts, NodeId expression) {
   NodeId id = facts.syntax.Unwrap(expression);
   for (int depth = 0; depth < 5; ++depth) {
+    // for grad in grads: in a function that measures them.
+    if (facts.syntax.Is(id, Kind::kIdentifier)) {
+      const std::string_view name = facts.syntax.Text(id);
+      return (name == "grad" || name == "g" || name.ends_with("_grad")) &&
+             !Holds(facts.syntax.Text(facts.syntax.FunctionOf(id)).substr(0, 120), "autograd") &&
+             Holds(facts.syntax.Text(
+                       facts.syntax.Child(facts.syntax.FunctionOf(id), PythonFields().name)),
+                   "norm");
+    }
     if (facts.syntax.Is(id, Kind::kAttribute)) {
       const std::string_view name =
           facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute));
@@ -116,11 +125,29 @@ bool GuessGradients(const FileFacts& facts, Sink& sink, const TorchCall& call) {
   return true;
 }
 
+// torch._foreach_norm(grads), get_total_norm(grads): of many tensors at once, each in its own type.
+void GuessTotals(const FileFacts& facts, Sink& sink) {
+  for (const std::string_view name : {"_foreach_norm", "get_total_norm"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      const NodeId of = facts.names.Argument(call->node, 0, "tensors");
+      if (!call->callee.starts_with("torch.") || of == kNoNode ||
+          facts.names.Argument(call->node, -1, "dtype") != kNoNode ||
+          HoldsAny(facts.syntax.Text(of), {".float()", "float32"}))
+        continue;
+      MarkGuess(sink.Add(call->node,
+                         "Each norm has the type of its tensor: where weights or gradients are "
+                         "16-bit it is rounded to 8 or 11 bits, and in FP16 infinite above 65504. "
+                         "dtype=torch.float32, or a cast before, keeps it."));
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.HasHalfChoice()) return;
   GuessByHand(facts, sink);
+  GuessTotals(facts, sink);
   ForEachTorchCall(facts, {"rsqrt", "sqrt"},
                    [&](const TorchCall& call) { GuessMeanSquare(facts, sink, call.tensor); });
   for (const NodeId id : facts.binaries) {

@@ -72,9 +72,43 @@ static void GuessTotals(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// h = zeros(…, dtype=x.dtype); for …: h = a * h + b: a state that every step rounds.
+static void GuessRecurrences(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  for (const NodeId id : facts.assignments) {
+    const NodeId target = facts.syntax.Child(id, f.left);
+    const NodeId value = facts.syntax.Unwrap(facts.syntax.Child(id, f.right));
+    if (!facts.syntax.Is(target, Kind::kIdentifier) || !facts.syntax.Is(value, Kind::kBinary) ||
+        LoopOf(facts, id) == kNoNode || OperatorOf(facts, value) != "+")
+      continue;
+    const std::string_view name = facts.syntax.Text(target);
+    const std::string own(name);
+    const std::string_view made = facts.syntax.Text(value);
+    if (made.size() > 200 || HoldsAny(made, {".float()", "float32"}) ||
+        !HoldsAny(made, {"* " + own + " ", "* " + own + "[", own + " * ", own + ") +"}))
+      continue;
+    NodeId start = kNoNode;
+    for (const Assignment& assignment : facts.bindings.AssignmentsOf(target)) {
+      if (assignment.value != kNoNode && facts.syntax[assignment.value].after <= id)
+        start = assignment.value;
+      if (start != kNoNode) break;
+    }
+    const std::string_view begin = start == kNoNode ? "" : facts.syntax.Text(start);
+    const HalfGuess anywhere = HalfGuess::Anywhere(facts, id);
+    if (!HoldsAny(begin, {"_like(", "new_zeros(", ".dtype"}) ||
+        HoldsAny(begin, {"float32", ".float()"}) || !anywhere.any())
+      continue;
+    MarkGuess(sink.Add(id,
+                       "A state that goes from step to step in the type of the activations: if "
+                       "that is 16-bit, each step rounds it to 8 or 11 bits, and small terms are "
+                       "lost. Keep it in FP32 and cast what is returned."));
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   GuessBuffers(facts, sink);
+  if (facts.project.HasHalfChoice()) GuessRecurrences(facts, sink);
   GuessTotals(facts, sink);
   if (facts.augmented.empty()) return;
   for (const auto& [key, assignments] : facts.bindings.all()) {
