@@ -75,6 +75,12 @@ void Check(const FileFacts& facts, Sink& sink) {
                                         " are BF16 when the optimizer gets them: updates below "
                                         "2^-9 of a weight are lost."));
   }
+  for (const HalfOptimizer& late : FindLateCasts(facts)) {
+    if (late.type == HalfType::kBf16)
+      MarkGuess(sink.Add(late.cast, "The optimizer above holds the weights of " + late.model +
+                                        ", which this makes BF16 in place: updates below 2^-9 of "
+                                        "a weight are lost from here on."));
+  }
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
     if (found.type != HalfType::kBf16 || found.some) continue;
     const NodeId given = facts.names.Argument(found.call, 1, "lr");

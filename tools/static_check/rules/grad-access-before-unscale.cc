@@ -29,6 +29,23 @@ static void Guess(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// Gradients that are measured in Lightning's on_after_backward, which comes before it unscales.
+static void GuessHook(const FileFacts& facts, Sink& sink) {
+  if (!Holds(facts.syntax.text(), "on_after_backward")) return;
+  for (const Function& function : facts.bindings.functions()) {
+    if (function.name != "on_after_backward" || function.klass == kNoNode) continue;
+    for (const Call& call : facts.names.calls()) {
+      if (!IsInside(facts, call.node, function.node) || !HoldsAny(call.name, {"norm", "log"}) ||
+          Holds(call.name, "clip") || !Holds(facts.syntax.Text(call.node), "grad"))
+        continue;
+      MarkGuess(sink.Add(call.node,
+                         "With FP16 gradients still carry the loss scale in on_after_backward: "
+                         "Lightning unscales them before on_before_optimizer_step."));
+      break;
+    }
+  }
+}
+
 // autograd.grad() of a scaled loss, in a function that never divides by the scale: norms and
 // weights that are made of it move with the scale.
 static void GuessScaledOutputs(const FileFacts& facts, Sink& sink) {
@@ -56,6 +73,7 @@ static void GuessScaledOutputs(const FileFacts& facts, Sink& sink) {
 
 void Check(const FileFacts& facts, Sink& sink) {
   GuessScaledOutputs(facts, sink);
+  GuessHook(facts, sink);
   ReportViolations(facts, Violation::Kind::kGradientsRead, sink, [&](const Violation& v) {
     const std::string what = v.node == v.inner ? "These gradients still carry"
                                                : "This call uses gradients that still carry";

@@ -212,6 +212,12 @@ void Check(const FileFacts& facts, Sink& sink) {
                                         " are FP16 when the optimizer gets them: updates below "
                                         "2^-12 of a weight are lost."));
   }
+  for (const HalfOptimizer& late : FindLateCasts(facts)) {
+    if (late.type == HalfType::kFp16)
+      MarkGuess(sink.Add(late.cast, "The optimizer above holds the weights of " + late.model +
+                                        ", which this makes FP16 in place: updates below 2^-12 of "
+                                        "a weight are lost from here on."));
+  }
   AdaptersInHalf(facts, sink);
   CastByVariable(facts, sink);
   for (const HalfOptimizer& found : optimizers) {

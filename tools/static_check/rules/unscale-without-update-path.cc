@@ -54,6 +54,49 @@ void GuessChecked(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// True if the block leaves the iteration and updates nothing on the way.
+bool LeavesWithoutUpdate(const Syntax& syntax, NodeId block) {
+  NodeId last = kNoNode;
+  for (const NodeId statement : syntax.Children(block)) last = statement;
+  return (syntax.Is(last, Kind::kContinue) || syntax.Is(last, Kind::kReturn)) &&
+         !HoldsAny(syntax.Text(block), {"update", "step("});
+}
+
+// A check for NaN of its own between the backward pass and the step: what is skipped there the
+// scaler never hears of, and its scale stays where it overflows.
+void GuessOwnCheck(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts.syntax;
+  const std::vector<ScalerCall>& calls = facts.scalers.calls();
+  for (const ScalerCall& step : calls) {
+    if (step.op != ScalerCall::Op::kStep) continue;
+    const NodeId function = syntax.FunctionOf(step.call);
+    NodeId scaled = kNoNode;
+    for (const ScalerCall& one : calls) {
+      if (one.op == ScalerCall::Op::kScale && one.scaler == step.scaler && one.call < step.call &&
+          syntax.FunctionOf(one.call) == function)
+        scaled = one.call;
+    }
+    if (scaled == kNoNode) continue;
+    const NodeId from = syntax.StatementOf(scaled);
+    for (NodeId id = syntax[from].after; id < step.call; ++id) {
+      if (!syntax.Is(id, Kind::kIf) || IsInside(facts, step.call, id)) continue;
+      const NodeId condition = syntax.Child(id, f.condition);
+      const NodeId value = facts.bindings.ValueOf(condition);
+      const std::string text = std::string(syntax.Text(condition)) + " " +
+                               std::string(value == kNoNode ? "" : syntax.Text(value));
+      if (!HoldsAny(text, {"isnan", "isinf", "isfinite", "nan_", "_nan", "overflow", "bad_grad"}) ||
+          !LeavesWithoutUpdate(syntax, syntax.Child(id, f.consequence)))
+        continue;
+      MarkGuess(sink.Add(condition,
+                         "What is skipped here the scaler never hears of: without update() its "
+                         "scale stays where it overflows, and every step after this one may be "
+                         "skipped as well."));
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -62,10 +105,12 @@ void Check(const FileFacts& facts, Sink& sink) {
            "): the next unscale_() raises RuntimeError.";
   });
   const std::vector<Violation>& told = facts.protocol->violations();
-  if (std::none_of(told.begin(), told.end(), [](const Violation& violation) {
-        return violation.kind == Violation::Kind::kSkippedUpdate;
-      }))
-    GuessChecked(facts, sink);
+  const bool skipped = std::any_of(told.begin(), told.end(), [](const Violation& violation) {
+    return violation.kind == Violation::Kind::kSkippedUpdate;
+  });
+  if (skipped) return;
+  GuessOwnCheck(facts, sink);
+  GuessChecked(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::unscale_without_update_path
