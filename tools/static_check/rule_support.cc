@@ -146,7 +146,9 @@ bool HasSeveralImports(const FileFacts& facts, NodeId expression) {
       return true;
     if (first == nullptr) first = &import;
   }
-  return false;
+  // `def autocast(…)` where the import fails.
+  return first != nullptr && (facts.bindings.FunctionNamed(kNoNode, name) != nullptr ||
+                              facts.bindings.ClassNamed(name) != kNoNode);
 }
 
 void NoteAssumed(const Value& value, RawFinding& finding) {

@@ -65,8 +65,8 @@ bool IsInside(const FileFacts& facts, NodeId inner, NodeId node);
 // them in a branch that leaves the block before the other is reached.
 bool ExcludeEachOther(const FileFacts& facts, NodeId a, NodeId b);
 
-// True if the name is imported from several places (try … except ImportError): which signature it
-// has is decided when the program runs.
+// True if the name is imported from several places (try … except ImportError), or imported and
+// defined: which signature it has is decided when the program runs.
 bool HasSeveralImports(const FileFacts& facts, NodeId expression);
 
 // How a finding that rests on an assumed autocast region is worded and rated.

@@ -70,8 +70,9 @@ bool IsUsed(const FileFacts& facts, NodeId function) {
 }
 
 // True if the file makes torch's scaler for certain, steps with it, and resumes with the
-// optimizer's state: then the scaler's is missed by whoever resumes.
-bool Resumes(const FileFacts& facts) {
+// optimizer's state: then the scaler's is missed by whoever resumes. What is loaded further down in
+// the function that saves is a way back within one run, in which the scaler lives on.
+bool Resumes(const FileFacts& facts, const SavedOptimizer& saved) {
   const auto& made = facts.scalers.made();
   const bool on = std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
     const NodeId enabled = facts.syntax.Unwrap(facts.names.Argument(one.call, -1, "enabled"));
@@ -83,6 +84,7 @@ bool Resumes(const FileFacts& facts) {
   return std::any_of(loads.begin(), loads.end(), [&](const struct Call* call) {
     return call->receiver != kNoNode &&
            facts.scalers.IsOptimizer(facts.names.Key(call->receiver)) &&
+           !(facts.syntax.FunctionOf(call->node) == saved.function && call->node > saved.state) &&
            IsUsed(facts, facts.syntax.FunctionOf(call->node));
   });
 }
@@ -296,8 +298,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     reported.insert(saved.function);
     const NodeId shown = Shown(facts, saved);
     // Each function of a trainer that saves says the same: once is enough.
-    const bool sure =
-        !told && Resumes(facts) && !LivesElsewhere(facts, saved.function) && MayRunInFp16(facts);
+    const bool sure = !told && Resumes(facts, saved) && !LivesElsewhere(facts, saved.function) &&
+                      MayRunInFp16(facts);
     sink.Add(shown).guess = !sure;
     told = told || sure;
     if (shown == saved.state) continue;
