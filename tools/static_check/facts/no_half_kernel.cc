@@ -59,10 +59,11 @@ constexpr std::string_view kComplex[] = {"view_as_complex", "complex", "polar"};
 
 // The value has been cast, or is none that a model computes: labels, counts, comparisons.
 bool IsSettled(std::string_view text) {
-  return HoldsAny(text, {".float()",   ".double()",  "float32", "float64", ".long()", ".int()",
-                         ".bool()",    ".byte()",    "uint8",   "argmax",  "argsort", "dtype",
-                         "from_numpy", ".to(torch.", "nonzero", "int64",   " > ",     " < ",
-                         " == ",       "_ids",       "labels",  "target",  "mask"});
+  return HoldsAny(
+      text, {".float()", ".double()", "float32", "float64", ".long()", ".int()",     ".bool()",
+             ".byte()",  "uint8",     "argmax",  "argsort", "dtype",   "from_numpy", ".to(torch.",
+             "nonzero",  "int64",     " > ",     " < ",     " == ",    "_ids",       "labels",
+             "target",   "indices",   "index",   "_idx",    "mask"});
 }
 
 // x of x.detach().cpu().numpy().

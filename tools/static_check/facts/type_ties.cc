@@ -164,16 +164,16 @@ bool IsTiedLater(const FileFacts& facts, NodeId node) {
   };
   // How the text goes on with one of the names: y.type(m.dtype) converts y, not m.
   const auto casts = [&](std::string_view text, bool* uses) {
+    bool towards = false;
     for (const std::string_view name : names) {
       if (name.empty() || !AnyAfterWord(text, name, [](std::string_view) { return true; }))
         continue;
       *uses = true;
       const std::string itself(name);
-      if (CastsAway(text) &&
-          !HoldsAny(text, {itself + ".dtype", "type_as(" + itself + ")", ".to(" + itself + ")"}))
-        return true;
+      towards = towards || HoldsAny(text, {itself + ".dtype", "type_as(" + itself + ")",
+                                           ".to(" + itself + ")"});
     }
-    return false;
+    return *uses && !towards && CastsAway(text);
   };
   auto it = std::lower_bound(facts.assignments.begin(), facts.assignments.end(), statement);
   for (int count = 0; it != facts.assignments.end() && *it < syntax[function].after; ++it) {

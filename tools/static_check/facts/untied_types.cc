@@ -279,8 +279,8 @@ void GuessForeignInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found)
     if (function == nullptr ||
         std::find(function->parameters.begin(), function->parameters.end(), name) ==
             function->parameters.end() ||
-        facts.bindings.AssignmentsOf(given).size() > 1 || IsTied(facts, given) ||
-        IsTied(facts, weight) || !HalfGuess::Anywhere(facts, node).MayBeHalf(given))
+        IsTied(facts, given) || IsTied(facts, weight) ||
+        !HalfGuess::Anywhere(facts, node).MayBeHalf(given))
       return;
     found->push_back({node,
                       "Outside of autocast this product takes one type: the caller decides on "
@@ -292,10 +292,12 @@ void GuessForeignInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found)
     if (OperatorOf(facts, id) == "@")
       examine(id, facts.syntax.Child(id, f.left), facts.syntax.Child(id, f.right));
   }
-  for (const Call* call : facts.names.CallsNamed("matmul")) {
-    if (call->callee.starts_with("torch."))
-      examine(call->node, facts.names.Argument(call->node, 0, "input"),
-              facts.names.Argument(call->node, 1, "other"));
+  for (const std::string_view name : {"matmul", "linear", "conv1d", "conv2d", "conv3d"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (call->callee.starts_with("torch."))
+        examine(call->node, facts.names.Argument(call->node, 0, "input"),
+                facts.names.Argument(call->node, 1, name == "matmul" ? "other" : "weight"));
+    }
   }
 }
 

@@ -105,9 +105,31 @@ static void GuessRecurrences(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// state["exp_avg_sq"] = torch.zeros_like(p): moments in the type of the weights.
+static void GuessMoments(const FileFacts& facts, Sink& sink) {
+  if (!HoldsAny(facts.syntax.text(), {"exp_avg", "momentum", "moment"})) return;
+  const Fields& f = PythonFields();
+  for (const NodeId id : facts.assignments) {
+    const std::string_view target = facts.syntax.Text(facts.syntax.Child(id, f.left));
+    const std::string_view value = facts.syntax.Text(facts.syntax.Child(id, f.right));
+    if (target.size() > 80 || value.size() > 160 || !Holds(target, "[") ||
+        !HoldsAny(target, {"exp_avg", "momentum", "moment", "square_avg", "ema"}) ||
+        !HoldsAny(value, {"zeros_like(", "clone(", "dtype=p.dtype", "dtype=param.dtype",
+                          "dtype=grad.dtype"}) ||
+        HoldsAny(value, {"float", "dtype=torch", "dtype=self", "dtype=state"}) ||
+        facts.syntax.Enclosing(id, Kind::kClass) == kNoNode)
+      continue;
+    MarkGuess(sink.Add(id,
+                       "The moment has the type of the weights: if those are 16-bit, what a step "
+                       "adds (0.001 of its value with beta 0.999) is below the rounding of BF16 "
+                       "and FP16, and in FP16 squares of gradients below 2.4e-4 are zero."));
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   GuessBuffers(facts, sink);
+  if (facts.project.HasHalfChoice()) GuessMoments(facts, sink);
   if (facts.project.HasHalfChoice()) GuessRecurrences(facts, sink);
   GuessTotals(facts, sink);
   if (facts.augmented.empty()) return;
