@@ -368,11 +368,10 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const NodeId id : facts.binaries) {
     const std::string_view op = OperatorOf(facts, id);
     if (op == "*") AdditiveMask(facts, sink, id);
-    if (op != "+" && op != "-") continue;
+    if ((op != "+" && op != "-") || !facts.dtypes->Of(id).is_fp16()) continue;
     const NodeId left = facts.syntax.Child(id, f.left);
     const NodeId factor = MaskFactor(facts, facts.syntax.Child(id, f.right));
-    if (factor == kNoNode) continue;
-    if (facts.dtypes->Of(id).is_fp16()) BecomesInfinite(facts, sink, id, left, factor);
+    if (factor != kNoNode) BecomesInfinite(facts, sink, id, left, factor);
   }
 }
 

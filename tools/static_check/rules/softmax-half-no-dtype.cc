@@ -63,8 +63,9 @@ void GuessLogits(const FileFacts& facts, Sink& sink) {
         HoldsAny(made, {"float", "dtype"}))
       continue;
     const NodeId function = facts.syntax.FunctionOf(id);
-    const std::string_view rest = facts.syntax.text().substr(
-        facts.syntax[id].end, facts.syntax[function].end - facts.syntax[id].end);
+    const std::string_view rest =
+        std::string_view(facts.syntax.text())
+            .substr(facts.syntax[id].end, facts.syntax[function].end - facts.syntax[id].end);
     // What is converted afterwards, and what is only compared, needs nothing.
     const bool returned = HoldsAny(made, {"lm_head", "F.linear", "head(", "output("}) &&
                           Holds(rest, "return") && Holds(rest, "logits");
