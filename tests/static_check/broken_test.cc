@@ -32,13 +32,12 @@ TEST(Broken, WhatFollowsALineIsReadWhereItStands) {
   Options options;
   options.rules = {"softmax-half-no-dtype"};
   options.thorough = true;
-  std::string code =
+  const std::string code =
       "import torch\n"
       "def run(self, batch):\n"
       "    batch = batch.to(torch.bfloat16)\n"
-      "    logits = self.lm_head(batch)\n";
-  for (int line = 0; line < 40; ++line) code += "    print('nothing of interest')\n";
-  code += "    return Output(logits=logits)\n";
+      "    logits = self.lm_head(batch)\n"
+      "    return Output(logits=logits, hidden_states=batch, attentions=None)\n";
   const auto report = Check({{"a.py", code}}, options, Rules(), {});
   ASSERT_TRUE(report) << report.error().Text();
   ASSERT_EQ(report->findings.size(), 1u);
