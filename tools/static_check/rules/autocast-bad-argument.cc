@@ -61,6 +61,14 @@ static void GuessFp32(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// dtype="float16": what autocast takes is a torch.dtype.
+static void GuessString(const FileFacts& facts, NodeId call, Sink& sink) {
+  const NodeId dtype = facts.names.Argument(call, -1, "dtype");
+  if (dtype != kNoNode && !Literal(facts, dtype).empty())
+    MarkGuess(
+        sink.Add(dtype, "A string, where autocast takes a torch.dtype: this raises TypeError."));
+}
+
 static void CheckGeneric(const FileFacts& facts, NodeId call, Sink& sink) {
   const NodeId device = facts.names.Argument(call, 0, "device_type");
   if (device == kNoNode) {
@@ -88,6 +96,7 @@ static void CheckGeneric(const FileFacts& facts, NodeId call, Sink& sink) {
       Replace(facts, device, std::string(facts.syntax.Text(device)) + ".type", finding);
   }
   GuessDevice(facts, call, device, sink);
+  GuessString(facts, call, sink);
   const NodeId second = facts.names.Argument(call, 1, "dtype");
   if (second != kNoNode && IsBool(facts, second)) {
     RawFinding& finding = sink.Add(
@@ -102,6 +111,7 @@ static void CheckDevice(const FileFacts& facts, NodeId call, Sink& sink) {
     sink.Add(call, "This autocast is of one device and takes no device_type: it raises TypeError.");
     return;
   }
+  GuessString(facts, call, sink);
   const NodeId enabled = facts.names.Argument(call, 0, "enabled");
   if (enabled == kNoNode) return;
   if (IsDtype(facts, enabled)) {

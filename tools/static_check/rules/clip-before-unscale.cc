@@ -163,7 +163,7 @@ void GuessCondition(const FileFacts& facts, Sink& sink) {
         continue;
       const ScalerCall* scaler = facts.scalers.At(call.node);
       if (scaler != nullptr && scaler->op != ScalerCall::Op::kGetScale) break;
-      if (!IsClip(facts.names, call.node) || !call.method.empty() ||
+      if (!IsClip(facts.names, call.node) ||
           std::any_of(told.begin(), told.end(),
                       [&](const Violation& v) { return v.node == call.node; }))
         continue;

@@ -2,9 +2,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/text.h"
 #include "tools/static_check/facts/half_guess.h"
+#include "tools/static_check/facts/half_models.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -149,6 +151,31 @@ std::string Destination(const FileFacts& facts, const Call& call) {
   return "";
 }
 
+// EMAModel(model.parameters()), ModelEma(model) over weights that were made 16-bit above.
+void GuessMade(const FileFacts& facts, Sink& sink) {
+  std::vector<WeightCast> casts;
+  bool read = false;  // only where there is an average at all
+  for (const std::string_view name : {"AveragedModel", "ModelEMA", "ModelEma", "ModelEmaV2",
+                                      "EMAModel", "EMA", "ExponentialMovingAverage"}) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (!read) casts = FindWeightCasts(facts);
+      read = true;
+      const NodeId given = facts.names.Argument(call->node, 0, "parameters");
+      const NodeId model =
+          facts.names.CallAt(given) == nullptr ? given : facts.names.Receiver(given);
+      const std::string key = facts.names.Key(model);
+      if (key.empty() || facts.names.Argument(call->node, -1, "dtype") != kNoNode ||
+          IsCastAfterwards(facts, call->node))
+        continue;
+      const WeightCast* cast = CastAt(facts, casts, key, call->node);
+      if (cast == nullptr || cast->type == HalfType::kUnknown) continue;
+      MarkGuess(sink.Add(call->node, "The average starts as a copy of " + key +
+                                         ", whose weights are 16-bit by then, and is kept in that: "
+                                         "most updates of it are rounded away."));
+    }
+  }
+}
+
 // e.mul_(decay).add_(p), e.lerp_(p), e.copy_(e * m + p * (1 - m)) in a function that is named for
 // averages, without a word of FP32: right for FP32 weights, and standing still for 16-bit ones.
 void GuessUpdate(const FileFacts& facts, Sink& sink) {
@@ -190,7 +217,10 @@ void GuessUpdate(const FileFacts& facts, Sink& sink) {
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.project.HasHalfChoice()) GuessUpdate(facts, sink);
+  if (facts.project.HasHalfChoice()) {
+    GuessUpdate(facts, sink);
+    GuessMade(facts, sink);
+  }
   if (!facts.project.sixteen_bit || !Updates(facts)) return;
   for (const std::string_view name : {"half", "bfloat16", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {

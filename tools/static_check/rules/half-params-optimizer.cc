@@ -119,6 +119,7 @@ Given HalfTypeGiven(const FileFacts& facts, NodeId dtype) {
                : std::max(HalfTypeGiven(facts, parts[0]), HalfTypeGiven(facts, parts[2]));
   }
   const std::string_view text = facts.syntax.Text(id);
+  if (text == "\"auto\"" || text == "'auto'") return Given::kName;  // what the checkpoint has
   const bool name =
       (facts.syntax.Is(id, Kind::kIdentifier) || facts.syntax.Is(id, Kind::kAttribute)) &&
       !text.starts_with("torch.") && text.ends_with("dtype") && text.size() < 40;
