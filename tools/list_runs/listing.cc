@@ -15,7 +15,7 @@ namespace mpnanny::list_runs {
 namespace {
 
 constexpr size_t kMaxNotes = 10;
-constexpr size_t kCountsRemembered = 256;
+constexpr size_t kRunsRemembered = 256;
 
 Result<std::optional<int64_t>> Number(const runs::Database& database, const char* sql,
                                       std::optional<int64_t> run_id = {}) {
@@ -29,10 +29,6 @@ Result<std::optional<int64_t>> Number(const runs::Database& database, const char
 
 // How many steps of the run the database holds.
 Result<int64_t> CountSteps(const runs::Database& database, int64_t run_id) {
-  static runs::Remembered<int64_t> remembered(kCountsRemembered);
-  const std::string key =
-      database.stamp().empty() ? "" : std::to_string(run_id) + " of " + database.stamp();
-  if (const auto known = remembered.Find(key)) return *known;
   // Of a table SQLite counts cells page by page, of some of its rows one after the other, which
   // takes twice as long: mostly all rows are of one run.
   auto first = Number(database, "SELECT min(run_id) FROM step");
@@ -43,7 +39,7 @@ Result<int64_t> CountSteps(const runs::Database& database, int64_t run_id) {
                    ? Number(database, "SELECT count(*) FROM step")
                    : Number(database, "SELECT count(*) FROM step WHERE run_id=?1", run_id);
   if (!count) return count.error();
-  return *remembered.Keep(key, count->value_or(0));
+  return count->value_or(0);
 }
 
 Result<std::optional<double>> LastLoss(const runs::Database& database, int64_t run_id) {
@@ -64,8 +60,8 @@ Result<std::optional<double>> LastLoss(const runs::Database& database, int64_t r
   }
 }
 
-Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& ring, runs::Run run) {
-  const int64_t id = *run.handle.run_id;
+// What the database alone tells, without the run's row.
+Result<ListedRun> ReadListed(const runs::Database& database, int64_t id) {
   ListedRun listed;
   auto count = CountSteps(database, id);
   if (!count) return count.error();
@@ -73,18 +69,9 @@ Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& rin
   auto newest = Number(database, "SELECT max(step) FROM step WHERE run_id=?1", id);
   if (!newest) return newest.error();
   listed.last_step = *newest;
-  const auto last_step = listed.last_step;
   auto loss = LastLoss(database, id);
   if (!loss) return loss.error();
   listed.last_loss = *loss;
-  if (runs::RingBelongs(ring, run)) {
-    for (const RingStep& slot : ring.steps) {
-      if (last_step && slot.step <= *last_step) continue;
-      ++listed.steps;
-      listed.last_step = slot.step;
-      if (slot.known & kKnownLoss) listed.last_loss = slot.loss;
-    }
-  }
   auto alert = database.Prepare(
       "SELECT severity, type, step FROM alert WHERE run_id=?1 AND severity=?2 "
       "ORDER BY step, alert_id LIMIT 1");
@@ -100,6 +87,29 @@ Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& rin
       break;
     }
     alert->Reset();
+  }
+  return listed;
+}
+
+Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& ring, runs::Run run) {
+  static runs::Remembered<ListedRun> remembered(kRunsRemembered);
+  const int64_t id = *run.handle.run_id;
+  const std::string key =
+      database.stamp().empty() ? "" : std::to_string(id) + " of " + database.stamp();
+  auto known = remembered.Find(key);
+  if (!known) {
+    auto read = ReadListed(database, id);
+    if (!read) return read.error();
+    known = remembered.Keep(key, *std::move(read));
+  }
+  ListedRun listed = *known;
+  if (runs::RingBelongs(ring, run)) {
+    for (const RingStep& slot : ring.steps) {
+      if (known->last_step && slot.step <= *known->last_step) continue;
+      ++listed.steps;
+      listed.last_step = slot.step;
+      if (slot.known & kKnownLoss) listed.last_loss = slot.loss;
+    }
   }
   listed.run = std::move(run);
   return listed;
