@@ -48,7 +48,8 @@ static void GuessJoined(const FileFacts& facts, Sink& sink) {
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (Holds(facts.syntax.text(), ") and ") || Holds(facts.syntax.text(), "er and "))
+  if (HoldsAny(facts.syntax.text(), {"autocast", "amp_", "context", "ctx"}) &&
+      HoldsAny(facts.syntax.text(), {") and ", "er and "}))
     GuessJoined(facts, sink);
   for (const Call* call : facts.names.CallsNamed("autocast")) {
     if (!IsAutocast(call->callee)) continue;
