@@ -297,9 +297,34 @@ void CheckMade(const FileFacts& facts, const ScalerMade& made, const Dtypes16& h
   }
 }
 
+// if precision == 16 or "16-mixed": a string counts as true, so the branch is taken for BF16 as
+// well.
+void GuessAlwaysTrue(const FileFacts& facts, Sink& sink) {
+  const Fields& f = PythonFields();
+  const Syntax& syntax = facts.syntax;
+  if (!HoldsAny(syntax.text(), {" or '", " or \""})) return;
+  for (const struct Call& call : facts.names.calls()) {
+    if (!call.name.ends_with("GradScaler")) continue;
+    for (NodeId up = syntax[call.node].parent; up > syntax.FunctionOf(call.node);
+         up = syntax[up].parent) {
+      if (!syntax.Is(up, Kind::kIf) && !syntax.Is(up, Kind::kElif)) continue;
+      const NodeId condition = syntax.Unwrap(syntax.Child(up, f.condition));
+      if (!syntax.Is(condition, Kind::kBoolean) ||
+          syntax.Text(syntax.Child(condition, f.operator_)) != "or" ||
+          !syntax.Is(syntax.Child(condition, f.right), Kind::kString))
+        continue;
+      MarkGuess(sink.Add(condition,
+                         "A string beside `or` is always true: the scaler below is made whatever "
+                         "the precision is, for BF16 too. Ask with `in (16, \"16-mixed\")`."));
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  GuessAlwaysTrue(facts, sink);
   if (facts.scalers.made().empty() && facts.scalers.wrappers().empty()) return;
   Dtypes16 dtypes = AutocastsOf(facts);
   const bool none = !dtypes.bf16 && !dtypes.maybe && !dtypes.other && !dtypes.option;
