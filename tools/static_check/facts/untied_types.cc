@@ -301,6 +301,48 @@ void GuessForeignInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found)
   }
 }
 
+// self.mlp(timestep_embedding(t)), self.proj(pixel_values): tables of sines are FP32 by how they
+// are made, data by how they are loaded, and a layer of a model that is cast takes neither.
+void GuessModelInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+  constexpr std::string_view kTables[] = {"timestep_emb", "sinusoid", "time_proj",     "fourier",
+                                          "sincos",       "sine",     "gen_sine",      "time_embed",
+                                          "get_timestep", "rbf",      "positional_enc"};
+  constexpr std::string_view kData[] = {
+      "pixel_values", "image", "mel",  "waveform", "wav",    "audio",       "features",
+      "sine",         "noise", "cond", "points",   "frames", "prompt_embed"};
+  if (!HoldsAny(facts.syntax.text(), {"nn.Module", "(Module)", "PreTrainedModel"})) return;
+  for (const Call& call : facts.names.calls()) {
+    if (!call.callee.empty() || call.receiver == kNoNode ||
+        facts.syntax.Text(call.receiver) != "self" || facts.regions.At(call.node) != nullptr ||
+        !HoldsAny(call.name, {"proj", "linear", "fc", "mlp", "embed", "conv", "dense", "layer",
+                              "encoder", "net", "model", "stem", "in_"}) ||
+        HoldsAny(call.name, {"loss", "get", "init", "compute", "processor", "extract", "log_"}))
+      continue;
+    const NodeId given = facts.syntax.Unwrap(facts.names.Argument(call.node, 0, "input"));
+    if (given == kNoNode || facts.bindings.Callee(call.node) != nullptr || IsTied(facts, given) ||
+        !IsModelCode(facts, call.node))
+      continue;
+    const std::vector<NodeId> values = ValuesOf(facts, given);
+    const Call* made = facts.names.CallAt(facts.syntax.Unwrap(values.back()));
+    const bool table = made != nullptr && HoldsAny(made->name, kTables);
+    const NodeId root = RootOf(facts, given);
+    const std::string_view name = facts.syntax.Text(root);
+    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call.node));
+    const bool data = facts.syntax.Is(root, Kind::kIdentifier) && HoldsAny(name, kData) &&
+                      function != nullptr && facts.bindings.AssignmentsOf(root).size() <= 1 &&
+                      std::find(function->parameters.begin(), function->parameters.end(), name) !=
+                          function->parameters.end();
+    if (!table && !data) continue;
+    found->push_back({call.node, table ? "Sines and cosines of FP32 positions are FP32: in a model "
+                                         "that is cast as a whole the weights of this layer are "
+                                         "16-bit, and it raises RuntimeError. .to(x.dtype)"
+                                       : "The caller decides on the type of this input, a cast of "
+                                         "the model on that of the weights: data that a loader "
+                                         "made are FP32, and a 16-bit layer raises RuntimeError. "
+                                         "x.to(self.weight.dtype) ties the two."});
+  }
+}
+
 }  // namespace
 
 std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts) {
@@ -312,6 +354,7 @@ std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts) {
   GuessProducts(facts, &found);
   GuessLayerInputs(facts, &found);
   GuessForeignInputs(facts, &found);
+  GuessModelInputs(facts, &found);
   return found;
 }
 
