@@ -264,85 +264,6 @@ void GuessLayerInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
   }
 }
 
-// x @ self.W: nothing says that the caller's x has the type of the parameter.
-void GuessForeignInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
-  const Fields& f = PythonFields();
-  const auto examine = [&](NodeId node, NodeId x, NodeId weight) {
-    const NodeId given = facts.syntax.Unwrap(x);
-    const std::string_view of = facts.syntax.Text(RootOf(facts, weight));
-    if (!facts.syntax.Is(given, Kind::kIdentifier) || !of.starts_with("self.") || of.size() > 40 ||
-        HoldsAny(of, {"(", "freq"}) || facts.regions.At(node) != nullptr ||
-        !IsModelCode(facts, node))
-      return;
-    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(node));
-    const std::string_view name = facts.syntax.Text(given);
-    if (function == nullptr ||
-        std::find(function->parameters.begin(), function->parameters.end(), name) ==
-            function->parameters.end() ||
-        IsTied(facts, given) || IsTied(facts, weight) ||
-        !HalfGuess::Anywhere(facts, node).MayBeHalf(given))
-      return;
-    found->push_back({node,
-                      "Outside of autocast this product takes one type: the caller decides on "
-                      "that of " +
-                          std::string(name) + ", a cast of the model on that of " +
-                          std::string(of) + ". x.to(self.W.dtype) ties the two."});
-  };
-  for (const NodeId id : facts.binaries) {
-    if (OperatorOf(facts, id) == "@")
-      examine(id, facts.syntax.Child(id, f.left), facts.syntax.Child(id, f.right));
-  }
-  for (const std::string_view name : {"matmul", "linear", "conv1d", "conv2d", "conv3d"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      if (call->callee.starts_with("torch."))
-        examine(call->node, facts.names.Argument(call->node, 0, "input"),
-                facts.names.Argument(call->node, 1, name == "matmul" ? "other" : "weight"));
-    }
-  }
-}
-
-// self.mlp(timestep_embedding(t)), self.proj(pixel_values): tables of sines are FP32 by how they
-// are made, data by how they are loaded, and a layer of a model that is cast takes neither.
-void GuessModelInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
-  constexpr std::string_view kTables[] = {"timestep_emb", "sinusoid", "time_proj",     "fourier",
-                                          "sincos",       "sine",     "gen_sine",      "time_embed",
-                                          "get_timestep", "rbf",      "positional_enc"};
-  constexpr std::string_view kData[] = {
-      "pixel_values", "image", "mel",  "waveform", "wav",    "audio",       "features",
-      "sine",         "noise", "cond", "points",   "frames", "prompt_embed"};
-  if (!HoldsAny(facts.syntax.text(), {"nn.Module", "(Module)", "PreTrainedModel"})) return;
-  for (const Call& call : facts.names.calls()) {
-    if (!call.callee.empty() || call.receiver == kNoNode ||
-        facts.syntax.Text(call.receiver) != "self" || facts.regions.At(call.node) != nullptr ||
-        !HoldsAny(call.name, {"proj", "linear", "fc", "mlp", "embed", "conv", "dense", "layer",
-                              "encoder", "net", "model", "stem", "in_"}) ||
-        HoldsAny(call.name, {"loss", "get", "init", "compute", "processor", "extract", "log_"}))
-      continue;
-    const NodeId given = facts.syntax.Unwrap(facts.names.Argument(call.node, 0, "input"));
-    if (given == kNoNode || facts.bindings.Callee(call.node) != nullptr || IsTied(facts, given) ||
-        !IsModelCode(facts, call.node))
-      continue;
-    const std::vector<NodeId> values = ValuesOf(facts, given);
-    const Call* made = facts.names.CallAt(facts.syntax.Unwrap(values.back()));
-    const bool table = made != nullptr && HoldsAny(made->name, kTables);
-    const NodeId root = RootOf(facts, given);
-    const std::string_view name = facts.syntax.Text(root);
-    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call.node));
-    const bool data = facts.syntax.Is(root, Kind::kIdentifier) && HoldsAny(name, kData) &&
-                      function != nullptr && facts.bindings.AssignmentsOf(root).size() <= 1 &&
-                      std::find(function->parameters.begin(), function->parameters.end(), name) !=
-                          function->parameters.end();
-    if (!table && !data) continue;
-    found->push_back({call.node, table ? "Sines and cosines of FP32 positions are FP32: in a model "
-                                         "that is cast as a whole the weights of this layer are "
-                                         "16-bit, and it raises RuntimeError. .to(x.dtype)"
-                                       : "The caller decides on the type of this input, a cast of "
-                                         "the model on that of the weights: data that a loader "
-                                         "made are FP32, and a 16-bit layer raises RuntimeError. "
-                                         "x.to(self.weight.dtype) ties the two."});
-  }
-}
-
 }  // namespace
 
 std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts) {
@@ -353,8 +274,6 @@ std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts) {
   GuessNormalised(facts, &found);
   GuessProducts(facts, &found);
   GuessLayerInputs(facts, &found);
-  GuessForeignInputs(facts, &found);
-  GuessModelInputs(facts, &found);
   return found;
 }
 

@@ -8,6 +8,7 @@
 #include "tools/static_check/facts/promotions.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/facts/unlike_types.h"
+#include "tools/static_check/facts/untied_inputs.h"
 #include "tools/static_check/facts/untied_types.h"
 #include "tools/static_check/facts/untyped_factories.h"
 #include "tools/static_check/rule_support.h"
@@ -57,6 +58,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   guess(FindUnlikeWrites(facts));
   guess(FindUntiedTypes(facts));
   if (facts.project.HasHalfChoice()) {
+    guess(FindUntiedInputs(facts));
     guess(FindUntypedFactories(facts));
     guess(FindMissingKernels(facts));
     guess(FindPromotions(facts));

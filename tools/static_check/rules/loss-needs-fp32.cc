@@ -26,6 +26,7 @@ constexpr std::string_view kLosses[] = {
     "triplet_margin_loss",
     "cosine_similarity",
     "binary_cross_entropy_with_logits",
+    "cross_entropy",
 };
 
 // How functions and classes are called that compute losses and costs.
@@ -74,6 +75,20 @@ void TorchLosses(const FileFacts& facts, Sink& sink) {
       if (MayCompareHalf(facts, call->node, a, facts.names.Argument(call->node, 1, "target")))
         Report(sink, call->node, name);
     }
+  }
+}
+
+// nn.CrossEntropyLoss()(logits, labels): made and called at once.
+void MadeLosses(const FileFacts& facts, Sink& sink) {
+  for (const Call& call : facts.names.calls()) {
+    if (!call.callee.starts_with("torch.nn.") || !call.name.ends_with("Loss")) continue;
+    const NodeId outer = facts.syntax[call.node].parent;
+    if (!facts.syntax.Is(outer, Kind::kCall) || IsOn(facts, outer) ||
+        facts.syntax.Child(outer, PythonFields().function) != call.node)
+      continue;
+    const NodeId a = facts.names.Argument(outer, 0, "input");
+    if (a != kNoNode && MayCompareHalf(facts, outer, a, facts.names.Argument(outer, 1, "target")))
+      Report(sink, outer, call.name);
   }
 }
 
@@ -136,6 +151,7 @@ void Formulas(const FileFacts& facts, Sink& sink) {
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.HasHalfChoice()) return;
   TorchLosses(facts, sink);
+  MadeLosses(facts, sink);
   NamedLosses(facts, sink);
   Formulas(facts, sink);
 }
