@@ -190,7 +190,10 @@ void ChosenWeights(const FileFacts& facts, Sink& sink) {
 
 void Check(const FileFacts& facts, Sink& sink) {
   LoadedInHalf(facts, sink);
-  if (facts.project.HasHalfChoice()) ChosenWeights(facts, sink);
+  // A checkpoint's type is the project's choice as well, though its text names none.
+  if (facts.project.HasHalfChoice() ||
+      HoldsAny(facts.syntax.text(), {"dtype=\"auto\"", "dtype='auto'"}))
+    ChosenWeights(facts, sink);
   for (const NodeId precision : DefaultPrecisions(facts, "16-true"))
     MarkGuess(sink.Add(precision,
                        "With this default everything is FP16, weights, gradients and optimizer, "
