@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::scaler_conditional_attr {
 namespace {
@@ -133,9 +136,107 @@ void GuessState(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
   }
 }
 
+// The words and keys that the conditions of the branches around the node ask for, between it and
+// its function: verbose, amp of `if args.verbose:` and `if cfg["amp"]:`.
+std::set<std::string_view> AskedAround(const FileFacts& facts, NodeId node) {
+  const Syntax& syntax = facts.syntax;
+  const Fields& f = PythonFields();
+  std::set<std::string_view> asked;
+  const NodeId function = syntax.FunctionOf(node);
+  for (NodeId part = node; part > function; part = syntax[part].parent) {
+    const NodeId up = syntax[part].parent;
+    if (!syntax.Is(up, Kind::kIf) && !syntax.Is(up, Kind::kElif)) continue;
+    const NodeId condition = syntax.Child(up, f.condition);
+    if (condition == kNoNode || part == condition) continue;
+    for (NodeId id = condition; id < syntax[condition].after; ++id) {
+      if (syntax.Is(id, Kind::kIdentifier) || syntax.Is(id, Kind::kString))
+        asked.insert(syntax.Text(id));
+    }
+  }
+  return asked;
+}
+
+// What is made under one condition and used under another: `if verbose: if amp: scaler = …`, and
+// behind it `if amp: scaler(loss)`.
+void GuessOtherCondition(const FileFacts& facts, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  for (const struct Call& made : facts.names.calls()) {
+    if (made.name.size() < 6 || !Holds(LowerCase(made.name), "scaler")) continue;
+    const NodeId assignment = syntax[made.node].parent;
+    const NodeId target = syntax.Child(assignment, PythonFields().left);
+    const NodeId function = syntax.FunctionOf(made.node);
+    if (!syntax.Is(assignment, Kind::kAssignment) || !syntax.Is(target, Kind::kIdentifier) ||
+        function == 0 || facts.bindings.AssignmentsOf(target).size() != 1)
+      continue;
+    const std::set<std::string_view> needed = AskedAround(facts, made.node);
+    if (needed.empty()) continue;
+    for (NodeId use = syntax[assignment].after; use < syntax[function].after; ++use) {
+      if (!syntax.Is(use, Kind::kIdentifier) || syntax.Text(use) != syntax.Text(target) ||
+          syntax.FunctionOf(use) != function ||
+          IsInside(facts, use, syntax[syntax.StatementOf(made.node)].parent))
+        continue;
+      const NodeId up = syntax[use].parent;
+      const bool called = (syntax.Is(up, Kind::kCall) && syntax[up].first_child == use) ||
+                          (syntax.Is(up, Kind::kAttribute) && syntax[up].first_child == use);
+      const std::set<std::string_view> asked = AskedAround(facts, use);
+      // Without any condition it is the rule's own finding, or early returns guard it.
+      if (!called || asked.empty() || asked.contains(syntax.Text(target))) continue;
+      const bool covered = std::all_of(needed.begin(), needed.end(), [&](std::string_view word) {
+        return asked.contains(word);
+      });
+      if (covered) continue;
+      MarkGuess(sink.Add(use, std::string(syntax.Text(target)) +
+                                  " is made under other conditions than those around this use: "
+                                  "where these hold and those do not, the name does not exist."));
+      break;
+    }
+  }
+}
+
+// self.scaler = None, and nothing in the project that ever makes it: None.scale(…).
+void GuessNeverMade(const FileFacts& facts, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  std::set<std::string_view> told;
+  for (const ScalerCall& call : facts.scalers.calls()) {
+    const std::string_view key = call.scaler;
+    const auto all = facts.bindings.all().find(key);
+    if (!key.starts_with("self.") || told.contains(key) || all == facts.bindings.all().end())
+      continue;
+    const NodeId klass = syntax.Enclosing(call.call, Kind::kClass);
+    const bool none = std::all_of(
+        all->second.begin(), all->second.end(), [&](const Assignment& assignment) {
+          return syntax.Is(assignment.value, Kind::kNone) &&
+                 syntax.Enclosing(assignment.target, Kind::kClass) == klass;
+        });
+    if (!none || klass == kNoNode || AskedAround(facts, call.call).contains(LastComponent(key)))
+      continue;
+    // A subclass, a caller or setattr() may make it.
+    const std::string name(LastComponent(key));
+    const bool elsewhere =
+        std::any_of(facts.files->begin(), facts.files->end(), [&](const FileFacts* file) {
+          if (HoldsAny(file->syntax.text(), {"\"" + name + "\"", "'" + name + "'"})) return true;
+          const auto& keys = file->bindings.all();
+          return std::any_of(keys.begin(), keys.end(), [&](const auto& entry) {
+            return entry.first.find('.') != std::string::npos &&
+                   LastComponent(entry.first) == name &&
+                   std::any_of(entry.second.begin(), entry.second.end(), [&](const Assignment& a) {
+                     return !file->syntax.Is(a.value, Kind::kNone);
+                   });
+          });
+        });
+    if (elsewhere) continue;
+    told.insert(key);
+    MarkGuess(sink.Add(call.call, std::string(key) +
+                                      " is None and nothing ever makes it: this raises "
+                                      "AttributeError as soon as mixed precision is on."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
+  GuessOtherCondition(facts, sink);
+  GuessNeverMade(facts, sink);
   for (const ScalerMade& made : facts.scalers.made()) {
     GuessState(facts, made, sink);
     const NodeId branch = OnlyIf(facts, made);

@@ -265,10 +265,32 @@ bool GuessSwitch(const FileFacts& facts, const ScalerMade& made, Sink& sink) {
   return false;
 }
 
+// scaler.update(512): the scale is set again at every update, so an overflow never lowers it.
+void GuessFixedScale(const FileFacts& facts, Sink& sink) {
+  const std::vector<ScalerCall>& calls = facts.scalers.calls();
+  for (const ScalerCall& update : calls) {
+    const NodeId scale = facts.names.Argument(update.call, 0, "new_scale");
+    const auto value = update.op == ScalerCall::Op::kUpdate && scale != kNoNode
+                           ? facts.bindings.Number(scale)
+                           : std::nullopt;
+    if (!value) continue;
+    // A floor or a new start beside the update that lets the scale move.
+    const bool moves = std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& other) {
+      return other.op == ScalerCall::Op::kUpdate && other.scaler == update.scaler &&
+             facts.names.Arguments(other.call).empty();
+    });
+    if (moves) continue;
+    MarkGuess(sink.Add(update.call, "Every update sets the scale to " + ShowNumber(*value) +
+                                        ": an overflow does not lower it, and no good steps raise "
+                                        "it. update() without an argument lets it adapt."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   CheckSections(facts, sink);
+  GuessFixedScale(facts, sink);
   for (const ScalerMade& made : facts.scalers.made()) {
     if (made.enabled_false) continue;
     Reader reader(facts, sink, made.call);
