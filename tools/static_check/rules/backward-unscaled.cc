@@ -197,6 +197,54 @@ void GuessOneOfSeveral(const FileFacts& facts, const std::set<NodeId>& reported,
   }
 }
 
+// True if some name in the loss got its value in an FP16 region that is always on.
+bool MadeUnderAutocast(const FileFacts& facts, NodeId loss) {
+  const Syntax& syntax = facts.syntax;
+  for (NodeId id = loss; id < syntax[loss].after; ++id) {
+    if (!syntax.Is(id, Kind::kIdentifier)) continue;
+    for (const Assignment& made : facts.bindings.AssignmentsOf(id)) {
+      if (made.target > loss || syntax.FunctionOf(made.target) != syntax.FunctionOf(loss)) continue;
+      const Autocast* region = facts.regions.At(made.target);
+      if (region != nullptr && region->enabled == Tri::kYes && !region->foreign &&
+          region->device != Device::kCpu && region->dtype != HalfType::kBf16)
+        return true;
+    }
+  }
+  return false;
+}
+
+// `if accumulate == 1: scaler.scale(loss).backward()`, `else: (loss / accumulate).backward()`: the
+// branches differ in something else than the precision, which is FP16 in both.
+void GuessOtherBranch(const FileFacts& facts, std::set<NodeId>* reported, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  for (const struct Call* call : facts.names.CallsNamed("backward")) {
+    if (!IsPlainBackward(facts, *call) || reported->contains(call->node) ||
+        IsScaledName(facts, call->receiver) || !MadeUnderAutocast(facts, call->receiver))
+      continue;
+    for (const ScalerCall& scale : facts.scalers.calls()) {
+      if (scale.op != ScalerCall::Op::kScale ||
+          syntax.FunctionOf(scale.call) != syntax.FunctionOf(call->node) ||
+          !ExcludeEachOther(facts, scale.call, call->node))
+        continue;
+      NodeId branch = syntax.Enclosing(call->node, Kind::kIf);
+      while (branch != kNoNode && !IsInside(facts, scale.call, branch))
+        branch = syntax.Enclosing(branch, Kind::kIf);
+      const std::string asked =
+          LowerCase(syntax.Text(syntax.Child(branch, PythonFields().condition)));
+      if (branch == kNoNode ||
+          HoldsAny(asked, {"amp", "16", "half", "precision", "scale", "mixed", "cuda", "gpu",
+                           "device", "apex", "dtype", "cpu", "fp"}))
+        continue;
+      MarkGuess(sink.Add(call->node,
+                         "The other branch scales this loss, which is FP16 in both: here small "
+                         "gradients become zero. What is divided for accumulation is scaled like "
+                         "any other loss."));
+      reported->insert(call->node);
+      break;
+    }
+  }
+}
+
 // A framework that owns the scaler, and a backward pass that goes round it.
 void GuessPastFramework(const FileFacts& facts, Sink& sink) {
   const std::string_view text = facts.syntax.text();
@@ -270,6 +318,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
   CheckUnused(facts, reported, sink);
   GuessBoth(facts, &reported, sink);
+  GuessOtherBranch(facts, &reported, sink);
   GuessOneOfSeveral(facts, reported, sink);
 }
 

@@ -88,6 +88,75 @@ void GuessElsewhere(const FileFacts& facts, const std::vector<ModelCall>& models
   }
 }
 
+// True for what measures or prepares and is no model, by its name.
+bool IsNoModel(std::string_view name) {
+  return HoldsAny(LowerCase(name), {"loss", "criterion", "metric", "transform", "log", "save",
+                                    "load", "augment", "preprocess", "prepare", "collate", "check",
+                                    "update", "eval", "train", "sched", "optim"});
+}
+
+// self.nn_module(x) under autocast where it is trained, and under no_grad without: whatever the
+// module is called.
+void GuessAnyName(const FileFacts& facts, std::set<NodeId>* reported, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  std::set<std::string> trained;
+  std::vector<ModelCall> plain;
+  for (const struct Call& call : facts.names.calls()) {
+    if (!call.callee.empty() || call.receiver == kNoNode || IsNoModel(call.name) ||
+        facts.names.Arguments(call.node).empty() || facts.bindings.Callee(call.node) != nullptr)
+      continue;
+    std::string key = facts.names.Key(syntax.Child(call.node, PythonFields().function));
+    if (!key.starts_with("self.") || syntax.FunctionOf(call.node) == 0) continue;
+    const bool still = facts.regions.NoGradAt(call.node);
+    if (facts.regions.MaybeOn(call.node) && !still) trained.insert(key);
+    if (facts.regions.At(call.node) == nullptr && still)
+      plain.push_back({call.node, std::move(key)});
+  }
+  for (const ModelCall& call : plain) {
+    Policy policy;  // of a region that a caller opened
+    if (!trained.contains(call.key) ||
+        (facts.dtypes->PolicyAt(call.node, &policy) && !policy.assumed) ||
+        !reported->insert(syntax.FunctionOf(call.node)).second)
+      continue;
+    MarkGuess(sink.Add(call.node, call.key + " runs under autocast where it is trained and without "
+                                             "where it is evaluated: other numbers, slower, and "
+                                             "inputs that are 16-bit fail."));
+  }
+}
+
+// A model that is handed to what translates, scores or samples with it, in a function that
+// evaluates the same model under autocast elsewhere.
+void GuessHandedOn(const FileFacts& facts, std::set<NodeId>* reported, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  for (const Autocast& region : facts.regions.all()) {
+    const NodeId function = syntax.FunctionOf(region.owner);
+    if (region.enabled == Tri::kNo || function == 0 || reported->contains(function) ||
+        !syntax.Is(region.owner, Kind::kWith) || !facts.regions.NoGradAt(region.owner))
+      continue;
+    for (const struct Call& call : facts.names.calls()) {
+      if (call.receiver == kNoNode || syntax.FunctionOf(call.node) != function ||
+          facts.regions.At(call.node) != nullptr || !facts.regions.NoGradAt(call.node) ||
+          !HoldsAny(call.name, {"translate", "generate", "sample", "score", "decode", "transcribe",
+                                "infer", "predict", "evaluate"}))
+        continue;
+      const std::vector<NodeId> given = facts.names.Arguments(call.node);
+      const bool model = std::any_of(given.begin(), given.end(), [&](NodeId argument) {
+        const std::string key = facts.names.Key(argument);
+        return !key.empty() && NamesWhole(key);
+      });
+      const Definition callee = facts.Callee(call.node);
+      const bool enters =
+          callee.function != nullptr &&
+          Holds((*facts.files)[callee.module]->syntax.Text(callee.function->node), "autocast");
+      if (!model || enters || !reported->insert(function).second) continue;
+      MarkGuess(sink.Add(call.node,
+                         "The model runs under autocast above and is handed on without here: it "
+                         "computes in FP32, slower, and fails where a kernel or an input is 16 "
+                         "bits."));
+    }
+  }
+}
+
 // A model that brings its own autocast needs none around it.
 bool ModelCasts(const FileFacts& facts) {
   for (const Autocast& autocast : facts.regions.all()) {
@@ -138,6 +207,8 @@ void Check(const FileFacts& facts, Sink& sink) {
   const std::vector<ModelCall> calls = FindModelCalls(facts);
   std::set<NodeId> reported;
   CheckFile(facts, calls, &reported, sink);
+  GuessAnyName(facts, &reported, sink);
+  GuessHandedOn(facts, &reported, sink);
   GuessElsewhere(facts, calls, reported, sink);
 }
 

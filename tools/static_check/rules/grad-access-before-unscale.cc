@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/protocol/protocol_gradients.h"
@@ -71,7 +75,50 @@ static void GuessScaledOutputs(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// True if the call reduces gradients over the workers: by its name, or in its body.
+static bool ReducesGradients(const FileFacts& facts, const Call& call) {
+  const auto reduces = [](std::string_view text) {
+    return HoldsAny(text, {"all_reduce", "allreduce", "reduce_scatter", "reduce_grad", "sync_grad",
+                           "average_grad", "synchronize_grad"});
+  };
+  const std::string_view text = facts.syntax.Text(call.node);
+  if (reduces(call.name)) return Holds(text, "grad");
+  const Definition callee = facts.Callee(call.node);
+  if (callee.function == nullptr) return false;
+  const FileFacts& file = *(*facts.files)[callee.module];
+  const std::string_view body = file.syntax.Text(callee.function->node);
+  return body.size() < 3000 && reduces(body) && Holds(body, "grad") && !Holds(body, "unscale_(");
+}
+
+// unscale_() first, and then the gradients are reduced by hand: every worker has looked for inf in
+// its own gradients only, and clipped a part of them.
+static void GuessReducedLate(const FileFacts& facts, Sink& sink) {
+  const std::vector<ScalerCall>& calls = facts.scalers.calls();
+  for (const ScalerCall& unscale : calls) {
+    if (unscale.op != ScalerCall::Op::kUnscale) continue;
+    const NodeId function = facts.syntax.FunctionOf(unscale.call);
+    for (const ScalerCall& step : calls) {
+      if (step.op != ScalerCall::Op::kStep || step.scaler != unscale.scaler ||
+          step.call < unscale.call || facts.syntax.FunctionOf(step.call) != function)
+        continue;
+      const auto& all = facts.names.calls();
+      const bool late = std::any_of(all.begin(), all.end(), [&](const Call& call) {
+        return call.node > unscale.call && call.node < step.call &&
+               facts.syntax.FunctionOf(call.node) == function &&
+               !ExcludeEachOther(facts, call.node, unscale.call) && ReducesGradients(facts, call);
+      });
+      if (!late) continue;
+      MarkGuess(sink.Add(unscale.call,
+                         "Gradients are reduced over the workers behind this: each has looked for "
+                         "inf in its own only, so one skips the step and the others take it, and "
+                         "a clip in between limits parts. Reduce, then unscale."));
+      break;
+    }
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  GuessReducedLate(facts, sink);
   GuessScaledOutputs(facts, sink);
   GuessHook(facts, sink);
   ReportViolations(facts, Violation::Kind::kGradientsRead, sink, [&](const Violation& v) {

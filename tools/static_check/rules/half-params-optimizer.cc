@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace {
 
 // get_peft_model(model) and a Trainer with fp16=… in one function, in a project that loads its
 // models in FP16: the adapters are made in the type of the weights beside them.
-void AdaptersInHalf(const FileFacts& facts, Sink& sink) {
+void AdaptersInHalf(const FileFacts& facts, std::set<NodeId>* told, Sink& sink) {
   for (const Call* made : facts.names.CallsNamed("get_peft_model")) {
     const NodeId function = facts.syntax.FunctionOf(made->node);
     const std::string_view text = facts.syntax.Text(function);
@@ -40,10 +41,120 @@ void AdaptersInHalf(const FileFacts& facts, Sink& sink) {
           return Holds(file->syntax.text(), "torch_dtype") && Holds(file->syntax.text(), "float16");
         });
     if (!fp16 || trainer == kNoNode || !loaded) continue;
+    told->insert(function);
     MarkGuess(sink.Add(trainer,
                        "The project loads models in FP16, and adapters are made in the type of the "
                        "weights beside them (PEFT before 0.12): with fp16 the Trainer's scaler "
                        "refuses their gradients. Cast what is trained to FP32."));
+  }
+}
+
+// True if the text casts what is trained up: a loop over parameters that asks for requires_grad and
+// names FP32, or one of the functions that are there for it.
+bool CastsTrained(std::string_view text) {
+  if (HoldsAny(text, {"cast_training_params", "upcast", "autocast_adapter_dtype"})) return true;
+  for (size_t at = text.find("requires_grad"); at != std::string_view::npos;
+       at = text.find("requires_grad", at + 1)) {
+    const std::string_view around = text.substr(at < 200 ? 0 : at - 200, 500);
+    if (Holds(around, "parameters()") && HoldsAny(around, {"float32", ".float()"})) return true;
+  }
+  return false;
+}
+
+// True if something in the function casts the trained parameters to FP32, itself or by a call.
+bool CastsTrainedIn(const FileFacts& facts, NodeId function) {
+  if (CastsTrained(facts.syntax.Text(function))) return true;
+  for (const Call& call : facts.names.calls()) {
+    if (facts.syntax.FunctionOf(call.node) != function) continue;
+    if (call.name.starts_with("prepare_model_for_")) return true;
+    const Definition callee = facts.Callee(call.node);
+    if (callee.function == nullptr) continue;
+    const FileFacts& file = *(*facts.files)[callee.module];
+    if (CastsTrained(file.syntax.Text(callee.function->node))) return true;
+  }
+  return false;
+}
+
+// LoRA and other adapters that are put into a model whose type may be FP16, in a function that
+// casts nothing of it back.
+void AddedInHalf(const FileFacts& facts, std::set<NodeId>* told, Sink& sink) {
+  const std::string_view text = facts.syntax.text();
+  if (!HoldsAny(text, {"Trainer(", "backward(", "optim"})) return;
+  for (const std::string_view name : {"get_peft_model", "prepare_model", "add_adapter",
+                                      "inject_adapter_in_model", "inject_trainable_lora"}) {
+    for (const Call* made : facts.names.CallsNamed(name)) {
+      const NodeId model = facts.names.Argument(made->node, 0, "model");
+      const NodeId config = facts.names.Argument(made->node, 1, "config");
+      const NodeId function = facts.syntax.FunctionOf(made->node);
+      // Accelerate has a prepare_model() as well.
+      if (model == kNoNode || function == 0 || told->contains(function) ||
+          (name == "prepare_model" &&
+           (config == kNoNode || !HoldsAny(LowerCase(facts.syntax.Text(config)),
+                                           {"lora", "adapter", "peft", "config"}))))
+        continue;
+      const bool loaded =
+          std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
+            return HoldsAny(file->syntax.text(), {"torch_dtype", "weight_dtype"}) &&
+                   HoldsAny(file->syntax.text(), {"torch.float16", "torch.half"});
+          });
+      if (!loaded || !MayTrain(facts, made->node) || CastsTrainedIn(facts, function)) continue;
+      told->insert(function);
+      MarkGuess(sink.Add(made->node,
+                         "Adapters take the type of the weights beside them (in PEFT before 0.12): "
+                         "where the model is loaded in FP16 they are trained in it, small updates "
+                         "are lost, and a scaler refuses their gradients. Cast what requires "
+                         "gradients to FP32."));
+    }
+  }
+}
+
+// model = dict(type=Model.from_pretrained, torch_dtype=torch.float16): a configuration file that
+// names what is trained.
+void ConfiguredInHalf(const FileFacts& facts, Sink& sink) {
+  if (!Holds(facts.syntax.text(), "optim")) return;
+  for (const Call* made : facts.names.CallsNamed("dict")) {
+    const NodeId kind = facts.names.Argument(made->node, -1, "type");
+    NodeId dtype = facts.names.Argument(made->node, -1, "torch_dtype");
+    if (dtype == kNoNode) dtype = facts.names.Argument(made->node, -1, "dtype");
+    if (kind == kNoNode || dtype == kNoNode ||
+        !HoldsAny(facts.syntax.Text(kind), {".from_pretrained", ".from_config"}) ||
+        facts.regions.ReadHalfType(dtype) != HalfType::kFp16 ||
+        // A quantised base is not trained, and its type is the one it computes in.
+        facts.names.Argument(made->node, -1, "quantization_config") != kNoNode)
+      continue;
+    const NodeId up = facts.syntax[made->node].parent;
+    const std::string key = LowerCase(facts.syntax.Text(facts.syntax[up].first_child));
+    const std::string_view statement = facts.syntax.Text(facts.syntax.StatementOf(made->node));
+    if (HoldsAny(key, {"ref", "teacher", "vae", "text_encoder", "tokenizer", "reward"}) ||
+        Holds(statement, "freeze_" + key + "=True"))
+      continue;
+    MarkGuess(sink.Add(made->node,
+                       "Loaded in FP16 and handed to an optimizer: what is trained of it, adapters "
+                       "too, has 11 bits, and updates below 2^-12 of a weight are lost. Load it in "
+                       "FP32 and let the mixed-precision wrapper cast."));
+  }
+}
+
+// OptimizerConfig(bf16=self.bf16, params_dtype=model.dtype): where the answer is FP16, the
+// optimizer is told of neither type.
+void OnlyBf16Told(const FileFacts& facts, Sink& sink) {
+  if (!HoldsAny(facts.syntax.text(), {"params_dtype", "param_dtype", "model_dtype"})) return;
+  for (const Call& call : facts.names.calls()) {
+    const NodeId bf16 = facts.names.Argument(call.node, -1, "bf16");
+    if (bf16 == kNoNode || HasSplat(facts, call.node) ||
+        facts.names.Argument(call.node, -1, "fp16") != kNoNode ||
+        facts.syntax.Is(facts.bindings.ValueOf(bf16), Kind::kTrue) ||
+        facts.syntax.Is(facts.bindings.ValueOf(bf16), Kind::kFalse))
+      continue;
+    NodeId dtype = kNoNode;
+    for (const char* keyword : {"params_dtype", "param_dtype", "model_dtype"}) {
+      if (dtype == kNoNode) dtype = facts.names.Argument(call.node, -1, keyword);
+    }
+    if (dtype == kNoNode || facts.syntax.Text(dtype).starts_with("torch.")) continue;
+    MarkGuess(
+        sink.Add(call.node,
+                 "This is told bf16= and the parameters' type, and never fp16=: FP16 "
+                 "parameters get no FP32 copies and no loss scale. fp16= belongs beside it."));
   }
 }
 
@@ -130,7 +241,7 @@ Given HalfTypeGiven(const FileFacts& facts, NodeId dtype) {
 bool IsFrozen(const FileFacts& facts, std::string_view model, std::string_view statement) {
   const std::string name(model);
   return HoldsAny(LowerCase(model), {"ref", "teacher", "vae", "text_encoder", "tokenizer", "frozen",
-                                     "config", "clip"}) ||
+                                     "config", "clip", "pipe"}) ||
          Holds(statement, ".eval()") || Holds(statement, "okenizer") ||
          Holds(facts.syntax.text(), name + ".requires_grad_(False)") ||
          Holds(facts.syntax.text(), name + ".eval()");
@@ -222,7 +333,11 @@ void Check(const FileFacts& facts, Sink& sink) {
                                         ", which this makes FP16 in place: updates below 2^-12 of "
                                         "a weight are lost from here on."));
   }
-  AdaptersInHalf(facts, sink);
+  std::set<NodeId> adapted;  // functions that have been told of
+  AdaptersInHalf(facts, &adapted, sink);
+  AddedInHalf(facts, &adapted, sink);
+  ConfiguredInHalf(facts, sink);
+  OnlyBf16Told(facts, sink);
   CastByVariable(facts, sink);
   for (const HalfOptimizer& found : optimizers) {
     if (found.type != HalfType::kFp16) continue;

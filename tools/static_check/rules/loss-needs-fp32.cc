@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -146,10 +147,48 @@ void Formulas(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// loss() of a head in MMCV's manner, in a project that runs models by auto_fp16: what the head
+// predicts arrives in FP16 unless force_fp32 brings it back.
+void HeadLosses(const FileFacts& facts, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  if (!HoldsAny(syntax.text(), {"mmcv", "mmdet", "mmseg", "mmpose"}) ||
+      !Holds(syntax.text(), "def loss"))
+    return;
+  const uint16_t name = PythonFields().name;
+  for (const Function& function : facts.bindings.functions()) {
+    if (function.klass == kNoNode || function.parameters.size() < 2 ||
+        (function.name != "loss" && function.name != "losses"))
+      continue;
+    const std::string_view body = syntax.Text(function.node);
+    if (HoldsAny(body, {".float()", "float32", "autocast", "super()", "NotImplemented"})) continue;
+    // One of the class's losses converts: it may be the one that this hands everything to.
+    const auto& all = facts.bindings.functions();
+    const bool forced = std::any_of(all.begin(), all.end(), [&](const Function& other) {
+      const NodeId decorated = syntax[other.node].parent;
+      return other.klass == function.klass && syntax.Is(decorated, Kind::kDecorated) &&
+             Holds(other.name, "loss") &&
+             Holds(syntax.Text(decorated).substr(
+                       0, syntax[other.node].begin - syntax[decorated].begin),
+                   "force_fp32");
+    });
+    if (forced) continue;
+    const bool fp16 =
+        std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
+          return HoldsAny(file->syntax.text(), {"auto_fp16", "wrap_fp16_model", "fp16_enabled"});
+        });
+    if (!fp16) return;
+    MarkGuess(sink.Add(syntax.Child(function.node, name),
+                       "Under FP16 training predictions reach this loss in FP16: "
+                       "@force_fp32(apply_to=(…)) brings them back, else its terms have 11 bits "
+                       "and nothing above 65504."));
+  }
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.HasHalfChoice()) return;
+  HeadLosses(facts, sink);
   TorchLosses(facts, sink);
   MadeLosses(facts, sink);
   NamedLosses(facts, sink);

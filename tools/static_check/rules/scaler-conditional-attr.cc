@@ -181,9 +181,8 @@ void GuessOtherCondition(const FileFacts& facts, Sink& sink) {
       const std::set<std::string_view> asked = AskedAround(facts, use);
       // Without any condition it is the rule's own finding, or early returns guard it.
       if (!called || asked.empty() || asked.contains(syntax.Text(target))) continue;
-      const bool covered = std::all_of(needed.begin(), needed.end(), [&](std::string_view word) {
-        return asked.contains(word);
-      });
+      const bool covered = std::all_of(needed.begin(), needed.end(),
+                                       [&](std::string_view word) { return asked.contains(word); });
       if (covered) continue;
       MarkGuess(sink.Add(use, std::string(syntax.Text(target)) +
                                   " is made under other conditions than those around this use: "
@@ -203,8 +202,8 @@ void GuessNeverMade(const FileFacts& facts, Sink& sink) {
     if (!key.starts_with("self.") || told.contains(key) || all == facts.bindings.all().end())
       continue;
     const NodeId klass = syntax.Enclosing(call.call, Kind::kClass);
-    const bool none = std::all_of(
-        all->second.begin(), all->second.end(), [&](const Assignment& assignment) {
+    const bool none =
+        std::all_of(all->second.begin(), all->second.end(), [&](const Assignment& assignment) {
           return syntax.Is(assignment.value, Kind::kNone) &&
                  syntax.Enclosing(assignment.target, Kind::kClass) == klass;
         });
