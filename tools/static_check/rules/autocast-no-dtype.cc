@@ -28,13 +28,26 @@ static const Call* CallOf(const FileFacts& facts, NodeId made) {
   return facts.names.CallAt(value);
 }
 
+// True if a name or a key of the file is one for the type of the run: prose about precision is no
+// setting.
+static bool HasSetting(const FileFacts& facts) {
+  constexpr std::string_view kSettings[] = {"amp_dtype",   "weight_dtype",   "mixed_precision",
+                                            "torch_dtype", "compute_dtype",  "param_dtype",
+                                            "ptdtype",     "config.dtype",   "args.dtype",
+                                            "cfg.dtype",   "autocast_dtype", "precision"};
+  if (!HoldsAny(facts.syntax.text(), kSettings)) return false;
+  for (NodeId id = 0; id < facts.syntax.size(); ++id) {
+    const Kind kind = facts.syntax.kind(id);
+    if (kind != Kind::kIdentifier && kind != Kind::kAttribute && kind != Kind::kString) continue;
+    const std::string_view text = facts.syntax.Text(id);
+    if (text.size() < 60 && !Holds(text, " ") && HoldsAny(text, kSettings)) return true;
+  }
+  return false;
+}
+
 // A type that is written into the region, in code that has a name for the type of the run.
 static void GuessFixed(const FileFacts& facts, Sink& sink) {
-  const std::string_view text = facts.syntax.text();
-  if (!HoldsAny(text, {"amp_dtype", "weight_dtype", "mixed_precision", "torch_dtype",
-                       "compute_dtype", "param_dtype", "autocast_dtype", "ptdtype", "config.dtype",
-                       "args.dtype", "cfg.dtype", "precision"}))
-    return;
+  if (!HasSetting(facts)) return;
   std::set<NodeId> told;  // functions
   for (const Autocast& autocast : facts.regions.all()) {
     const Call* call = CallOf(facts, autocast.node);

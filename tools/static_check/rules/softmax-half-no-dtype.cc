@@ -46,6 +46,19 @@ void GuessNamed(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// logits = logits.reshape(-1, n).float(): one of the assignments that follow converts.
+bool ConvertsLater(const FileFacts& facts, NodeId assignment, NodeId function) {
+  const Fields& f = PythonFields();
+  for (const NodeId id : facts.assignments) {
+    if (id <= assignment || id >= facts.syntax[function].after) continue;
+    const std::string_view value = facts.syntax.Text(facts.syntax.Child(id, f.right));
+    if (value.size() < 300 && Holds(facts.syntax.Text(facts.syntax.Child(id, f.left)), "logits") &&
+        Holds(value, "logits") && HoldsAny(value, {".float()", "float32", ".double()"}))
+      return true;
+  }
+  return false;
+}
+
 // logits = model(x).logits: where probabilities are taken of them further down.
 void GuessLogits(const FileFacts& facts, Sink& sink) {
   if (!Holds(facts.syntax.text(), "logits")) return;
@@ -71,7 +84,8 @@ void GuessLogits(const FileFacts& facts, Sink& sink) {
                           Holds(rest, "return") && Holds(rest, "logits");
     if ((!returned && !HoldsAny(rest, {"softmax", "log_prob", "logprob", "logps", "logsumexp",
                                        "entropy", "_loss(", "loss_fn", "kl_"})) ||
-        HoldsAny(rest, {"logits.float()", "logits.to(", "float32", ".double()"}))
+        HoldsAny(rest, {"logits.float()", "logits.to(", "float32", ".double()"}) ||
+        ConvertsLater(facts, id, function))
       continue;
     const HalfGuess anywhere = HalfGuess::Anywhere(facts, id);
     if (!anywhere.any()) continue;
