@@ -3,6 +3,7 @@
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/switched_off.h"
 #include "tools/static_check/facts/torch_calls.h"
+#include "tools/static_check/facts/undone_casts.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -198,27 +199,6 @@ static void GuessAreas(const FileFacts& facts, Sink& sink, NodeId product) {
                      "An area: if both sides are FP16, it is infinite from 256 * 256 = 65536 on."));
 }
 
-// sparse @ x.float(): under autocast the product runs in 16 bits again.
-static void GuessUndoneCast(const FileFacts& facts, Sink& sink, NodeId node, NodeId a, NodeId b) {
-  const auto cast = [&](NodeId id) {
-    const std::string_view text = facts.syntax.Text(id);
-    return text.size() < 160 && (text.ends_with(".float()") || text.ends_with("(torch.float32)") ||
-                                 text.ends_with("dtype=torch.float32)"));
-  };
-  if (!(a != kNoNode && cast(a)) && !(b != kNoNode && cast(b))) return;
-  const HalfGuess anywhere = HalfGuess::Anywhere(facts, node);
-  const NodeId function = facts.syntax.FunctionOf(node);
-  if (!anywhere.any() || function == 0 ||
-      IsCalledWithAutocastOff(facts.bindings, facts.regions, function))
-    return;
-  for (const Autocast& region : facts.regions.all()) {
-    if (region.enabled == Tri::kNo && facts.syntax.FunctionOf(region.node) == function) return;
-  }
-  MarkGuess(sink.Add(node,
-                     "The cast to FP32 is undone where autocast is on: it runs this product in 16 "
-                     "bits, and the sum with it. autocast(enabled=False) keeps it in FP32."));
-}
-
 static void GuessProducts(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   for (const NodeId id : facts.binaries) {
@@ -226,16 +206,9 @@ static void GuessProducts(const FileFacts& facts, Sink& sink) {
     const NodeId left = facts.syntax.Child(id, f.left);
     if (op == "/") GuessLateDivision(facts, sink, id, left);
     if (op == "*") GuessAreas(facts, sink, id);
-    if (op == "@") GuessUndoneCast(facts, sink, id, left, facts.syntax.Child(id, f.right));
   }
   ForEachTorchCall(facts, {"div", "div_", "true_divide"}, [&](const TorchCall& call) {
     GuessLateDivision(facts, sink, call.node, call.tensor);
-  });
-  ForEachTorchCall(facts, {"matmul", "bmm", "mm", "einsum"}, [&](const TorchCall& call) {
-    const bool einsum = call.name == "einsum";
-    GuessUndoneCast(
-        facts, sink, call.node, einsum ? facts.names.Argument(call.node, 1, "") : call.tensor,
-        einsum ? facts.names.Argument(call.node, 2, "") : ArgumentOf(facts, call, 0, "other"));
   });
 }
 
@@ -249,6 +222,23 @@ static void GuessSum(const FileFacts& facts, Sink& sink, const TorchCall& call) 
   MarkGuess(sink.Add(call.node, "If this is FP16, so is what " + std::string(call.name) +
                                     " returns: infinite above 65504, from 2048 on in steps of 2 "
                                     "and more."));
+}
+
+// torch.exp(logits).sum(-1): a softmax by hand over the vocabulary, in training or in a metric.
+static void GuessExponentials(const FileFacts& facts, Sink& sink, const TorchCall& call) {
+  const auto exponential = TracedCall(facts, call.tensor, {"exp"});
+  if (!exponential || exponential->tensor == kNoNode ||
+      facts.names.Argument(call.node, -1, "dtype") != kNoNode ||
+      !HoldsAny(facts.syntax.Text(exponential->tensor).substr(0, 80), {"logit", "score", "sim"}))
+    return;
+  const HalfGuess guess = HalfGuess::EvenUntrained(facts, call.node);
+  if (!guess.weights() || facts.syntax.FunctionOf(call.node) == 0 ||
+      !guess.MayBeHalf(exponential->tensor))
+    return;
+  MarkGuess(sink.Add(call.node,
+                     "If the logits are 16-bit, so are their exponentials and this sum over all of "
+                     "them: the small ones vanish beside the sum, and what is divided by it has 8 "
+                     "or 11 bits. logsumexp of logits.float()."));
 }
 
 // out.index_add_(0, index, values): a running sum in the type of what it is added to.
@@ -308,8 +298,26 @@ static void GuessFixedTransforms(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// LigerFusedLinearCrossEntropyLoss(): sums the gradients of its chunks up in the type of the
+// weights, unless it is told another.
+static void GuessFusedLosses(const FileFacts& facts, Sink& sink) {
+  if (!Holds(facts.syntax.text(), "LigerFusedLinear")) return;
+  for (const Call& call : facts.names.calls()) {
+    if (!call.name.starts_with("LigerFusedLinear") || !call.name.ends_with("Loss") ||
+        HasSplat(facts, call.node) || !Holds(call.name, "CrossEntropy") ||
+        facts.names.Argument(call.node, -1, "accum_dtype") != kNoNode)
+      continue;
+    MarkGuess(sink.Add(call.node,
+                       "The gradients of the head's weights are summed up over the chunks in their "
+                       "own type: in BF16 8 bits of each sum are kept. "
+                       "accum_dtype=torch.float32 sums them in FP32."));
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
   if (facts.project.HasHalfChoice()) {
+    for (const UnlikeWrite& one : FindUndoneCasts(facts)) MarkGuess(sink.Add(one.node, one.why));
+    GuessFusedLosses(facts, sink);
     GuessScattered(facts, sink);
     GuessFixedTransforms(facts, sink);
   }
@@ -322,6 +330,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       GuessSquares(facts, sink, call);
       if (call.name == "sum") GuessMean(facts, sink, call);
       GuessSum(facts, sink, call);
+      if (call.name == "sum") GuessExponentials(facts, sink, call);
       return;
     }
     RawFinding& finding = sink.Add(
