@@ -3,6 +3,7 @@
 #include "tools/static_check/facts/autocast_callers.h"
 #include "tools/static_check/facts/fill_values.h"
 #include "tools/static_check/facts/half_guess.h"
+#include "tools/static_check/facts/smallest_masks.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -283,45 +284,10 @@ void AdditiveMask(const FileFacts& facts, Sink& sink, NodeId product) {
   }
 }
 
-// causal + (1.0 - mask) * torch.finfo(dtype).min: where both mask, the sum of two smallest numbers.
-void AddedMasks(const FileFacts& facts, Sink& sink) {
-  const Fields& f = PythonFields();
-  const auto smallest = [&](NodeId expression) {
-    // Any of its assignments multiplies by, or fills with, the smallest number.
-    const auto text_is = [&](NodeId id) {
-      const std::string_view text = facts.syntax.Text(id);
-      return text.size() < 200 && HoldsAny(text, {"finfo", "min_value", "mask_value", "min_dtype",
-                                                  "neg_inf", "dtype_min"});
-    };
-    const NodeId id = facts.syntax.Unwrap(expression);
-    if (OperatorOf(facts, id) == "*" && text_is(id)) return true;
-    if (!facts.syntax.Is(id, Kind::kIdentifier)) return false;
-    for (const Assignment& assignment : facts.bindings.AssignmentsOf(id)) {
-      if (assignment.value != kNoNode && OperatorOf(facts, assignment.value) == "*" &&
-          text_is(assignment.value))
-        return true;
-    }
-    return false;
-  };
-  for (const NodeId id : facts.binaries) {
-    if (OperatorOf(facts, id) != "+") continue;
-    const NodeId left = facts.syntax.Child(id, f.left);
-    const NodeId right = facts.syntax.Child(id, f.right);
-    const bool adds = smallest(left) || smallest(right);
-    const std::string_view other = facts.syntax.Text(smallest(left) ? right : left);
-    if (!adds || !HoldsAny(other, {"mask", "causal", "bias", "pad"}) || other.size() > 60 ||
-        !HalfGuess::Anywhere(facts, id).any() || facts.syntax.FunctionOf(id) == 0)
-      continue;
-    MarkGuess(sink.Add(id,
-                       "Where both masks hold the smallest number of a 16-bit type, their sum is "
-                       "-inf: a row in which all is masked is NaN. Combine them as booleans."));
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.project.HasHalfChoice()) AddedMasks(facts, sink);
+  for (const UnlikeWrite& one : FindSmallestMasks(facts)) MarkGuess(sink.Add(one.node, one.why));
   const Fields& f = PythonFields();
   const auto argument = [&](const TorchCall& call, int position, std::string_view keyword) {
     return ArgumentOf(facts, call, position, keyword);
