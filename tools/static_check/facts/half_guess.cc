@@ -199,7 +199,15 @@ HalfGuess::Kin HalfGuess::KinOf(NodeId expression, int depth) const {
     }
     case Kind::kCall:
       return KinOfCall(id, depth);
+    case Kind::kList:
+    case Kind::kTuple: {
+      Kin kin = Kin::kNumber;
+      for (const NodeId part : syntax.Children(id)) kin = join(kin, KinOf(part, depth - 1));
+      return kin;
+    }
     default:
+      // [f(x) for x in y] is what f makes.
+      if (syntax.Text(id).starts_with("[")) return KinOf(syntax[id].first_child, depth - 1);
       return Kin::kNumber;
   }
 }

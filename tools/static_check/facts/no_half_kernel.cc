@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -140,6 +142,50 @@ void GuessNamed(const FileFacts& facts, const Words& names, bool method, const s
   }
 }
 
+// self.orthogonalize(g) of `def orthogonalize(g): return torch.linalg.qr(g)`: who hands a tensor to
+// a function that decomposes it as it comes is the one to cast it.
+void GuessThrough(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+  const Syntax& syntax = facts.syntax;
+  std::map<const Function*, std::set<std::string>> taken;  // parameters that are decomposed
+  for (const std::string_view name : kLinearAlgebra) {
+    for (const Call* call : facts.names.CallsNamed(name)) {
+      if (!call->callee.starts_with("torch.")) continue;
+      const Function* function = facts.bindings.FunctionAt(syntax.FunctionOf(call->node));
+      const NodeId tensor = facts.names.Argument(call->node, 0, "input");
+      if (function == nullptr || function->node == 0 || tensor == kNoNode ||
+          HoldsAny(syntax.Text(function->node),
+                   {".float()", "float32", ".double()", "float64", ".dtype", "dtype="}))
+        continue;
+      for (NodeId id = tensor; id < syntax[tensor].after; ++id) {
+        if (syntax.Is(id, Kind::kIdentifier) &&
+            std::find(function->parameters.begin(), function->parameters.end(), syntax.Text(id)) !=
+                function->parameters.end())
+          taken[function].emplace(syntax.Text(id));
+      }
+    }
+  }
+  if (taken.empty()) return;
+  for (const Call& call : facts.names.calls()) {
+    const auto it = taken.find(facts.bindings.Callee(call.node));
+    if (it == taken.end() || syntax.FunctionOf(call.node) == 0) continue;
+    const HalfGuess guess = HalfGuess::EvenUntrained(facts, call.node);
+    for (size_t i = 0; i < it->first->parameters.size(); ++i) {
+      const std::string& name = it->first->parameters[i];
+      const NodeId given = facts.names.Argument(call.node, static_cast<int>(i), name);
+      if (given == kNoNode || !it->second.contains(name) || IsSettled(syntax.Text(given)) ||
+          IsSettledBefore(facts, RootOf(facts, Source(facts, given))) || !guess.any() ||
+          guess.IsKnown(given))
+        continue;
+      found->push_back(
+          {call.node, it->first->name + "() decomposes " + name +
+                          " in the type that it is given, and such operators have no "
+                          "16-bit kernels: with BF16 parameters or activations this "
+                          "raises RuntimeError. .float() first, and the result back."});
+      break;
+    }
+  }
+}
+
 // F.interpolate(pos_embed, mode="bicubic"): of a table of positions or weights, which a checkpoint
 // may give in 16 bits.
 void GuessResizes(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
@@ -227,6 +273,7 @@ std::vector<UnlikeWrite> FindMissingKernels(const FileFacts& facts) {
              " has no kernel for 16-bit tensors on some devices: it raises RuntimeError there. "
              ".float() first.",
              &found);
+  GuessThrough(facts, &found);
   GuessResizes(facts, &found);
   GuessSparse(facts, &found);
   return found;

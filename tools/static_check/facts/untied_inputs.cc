@@ -133,6 +133,66 @@ void GuessModelInputs(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
   }
 }
 
+// MOELinear.apply(x, counts, self.weight): autocast casts nothing for a custom function.
+void GuessApplied(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+  for (const Call* call : facts.names.CallsNamed("apply")) {
+    const std::string_view klass = facts.syntax.Text(call->receiver).substr(0, 60);
+    if (call->receiver == kNoNode || klass.empty() || klass.front() < 'A' || klass.front() > 'Z' ||
+        facts.regions.At(call->node) != nullptr || !IsModelCode(facts, call->node))
+      continue;
+    // The function minds the types itself, here or where it is defined.
+    const ClassRef of = facts.modules->ClassOf(facts.number, call->receiver);
+    if (of.klass != kNoNode &&
+        HoldsAny((*facts.files)[of.module]->syntax.Text(of.klass),
+                 {"custom_fwd", ".to(", ".float()", "type_as", ".type(", ".half()", "autocast"}))
+      continue;
+    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call->node));
+    NodeId weight = kNoNode;
+    NodeId input = kNoNode;
+    for (const NodeId argument : facts.names.Arguments(call->node)) {
+      const std::string_view text = facts.syntax.Text(argument);
+      if (text == "self.weight" || (text.starts_with("self.") && text.ends_with("weight")))
+        weight = argument;
+      if (input == kNoNode && facts.syntax.Is(argument, Kind::kIdentifier) && function != nullptr &&
+          std::find(function->parameters.begin(), function->parameters.end(), text) !=
+              function->parameters.end())
+        input = argument;
+    }
+    if (weight == kNoNode || input == kNoNode || IsTied(facts, input) ||
+        !HalfGuess::Anywhere(facts, call->node).MayBeHalf(input))
+      continue;
+    found->push_back(
+        {call->node, "Autocast converts nothing for a custom function: " +
+                         std::string(facts.syntax.Text(input)) +
+                         " is 16-bit where an operator before it was, and the weight is FP32. "
+                         "x.type_as(self.weight), or custom_fwd on its forward()."});
+  }
+}
+
+// get_mask(x) of `def get_mask(x, dtype=torch.float16)`: a type that nobody here has chosen.
+void GuessDefaults(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+  for (const Call& call : facts.names.calls()) {
+    const Definition callee = facts.Callee(call.node);
+    if (callee.function == nullptr || !IsModelCode(facts, call.node)) continue;
+    const FileFacts& file = *(*facts.files)[callee.module];
+    const Function& function = *callee.function;
+    for (size_t i = 0; i < function.parameters.size(); ++i) {
+      const std::string& name = function.parameters[i];
+      if (!name.ends_with("dtype")) continue;
+      const NodeId value = file.bindings.ParameterDefault(function.node, name);
+      if (value == kNoNode || file.regions.ReadHalfType(value) == HalfType::kUnknown ||
+          facts.names.Argument(call.node, static_cast<int>(i), name) != kNoNode ||
+          Holds(facts.syntax.Text(facts.syntax.Child(call.node, PythonFields().arguments)), "**") ||
+          IsTiedLater(facts, call.node))
+        continue;
+      found->push_back(
+          {call.node, "What " + function.name + "() makes is 16-bit because its " + name +
+                          " is by default: beside FP32 or the other 16-bit type, where the model "
+                          "runs in that, it does not fit. Hand in the type of what it meets."});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<UnlikeWrite> FindUntiedInputs(const FileFacts& facts) {
@@ -141,6 +201,8 @@ std::vector<UnlikeWrite> FindUntiedInputs(const FileFacts& facts) {
   GuessModelInputs(facts, &found);
   GuessAdapters(facts, &found);
   GuessFlash(facts, &found);
+  GuessApplied(facts, &found);
+  GuessDefaults(facts, &found);
   return found;
 }
 

@@ -12,7 +12,7 @@
 namespace mpnanny::static_check {
 
 // x @ self.W, self.time_mlp(timestep_embedding(t)), self.proj(pixel_values), self.lora_a(x),
-// flash_attn_func(q, k, v).
+// flash_attn_func(q, k, v), Kernel.apply(x, self.weight), a dtype that is 16-bit by default.
 std::vector<UnlikeWrite> FindUntiedInputs(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
