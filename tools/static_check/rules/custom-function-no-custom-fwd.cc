@@ -178,7 +178,48 @@ static void GuessGradient(const FileFacts& facts, const AutogradFunction& functi
                          "as under autocast, the products of the two fail."));
 }
 
+// `if amp: q = q.float()` before Kernel.apply(q), where amp is False unless a caller says so: the
+// kernel takes FP32 only, and autocast can be asked about.
+static void GuessFlag(const FileFacts& facts, Sink& sink) {
+  const Syntax& syntax = facts.syntax;
+  const Fields& f = PythonFields();
+  for (const Call* call : facts.names.CallsNamed("apply")) {
+    const std::string_view klass = syntax.Text(call->receiver);
+    if (call->receiver == kNoNode || klass.empty() || klass.front() < 'A' || klass.front() > 'Z')
+      continue;
+    const Function* function = facts.bindings.FunctionAt(syntax.FunctionOf(call->node));
+    if (function == nullptr || function->node == 0 || !facts.project.HasHalfChoice() ||
+        Holds(syntax.Text(function->node), "is_autocast_enabled"))
+      continue;
+    const auto off = [&](std::string_view text) {
+      return std::any_of(
+          function->parameters.begin(), function->parameters.end(), [&](const std::string& name) {
+            const NodeId value = facts.bindings.ParameterDefault(function->node, name);
+            return value != kNoNode && syntax.Is(value, Kind::kFalse) && name.size() > 2 &&
+                   Holds(text, name);
+          });
+    };
+    for (const NodeId id : facts.assignments) {
+      if (id <= function->node || id >= call->node) continue;
+      const NodeId branch = syntax.Enclosing(id, Kind::kIf);
+      if (branch == kNoNode || !IsInside(facts, branch, function->node) ||
+          IsInside(facts, call->node, branch) ||
+          !Holds(syntax.Text(syntax.Child(id, f.right)), ".float()"))
+        continue;
+      const NodeId condition = syntax.Child(branch, f.condition);
+      const NodeId value = facts.bindings.ValueOf(condition);
+      if (!off(syntax.Text(condition)) && (value == kNoNode || !off(syntax.Text(value)))) continue;
+      MarkGuess(sink.Add(call->node,
+                         "This kernel gets FP32 only where a flag says so that is off by default: "
+                         "under autocast it is handed 16 bits, or two types. Ask "
+                         "torch.is_autocast_enabled(), or give it custom_fwd(cast_inputs=...)."));
+      break;
+    }
+  }
+}
+
 void Check(const FileFacts& facts, Sink& sink) {
+  GuessFlag(facts, sink);
   const std::vector<AutogradFunction> functions = FindAutogradFunctions(facts);
   if (functions.empty()) return;
   // Wrappers that cast before they apply the function, as apex has them.
