@@ -1,6 +1,10 @@
+#include <string>
+#include <string_view>
+
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::sqrt_div_no_eps {
 namespace {
@@ -32,6 +36,36 @@ std::string_view MayBeZero(const FileFacts& facts, NodeId expression, int depth 
       call->name == "sqrt")
     return MayBeZero(facts, call->tensor, depth - 1);
   return {};
+}
+
+// intersection / union: zero where neither a prediction nor a target is there, which 16 bits make
+// of small probabilities as well. Nothing in what made it keeps it from zero.
+void GuessUnion(const FileFacts& facts, Sink& sink, NodeId node, NodeId divisor) {
+  const NodeId id = facts.syntax.Unwrap(divisor);
+  if (!facts.syntax.Is(id, Kind::kIdentifier) || facts.syntax.FunctionOf(node) == 0) return;
+  const std::string_view name = facts.syntax.Text(id);
+  if (!HoldsAny(name, {"union", "cardinality", "denom"}) || facts.bindings.Number(id)) return;
+  bool sums = false;
+  for (const Assignment& assignment : facts.bindings.AssignmentsOf(id)) {
+    if (assignment.value == kNoNode) return;
+    const std::string_view text = facts.syntax.Text(assignment.value);
+    // A constant that is added, or a bound, keeps it from zero; exp() is positive.
+    if (text.size() > 200 || HoldsAny(text, {"eps", "1e-", "clamp", "clip", "max", "smooth", "1.0",
+                                             "+ 1", "EPS", "tiny", "exp", "where", "len("}))
+      return;
+    sums = sums || HoldsAny(text, {"sum(", "cumsum(", " + "});
+  }
+  // `if union == 0`, `union > 0`: somebody has thought of it.
+  const std::string_view body = facts.syntax.Text(facts.syntax.FunctionOf(node));
+  const std::string own(name);
+  if (!sums || HoldsAny(body, {own + " == 0", own + " > 0", own + " += ", "if not " + own,
+                               own + "[" + own, "nan_to_num", "if " + own}))
+    return;
+  const HalfGuess anywhere = HalfGuess::Anywhere(facts, node);
+  if (!anywhere.any()) return;
+  MarkGuess(sink.Add(node, "Nothing keeps " + own +
+                               " from zero: 16 bits round small probabilities to it, and 0 / 0 is "
+                               "NaN. An epsilon that the type can hold (1e-4 in FP16), or FP32."));
 }
 
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId operand,
@@ -93,6 +127,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     const NodeId right = facts.syntax.Child(id, PythonFields().right);
     if (TracedCall(facts, right, {"relu"})) continue;
     Report(facts, sink, id, right, "A division by");
+    GuessUnion(facts, sink, id, right);
   }
   for (const NodeId id : facts.augmented) {
     if (facts.syntax.Text(facts.syntax.Child(id, PythonFields().operator_)) == "/=")
