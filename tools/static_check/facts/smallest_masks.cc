@@ -62,7 +62,7 @@ void GuessProducts(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
     const std::string_view mask = facts.syntax.Text(facts.syntax.Child(id, f.left));
     if (!Holds(smallest, "finfo(") || !smallest.ends_with(".min") || smallest.size() > 80 ||
         mask.size() > 80 || !HoldsAny(mask, {"mask", "pad"}) ||
-        HoldsAny(smallest, {"float16", "scores", "attn_w", "logits", "query", "half"}) ||
+        HoldsAny(smallest, {"float16", "scores", "(q.", "attn_w", "logits", "query", "half"}) ||
         facts.syntax.FunctionOf(id) == 0 || IsHalfByDefault(facts, id, smallest) ||
         !HalfGuess::Anywhere(facts, id).any())
       continue;

@@ -11,9 +11,12 @@
 namespace mpnanny::static_check {
 namespace {
 
+// x.float(), not (x > 0).float(): what a comparison or a mask becomes has no bits to lose.
 bool EndsInCast(std::string_view text) {
-  return text.size() < 160 && (text.ends_with(".float()") || text.ends_with("(torch.float32)") ||
-                               text.ends_with("dtype=torch.float32)"));
+  return !HoldsAny(text, {" > ", " < ", ">=", "<=", "==", "!=", "mask", "one_hot", "bool"}) &&
+         text.size() < 160 &&
+         (text.ends_with(".float()") || text.ends_with("(torch.float32)") ||
+          text.ends_with("dtype=torch.float32)"));
 }
 
 // x.float(), x of `x = x.float()`, normalize(x) of that: functions and layers go on with what was

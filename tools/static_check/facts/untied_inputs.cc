@@ -147,20 +147,19 @@ void GuessApplied(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
                  {"custom_fwd", ".to(", ".float()", "type_as", ".type(", ".half()", "autocast"}))
       continue;
     const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call->node));
-    NodeId weight = kNoNode;
-    NodeId input = kNoNode;
-    for (const NodeId argument : facts.names.Arguments(call->node)) {
+    const std::vector<NodeId> arguments = facts.names.Arguments(call->node);
+    bool weight = false;
+    for (const NodeId argument : arguments) {
       const std::string_view text = facts.syntax.Text(argument);
-      if (text == "self.weight" || (text.starts_with("self.") && text.ends_with("weight")))
-        weight = argument;
-      if (input == kNoNode && facts.syntax.Is(argument, Kind::kIdentifier) && function != nullptr &&
-          std::find(function->parameters.begin(), function->parameters.end(), text) !=
-              function->parameters.end())
-        input = argument;
+      weight = weight || (text.starts_with("self.") && text.ends_with("weight"));
     }
-    if (weight == kNoNode || input == kNoNode || IsTied(facts, input) ||
-        !HalfGuess::Anywhere(facts, call->node).MayBeHalf(input))
+    // What comes first is what the function works on: Binarize.apply(self.weight, x) has no input.
+    const NodeId input = arguments.empty() ? kNoNode : arguments.front();
+    if (!weight || function == nullptr || !facts.syntax.Is(input, Kind::kIdentifier) ||
+        std::find(function->parameters.begin(), function->parameters.end(),
+                  facts.syntax.Text(input)) == function->parameters.end())
       continue;
+    if (IsTied(facts, input) || !HalfGuess::Anywhere(facts, call->node).MayBeHalf(input)) continue;
     found->push_back(
         {call->node, "Autocast converts nothing for a custom function: " +
                          std::string(facts.syntax.Text(input)) +
@@ -176,9 +175,13 @@ void GuessDefaults(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
     if (callee.function == nullptr || !IsModelCode(facts, call.node)) continue;
     const FileFacts& file = *(*facts.files)[callee.module];
     const Function& function = *callee.function;
+    // One that makes a tensor of that type: a kernel's compute type is its own matter.
+    if (!HoldsAny(function.name, {"mask", "bias", "embed", "pos", "table", "encod", "rope", "freq",
+                                  "make_", "create_", "init_state", "cache", "noise", "latent"}))
+      continue;
     for (size_t i = 0; i < function.parameters.size(); ++i) {
       const std::string& name = function.parameters[i];
-      if (!name.ends_with("dtype")) continue;
+      if (name != "dtype") continue;
       const NodeId value = file.bindings.ParameterDefault(function.node, name);
       if (value == kNoNode || file.regions.ReadHalfType(value) == HalfType::kUnknown ||
           facts.names.Argument(call.node, static_cast<int>(i), name) != kNoNode ||

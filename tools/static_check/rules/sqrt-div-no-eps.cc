@@ -53,7 +53,7 @@ void GuessUnion(const FileFacts& facts, Sink& sink, NodeId node, NodeId divisor)
     if (text.size() > 200 || HoldsAny(text, {"eps", "1e-", "clamp", "clip", "max", "smooth", "1.0",
                                              "+ 1", "EPS", "tiny", "exp", "where", "len("}))
       return;
-    sums = sums || HoldsAny(text, {"sum(", "cumsum(", " + "});
+    sums = sums || HoldsAny(text, {".sum(", "cumsum(", "torch.sum("});
   }
   // `if union == 0`, `union > 0`: somebody has thought of it.
   const std::string_view body = facts.syntax.Text(facts.syntax.FunctionOf(node));
