@@ -37,7 +37,9 @@ bool SavesState(const FileFacts& facts, NodeId function) {
 // {k: v.half() for k, v in model.state_dict().items()} in what saves: FP16 whatever the run is in.
 void GuessSavedState(const FileFacts& facts, std::set<NodeId>* reported, Sink& sink) {
   const Syntax& syntax = facts.syntax;
+  // Tools that only work on files of weights have no run whose type they could keep.
   if (!facts.project.HasHalfChoice() || !Holds(syntax.text(), "save") ||
+      !HoldsAny(syntax.text(), {"optim", "trainable", "requires_grad", "Trainer", "train("}) ||
       HoldsAny(LowerCase(facts.path), {"export", "convert", "merge", "quant"}))
     return;
   for (const std::string_view name : {"half", "to", "type"}) {
