@@ -86,11 +86,11 @@ void AddedInHalf(const FileFacts& facts, std::set<NodeId>* told, Sink& sink) {
       const NodeId model = facts.names.Argument(made->node, 0, "model");
       const NodeId config = facts.names.Argument(made->node, 1, "config");
       const NodeId function = facts.syntax.FunctionOf(made->node);
-      // Accelerate has a prepare_model() as well.
+      // Accelerate and others have a prepare_model() as well.
       if (model == kNoNode || function == 0 || told->contains(function) ||
           (name == "prepare_model" &&
-           (config == kNoNode || !HoldsAny(LowerCase(facts.syntax.Text(config)),
-                                           {"lora", "adapter", "peft", "config"}))))
+           (config == kNoNode ||
+            !HoldsAny(LowerCase(facts.syntax.Text(config)), {"lora", "adapter", "peft", "tuner"}))))
         continue;
       const bool loaded =
           std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {

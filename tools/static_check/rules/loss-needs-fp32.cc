@@ -160,7 +160,9 @@ void HeadLosses(const FileFacts& facts, Sink& sink) {
         (function.name != "loss" && function.name != "losses"))
       continue;
     const std::string_view body = syntax.Text(function.node);
-    if (HoldsAny(body, {".float()", "float32", "autocast", "super()", "NotImplemented"})) continue;
+    // What it hands everything to is asked by itself.
+    if (HoldsAny(body, {".float()", "float32", "autocast", "super(", "NotImplemented", ".loss("}))
+      continue;
     // One of the class's losses converts: it may be the one that this hands everything to.
     const auto& all = facts.bindings.functions();
     const bool forced = std::any_of(all.begin(), all.end(), [&](const Function& other) {
