@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Recall of the static check over public before/after pairs (pairs.jsonl, see README.md).
 
 Usage: bench/static_check/recall.py --repos DIR [--program build/release/bin/mpnanny] [--json]
