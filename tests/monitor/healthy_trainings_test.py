@@ -39,5 +39,8 @@ def test_the_healthy_trainings_do_learn(name):
 
 def test_the_start_up_of_a_scaler_is_among_them():
     """Overflows that GradScaler's search for a scale costs, at the start and after growing."""
-    assert plain("mlp fp16").skipped >= 10
-    assert sum(plain(name).skipped > 0 for name in TRAININGS) >= 3
+    skipped = {
+        name: plain(f"{name} fp16").skipped for name in ("mlp", "autoencoder", "contrastive")
+    }
+    assert skipped["mlp"] >= 10
+    assert min(skipped.values()) > 0, skipped

@@ -47,16 +47,18 @@ def evaluate(step: int, model: nn.Module) -> None:
 
 # --- the trainings ---
 
+# Far too much on every processor: the scaler finds its scale by skipping, as it does.
+TOO_MUCH = 2.0**24
+
 
 def mlp(watch: Watch, precision: str) -> Trained:
-    # 2 ** 24 is far too much: the scaler finds its scale by skipping, as it does.
     return fit(
         watch,
         Mlp(),
         short_vector,
         classify,
         precision=precision,
-        scaler={"init_scale": 2.0**24, "growth_interval": 80},
+        scaler={"init_scale": TOO_MUCH, "growth_interval": 80},
     )
 
 
@@ -182,7 +184,15 @@ def autoencoder(watch: Watch, precision: str) -> Trained:
         return loss
 
     model = models.Autoencoder(variational=precision == "bf16")
-    return fit(watch, model, vector, loss_of, precision=precision, blocks=False)
+    return fit(
+        watch,
+        model,
+        vector,
+        loss_of,
+        precision=precision,
+        scaler={"init_scale": TOO_MUCH},
+        blocks=False,
+    )
 
 
 def recommender(watch: Watch, precision: str) -> Trained:
@@ -222,7 +232,14 @@ def contrastive(watch: Watch, precision: str) -> Trained:
         logits = model(x, torch.arange(4)).float()
         return functional.cross_entropy(logits, _kinds)
 
-    return fit(watch, models.Contrastive(), vector, loss_of, precision=precision)
+    return fit(
+        watch,
+        models.Contrastive(),
+        vector,
+        loss_of,
+        precision=precision,
+        scaler={"init_scale": TOO_MUCH},
+    )
 
 
 def low_rank(watch: Watch, precision: str) -> Trained:
