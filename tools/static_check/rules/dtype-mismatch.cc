@@ -4,13 +4,13 @@
 
 #include "tools/static_check/facts/autocast_callers.h"
 #include "tools/static_check/facts/half_guess.h"
-#include "tools/static_check/facts/no_half_kernel.h"
-#include "tools/static_check/facts/promotions.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/unlike_types.h"
-#include "tools/static_check/facts/untied_inputs.h"
-#include "tools/static_check/facts/untied_types.h"
-#include "tools/static_check/facts/untyped_factories.h"
+#include "tools/static_check/mixed_types/no_half_kernel.h"
+#include "tools/static_check/mixed_types/promotions.h"
+#include "tools/static_check/mixed_types/unlike_types.h"
+#include "tools/static_check/mixed_types/untied_inputs.h"
+#include "tools/static_check/mixed_types/untied_types.h"
+#include "tools/static_check/mixed_types/untyped_factories.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::dtype_mismatch {

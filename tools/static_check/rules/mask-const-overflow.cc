@@ -3,8 +3,8 @@
 #include "tools/static_check/facts/autocast_callers.h"
 #include "tools/static_check/facts/fill_values.h"
 #include "tools/static_check/facts/half_guess.h"
-#include "tools/static_check/facts/smallest_masks.h"
 #include "tools/static_check/facts/torch_calls.h"
+#include "tools/static_check/mixed_types/smallest_masks.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 

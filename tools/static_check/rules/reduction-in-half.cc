@@ -3,7 +3,7 @@
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/switched_off.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/undone_casts.h"
+#include "tools/static_check/mixed_types/undone_casts.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 

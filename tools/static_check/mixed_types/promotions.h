@@ -2,13 +2,13 @@
 // buffers that are added to them, masks of another type.
 //
 // Free function without state; it borrows the FileFacts.
-#ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_PROMOTIONS_H_
-#define MPNANNY_TOOLS_STATIC_CHECK_FACTS_PROMOTIONS_H_
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_PROMOTIONS_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_PROMOTIONS_H_
 
 #include <vector>
 
 #include "tools/static_check/facts/facts.h"
-#include "tools/static_check/facts/unlike_types.h"
+#include "tools/static_check/mixed_types/unlike_types.h"
 
 namespace mpnanny::static_check {
 
@@ -18,4 +18,4 @@ std::vector<UnlikeWrite> FindPromotions(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
 
-#endif  // MPNANNY_TOOLS_STATIC_CHECK_FACTS_PROMOTIONS_H_
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_PROMOTIONS_H_

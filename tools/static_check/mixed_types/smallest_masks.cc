@@ -1,4 +1,4 @@
-#include "tools/static_check/facts/smallest_masks.h"
+#include "tools/static_check/mixed_types/smallest_masks.h"
 
 #include <string_view>
 

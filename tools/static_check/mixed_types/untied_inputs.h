@@ -1,13 +1,13 @@
 // Inputs that a model hands to its weights as the caller gave them: nothing ties the two types.
 //
 // Free function without state; it borrows the FileFacts.
-#ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNTIED_INPUTS_H_
-#define MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNTIED_INPUTS_H_
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNTIED_INPUTS_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNTIED_INPUTS_H_
 
 #include <vector>
 
 #include "tools/static_check/facts/facts.h"
-#include "tools/static_check/facts/unlike_types.h"
+#include "tools/static_check/mixed_types/unlike_types.h"
 
 namespace mpnanny::static_check {
 
@@ -17,4 +17,4 @@ std::vector<UnlikeWrite> FindUntiedInputs(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
 
-#endif  // MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNTIED_INPUTS_H_
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNTIED_INPUTS_H_

@@ -1,4 +1,4 @@
-#include "tools/static_check/facts/no_half_kernel.h"
+#include "tools/static_check/mixed_types/no_half_kernel.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +9,7 @@
 
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/type_ties.h"
+#include "tools/static_check/mixed_types/type_ties.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {

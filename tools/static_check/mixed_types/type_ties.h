@@ -2,8 +2,8 @@
 // the names behind views.
 //
 // Free functions without state; they borrow the FileFacts.
-#ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_TYPE_TIES_H_
-#define MPNANNY_TOOLS_STATIC_CHECK_FACTS_TYPE_TIES_H_
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_TYPE_TIES_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_TYPE_TIES_H_
 
 #include <string_view>
 #include <vector>
@@ -38,4 +38,4 @@ bool IsModelCode(const FileFacts& facts, NodeId node);
 
 }  // namespace mpnanny::static_check
 
-#endif  // MPNANNY_TOOLS_STATIC_CHECK_FACTS_TYPE_TIES_H_
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_TYPE_TIES_H_

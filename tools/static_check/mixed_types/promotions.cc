@@ -1,4 +1,4 @@
-#include "tools/static_check/facts/promotions.h"
+#include "tools/static_check/mixed_types/promotions.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/model_parts.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/type_ties.h"
+#include "tools/static_check/mixed_types/type_ties.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {

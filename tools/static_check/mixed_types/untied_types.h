@@ -2,13 +2,13 @@
 // types: what dtype-mismatch tells as its broadest guesses.
 //
 // Free function without state; it borrows the FileFacts.
-#ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNTIED_TYPES_H_
-#define MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNTIED_TYPES_H_
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNTIED_TYPES_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNTIED_TYPES_H_
 
 #include <vector>
 
 #include "tools/static_check/facts/facts.h"
-#include "tools/static_check/facts/unlike_types.h"
+#include "tools/static_check/mixed_types/unlike_types.h"
 
 namespace mpnanny::static_check {
 
@@ -18,4 +18,4 @@ std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
 
-#endif  // MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNTIED_TYPES_H_
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNTIED_TYPES_H_

@@ -1,4 +1,4 @@
-#include "tools/static_check/facts/unlike_types.h"
+#include "tools/static_check/mixed_types/unlike_types.h"
 
 #include <algorithm>
 #include <optional>

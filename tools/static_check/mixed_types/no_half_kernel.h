@@ -2,13 +2,13 @@
 // 16-bit.
 //
 // Free function without state; it borrows the FileFacts.
-#ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_NO_HALF_KERNEL_H_
-#define MPNANNY_TOOLS_STATIC_CHECK_FACTS_NO_HALF_KERNEL_H_
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_NO_HALF_KERNEL_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_NO_HALF_KERNEL_H_
 
 #include <vector>
 
 #include "tools/static_check/facts/facts.h"
-#include "tools/static_check/facts/unlike_types.h"
+#include "tools/static_check/mixed_types/unlike_types.h"
 
 namespace mpnanny::static_check {
 
@@ -18,4 +18,4 @@ std::vector<UnlikeWrite> FindMissingKernels(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
 
-#endif  // MPNANNY_TOOLS_STATIC_CHECK_FACTS_NO_HALF_KERNEL_H_
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_NO_HALF_KERNEL_H_

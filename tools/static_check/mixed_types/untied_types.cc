@@ -1,4 +1,4 @@
-#include "tools/static_check/facts/untied_types.h"
+#include "tools/static_check/mixed_types/untied_types.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,7 @@
 #include "tools/static_check/facts/autograd_functions.h"
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/type_ties.h"
+#include "tools/static_check/mixed_types/type_ties.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {

@@ -2,8 +2,8 @@
 // makes their types differ: what dtype-mismatch tells as guesses.
 //
 // Free functions without state; they borrow the FileFacts.
-#ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNLIKE_TYPES_H_
-#define MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNLIKE_TYPES_H_
+#ifndef MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNLIKE_TYPES_H_
+#define MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNLIKE_TYPES_H_
 
 #include <string>
 #include <vector>
@@ -23,4 +23,4 @@ std::vector<UnlikeWrite> FindUnlikeWrites(const FileFacts& facts);
 
 }  // namespace mpnanny::static_check
 
-#endif  // MPNANNY_TOOLS_STATIC_CHECK_FACTS_UNLIKE_TYPES_H_
+#endif  // MPNANNY_TOOLS_STATIC_CHECK_MIXED_TYPES_UNLIKE_TYPES_H_

@@ -1,11 +1,11 @@
-#include "tools/static_check/facts/undone_casts.h"
+#include "tools/static_check/mixed_types/undone_casts.h"
 
 #include <string_view>
 
 #include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/switched_off.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/type_ties.h"
+#include "tools/static_check/mixed_types/type_ties.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {

@@ -1,4 +1,4 @@
-#include "tools/static_check/facts/type_ties.h"
+#include "tools/static_check/mixed_types/type_ties.h"
 
 #include <algorithm>
 #include <cctype>

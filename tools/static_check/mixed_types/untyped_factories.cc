@@ -1,11 +1,11 @@
-#include "tools/static_check/facts/untyped_factories.h"
+#include "tools/static_check/mixed_types/untyped_factories.h"
 
 #include <algorithm>
 #include <cctype>
 #include <string_view>
 
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/facts/type_ties.h"
+#include "tools/static_check/mixed_types/type_ties.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
