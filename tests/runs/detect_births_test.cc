@@ -2,6 +2,8 @@
 // is silent on its neighbour.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/runs/detector_facts.h"
 
 namespace mpnanny::diagnose_run {
@@ -41,6 +43,17 @@ TEST(SoftmaxBirths, AMaskConstantOrARowOfMinusInf) {
   facts.births = {MaskedSoftmax("bfloat16")};
   EXPECT_TRUE(Fires(facts, "masked-row-softmax"));
   EXPECT_FALSE(Fires(facts, "mask-constant-overflow"));
+  // Nor are activations that overflow on one side, because they are few or large.
+  const std::tuple<const char*, double, const char*> large[] = {{"mm", 32080, "matmul-overflow"},
+                                                                {"mul", 300, "square-overflow"},
+                                                                {"add", 40000, "add-overflow"}};
+  for (const auto& [op, largest, sign] : large) {
+    facts.births = {Made(op, "float16", "-Inf", largest)};
+    EXPECT_FALSE(Fires(facts, "mask-constant-overflow")) << op;
+    EXPECT_TRUE(Fires(facts, sign)) << op;
+  }
+  facts.births = {Made("_to_copy", "float16", "-Inf", 1e9)};
+  EXPECT_TRUE(Fires(facts, "mask-constant-overflow"));
   // Arithmetic that overflows to both sides is no mask.
   facts.births = {Made("bmm", "float16", "+Inf and 2 -Inf", 300)};
   EXPECT_FALSE(Fires(facts, "mask-constant-overflow"));

@@ -111,6 +111,9 @@ bool UsesHalf(const Facts& facts);
 // A loss scale other than 1 was in force.
 bool IsScaled(const Facts& facts);
 
+// Whether it is one of these, in place ("add_") or not.
+bool IsOperator(const Birth& birth, std::initializer_list<std::string_view> names);
+
 // "aten.log (train.py:57)", escaped.
 std::string OperatorName(const Birth& birth);
 

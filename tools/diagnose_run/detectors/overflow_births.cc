@@ -9,43 +9,36 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-bool IsOneOf(const std::string& op, std::initializer_list<std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-    return op == name || (op.size() == name.size() + 1 && op.back() == '_' && op.starts_with(name));
-  });
-}
-
 struct Kind {
   const char* id;
   const char* why;
 };
 
 std::optional<Kind> KindOf(const Birth& birth) {
-  const std::string& op = birth.op;
-  if (IsOneOf(op, {"exp", "exp2", "expm1", "sinh", "cosh"})) {
+  if (IsOperator(birth, {"exp", "exp2", "expm1", "sinh", "cosh"})) {
     return Kind{"exp-overflow",
                 "an exponential passes 65504 at 11.1 in FP16 and 3.4e38 at 88.7 in FP32 and BF16"};
   }
   if (birth.dtype != "float16" && !birth.dtype.starts_with("float8")) return std::nullopt;
-  if (IsOneOf(op, {"bmm", "matmul", "baddbmm", "einsum", "dot", "mm"}) ||
-      op.find("dot_product_attention") != std::string::npos) {
+  if (IsOperator(birth, {"bmm", "matmul", "baddbmm", "einsum", "dot", "mm"}) ||
+      birth.op.find("dot_product_attention") != std::string::npos) {
     return Kind{"matmul-overflow",
                 "a product of two activations, such as queries and keys, grows with the square of "
                 "their size"};
   }
-  if (IsOneOf(op, {"sum", "mean", "cumsum", "nansum", "prod", "var", "std", "var_mean", "mse_loss",
-                   "logsumexp", "linalg_vector_norm", "norm"})) {
+  if (IsOperator(birth, {"sum", "mean", "cumsum", "nansum", "prod", "var", "std", "var_mean",
+                         "mse_loss", "logsumexp", "linalg_vector_norm", "norm"})) {
     return Kind{"sum-overflow", "the sum of many values that each fit does not"};
   }
-  if (IsOneOf(op, {"pow", "square"}) ||
-      (IsOneOf(op, {"mul"}) && birth.largest && *birth.largest > 255)) {
+  if (IsOperator(birth, {"pow", "square"}) ||
+      (IsOperator(birth, {"mul"}) && birth.largest && *birth.largest > 255)) {
     return Kind{"square-overflow", "the square of everything from 256 on is beyond FP16"};
   }
-  if (IsOneOf(op, {"add", "sub", "rsub", "addcmul"})) {
+  if (IsOperator(birth, {"add", "sub", "rsub", "addcmul"})) {
     return Kind{"add-overflow",
                 "two finite values whose sum does not fit, as in a residual stream"};
   }
-  if (IsOneOf(op, {"_to_copy", "copy", "to"})) {
+  if (IsOperator(birth, {"_to_copy", "copy", "to"})) {
     return Kind{"cast-overflow", "a value of a wider format was cast to one that ends at 65504"};
   }
   return std::nullopt;
@@ -61,7 +54,7 @@ void DetectOverflowBirths(const Facts& facts, std::vector<Claim>& claims) {
       continue;
     }
     // A linear layer multiplies by its weights: forward-overflow tells that.
-    if (facts.onset->layer_type.ends_with("Linear") && IsOneOf(birth.op, {"mm", "matmul"})) return;
+    if (facts.onset->layer_type.ends_with("Linear") && IsOperator(birth, {"mm", "matmul"})) return;
     const auto kind = KindOf(birth);
     if (!kind) continue;
     Claim claim;

@@ -89,6 +89,12 @@ bool IsScaled(const Facts& facts) {
   return facts.summary.scale_first.has_value() && facts.summary.scale_max.value_or(1) != 1;
 }
 
+bool IsOperator(const Birth& birth, std::initializer_list<std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&op = birth.op](std::string_view name) {
+    return op == name || (op.size() == name.size() + 1 && op.back() == '_' && op.starts_with(name));
+  });
+}
+
 std::string OperatorName(const Birth& birth) {
   std::string name =
       birth.backward && !birth.of.empty() ? "the backward pass of " + birth.of : birth.op;

@@ -12,12 +12,23 @@ bool IsSoftmax(const Birth& birth) {
          birth.op.find("dot_product_attention") != std::string::npos;
 }
 
+// What a mask's constant is put in by: -1e9 times a mask, added to scores, filled in, cast.
+bool PutsConstant(const Birth& birth) {
+  constexpr double kHalfMax = 65504;
+  const double largest = birth.largest.value_or(0);
+  // Large activations need no constant to overflow.
+  if (IsOperator(birth, {"mul", "div"})) return largest * largest < kHalfMax;
+  if (IsOperator(birth, {"add", "sub", "rsub"})) return 2 * largest < kHalfMax;
+  return IsOperator(
+      birth, {"masked_fill", "where", "fill", "full", "full_like", "new_full", "scalar_tensor",
+              "index_put", "index_fill", "masked_scatter", "_to_copy", "copy", "to"});
+}
+
 // -Inf alone, of finite values, in 16 bits: a large negative constant that the format cannot hold.
-// Arithmetic on activations overflows to both sides.
+// Arithmetic on many activations overflows to both sides; a few overflow to one as well.
 bool MakesMask(const Birth& birth) {
   return birth.neginf && !birth.posinf && !birth.nan && !birth.backward &&
-         birth.inputs == Birth::Inputs::kFinite && IsHalf(birth.dtype) &&
-         birth.op.find("log") == std::string::npos;
+         birth.inputs == Birth::Inputs::kFinite && IsHalf(birth.dtype) && PutsConstant(birth);
 }
 
 }  // namespace
