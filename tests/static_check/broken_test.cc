@@ -64,6 +64,8 @@ TEST(Broken, ATextThatIsNotThereHoldsNoWord) {
   EXPECT_FALSE(Holds({}, "word"));
   EXPECT_FALSE(Holds("wor", "word"));
   EXPECT_TRUE(Holds("a word", "word"));
+  EXPECT_TRUE(Holds("a word", {}));
+  EXPECT_FALSE(Holds({}, {}));
   CheckWithEveryRule(
       "import torch\nmodel.half()\noptimizer = torch.optim.Adam([{\"params\": "
       "model.parameters()}], lr=1e-3)\nx(model(x), y).backward()\ntorch.step()\n");

@@ -65,8 +65,10 @@ class WordIndex {
 
 // memmem() skips ahead by several bytes; find() stops at every occurrence of the first one.
 inline bool Holds(std::string_view text, std::string_view word) {
-  // A view of nothing may point nowhere, which memmem() must not be given.
-  return text.size() >= word.size() && !text.empty() && !WordIndex::Excludes(text, word) &&
+  // A view of nothing may point nowhere, which memmem() must not be given: not as a text, not as a
+  // word. No word at all is in every text that is one.
+  if (text.empty() || word.empty()) return !text.empty();
+  return text.size() >= word.size() && !WordIndex::Excludes(text, word) &&
          memmem(text.data(), text.size(), word.data(), word.size()) != nullptr;
 }
 
