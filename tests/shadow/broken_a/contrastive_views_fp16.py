@@ -9,14 +9,14 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 
 DTYPE = torch.float32 if os.environ.get("REF") else torch.float16
-FEATURES, WIDTH = 40, 24
-TEMPERATURE = 0.07
+FEATURES, WIDTH = 40, 32
+TEMPERATURE = 0.08
 
 
 class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(FEATURES, 48), nn.ReLU(), nn.Linear(48, WIDTH))
+        self.layers = nn.Sequential(nn.Linear(FEATURES, 48), nn.Tanh(), nn.Linear(48, WIDTH))
 
     def forward(self, x):
         return nn.functional.normalize(self.layers(x), dim=1)
@@ -24,16 +24,16 @@ class Encoder(nn.Module):
 
 def views(size=32):
     sample = torch.randn(size, FEATURES)
-    first = sample + 1.2 * torch.randn(size, FEATURES)
-    second = sample + 1.2 * torch.randn(size, FEATURES)
+    first = sample + 1.5 * torch.randn(size, FEATURES)
+    second = sample + 1.5 * torch.randn(size, FEATURES)
     return first.to(DTYPE), second.to(DTYPE)
 
 
 def contrastive_loss(first, second):
     likeness = torch.exp(first @ second.t() / TEMPERATURE)  # @fault
     chosen = likeness.diagonal()
-    by_row = chosen / likeness.sum(dim=1)
-    by_column = chosen / likeness.sum(dim=0)
+    by_row = chosen / likeness.sum(dim=1)  # @fault
+    by_column = chosen / likeness.sum(dim=0)  # @fault
     return -0.5 * (by_row.log() + by_column.log()).mean()
 
 
