@@ -1,4 +1,4 @@
-"""A recommender: hashed ids in a sparse embedding table, top-k attention over the user's history."""
+"""A recommender: hashed ids in a sparse embedding table, top-k attention over a history."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A top-1 mixture of experts with more experts than the data has clusters; experts are ReLU MLPs."""
+"""A top-1 mixture of more experts than the data has clusters; experts are ReLU MLPs."""
 
 import os
 
