@@ -49,7 +49,7 @@ class Rollouts:
 policy, rollouts = GaussianPolicy(), Rollouts()
 optimizer = torch.optim.Adam(policy.parameters(), lr=1.5e-3)
 updates = 0
-for iteration in range(60):
+for iteration in range(38):
     reward = rollouts.fill(policy)
     for _ in range(EPOCHS):
         log_ratio = policy.log_prob(rollouts.obs, rollouts.action) - rollouts.log_prob
