@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from mpnanny import _device, _later
+from mpnanny.device import late_steps, later
 from torch import nn
 
 torch.set_num_threads(1)
@@ -89,12 +89,12 @@ def lag(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     many steps late.
     """
     if request.param:
-        sent, send = [], _later.Mail.send
-        for module in (_later, _device):
+        sent, send = [], later.Mail.send
+        for module in (later, late_steps):
             monkeypatch.setattr(module, "HOST", set())
             monkeypatch.setattr(module, "DEVICES", {"cuda", "cpu"})
-        monkeypatch.setattr(_later.Mail, "send", lambda self: (sent.append(self), send(self)))
-        monkeypatch.setattr(_later.Mail, "arrived", lambda self: self not in sent[-2:])
+        monkeypatch.setattr(later.Mail, "send", lambda self: (sent.append(self), send(self)))
+        monkeypatch.setattr(later.Mail, "arrived", lambda self: self not in sent[-2:])
     return request.param
 
 

@@ -5,8 +5,10 @@ may wait.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pathlib
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,8 +16,9 @@ from typing import Any
 import pytest
 import torch
 from conftest import Database, Mlp, batch, cross_entropy
-from mpnanny import MixedPrecisionNanny, _core, _later
-from mpnanny._device_figures import MOST, norms, parts, readable, whole
+from mpnanny import MixedPrecisionNanny, _core
+from mpnanny.device import later
+from mpnanny.device.figures import MOST, norms, parts, readable, whole
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -25,23 +28,23 @@ PACKAGE = str(pathlib.Path(_core.__file__).parent)
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """Makes the CPU a device; called with the number of steps that it is behind."""
-    sent: list[_later.Mail] = []
-    send = _later.Mail.send
+    sent: list[later.Mail] = []
+    send = later.Mail.send
 
     def late(lag: int) -> None:
-        _later.HOST.clear()
-        _later.DEVICES.add("cpu")
+        later.HOST.clear()
+        later.DEVICES.add("cpu")
 
-        def sends(self: _later.Mail) -> None:
+        def sends(self: later.Mail) -> None:
             sent.append(self)
             send(self)
 
-        monkeypatch.setattr(_later.Mail, "send", sends)
-        monkeypatch.setattr(_later.Mail, "arrived", lambda self: self not in sent[-lag:] or not lag)
+        monkeypatch.setattr(later.Mail, "send", sends)
+        monkeypatch.setattr(later.Mail, "arrived", lambda self: self not in sent[-lag:] or not lag)
 
     yield late
-    _later.HOST.add("cpu")
-    _later.DEVICES.discard("cpu")
+    later.HOST.add("cpu")
+    later.DEVICES.discard("cpu")
 
 
 def figures(x: torch.Tensor, most: int = MOST) -> list[float]:
@@ -271,7 +274,7 @@ class Watch(TorchDispatchMode):
         while frame is not None and "torch" in pathlib.Path(frame.f_code.co_filename).parts:
             frame = frame.f_back
         file = frame.f_code.co_filename if frame is not None else ""
-        if file.startswith(PACKAGE) and not file.endswith("_taps.py"):
+        if file.startswith(PACKAGE) and not file.endswith("hooks/taps.py"):
             self.ours += 1
             if function.name().removeprefix("aten::").split(".")[0] in self.WAITS:
                 self.waits.append(f"{function.name()} in {file}:{frame.f_lineno}")
@@ -299,14 +302,14 @@ def test_a_step_whose_figures_cannot_be_sent_is_told(
     tmp_path: pathlib.Path, device: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device(1)
-    sends = _later.Mail.send
+    sends = later.Mail.send
 
-    def send(self: _later.Mail) -> None:
+    def send(self: later.Mail) -> None:
         if len(self._waiting) > 100:  # a sampled step
             raise RuntimeError("no memory")
         sends(self)
 
-    monkeypatch.setattr(_later.Mail, "send", send)
+    monkeypatch.setattr(later.Mail, "send", send)
     database, _, _ = train(tmp_path, steps=12)
     rows = database.rows("SELECT step, loss FROM step ORDER BY step")
     assert [row["step"] for row in rows if row["loss"] is None] == [0, 10]
@@ -317,8 +320,33 @@ def test_a_step_whose_figures_cannot_be_sent_is_told(
 def test_what_never_arrives_is_given_up(
     tmp_path: pathlib.Path, device: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mpnanny._device.UNDER_WAY", 4)
+    monkeypatch.setattr("mpnanny.device.late_steps.UNDER_WAY", 4)
     device(10**6)
     database, _, _ = train(tmp_path, steps=12)
     assert len(database.rows("SELECT * FROM step")) == 12
     assert "did not arrive" in database.one("SELECT notes FROM run")["notes"]
+
+
+def test_states_without_a_known_name_are_read(
+    tmp_path: pathlib.Path, device: Callable[[int], None]
+) -> None:
+    """They once failed on a device, and the step was never ended."""
+    device(2)
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+    nanny = MixedPrecisionNanny(model, db=tmp_path / "l.db", trace_interval=1, quiet=True)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        optimizer.step(closure)
+    nanny.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "l.db")) as file:
+        events = [row[0] for row in file.execute("SELECT type FROM event")]
+        steps = file.execute("SELECT count(*) FROM step").fetchone()
+    assert "optimizer_state_slot" in events and "hook_failed" not in events
+    assert steps == (4,)

@@ -11,7 +11,8 @@ import stat
 import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
-from mpnanny import Alert, MixedPrecisionNanny, _dump, _safetensors
+from mpnanny import Alert, MixedPrecisionNanny
+from mpnanny.report import dump, safetensors
 from torch import nn
 
 
@@ -64,7 +65,7 @@ def test_the_layer_breaks_again_from_its_file(db, database, tmp_path, capfd):
     (path,) = files(folder)
     assert path.name == "run1-step2-wide.safetensors"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    tensors, metadata = _safetensors.load(path)
+    tensors, metadata = safetensors.load(path)
     assert (metadata["step"], metadata["layer"], metadata["class"]) == ("2", "wide", "Linear")
     assert (metadata["alert"], metadata["phase"]) == ("INF", "forward")
     assert metadata["source"].startswith(f"{__file__}:") and metadata["left_out"] == "[]"
@@ -97,17 +98,17 @@ def test_the_layer_breaks_again_from_its_file(db, database, tmp_path, capfd):
 
 
 def test_the_package_of_that_name_reads_it(db, tmp_path):
-    safetensors = pytest.importorskip("safetensors")
+    peer = pytest.importorskip("safetensors")
     from safetensors.torch import load_file
 
     folder = tmp_path / "dumps"
     train(Overflowing(), db, folder, quiet=True)
     (path,) = files(folder)
-    mine, metadata = _safetensors.load(path)
+    mine, metadata = safetensors.load(path)
     theirs = load_file(path)
     assert set(mine) == set(theirs)
     assert all(torch.equal(mine[name], theirs[name]) or name == "x" for name in mine)
-    with safetensors.safe_open(path, framework="pt") as file:
+    with peer.safe_open(path, framework="pt") as file:
         assert file.metadata() == metadata
 
 
@@ -141,9 +142,9 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
 def test_every_type_comes_back_bit_by_bit(tmp_path):
     tensors = every_dtype()
     path = tmp_path / "x.safetensors"
-    size = _safetensors.save(path, tensors, {"über": 'ß " \\ 数'})
+    size = safetensors.save(path, tensors, {"über": 'ß " \\ 数'})
     assert size == path.stat().st_size
-    back, metadata = _safetensors.load(path)
+    back, metadata = safetensors.load(path)
     assert metadata == {"über": 'ß " \\ 数'}
     assert set(back) == set(tensors) and all(same(back[n], t) for n, t in tensors.items())
     try:
@@ -157,21 +158,21 @@ def test_every_type_comes_back_bit_by_bit(tmp_path):
 def test_a_file_that_cannot_be_finished_does_not_appear(tmp_path):
     path = tmp_path / "x.safetensors"
     with pytest.raises(ValueError):
-        _safetensors.save(path, {"x": torch.ones(3, 2).t()}, {})
+        safetensors.save(path, {"x": torch.ones(3, 2).t()}, {})
     assert files(tmp_path) == []
     for broken in (b"", b"\0" * 8, b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{}"[:-1]):
         path.write_bytes(broken)
         with pytest.raises(ValueError):
-            _safetensors.load(path)
+            safetensors.load(path)
 
 
 def test_what_is_too_large_is_named(db, tmp_path, monkeypatch):
-    monkeypatch.setattr(_dump, "MAX_TENSOR_BYTES", 1000)
-    monkeypatch.setattr(_dump, "MAX_BYTES", 3000)
+    monkeypatch.setattr(dump, "MAX_TENSOR_BYTES", 1000)
+    monkeypatch.setattr(dump, "MAX_BYTES", 3000)
     folder = tmp_path / "dumps"
     train(Overflowing(), db, folder, quiet=True)
     (path,) = files(folder)
-    tensors, metadata = _safetensors.load(path)
+    tensors, metadata = safetensors.load(path)
     left = {entry["name"]: entry for entry in json.loads(metadata["left_out"])}
     weight = left["parameter.weight"]
     assert weight["shape"] == [16, 16] and "larger" in weight["why"] and "rng.torch" in left
@@ -208,7 +209,7 @@ def test_each_layer_once_and_few_of_them(db, tmp_path):
     folder = tmp_path / "dumps"
     train(Several(6), db, folder, steps=8, quiet=True)
     names = [path.name for path in files(folder)]
-    assert names == [f"run1-step{at}-parts.{at}.safetensors" for at in range(_dump.MAX_FILES)]
+    assert names == [f"run1-step{at}-parts.{at}.safetensors" for at in range(dump.MAX_FILES)]
 
 
 def test_healthy_masks_and_carriers_leave_nothing(db, tmp_path):
@@ -240,7 +241,7 @@ def test_a_folder_that_cannot_be_written_stops_nobody(db, database, tmp_path):
 def test_names_stay_out_with_a_minimal_record(db, database, tmp_path):
     train(Overflowing(), db, tmp_path / "dumps", quiet=True, record="minimal")
     (path,) = files(tmp_path / "dumps")
-    _, metadata = _safetensors.load(path)
+    _, metadata = safetensors.load(path)
     text = json.dumps(metadata) + path.name
     assert "wide" not in text and "dump_test" not in text and str(tmp_path) not in text
     (event,) = database().rows("SELECT detail FROM event WHERE type = 'dump'")

@@ -7,11 +7,11 @@ import types
 
 import pytest
 import torch
-from mpnanny import _environment
+from mpnanny.process import environment
 
 
 def test_it_tells_versions_flags_and_the_processor():
-    facts = json.loads(_environment.describe())
+    facts = json.loads(environment.describe())
     assert facts["torch"] == torch.__version__ and facts["cuda"] == torch.version.cuda
     assert facts["devices"][0]["type"] == "cpu" and facts["devices"][0]["bf16"] is True
     assert facts["tf32_matmul"] in (True, False) and facts["tf32_cudnn"] in (True, False)
@@ -23,8 +23,8 @@ def test_it_tells_versions_flags_and_the_processor():
 
 def test_arguments_only_on_request(monkeypatch):
     monkeypatch.setattr("sys.argv", ["train.py", "--token", "secret"])
-    assert "secret" not in _environment.describe()
-    facts = json.loads(_environment.describe(arguments=True))
+    assert "secret" not in environment.describe()
+    facts = json.loads(environment.describe(arguments=True))
     assert facts["arguments"] == ["--token", "secret"]
 
 
@@ -43,7 +43,7 @@ def test_what_a_gpu_can_do(capability, can, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: properties)
     monkeypatch.setattr(torch.version, "hip", None)
-    device = json.loads(_environment.describe())["devices"][1]
+    device = json.loads(environment.describe())["devices"][1]
     assert device["compute_capability"] == f"{major}.{minor}"
     assert {name: device[name] for name in can} == can
 
@@ -52,7 +52,7 @@ def test_a_gpu_is_not_initialised_to_be_described(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: 1 / 0)
-    devices = json.loads(_environment.describe())["devices"]
+    devices = json.loads(environment.describe())["devices"]
     assert devices[1] == {"type": "cuda", "count": 2, "initialised": False}
 
 
@@ -61,4 +61,4 @@ def test_a_flag_that_this_torch_refuses_to_tell_is_left_out(monkeypatch):
         raise RuntimeError("mixed the old and the new names")
 
     monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
-    assert json.loads(_environment.describe())["float32_matmul_precision"] is None
+    assert json.loads(environment.describe())["float32_matmul_precision"] is None

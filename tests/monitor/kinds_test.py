@@ -8,8 +8,8 @@ import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
 from mpnanny import MixedPrecisionNanny
-from mpnanny._kinds import KINDS, METRICS
-from mpnanny._states import SLOTS
+from mpnanny.model.kinds import KINDS, METRICS
+from mpnanny.steps.optimizer_states import SLOTS
 from torch import nn
 
 ROW = (

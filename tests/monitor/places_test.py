@@ -122,7 +122,7 @@ def test_a_nanny_that_nobody_has_any_more_has_ended_its_run(db, database):
     nanny = watch_model(nn.Linear(2, 2), db=db, quiet=True)
     with nanny.step(0) as block:
         block.log(loss=1.0)
-    nanny._stop_listening()  # torch's hooks hold it, and it holds them
+    nanny._session.stop_listening()  # torch's hooks hold it, and it holds them
     del nanny, block
     gc.collect()
     assert database().one("SELECT end_reason FROM run")["end_reason"] == "closed"
@@ -143,7 +143,7 @@ def test_a_forked_child_never_touches_its_parents_file(db, database):
                 with nanny.step(step) as block:
                     block.log(loss=cross_entropy(model(x), y))
             nanny.close()
-            nanny._flush()
+            nanny._session.flush()
             failed = int(nanny.run != "")
         finally:
             os._exit(failed)

@@ -47,7 +47,7 @@ def train(db: str, **options) -> list[str | None]:
         on_alert=lambda alert: layers.append(alert.layer),
         **options,
     )
-    nanny._trouble("somewhere", ValueError("about proprietary.0.secret_gate"))
+    nanny._session.notes.trouble("somewhere", ValueError("about proprietary.0.secret_gate"))
     for step in range(3):
         with nanny.step(step) as record:
             loss = cross_entropy(model(torch.randn(4, 8)), torch.randint(0, 3, (4,)))

@@ -13,7 +13,7 @@ import textwrap
 import pytest
 import torch
 from conftest import PACKAGE, Database, Mlp
-from mpnanny import _launched
+from mpnanny.process import launched
 from torch import nn
 
 PROGRAM = PACKAGE.parent / "bin" / "mpnanny"
@@ -189,17 +189,17 @@ def test_what_cannot_run_is_told(tmp_path):
 
 def test_the_whole_model_is_found_from_a_part():
     whole = nn.ModuleDict({"body": Mlp(), "head": nn.Linear(3, 2)})
-    assert _launched._whole_model(whole["body"].enter) is whole
-    assert _launched._owner({id(whole["head"].weight)}) is whole["head"]
-    assert _launched._owner({id(p) for p in whole.parameters()}) is whole
-    assert _launched._owner({0}) is None
+    assert launched._whole_model(whole["body"].enter) is whole
+    assert launched._owner({id(whole["head"].weight)}) is whole["head"]
+    assert launched._owner({id(p) for p in whole.parameters()}) is whole
+    assert launched._owner({0}) is None
 
 
 def test_a_file_that_another_process_records_into_is_left_to_it(tmp_path):
     db = str(tmp_path / "metrics.db")
-    assert _launched._path_of_our_own(db) == db
+    assert launched._path_of_our_own(db) == db
     (tmp_path / "metrics.db-ring").write_bytes(b"x")
-    assert _launched._path_of_our_own(db) == db
+    assert launched._path_of_our_own(db) == db
     hold = (
         "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX);"
         " print(flush=True); input()"
@@ -210,21 +210,21 @@ def test_a_file_that_another_process_records_into_is_left_to_it(tmp_path):
         stdout=subprocess.PIPE,
     ) as holder:
         holder.stdout.readline()
-        assert _launched._path_of_our_own(db) == str(tmp_path / f"metrics-{os.getpid()}.db")
+        assert launched._path_of_our_own(db) == str(tmp_path / f"metrics-{os.getpid()}.db")
         holder.stdin.write(b"\n")
 
 
 def test_a_model_in_evaluation_mode_is_found_when_its_optimizer_steps(monkeypatch, tmp_path):
     monkeypatch.setenv("MPNANNY_RUN", f'{{"db": "{tmp_path}/m.db", "quiet": true}}')
-    monkeypatch.setattr(_launched, "_decided", False)
+    monkeypatch.setattr(launched, "_decided", False)
     model = Mlp().eval()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    _launched.optimizer_made(optimizer)
+    launched.optimizer_made(optimizer)
     for _ in range(3):
         model(torch.ones(2, 8)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    assert not _launched._handles
-    (nanny,) = _launched._process.live_runs()
+    assert not launched._handles
+    (nanny,) = launched.live_runs()
     nanny.close()
     assert Database(tmp_path / "m.db").rows("SELECT * FROM step")

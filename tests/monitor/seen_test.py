@@ -9,10 +9,11 @@ import pty
 import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
-from mpnanny import Alert, MixedPrecisionNanny, Summary, _progress, watch_model
-from mpnanny._console import Console
-from mpnanny._course import Course
-from mpnanny._step import OpenStep
+from mpnanny import Alert, MixedPrecisionNanny, Summary, watch_model
+from mpnanny.report import progress
+from mpnanny.report.console import Console
+from mpnanny.report.course import Course
+from mpnanny.steps.step import OpenStep
 
 
 def _train(nanny, model, steps, *, scaler=None, poison=()):
@@ -107,10 +108,10 @@ def test_a_callback_that_fails_costs_nothing_but_itself(db, database, capfd):
 
 
 def test_progress_is_said_seldom_in_a_log(db, capfd, monkeypatch):
-    monkeypatch.setattr(_progress, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     model = Mlp()
     nanny = watch_model(model, db=db)
-    nanny._progress._wait = 1000.0  # the first line is due at once, the next is not
+    nanny._session.reporter.progress._wait = 1000.0  # only the first line is due
     _train(nanny, model, 4)
     nanny.close()
     lines = [
@@ -168,14 +169,14 @@ def _fill(course: Course, skipped: list[int]) -> None:
 
 def test_a_search_at_the_start_is_healthy(course):
     _fill(course, [0, 1, 2, 3, 4])
-    line = _progress.early_warning(course, (1000, 1, 100))
+    line = progress.early_warning(course, (1000, 1, 100))
     assert line.startswith("healthy so far: 100 steps")
     assert "65536 -> 2048 (5 falls, 0 rises)" in line
 
 
 def test_overflow_that_grows_is_told_with_its_trend(course):
     _fill(course, [0, 60, 70, 80, 90])
-    line = _progress.early_warning(course, None)
+    line = progress.early_warning(course, None)
     assert line.startswith("early warning after 100 steps: 5 % of the steps overflowed")
     assert "(1 in the first half, 4 in the second: rising)" in line
     assert "65536 -> 2048" in line
@@ -184,9 +185,9 @@ def test_overflow_that_grows_is_told_with_its_trend(course):
 def test_gradients_that_underflow_are_told(course):
     _fill(course, [])
     assert "3 % of the gradient elements underflow in FP16 at 65536" in (
-        _progress.early_warning(course, (1000, 30, 100))
+        progress.early_warning(course, (1000, 30, 100))
     )
-    assert _progress.early_warning(course, (1000, 10, 100)).startswith("healthy so far")
+    assert progress.early_warning(course, (1000, 10, 100)).startswith("healthy so far")
 
 
 def test_the_early_warning_comes_once_and_knows_the_gradients(db, capfd):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
 from mpnanny import MixedPrecisionNanny, watch_model
-from mpnanny._operators import OperatorTrace
+from mpnanny.operators.trace import OperatorTrace
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
@@ -65,7 +65,7 @@ def test_without_blocks_an_exception_in_the_model_ends_it(db):
     nanny = watch_model(model, db=db, quiet=True)
     cross_entropy(model(batch()[0]), batch()[1]).backward()
     optimizer.step()
-    nanny._tracing.raised_error(None)
+    nanny._session.tracing.trace_next()
     model.fails = True
     with pytest.raises(KeyError):
         model(batch()[0])
@@ -141,7 +141,7 @@ def test_two_runs_at_once_are_both_traced(tmp_path):
         its.step()
     first.close()
     second.close()
-    assert first._notes == second._notes == []
+    assert first.summary()["notes"] == second.summary()["notes"] == []
 
 
 def test_the_optimizer_may_follow_the_block(db):
@@ -185,7 +185,7 @@ def test_closures_are_traced(db):
         return loss
 
     optimizer.step(closure)
-    nanny._tracing.raised_error(None)
+    nanny._session.tracing.trace_next()
     assert set(seen) == {0}
     optimizer.step(closure)
     assert seen[-1] == 1 and modes() == 0
@@ -247,7 +247,7 @@ def test_what_fails_in_the_trace_stays_in_it(db, database, monkeypatch):
     assert database().one("SELECT count(*) AS n FROM event WHERE type = 'hook_failed'")["n"] == 1
 
 
-def test_masks_and_memory_not_yet_written_are_no_births(db, database):
+def test_masks_and_memory_not_yet_written_are_no_origins(db, database):
     """A step that is broken by its batch, full of -inf and of garbage that is healthy."""
 
     def step_of(model, x):
@@ -279,7 +279,7 @@ def test_integers_kept_in_half_are_told(db, database):
         torch.arange(5000).float().half()
         cross_entropy(model(batch()[0]), batch()[1]).backward()
         optimizer.step()
-    assert nanny._notes == []
+    assert nanny.summary()["notes"] == []
     counter = torch.tensor(2046, dtype=torch.float16)
     with nanny.step(2):
         torch.arange(300, dtype=torch.bfloat16)

@@ -42,7 +42,8 @@ def test_a_training_function_is_one_run_from_call_to_return(db, database):
     model, optimizer = _model()
     scaler = torch.amp.GradScaler("cpu")
     assert train(model, optimizer, scaler=scaler) > 0
-    assert train.nanny._scaler is scaler and train.nanny._optimizers.main is optimizer
+    assert train.nanny._session.scalers.main is scaler
+    assert train.nanny._session.optimizers.main is optimizer
     assert train.nanny.run == "" and train.nanny.summary()["steps"] == 4
     assert not model.enter._forward_hooks
     train(model, optimizer, steps=2)
@@ -90,7 +91,7 @@ def test_the_model_of_a_method_and_in_a_dict(db, database):
 
     trainer = Trainer()
     trainer.fit(2)
-    assert Trainer.fit.nanny._model is trainer.model
+    assert Trainer.fit.nanny.model is trainer.model
 
     @watch_training(db=db, quiet=True)
     def fit(parts):
@@ -155,4 +156,4 @@ def test_frozen_teachers_are_not_the_model(db):
     teacher = nn.Linear(2, 2).eval().requires_grad_(False)
     model, optimizer = _model()
     distil(teacher, model, optimizer)
-    assert distil.nanny._model is model
+    assert distil.nanny.model is model

@@ -1,10 +1,13 @@
-"""mpnanny: watches a PyTorch training and remembers what happened before it broke."""
+"""mpnanny: watches a PyTorch training and remembers what happened before it broke.
 
-from ._alert import Alert
-from ._course import Summary
+The names below are the interface; the folders are the parts behind it, put together in _session.py.
+"""
+
 from ._decorator import WatchedFunction, watch_training
 from ._loss_scale import LossScaleCheck, check_loss_scale
 from ._nanny import MixedPrecisionNanny, Step, watch_model
+from .report.alerts import Alert
+from .report.course import Summary
 
 __all__ = [
     "Alert",

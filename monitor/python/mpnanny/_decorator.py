@@ -30,7 +30,7 @@ class WatchedFunction(Generic[_P, _R]):
         self._signature = inspect.signature(function)
         self._keep_open = keep_open
         self._options = options
-        self._told = False
+        self._said = False
         self.nanny: MixedPrecisionNanny | None = None
         functools.update_wrapper(self, function)
 
@@ -38,7 +38,7 @@ class WatchedFunction(Generic[_P, _R]):
         nanny = self._open(args, kwargs)
         if nanny is None:
             return self._function(*args, **kwargs)
-        before = nanny._number  # of steps begun: those of a device end later
+        before = nanny.newest_step  # of steps begun: those of a device end later
         try:
             result = self._function(*args, **kwargs)
         except BaseException:
@@ -46,7 +46,7 @@ class WatchedFunction(Generic[_P, _R]):
             raise
         keep = self._keep_open
         if keep is None:
-            keep = nanny._number - before <= 1
+            keep = nanny.newest_step - before <= 1
         if not keep:
             nanny.close()
         return result
@@ -76,7 +76,7 @@ class WatchedFunction(Generic[_P, _R]):
             self._say(f"{self._function.__name__} got no model among its arguments: not watched")
             return None
         last = self.nanny
-        if last is not None and last.run and last._model is model:
+        if last is not None and last.run and last.model is model:
             return last
         if last is not None:
             last.close()
@@ -86,8 +86,8 @@ class WatchedFunction(Generic[_P, _R]):
         return self.nanny
 
     def _say(self, text: str) -> None:
-        if not self._told and not self._options.get("quiet"):
-            self._told = True
+        if not self._said and not self._options.get("quiet"):
+            self._said = True
             print(f"mpnanny: {text}", file=sys.stderr, flush=True)
 
 

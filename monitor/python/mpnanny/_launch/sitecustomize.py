@@ -2,7 +2,7 @@
 
 It must cost nothing and break nothing in programs that never train: torch is not imported here, an
 error is not raised, and the sitecustomize that would have been found without us still runs. When
-the program itself imports torch's optimizers, mpnanny._launched hears of each that is made.
+the program itself imports torch's optimizers, mpnanny.process.launched hears of each that is made.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def _launched() -> Any:
     # The mpnanny beside this file goes before an installed one, which may be another version.
     sys.path.insert(0, _PACKAGES)
     try:
-        from mpnanny import _launched
+        from mpnanny.process import launched
     finally:
         sys.path.remove(_PACKAGES)
-    return _launched
+    return launched
 
 
 class _AfterImport:

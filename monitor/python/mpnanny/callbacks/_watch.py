@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from .._nanny import MixedPrecisionNanny
+from .._nanny import MixedPrecisionNanny, Step
 
 
 class Watch:
@@ -18,13 +18,24 @@ class Watch:
         MixedPrecisionNanny.check_options(options)
         self._options = options
         self.nanny: MixedPrecisionNanny | None = None
+        self._block: Step | None = None
 
     def begin(self, model: nn.Module, step: int) -> None:
         """Watches `model`, whose next step has the number `step` (not 0 where it is resumed)."""
         self.end()
         self.nanny = MixedPrecisionNanny(model, **self._options)
-        self.nanny._count_from(step)
+        self.nanny.count_from(step)
+
+    def enter_step(self, step: int) -> None:
+        if self.nanny is not None:
+            self._block = self.nanny.step(step)
+            self._block.__enter__()
+
+    def leave_step(self) -> None:
+        if self._block is not None:
+            self._block.__exit__(None, None, None)
 
     def end(self, reason: str = "closed") -> None:
+        self._block = None
         if self.nanny is not None:
             self.nanny.close(reason)

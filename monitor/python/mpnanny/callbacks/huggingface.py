@@ -40,12 +40,10 @@ class NannyCallback(TrainerCallback):
             self._watch.begin(model, state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.nanny is not None:
-            self.nanny._enter_block(state.global_step)
+        self._watch.enter_step(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self.nanny is not None:
-            self.nanny._leave_block(False)
+        self._watch.leave_step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._watch.end()

@@ -1,0 +1,320 @@
+"""A run from its start to its end: owns all parts, and gives each what it needs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from ._options import Options
+from .device.late_steps import DeviceSteps
+from .hooks import taps
+from .hooks.forward import ForwardHooks
+from .model.kinds import watches
+from .model.names import LayerNames
+from .model.optimizers import Optimizers
+from .model.unmoved import Unmoved
+from .model.watched import Changes, WatchedModel, some_of
+from .operators.modes import ModeStack, StepModes, compiles
+from .operators.tracing import Tracing
+from .process import ends
+from .process.cell import current_cell
+from .process.environment import describe, rank_and_size, run_name
+from .process.own_file import free_path
+from .report.alerts import AlertTuple
+from .report.console import Console
+from .report.course import Course, Summary, summarise
+from .report.dump import Dump
+from .report.notes import Notes, harmless
+from .report.progress import Progress
+from .report.record import Record
+from .report.reporter import Reporter
+from .steps.call_order import CallOrder
+from .steps.calls import TorchCalls
+from .steps.gradients import Gradients
+from .steps.life import Steps
+from .steps.listeners import StepListeners
+from .steps.optimizer_states import OptimizerStates
+from .steps.scalers import Scalers
+from .steps.state import RunState
+from .steps.step import OpenStep
+
+
+class Session:
+    """One run. Making one starts it, or raises and leaves nothing behind. `make_core` makes what
+    records (_core.Recorder).
+
+    Owns every part; parts do not know the session. Who makes a part hear of what happens: add it to
+    `events`. Used by the thread that trains; ends.py may call it where the process ends.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Any,
+        scaler: Any,
+        options: Options,
+        console: Console,
+        make_core: Callable[..., Any],
+    ) -> None:
+        self.model = model
+        self.cell = current_cell()
+        self.state = RunState()
+        self._console = console
+        self._record = Record(options.record)
+        self._course = Course(options.warmup_steps)
+        self._handle = ""
+        rank, world_size = rank_and_size()
+        console.rank = rank if world_size > 1 else None
+        self.db = free_path(os.fspath(options.db), model, self.cell, rank, world_size)
+        self._core = self._make_core(make_core, options, rank, world_size)
+        self.notes = Notes(
+            console, self._record, self.state, self._core.set_notes, self._core.event
+        )
+        self.events = StepListeners(self.notes.trouble)
+        try:
+            self._make_parts(optimizer, scaler, options)
+            self._start()
+        except Exception as error:
+            self._give_up(error)
+            raise
+        if rank == 0 and not console.quiet:
+            self.reporter.progress = Progress(console, self._course)
+        console.say_for_all(
+            f"watching {self._changes.leaves} modules and"
+            f" {len(self._watched.parameters.parameters)} parameters, recording into {self.run}"
+        )
+
+    def _make_core(
+        self, make: Callable[..., Any], options: Options, rank: int, world_size: int
+    ) -> Any:
+        record = self._record
+        return make(
+            self.db,
+            record.name(options.name or run_name()),
+            rank,
+            world_size,
+            time.time(),
+            options.precision,
+            options.trace_interval,
+            describe(record.minimal, options.arguments),
+            options.dense_steps,
+            options.max_db_mb,
+            kinds=options.kind_bits,
+            metrics=options.metric_bits,
+            warmup_steps=options.warmup_steps,
+            alert_window=options.alert_window or 0,
+        )
+
+    def _make_parts(self, optimizer: Any, scaler: Any, options: Options) -> None:
+        """In the order in which they need each other; events go to them in this order, too."""
+        core, state, events, notes, record = (
+            self._core,
+            self.state,
+            self.events,
+            self.notes,
+            self._record,
+        )
+        kinds = options.kind_bits
+        names = LayerNames(core, record)
+        model = self._watched = WatchedModel(self.model, options.selectors)
+        # What is watched, and where it is read.
+        self.optimizers = Optimizers(optimizer, self.follow_model)
+        unmoved = Unmoved(names, watches(kinds, "weight"))
+        self._device = DeviceSteps(core, model, notes, options.trace_interval, self._step_ended)
+        # What hears of the training.
+        call_order = CallOrder(state, model, core.event)
+        self.mode_stack = ModeStack()
+        self.modes = StepModes(self.mode_stack)
+        self.tracing = Tracing(
+            core,
+            state,
+            model,
+            names,
+            record,
+            notes,
+            self._console.say,
+            self._device,
+            self.mode_stack,
+            self.modes,
+            options.dense_steps,
+        )
+        events.add(call_order, self.modes, self.tracing)
+        if options.folder is not None:
+            events.add(
+                Dump(core, state, names, record, notes, self._console, self.db, options.folder)
+            )
+        self.reporter = Reporter(
+            self._course,
+            self._console,
+            names,
+            notes,
+            events,
+            lambda: self.run,
+            core.gradients_in_fp16,
+            options.on_alert,
+        )
+        # What makes steps of it.
+        self.scalers = Scalers(scaler)
+        self.steps = Steps(
+            core,
+            state,
+            model,
+            self.optimizers,
+            unmoved,
+            self._device,
+            events,
+            notes,
+            self.follow_model,
+            self.reporter.step_ended,
+            self._cannot_record,
+        )
+        self._hooks = ForwardHooks(
+            core,
+            state,
+            names,
+            record,
+            self.steps,
+            self._device,
+            events,
+            notes,
+            watches(kinds, "activation_gradient"),
+        )
+        self._calls = TorchCalls(
+            state,
+            notes,
+            model,
+            self.optimizers,
+            self.scalers,
+            self.steps,
+            Gradients(state, events),
+            OptimizerStates(state, kinds, core.event),
+            self._hooks,
+            events,
+        )
+        self._changes = Changes(
+            model, names, self.optimizers, unmoved, self._hooks.install, self._not_watched
+        )
+
+    def _start(self) -> None:
+        self.state.recording = True
+        if self._core.note:
+            self.notes.note(self._core.note)
+        self._changes.follow()
+        taps.add(self._calls)
+        ends.add(self)
+        self._handle = self.run
+        self.events.watch_begins()
+
+    def _give_up(self, error: Exception) -> None:
+        """After a start that failed half-way: nothing of it stays behind."""
+        self.state.recording = False
+        with contextlib.suppress(Exception):
+            self.stop_listening()
+        with contextlib.suppress(Exception):
+            self.notes.keep(f"the start failed: {self._record.error(error)}")
+            self._core.close("exception")
+
+    # --- what parts ask of the whole ---
+
+    @harmless
+    def follow_model(self) -> None:
+        """The model may have changed."""
+        self._changes.follow()
+
+    def _not_watched(self, why: str, names: list[str]) -> None:
+        if names:
+            self.notes.note(f"not watched, {why}: {some_of(map(self._record.layer, names))}")
+
+    def _step_ended(self, step: OpenStep, alerts: list[AlertTuple]) -> None:
+        self.steps.ended(step, alerts)
+
+    def _cannot_record(self, why: str) -> None:
+        self._console.warn(f"recording stopped, training goes on: {why}")
+        self.state.recording = False
+        self.stop_listening()
+
+    # --- what users see ---
+
+    @property
+    def run(self) -> str:
+        """The handle, `<path>#<run id>`; "" where nothing is recorded."""
+        if not self.state.recording:
+            return ""
+        return f"{self._core.place[0]}#{self._core.run_id}"
+
+    def summary(self) -> Summary:
+        return summarise(self._course, self._handle, self.notes.texts)
+
+    # --- the end ---
+
+    def close(self, reason: str = "closed") -> None:
+        """Ends the run: everything is written, every hook is gone. Again is harmless."""
+        if not self.state.recording:
+            return
+        try:
+            self.steps.finish_last()
+            self._device.deliver(wait=True)
+            for text in self._not_seen():
+                self.notes.note(text)
+        except Exception as error:
+            self.notes.trouble("close", error)
+        self.state.recording = False
+        self.stop_listening()
+        _, published = self._core.place
+        if published:
+            self._handle = f"{published}#{self._core.run_id}"
+        try:
+            trouble = self._core.close(reason if reason != "closed" else self.state.end_reason)
+        except Exception as error:
+            trouble = str(error)
+        self._course.ended = time.perf_counter()
+        if trouble:
+            self._console.warn(f"the end of the run could not be written: {trouble}")
+            return
+        for line in self.summary().lines(notes=False):  # they have been said
+            self._console.say_for_all(line)
+
+    def _not_seen(self) -> list[str]:
+        """What of the model has not been seen so far, and why."""
+        texts = []
+        unseen = self._core.unseen() if self.state.steps_done else []
+        if unseen:
+            why = "torch.compile runs them, without their hooks" if compiles() else ""
+            why = why or "only their weights are used, or nothing"
+            texts.append(
+                f"{len(unseen)} watched modules never ran in training ({why}): {some_of(unseen)}"
+            )
+        return texts + [f"not readable: {reason}" for reason in self._core.unreadable()]
+
+    def stop_listening(self) -> None:
+        """No hook and no event any more."""
+        self.events.run_ends()
+        taps.remove(self._calls)
+        ends.remove(self)
+        self._hooks.remove()
+
+    # --- where the process ends (ends.py) ---
+
+    def expect_end(self, reason: str) -> None:
+        """An exception or a signal is about to end the process."""
+        self.state.end_reason = reason
+        self.modes.off()
+
+    @harmless
+    def flush(self) -> None:
+        """Everything that is known so far is written."""
+        self._device.deliver()
+        self._core.flush()
+
+    def abandon(self) -> None:
+        """In a forked child: inert, and without a trace of the parent's files."""
+        self.state.recording = False
+        self.events.forked()
+        self._device.forget()
+        self._hooks.remove()
+        self._core.abandon()

@@ -1,0 +1,1 @@
+"""Steps whose tensors are on a device, and whose figures arrive some steps later."""

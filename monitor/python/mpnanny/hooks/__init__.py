@@ -1,0 +1,1 @@
+"""Where torch is listened to: functions that are wrapped, hooks on modules and outputs."""

@@ -1,0 +1,303 @@
+"""Forward hooks: hand each module's inputs and output to the core."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+
+from ..model.buffers import broken_buffers
+from ..model.names import LayerNames
+from ..model.parts import FoundModule
+from ..report.notes import Notes
+from ..report.record import Record
+from ..steps.listeners import StepListener
+from ..steps.reading import graph_task_id
+from ..steps.state import RunState
+
+# As the core counts them, so that a gradient has the slot of its output.
+SLOTS_PER_CALL = 256
+SAMPLED_CALLS = 1024
+
+
+class _Steps(Protocol):
+    """What hooks ask of the life cycle. No call raises."""
+
+    def begin_if_needed(self) -> None: ...
+    def model_runs(self) -> None: ...
+
+
+class _LateReader(Protocol):
+    """What takes the calls of modules on a device."""
+
+    def observe(
+        self, layer: int, leaf: bool, inputs: Any, output: Any, own: Iterable[Any]
+    ) -> None: ...
+
+
+class _Hook:
+    """What torch keeps inside the model, and copies, pickles and saves with it.
+
+    A copy is another model, which is not watched: it gets a function of the standard library that
+    does nothing in the hook's place, so that a saved model loads where mpnanny is not installed.
+    """
+
+    __torch_unserializable__ = True  # a tensor with it is saved without a warning
+
+    def __deepcopy__(self, _memo: Any) -> Callable[..., None]:
+        return contextlib.nullcontext().__exit__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+class _EnterModel(_Hook):
+    def __init__(self, hooks: ForwardHooks) -> None:
+        self._hooks = hooks
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        if not is_compiling():
+            self._hooks.enter_model(module, args, kwargs)
+
+
+class _LeaveModel(_Hook):
+    def __init__(self, hooks: ForwardHooks) -> None:
+        self._hooks = hooks
+
+    def __call__(self, _module: nn.Module, _args: Any, output: Any) -> None:
+        if not is_compiling():
+            self._hooks.leave_model(output, failed=sys.exc_info()[0] is not None)
+
+
+class _Forward(_Hook):
+    """Of one module; runs at each of its calls, so what it needs is at hand."""
+
+    def __init__(
+        self,
+        hooks: ForwardHooks,
+        state: RunState,
+        observe: Callable[[int, Any, Any], bool],
+        layer: int,
+        leaf: bool,
+        gradients: bool,
+    ) -> None:
+        self._hooks = hooks
+        self._state = state
+        self._observe = observe
+        self._layer = layer
+        self._leaf = leaf
+        self._gradients = gradients
+        self._step = -1
+        self._calls = 0  # within that step, as far as it is sampled
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        state = self._state
+        if is_compiling() or state.idle or not state.recording or graph_task_id() != -1:
+            return
+        if state.open is None:  # a part of the model that is called by itself
+            if state.blocks_used or not torch.is_grad_enabled() or not state.trains(module):
+                return
+            self._hooks.begin_if_needed()
+        try:
+            inputs = _together(args, kwargs) if kwargs else args
+            if type(output) is not torch.Tensor and hasattr(output, "__dataclass_fields__"):
+                output = [getattr(output, field) for field in output.__dataclass_fields__]
+            if state.on_device:
+                self._hooks.ran_on_device(self._layer, self._leaf, module, inputs, output)
+            elif self._observe(self._layer, inputs, output):
+                self._hooks.broke(self._layer, self._leaf, module, args, kwargs, inputs, output)
+            if state.sampling and self._gradients:
+                self._watch_gradients(output)
+        except Exception as error:
+            self._hooks.trouble("a forward hook", error)
+
+    def _watch_gradients(self, output: Any) -> None:
+        if self._step != self._state.number:
+            self._step, self._calls = self._state.number, 0
+        first = self._calls * SLOTS_PER_CALL
+        self._calls += 1
+        if self._calls > SAMPLED_CALLS:
+            return
+        outputs = output if isinstance(output, (tuple, list)) else (output,)
+        for slot, tensor in enumerate(outputs[:8], first):
+            # A hook on a leaf (a parameter that is handed out) would stay for as long as it lives.
+            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+                tensor.register_hook(_Gradient(self._state, self._hooks.trouble, self._layer, slot))
+
+
+class _Gradient(_Hook):
+    def __init__(
+        self, state: RunState, trouble: Callable[[str, Exception], None], layer: int, slot: int
+    ) -> None:
+        self._state = state
+        self._trouble = trouble
+        self._layer = layer
+        self._slot = slot
+        self._step = state.number
+
+    def __call__(self, gradient: torch.Tensor) -> None:
+        state = self._state
+        if not state.recording or state.number != self._step:
+            return
+        try:
+            state.reader.activation_gradient(
+                self._layer, self._slot, state.inverse_scale(), gradient
+            )
+        except Exception as error:
+            self._trouble("a gradient hook", error)
+
+
+def _together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All inputs of a call, masks last: the core takes -inf for a fault in the first one only."""
+    masks = [value for name, value in kwargs.items() if "mask" in name]
+    if not masks:
+        return (*args, *kwargs.values())
+    return (*args, *(value for name, value in kwargs.items() if "mask" not in name), *masks)
+
+
+class ForwardHooks:
+    """Installed once and kept: putting them on for a sampled step only would recompile compiled
+    models. `gradients`: hooks on the outputs of leaf modules, in sampled steps.
+    """
+
+    def __init__(
+        self,
+        core: Any,
+        state: RunState,
+        names: LayerNames,
+        record: Record,
+        steps: _Steps,
+        device: _LateReader,
+        events: StepListener,
+        notes: Notes,
+        gradients: bool,
+    ) -> None:
+        self.begin_if_needed = steps.begin_if_needed
+        self.trouble = notes.trouble
+        self._core = core
+        self._state = state
+        self._names = names
+        self._record = record
+        self._steps = steps
+        self._device = device
+        self._events = events
+        self._gradients = gradients
+        self._handles: list[Any] = []
+        self._watched: list[tuple[int, FoundModule]] = []
+        # Within TransformerEncoderLayers, whose fast path in an evaluation is for models without
+        # hooks only; they are off while there is one.
+        self._avoided: dict[int, Any] = {}  # layer -> its handle, None while it is off
+
+    def install(self, modules: Iterable[FoundModule]) -> list[str]:
+        """Reports to the core those of `modules` that it does not know yet, in their order, and
+        listens to all; the names of those that it no longer takes.
+        """
+        known = {found.name: layer for layer, found in self._watched}
+        heard = {id(found.module) for _, found in self._watched}
+        late: list[str] = []
+        for found in modules:
+            if id(found.module) in heard:
+                continue
+            kind = self._record.type(type(found.module))
+            layer = known.get(found.name, 0) or self._names.add(
+                found.name, kind, found.source, found.numel, found.leaf
+            )
+            if not layer:
+                late.append(found.name)
+                continue
+            self._watched.append((layer, found))
+            self._listen(layer, found)
+        return late
+
+    def _listen(self, layer: int, found: FoundModule) -> None:
+        module, keep = found.module, self._handles.append
+        if not found.name:
+            keep(module.register_forward_pre_hook(_EnterModel(self), with_kwargs=True))
+        gradients = found.leaf and self._gradients
+        hook = _Forward(self, self._state, self._core.observe, layer, found.leaf, gradients)
+        handle = module.register_forward_hook(hook, with_kwargs=True)
+        if found.name and found.has_fast_path:
+            self._avoided[layer] = handle
+        else:
+            keep(handle)
+        if not found.name:
+            keep(module.register_forward_hook(_LeaveModel(self), always_call=True))
+
+    def remove(self) -> None:
+        for handle in [*self._handles, *self._avoided.values()]:
+            if handle is not None:
+                handle.remove()
+        self._handles.clear()
+        self._avoided.clear()
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """Without hooks for a moment: torch.jit.script would compile them."""
+        installed = bool(self._handles)
+        self.remove()
+        try:
+            yield
+        finally:
+            if installed and self._state.recording:
+                for layer, found in self._watched:
+                    self._listen(layer, found)
+
+    # --- what the hooks call ---
+
+    def enter_model(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        # Evaluation between training steps runs without gradients or in evaluation mode;
+        # re-computation of a checkpoint is seen inside.
+        state = self._state
+        explicit = state.open is not None and state.open.explicit
+        state.idle = not torch.is_grad_enabled() or not (explicit or state.trains(module))
+        if not state.recording:
+            return
+        if not state.idle:
+            self._steps.model_runs()
+            self._events.model_runs(module, args, kwargs)
+            return
+        self._events.model_evaluates()
+        for layer, handle in self._avoided.items():
+            if handle is not None:
+                handle.remove()
+                self._avoided[layer] = None
+
+    def leave_model(self, output: Any, failed: bool) -> None:
+        self._state.idle = False
+        if None in self._avoided.values():
+            for layer, found in self._watched:
+                if self._avoided.get(layer, self) is None:
+                    self._listen(layer, found)
+        self._events.model_ran(output, failed)
+
+    def ran_on_device(
+        self, layer: int, leaf: bool, module: nn.Module, inputs: Any, output: Any
+    ) -> None:
+        own = module._parameters.values() if leaf else ()
+        self._device.observe(layer, leaf, inputs, output, own)
+        self._events.output_pending(output)
+
+    def broke(
+        self,
+        layer: int,
+        leaf: bool,
+        module: nn.Module,
+        args: Any,
+        kwargs: Any,
+        inputs: Any,
+        output: Any,
+    ) -> None:
+        """The core wants to know more of this call, whose output is not finite."""
+        own = list(module._parameters.values()) if leaf else []
+        self._core.broken_buffers(broken_buffers(module))
+        self._core.explain(layer, inputs, output, own)
+        step = self._state.open
+        first = step is not None and not step.explained
+        if step is not None:
+            step.explained = True
+        self._events.module_broke(layer, module, args, kwargs, output, first)

@@ -1,0 +1,1 @@
+"""What of a model is watched: modules, parameters, buffers, and who moves them."""

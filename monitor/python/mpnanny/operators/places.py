@@ -1,0 +1,90 @@
+"""Where an operator is called: the innermost line of the Python stack that is neither torch's, nor
+the standard library's, nor ours, and the innermost module of the model.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+_call_impl = nn.Module._call_impl.__code__
+
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Files of ours that are on the stack between an operator and the line that called it.
+_passing = {__file__}
+
+
+def pass_through(file: str) -> None:
+    """`file` (a module's __file__) holds a dispatch mode: operators that come through it are the
+    program's. What other files of ours call is the monitor's own.
+    """
+    _passing.add(file)
+
+
+class _Files:
+    """Which files are neither torch's, nor the standard library's, nor ours."""
+
+    def __init__(self) -> None:
+        paths = sysconfig.get_paths()
+        site = {paths["purelib"], paths["platlib"]}
+        self._site = tuple(path + os.sep for path in site)
+        self._library = tuple(paths[key] + os.sep for key in ("stdlib", "platstdlib"))
+        self._hidden = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, _OURS)
+        self._known: dict[str, bool] = {}
+
+    def is_users(self, file: str) -> bool:
+        known = self._known.get(file)
+        if known is None:
+            known = self._known[file] = self._find(file)
+        return known
+
+    def _find(self, file: str) -> bool:
+        if file.startswith(("<frozen", "<eval_with_key>", "<__array_function__")):
+            return False
+        if file.startswith(self._hidden):
+            return False
+        return file.startswith(self._site) or not file.startswith(self._library)
+
+
+_files = _Files()
+
+
+@dataclass(slots=True)
+class Place:
+    operator: str
+    file: str  # "" where no line of the user's is on the stack
+    line: int
+    module: str | None
+
+    @property
+    def source(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+def find_place(operator: str, modules: dict[int, str]) -> Place | None:
+    """`modules`: names by id. None for an operator that the monitor itself calls."""
+    file, line, module = "", 0, None
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code is _call_impl:
+            if module is None:
+                module = modules.get(id(frame.f_locals.get("self")))
+            if module is not None and file:
+                break
+        elif code.co_name == "_engine_run_backward":
+            break  # what called backward() is not where the operator is
+        elif not file and _files.is_users(code.co_filename):
+            file, line = code.co_filename, frame.f_lineno
+        elif not file and code.co_filename not in _passing and code.co_filename.startswith(_OURS):
+            return None
+        frame = frame.f_back  # type: ignore[assignment]
+    if file and not file.startswith("<"):
+        file = os.path.abspath(file)
+    return Place(operator, file, line, module)

@@ -1,0 +1,154 @@
+"""Under `mpnanny run`: finds the model that is trained and watches it, without a word in its code.
+
+The first optimizer that is made (see _launch/sitecustomize.py) makes this listen to every module.
+The first module that runs in training mode while an optimizer holds one of its parameters belongs
+to the model that is wanted: the largest module that contains it. If none is heard before an
+optimizer steps, that optimizer's parameters name the model. From then on nothing listens here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.optim.optimizer as torch_optimizer
+from torch import nn
+from torch.compiler import is_compiling
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from .._nanny import MixedPrecisionNanny
+from .ends import live_runs
+
+_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+_others: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # modules that no optimizer trains
+_handles: list[Any] = []
+_decided = False
+
+
+def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
+    """Called for every optimizer of the process."""
+    if _decided:
+        return
+    _optimizers.add(optimizer)
+    _others.clear()
+    if not _handles:
+        # torch.compile warns of hooks on all modules; this one is gone after its first word.
+        warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
+        _handles.append(register_module_forward_pre_hook(_before_forward))
+        _handles.append(torch_optimizer.register_optimizer_step_pre_hook(_before_step))
+
+
+def _before_forward(module: nn.Module, _args: Any) -> None:
+    if _decided or is_compiling() or not torch.is_grad_enabled() or not module.training:
+        return
+    try:
+        if module in _others:
+            return
+        held = _held_ids()
+        if any(id(parameter) in held for parameter in module.parameters()):
+            _watch(_whole_model(module))
+        else:
+            _others.add(module)
+    except Exception as error:
+        _stop(f"not watching: {type(error).__name__}: {error}")
+
+
+def _before_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    """An optimizer steps and no module was heard: in evaluation mode, compiled, called by parts."""
+    if _decided or is_compiling():
+        return
+    try:
+        model = _owner({id(p) for group in optimizer.param_groups for p in group["params"]})
+        if model is None:
+            _stop(f"not watching: no module holds the parameters of {type(optimizer).__name__}")
+        else:
+            _watch(model)
+    except Exception as error:
+        _stop(f"not watching: {type(error).__name__}: {error}")
+
+
+def _watch(model: nn.Module) -> None:
+    _stop(None)
+    if live_runs():
+        return  # the script watches by itself
+    options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
+    if "db" in options:
+        options["db"] = _path_of_our_own(options["db"])
+    MixedPrecisionNanny(model, **options)  # it lives until the process ends
+
+
+def _stop(why: str | None) -> None:
+    global _decided
+    _decided = True
+    for handle in _handles:
+        handle.remove()
+    _handles.clear()
+    _others.clear()
+    if why is not None:
+        print(f"mpnanny: {why}", file=sys.stderr, flush=True)
+
+
+def _held_ids() -> set[int]:
+    return {id(p) for each in _optimizers for group in each.param_groups for p in group["params"]}
+
+
+def _modules() -> Iterable[nn.Module]:
+    """Every module of the process. type() and not isinstance(): that asks proxies, which work."""
+    return (each for each in gc.get_objects() if issubclass(type(each), nn.Module))
+
+
+def _whole_model(module: nn.Module) -> nn.Module:
+    """The largest module that contains `module`; what only wraps the user's model is taken off."""
+    best, most = module, sum(1 for _ in module.modules())
+    for each in _modules():
+        try:
+            members = list(each.modules())
+        except Exception:
+            continue  # half made
+        if len(members) > most and any(member is module for member in members):
+            best, most = each, len(members)
+    return _unwrapped(best)
+
+
+def _owner(parameters: set[int]) -> nn.Module | None:
+    """The module with most of `parameters`, the smallest of several."""
+    best, best_worth = None, (0, 0)
+    for each in _modules():
+        try:
+            held = [id(parameter) in parameters for parameter in each.parameters()]
+        except Exception:
+            continue
+        worth = (sum(held), -len(held))
+        if worth > best_worth and sum(held) > 0:
+            best, best_worth = each, worth
+    return None if best is None else _unwrapped(best)
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    wrappers = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
+    while (inside := wrappers.get(type(model).__name__)) and isinstance(
+        getattr(model, inside, None), nn.Module
+    ):
+        model = getattr(model, inside)
+    return model
+
+
+def _path_of_our_own(db: str) -> str:
+    """`db`, or a name beside it while another process records into it."""
+    try:
+        with open(f"{db}-ring", "r+b") as ring:
+            fcntl.lockf(ring, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return db
+    except OSError:
+        stem, extension = os.path.splitext(db)
+        return f"{stem}-{os.getpid()}{extension}"
+    return db

@@ -1,0 +1,32 @@
+"""When parameters and their gradients are read: once a step, at the first moment that shows them
+whole and not yet clipped.
+"""
+
+from __future__ import annotations
+
+from ..model.optimizers import Watched
+from .listeners import StepListener
+from .state import RunState
+from .step import Figure
+
+
+class Gradients:
+    """Hands them to the reader of the open step."""
+
+    def __init__(self, state: RunState, events: StepListener) -> None:
+        self._state = state
+        self._events = events
+
+    def read(self, held: Watched | None, factor: Figure) -> None:
+        """Of `held`, those that were not read in this step; times `factor` they are unscaled."""
+        state, step = self._state, self._state.open
+        if step is None or held is None or held.ids <= step.read:
+            return
+        if step.read:
+            held = held.without(step.read)
+        if state.sampling:
+            state.reader.weights(held.layers, held.parameters)
+        gradients = [parameter.grad for parameter in held.parameters]
+        self._events.gradients_read(step, gradients)
+        state.reader.gradients(held.layers, gradients, factor)
+        step.read |= held.ids

@@ -1,0 +1,186 @@
+"""The life of a step: when it begins, what ends it, and what the core gets of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..device.late_steps import DeviceSteps
+from ..model.optimizers import Optimizers
+from ..model.unmoved import Unmoved
+from ..model.watched import WatchedModel
+from ..report.alerts import AlertTuple
+from ..report.notes import Notes, harmless
+from .listeners import StepListener
+from .state import RunState
+from .step import OpenStep, to_float
+
+# A step without an optimizer that is known (a hand-written update) ends after so many forward
+# passes, one with an optimizer (accumulation) much later: what it has gathered must not grow.
+FORWARDS_WITHOUT_OPTIMIZER = 256
+FORWARDS_PER_STEP = 8192
+
+
+class Steps:
+    """Opens and ends the steps of one run. Every public method is harmless to training.
+
+    `follow()` brings the model up to date. `report(step, alerts)` takes what the core says of a
+    step that it has ended. `stop(why)` is called when the core cannot record any more.
+    """
+
+    def __init__(
+        self,
+        core: Any,
+        state: RunState,
+        model: WatchedModel,
+        optimizers: Optimizers,
+        unmoved: Unmoved,
+        device: DeviceSteps,
+        events: StepListener,
+        notes: Notes,
+        follow: Callable[[], None],
+        report: Callable[[OpenStep, list[AlertTuple]], None],
+        stop: Callable[[str], None],
+    ) -> None:
+        self.state = state
+        self.notes = notes
+        self._core = core
+        self._model = model
+        self._optimizers = optimizers
+        self._unmoved = unmoved
+        self._device = device
+        self._events = events
+        self._follow = follow
+        self._report = report
+        self._stop = stop
+        self._offset = 0  # of the numbers that blocks are given
+
+    # --- blocks ---
+
+    @harmless
+    def enter_block(self, number: int) -> None:
+        self.state.blocks_used = True
+        self.finish()
+        self.state.end_reason = "closed"
+        self._begin(int(number), explicit=True)
+
+    @harmless
+    def leave_block(self, failed: bool) -> None:
+        if failed:
+            self.state.end_reason = "exception"
+        step = self.state.open
+        if step is None:
+            return
+        step.ended = time.perf_counter()
+        self._events.block_left(step)
+        if failed or (step.optimizer_stepped and not step.awaits_update):
+            self.finish()
+        elif not self.state.on_device:
+            # The optimizer may follow outside the block; until then the ring has the step. (Of a
+            # device the core is still at an earlier one.)
+            self._core.publish(*self._end_arguments(step))
+
+    @harmless
+    def log(self, loss: Any, lr: Any) -> None:
+        step = self.state.open
+        if step is None:
+            return
+        if loss is not None:
+            step.logged_loss = to_float(loss)
+            if step.logged_loss is None:
+                self.notes.note(
+                    "the loss cannot be read: no single number, or on an unknown device"
+                )
+        if lr is not None:
+            step.logged_lr = to_float(lr)
+
+    # --- without blocks ---
+
+    @harmless
+    def begin_if_needed(self) -> None:
+        """Without blocks a step begins when the model, or what follows it, first runs."""
+        if self.state.open is None and not self.state.blocks_used:
+            self._begin(self.state.number + 1, explicit=False)
+
+    def count_from(self, step: int) -> None:
+        """The next step that is counted has this number, if none has been yet."""
+        if self.state.number < 0:
+            self.state.number = step - 1
+
+    @harmless
+    def model_runs(self) -> None:
+        step = self.state.open
+        if step is not None and step.over:
+            self.finish()
+        elif step is not None and not step.explicit:
+            step.forwards += 1
+            known = self._optimizers.main is not None
+            if step.forwards >= (FORWARDS_PER_STEP if known else FORWARDS_WITHOUT_OPTIMIZER):
+                self.notes.note(
+                    f"a step was ended after {step.forwards} forward passes without update"
+                )
+                self.finish()
+        self.begin_if_needed()
+
+    # --- beginning and ending ---
+
+    def _begin(self, number: int, explicit: bool) -> None:
+        state = self.state
+        if not state.steps_done:  # the model as it is when the training begins
+            self._follow()
+        failure = self._core.failure()
+        if failure:
+            self._stop(failure)
+            return
+        if number + self._offset <= state.number:
+            self.notes.note("step numbers started again (as in every epoch); they are counted on")
+            self._offset = state.number + 1 - number
+        state.number = number + self._offset
+        state.open = step = OpenStep(state.number, explicit)
+        sampled = self._device.begin(state.number)
+        state.on_device = self._device.on
+        state.reader = self._device if self._device.on else self._core
+        state.sampling = self._core.begin_step(state.number) if sampled is None else sampled
+        self._events.step_begins(step)
+
+    def _end_arguments(self, step: OpenStep) -> tuple[Any, ...]:
+        peak = None
+        if torch.cuda.is_initialized():
+            peak = torch.cuda.max_memory_allocated()
+        main = self._optimizers.main
+        if main is not None and step.lr is None:
+            step.lr = to_float(main.param_groups[0].get("lr"))
+        return step.end_arguments(peak)
+
+    def finish(self) -> None:
+        """Ends the open step."""
+        state = self.state
+        step, state.open = state.open, None
+        if step is None:
+            return
+        if state.sampling:  # what no optimizer holds, or none of those that stepped
+            self._unmoved.read(self._model.parameters.without(step.read), state.reader)
+        state.sampling = False
+        self._events.step_ends(step)
+        if state.on_device:
+            self._device.end(step, self._end_arguments(step))
+            self._device.deliver()
+            return
+        step.settle()
+        self.ended(step, self._core.end_step(*self._end_arguments(step)))
+
+    def ended(self, step: OpenStep, new: list[AlertTuple]) -> None:
+        """The core has ended `step`, of a device some steps late; `new`: the alerts of it."""
+        self.state.steps_done += 1
+        self._report(step, new)
+
+    def finish_last(self) -> None:
+        """At the end: a last forward pass without backward was no training, unless it broke."""
+        step = self.state.open
+        if step is not None and not step.explicit:
+            if not (step.backward_heard or step.uses_scaler or step.explained or step.read):
+                self.state.open = None
+        self.finish()

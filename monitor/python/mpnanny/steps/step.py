@@ -1,0 +1,90 @@
+"""What the front gathers about one training step before the core ends it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..device.later import HOST, Later, later
+
+# A number, or one that a device will give after the step.
+Figure = float | Later
+
+
+def to_float(value: Any) -> Any:
+    """A Figure from a number or a one-element tensor; None where it cannot be had without waiting
+    for a device.
+    """
+    if isinstance(value, torch.Tensor):
+        if value.device.type not in HOST:
+            return later(value)
+        return float(value.detach()) if value.numel() == 1 else None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+@dataclass
+class OpenStep:
+    number: int
+    explicit: bool  # opened by step(), not by the model running
+    started: float = field(default_factory=time.perf_counter)
+    logged_loss: Figure | None = None
+    logged_lr: Figure | None = None
+    seen_loss: Figure | None = None  # sum of what backward() or scale() got
+    loss_from_scaler: bool = False  # scale() gave it; what follows is the same loss, scaled
+    in_closure: bool = False  # an optimizer is calling a closure
+    closure_heard: bool = False  # the first of its losses is counted
+    backward_heard: bool = False
+    explained: bool = False  # something that is not finite was met
+    forwards: int = 0  # of the whole model
+    lr: Figure | None = None
+    scale: Figure | None = None
+    scale_after: Figure | None = None
+    growth_interval: int = 2000
+    uses_scaler: bool = False
+    scale_now: Figure | None = None  # differs from `scale` after an update within the step
+    read: set[int] = field(default_factory=set)  # ids of parameters whose gradients are read
+    stepped: set[int] = field(default_factory=set)  # ids of optimizers that really stepped
+    optimizer_stepped: bool = False  # the main one, or its step was skipped
+    over: bool = False  # it has, within the backward pass: what comes next is another step
+    awaits_update: bool = False  # scaler.step() came, scaler.update() not yet
+    unscaled: set[int] = field(default_factory=set)  # ids of optimizers, by unscale_()
+    backwards: int = 0
+    bad_gradients: bool = False  # after a backward pass, before anything was done to them
+    skipped: Any = False  # a bool; a Later for a fused optimizer on a device
+    ended: float | None = None  # when its block or its optimizer step ended
+
+    @property
+    def loss(self) -> Figure | None:
+        return self.logged_loss if self.logged_loss is not None else self.seen_loss
+
+    def add_loss(self, value: Figure | None) -> None:
+        if value is not None:
+            self.seen_loss = value if self.seen_loss is None else self.seen_loss + value
+
+    def settle(self) -> None:
+        """Every Later becomes what it has turned out to be; None if it is not known."""
+        for name, value in vars(self).items():
+            if isinstance(value, Later):
+                setattr(self, name, value.value)
+        self.skipped = bool(self.skipped)
+
+    def end_arguments(self, peak_memory: int | None) -> tuple[Any, ...]:
+        now = time.perf_counter() if self.ended is None else self.ended
+        lr = self.logged_lr if self.logged_lr is not None else self.lr
+        return (
+            time.time(),
+            now - self.started,
+            self.loss,
+            lr,
+            self.scale,
+            self.scale_after,
+            self.growth_interval,
+            self.skipped,
+            peak_memory,
+        )
