@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tools/runs/rank_layers.h"
+#include "tools/runs/shadow.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -20,7 +21,9 @@ class AlertCursor {
                                   const StepRange& steps) {
     auto rows = database.Prepare(
         "SELECT alert_id, step, phase, layer_id, kind, type, severity, value, threshold, producer,"
-        " repeats, last_step, substr(message, 1, 4000) FROM alert "
+        " repeats, last_step, substr(message, 1, 4000), substr(" +
+        database.ColumnsOrNull("alert", {"detail"}) +
+        ", 1, 4000) FROM alert "
         "WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step, alert_id");
     if (!rows) return rows.error();
     rows->Bind(1, *run.handle.run_id).Bind(2, steps.first).Bind(3, steps.last);
@@ -48,6 +51,7 @@ class AlertCursor {
       row.repeats = rows_.IntOr(10, 1);
       row.last_step = rows_.Int(11);
       row.message = rows_.TextOr(12);
+      row.detail = rows_.TextOr(13);
       return std::optional(std::move(row));
     }
   }
@@ -63,6 +67,13 @@ bool FitsLayers(const AlertFilter& filter, const AlertRow& row) {
           std::binary_search(filter.layer_ids->begin(), filter.layer_ids->end(), *row.layer_id));
 }
 
+// Of an alert that a shadow step raised, its operator and line: one layer may have several.
+std::string PlaceOf(const AlertRow& row) {
+  if (!IsShadowAlert(row.type)) return "";
+  const ShadowAlert alert = ParseShadowAlert(row.detail);
+  return alert.op + "\n" + alert.source;
+}
+
 constexpr size_t kMaxFolded = 20'000;  // of one step; more are told one by one
 constexpr int kRankShift = 40;         // alert ids of all ranks stand apart
 
@@ -70,11 +81,11 @@ constexpr int kRankShift = 40;         // alert ids of all ranks stand apart
 // the lowest rank's. Rows come rank by rank, the deciding one first.
 std::vector<AlertRow> Folded(std::vector<AlertRow> rows) {
   using Key = std::tuple<std::string, std::string, std::string, std::optional<int64_t>,
-                         std::optional<int64_t>>;
+                         std::optional<int64_t>, std::string>;
   std::map<Key, size_t> at;
   std::vector<AlertRow> folded;
   for (AlertRow& row : rows) {
-    const Key key(row.type, row.severity, row.phase, row.layer_id, row.kind);
+    const Key key(row.type, row.severity, row.phase, row.layer_id, row.kind, PlaceOf(row));
     const auto found = at.find(key);
     // Twice on one rank is two alerts.
     if (found == at.end() || folded[found->second].ranks.back() == row.ranks.front()) {
@@ -116,6 +127,7 @@ Result<void> ForEachMerged(const Source& source, const AlertFilter& filter,
       }
       if (!FitsLayers(filter, head)) continue;
       head.ranks = {rank};
+      head.part = part;
       head.alert_id |= rank << kRankShift;
       return {};
     }

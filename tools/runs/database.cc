@@ -278,7 +278,7 @@ Result<void> Database::CheckIdentity() {
     return InvalidInput(shown + " is a SQLite database of another program, not a monitor's.",
                         "list_runs with a folder shows the monitor's databases below it.");
   }
-  if (*version == kSchemaVersion) {
+  if (*version >= kOldestSchemaVersion && *version <= kSchemaVersion) {
     auto ours = number(
         "SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
         "name IN ('run','layer','step','tensor_stats','alert','event','meaning')");
@@ -286,7 +286,8 @@ Result<void> Database::CheckIdentity() {
     if (*ours != 7) return LacksTables(shown, std::to_string(7 - *ours) + " of 7 are missing");
   } else {
     return Unavailable(shown + " has schema version " + std::to_string(*version) +
-                           "; this mpnanny reads version " + std::to_string(kSchemaVersion) + ".",
+                           "; this mpnanny reads versions " + std::to_string(kOldestSchemaVersion) +
+                           " to " + std::to_string(kSchemaVersion) + ".",
                        *version > kSchemaVersion
                            ? "A newer monitor wrote it: update mpnanny."
                            : "The monitor may not have finished creating it.");
@@ -300,6 +301,25 @@ Result<Statement> Database::Prepare(std::string_view sql) const {
                                       &statement, nullptr);
   if (code != SQLITE_OK) return Failure(code);
   return Statement(this, statement);
+}
+
+bool Database::HasColumn(std::string_view table, std::string_view column) const {
+  sqlite3_stmt* statement = nullptr;
+  const std::string sql =
+      "SELECT " + std::string(column) + " FROM " + std::string(table) + " LIMIT 0";
+  const int code = sqlite3_prepare_v2(handle_.get(), sql.c_str(), -1, &statement, nullptr);
+  sqlite3_finalize(statement);
+  return code == SQLITE_OK;
+}
+
+std::string Database::ColumnsOrNull(std::string_view table,
+                                    std::initializer_list<std::string_view> columns) const {
+  std::string list;
+  for (const std::string_view column : columns) {
+    list += list.empty() ? "" : ", ";
+    list += HasColumn(table, column) ? column : "NULL";
+  }
+  return list;
 }
 
 Error Database::Failure(int code) const {

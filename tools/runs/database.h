@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,9 +24,10 @@
 
 namespace mpnanny::runs {
 
-// What monitor/schema/*.sql writes into the file's header.
+// What monitor/schema/*.sql writes into the file's header. Version 1 has no shadow steps.
 inline constexpr int64_t kApplicationId = 0x4d504e59;  // "MPNY"
-inline constexpr int64_t kSchemaVersion = 1;
+inline constexpr int64_t kOldestSchemaVersion = 1;
+inline constexpr int64_t kSchemaVersion = 2;
 
 class Database;
 
@@ -91,6 +93,12 @@ class Database {
 
   // Prepares one SELECT. The error of a file that lacks a table or a column is DataCorrupt.
   Result<Statement> Prepare(std::string_view sql) const;
+
+  // True if the file has the table with this column. Both names are our own words.
+  bool HasColumn(std::string_view table, std::string_view column) const;
+  // "a, NULL, c" of columns of which the file lacks the second: for files of an earlier version.
+  std::string ColumnsOrNull(std::string_view table,
+                            std::initializer_list<std::string_view> columns) const;
 
   // SQLite's result code as an error in words.
   Error Failure(int code) const;

@@ -1,0 +1,142 @@
+// What shadow steps found: steps in which every operator ran a second time in FP64, and where the
+// values that the training held differ from that reference.
+//
+// Plain values, free functions and one cursor of one call. A database of version 1, or one that
+// lacks a table or a column, has no shadow data: that is no error. What is damaged ends the reading
+// with a note. Memory is bounded whatever the file holds. Over several ranks what they told alike
+// is one finding.
+#ifndef MPNANNY_TOOLS_RUNS_SHADOW_H_
+#define MPNANNY_TOOLS_RUNS_SHADOW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/runs/run.h"
+#include "tools/runs/steps.h"
+
+namespace mpnanny::runs {
+
+// What a wrong value gets into. Texts here and below are raw: show them through EscapeControl.
+struct ShadowReach {
+  std::string what;  // loss | gradient | state | output | index
+  std::string name;  // "" if it has none
+  std::optional<double> error;
+};
+
+// The smallest set of lines that FP32 cures.
+struct ShadowCure {
+  std::vector<std::string> lines;  // "file:40"
+  std::vector<std::string> operators;
+  std::string what;
+  std::optional<double> error_before, error_after;
+};
+
+struct ShadowFinding {
+  int64_t finding_id = 0, step = 0;  // step: of the first time
+  std::optional<int64_t> last_step;
+  int64_t repeats = 1;          // shadow steps in which it was seen
+  std::string kind;             // range | undefined | amplified | lost_change | flushed | …
+  std::string severity, phase;  // phase: data | forward | loss | backward | optimizer | state; ""
+  std::optional<int64_t> layer_id;
+  std::string op;      // "aten.sub.Tensor"
+  std::string source;  // "file:line"; "" if not known
+  std::string dtype, shape;
+  std::optional<double> share;                // of the elements, 0 to 1
+  std::optional<double> magnitude;            // largest finite one in the reference
+  std::optional<double> error_in, error_out;  // relative L2 errors against the reference
+  std::string precision;                      // proven | excluded | not_tested
+  // CompleteFinding() reads these two.
+  std::vector<ShadowReach> reach;
+  std::optional<ShadowCure> cure;
+
+  std::vector<int64_t> ranks;  // of merged ranks, those that told it, ascending
+  size_t part = 0;             // whose row this is: 0 the deciding rank's, i of others[i - 1]
+};
+
+struct ShadowFilter {
+  StepRange steps;                                // seen at one of them, as far as rows tell
+  std::optional<std::vector<int64_t>> layer_ids;  // sorted; absent: all, and those without a layer
+};
+
+struct ShadowFindings {
+  std::vector<ShadowFinding> rows;  // in the order in which they are shown, worst first
+  std::vector<std::string> notes;   // what limited the reading
+};
+
+// All that fit, without reach and cure; at most 20,000, which it says.
+Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilter& filter = {});
+// Reads reach and cure of one finding.
+Result<void> CompleteFinding(const Source& source, ShadowFinding& finding);
+// True if `a` is shown before `b`: severity, then kind, then error.
+bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b);
+
+// What an alert of a type SHADOW_… says of its finding (alert.detail).
+struct ShadowAlert {
+  std::optional<int64_t> finding_id;
+  std::string op, source, precision;
+  std::optional<ShadowCure> cure;
+};
+bool IsShadowAlert(std::string_view type);
+ShadowAlert ParseShadowAlert(std::string_view detail);
+// The finding of an alert that stands in `part` (AlertRow::part), complete; nullopt: no such row.
+Result<std::optional<ShadowFinding>> FindShadowFinding(const Source& source, size_t part,
+                                                       int64_t finding_id);
+
+struct ShadowStep {
+  int64_t step = 0;
+  std::string why;                             // first | schedule | error | drift | asked | rerun
+  std::optional<double> seconds;               // the whole step, with the shadow
+  std::optional<double> plain_seconds;         // median of plain steps until then
+  std::optional<int64_t> operators, compared;  // seen; results that were compared
+  std::optional<int64_t> restarted, memory;
+};
+
+struct ShadowSteps {
+  std::vector<ShadowStep> steps;  // ascending; of several ranks the slowest one's figures
+  std::optional<double> seconds;  // of all together; absent: not recorded
+  std::optional<double> extra_seconds;  // beyond what plain steps take
+  std::vector<std::string> notes;
+};
+// At most 100,000 of a rank, which it says.
+Result<ShadowSteps> ReadShadowSteps(const Source& source, const StepRange& range = {});
+
+// One layer in one shadow step: how far it is from the reference, and what formats would do to it.
+struct ShadowProfileRow {
+  int64_t step = 0, layer_id = 0;
+  int64_t phase = 0;  // 0 forward, 1 backward
+  std::optional<int64_t> dtype, operators;
+  std::optional<double> error, amplification, absmax, rms;
+  std::optional<double> fp16, bf16, e4m3, e5m2;
+  std::optional<double> fp16_overflow, fp16_underflow;
+};
+
+// Reads profiles step by step, of all ranks.
+class ShadowProfile {
+ public:
+  // The source is borrowed.
+  static Result<ShadowProfile> Open(const Source& source);
+
+  // The first step at or after this one that has a profile; nullopt after the last.
+  Result<std::optional<int64_t>> StepFrom(int64_t step);
+  // All rows of a step, rank by rank, at most 200,000; layers by the Source's numbering.
+  Result<std::vector<ShadowProfileRow>> At(int64_t step);
+
+ private:
+  struct Part {
+    size_t place = 0;  // as ShadowFinding::part
+    Statement step_from, rows;
+  };
+  explicit ShadowProfile(const Source& source) : source_(&source) {}
+
+  const Source* source_;
+  std::vector<Part> parts_;  // those that have the table
+};
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_SHADOW_H_

@@ -1,0 +1,92 @@
+// A shadow finding in structuredContent, alike in all tools.
+#include <algorithm>
+
+#include "base/text.h"
+#include "tools/runs/schema.h"
+#include "tools/runs/shadow_text.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::runs {
+namespace {
+
+constexpr size_t kEntriesShown = 6;
+constexpr size_t kRanksShown = 16;
+
+Json OrNull(const std::string& text, size_t bytes) {
+  return text.empty() ? Json(nullptr) : Json(EscapeControl(text, bytes));
+}
+
+Json Texts(const std::vector<std::string>& texts) {
+  Json list = Json::array();
+  for (const std::string& text : texts) {
+    if (list.size() < kEntriesShown) list.push_back(EscapeControl(text, 160));
+  }
+  return list;
+}
+
+Json ReachJson(const std::vector<ShadowReach>& reach) {
+  Json list = Json::array();
+  for (const ShadowReach& each : reach) {
+    if (list.size() == kEntriesShown) break;
+    list.push_back({{"what", EscapeControl(each.what, 40)},
+                    {"name", each.name.empty() ? Json(nullptr) : Json(Name(each.name))},
+                    {"error", JsonNumber(each.error, 3)}});
+  }
+  return list;
+}
+
+Json CureJson(const std::optional<ShadowCure>& cure) {
+  if (!cure) return nullptr;
+  return {{"lines", Texts(cure->lines)},
+          {"operators", Texts(cure->operators)},
+          {"what", OrNull(cure->what, 80)},
+          {"error_before", JsonNumber(cure->error_before, 3)},
+          {"error_after", JsonNumber(cure->error_after, 3)}};
+}
+
+}  // namespace
+
+Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
+  Json json = Json::object();
+  if (full) {
+    json = {{"step", f.step},
+            {"last_step", f.last_step ? Json(*f.last_step) : Json(nullptr)},
+            {"repeats", f.repeats}};
+  }
+  json["kind"] = OrNull(f.kind, 40);
+  if (full) {
+    json["severity"] = Name(f.severity);
+    json["phase"] = OrNull(f.phase, 40);
+    json["module"] = module.empty() ? Json(nullptr) : Json(Name(module));
+  }
+  json["operator"] = OrNull(f.op, 120);
+  json["source"] = OrNull(f.source, 240);
+  json["dtype"] = OrNull(f.dtype, 80);
+  json["shape"] = OrNull(f.shape, 80);
+  json["share"] = JsonNumber(f.share, 3);
+  json["magnitude"] = JsonNumber(f.magnitude, 4);
+  json["error_in"] = JsonNumber(f.error_in, 3);
+  json["error_out"] = JsonNumber(f.error_out, 3);
+  json["precision"] = OrNull(f.precision, 40);
+  json["reach"] = ReachJson(f.reach);
+  json["cure"] = CureJson(f.cure);
+  if (full) json["text"] = FindingText(f, module);
+  if (full && !f.ranks.empty()) {
+    const auto shown = static_cast<ptrdiff_t>(std::min(kRanksShown, f.ranks.size()));
+    json["ranks"] = std::vector<int64_t>(f.ranks.begin(), f.ranks.begin() + shown);
+  }
+  return json;
+}
+
+// Short where a name says it: every client loads the schemas of all tools.
+Json FindingSchema(const std::string& description) {
+  return {{"type", "object"},
+          {"description",
+           description +
+               " Kind: range, undefined, integers, lost_change, amplified, flushed or clipped. "
+               "share of the elements; error_in, error_out: relative L2 errors against FP64. "
+               "precision: proven (cure.lines in wider precision are right), excluded (FP64 has it "
+               "too) or not_tested. reach: what, name, error."}};
+}
+
+}  // namespace mpnanny::runs

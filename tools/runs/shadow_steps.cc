@@ -1,0 +1,174 @@
+// The shadow steps of a run and what they cost, and the profiles of layers that they left.
+#include <algorithm>
+#include <map>
+
+#include "tools/runs/rank_layers.h"
+#include "tools/runs/shadow.h"
+#include "tools/runs/shadow_parts.h"
+
+namespace mpnanny::runs {
+namespace {
+
+constexpr size_t kMostSteps = 100'000;
+constexpr size_t kMostRows = 200'000;
+constexpr std::string_view kSteps = "shadow_step", kProfile = "shadow_profile";
+
+// The slower rank decides how long the step took.
+void Join(ShadowStep& into, const ShadowStep& other) {
+  if (other.seconds > into.seconds) {
+    into.seconds = other.seconds;
+    into.plain_seconds = other.plain_seconds;
+  }
+  into.operators = std::max(into.operators, other.operators);
+  into.compared = std::max(into.compared, other.compared);
+  into.restarted = std::max(into.restarted, other.restarted);
+  into.memory = std::max(into.memory, other.memory);
+  if (into.why.empty()) into.why = other.why;
+}
+
+Result<void> ReadPart(const Source& source, size_t part, const StepRange& range,
+                      std::map<int64_t, ShadowStep>& steps, std::vector<std::string>& notes) {
+  const Database& database = DatabaseOf(source, part);
+  if (!database.HasColumn(kSteps, "run_id") || !database.HasColumn(kSteps, "step")) return {};
+  auto rows = database.Prepare(
+      "SELECT " +
+      database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators", "compared",
+                                      "restarted", "memory"}) +
+      ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) +
+      ", 1, 40) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step");
+  if (!rows) return rows.error();
+  rows->Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
+  for (size_t read = 0;; ++read) {
+    auto next = rows->Next();
+    if (!next) return next.error();
+    if (!*next) return {};
+    if (read == kMostSteps) {
+      notes.push_back("There are more than " + std::to_string(kMostSteps) +
+                      " shadow steps; the later ones were not read.");
+      return {};
+    }
+    ShadowStep step;
+    step.step = rows->IntOr(0, 0);
+    step.seconds = rows->Real(1);
+    step.plain_seconds = rows->Real(2);
+    step.operators = rows->Int(3);
+    step.compared = rows->Int(4);
+    step.restarted = rows->Int(5);
+    step.memory = rows->Int(6);
+    step.why = rows->TextOr(7);
+    const auto [place, fresh] = steps.try_emplace(step.step, step);
+    if (!fresh) Join(place->second, step);
+  }
+}
+
+// Steps that came before any plain one are measured against the first that is known.
+void AddTimes(ShadowSteps& steps) {
+  std::optional<double> plain;
+  for (const ShadowStep& step : steps.steps) {
+    if (!plain) plain = step.plain_seconds;
+  }
+  for (const ShadowStep& step : steps.steps) {
+    if (step.plain_seconds) plain = step.plain_seconds;
+    if (!step.seconds) continue;
+    steps.seconds = steps.seconds.value_or(0) + *step.seconds;
+    if (!plain) continue;
+    steps.extra_seconds =
+        steps.extra_seconds.value_or(0) + std::max(0.0, *step.seconds - *plain);
+  }
+}
+
+}  // namespace
+
+Result<ShadowSteps> ReadShadowSteps(const Source& source, const StepRange& range) {
+  ShadowSteps all;
+  std::map<int64_t, ShadowStep> steps;
+  for (size_t part = 0; part < PartsOf(source); ++part) {
+    auto read = ReadPart(source, part, range, steps, all.notes);
+    if (!read && !IsDamage(read.error())) return read.error();
+    if (!read) all.notes.push_back(DamageNote(read.error()));
+  }
+  for (auto& [step, row] : steps) all.steps.push_back(std::move(row));
+  AddTimes(all);
+  return all;
+}
+
+Result<ShadowProfile> ShadowProfile::Open(const Source& source) {
+  ShadowProfile profile(source);
+  for (size_t place = 0; place < PartsOf(source); ++place) {
+    const Database& database = DatabaseOf(source, place);
+    if (!database.HasColumn(kProfile, "run_id") || !database.HasColumn(kProfile, "step") ||
+        !database.HasColumn(kProfile, "layer_id")) {
+      continue;
+    }
+    auto step_from = database.Prepare(
+        "SELECT step FROM shadow_profile WHERE run_id=?1 AND step>=?2 ORDER BY step LIMIT 1");
+    if (!step_from) return step_from.error();
+    auto rows = database.Prepare(
+        "SELECT " +
+        database.ColumnsOrNull(
+            kProfile, {"layer_id", "phase", "dtype", "operators", "error", "amplification",
+                       "absmax", "rms", "fp16", "bf16", "e4m3", "e5m2", "fp16_overflow",
+                       "fp16_underflow"}) +
+        " FROM shadow_profile WHERE run_id=?1 AND step=?2");
+    if (!rows) return rows.error();
+    step_from->Bind(1, *RunOf(source, place).handle.run_id);
+    rows->Bind(1, *RunOf(source, place).handle.run_id);
+    profile.parts_.push_back({place, *std::move(step_from), *std::move(rows)});
+  }
+  return profile;
+}
+
+Result<std::optional<int64_t>> ShadowProfile::StepFrom(int64_t step) {
+  std::optional<int64_t> first;
+  for (Part& part : parts_) {
+    part.step_from.Bind(2, step);
+    auto row = part.step_from.Next();
+    if (!row && !IsDamage(row.error())) return row.error();
+    if (row && *row) {
+      const std::optional<int64_t> found = part.step_from.Int(0);
+      if (found && (!first || *found < *first)) first = found;
+    }
+    part.step_from.Reset();
+  }
+  return first;
+}
+
+Result<std::vector<ShadowProfileRow>> ShadowProfile::At(int64_t step) {
+  std::vector<ShadowProfileRow> all;
+  RankLayers layers(*source_);
+  for (Part& part : parts_) {
+    part.rows.Bind(2, step);
+    while (all.size() < kMostRows) {
+      auto next = part.rows.Next();
+      if (!next && !IsDamage(next.error())) return next.error();
+      if (!next || !*next) break;
+      const Statement& row = part.rows;
+      ShadowProfileRow profile;
+      profile.step = step;
+      profile.layer_id = row.IntOr(0, -1);
+      profile.phase = row.IntOr(1, 0);
+      profile.dtype = row.Int(2);
+      profile.operators = row.Int(3);
+      profile.error = row.Real(4);
+      profile.amplification = row.Real(5);
+      profile.absmax = row.Real(6);
+      profile.rms = row.Real(7);
+      profile.fp16 = row.Real(8);
+      profile.bf16 = row.Real(9);
+      profile.e4m3 = row.Real(10);
+      profile.e5m2 = row.Real(11);
+      profile.fp16_overflow = row.Real(12);
+      profile.fp16_underflow = row.Real(13);
+      if (part.place > 0) {
+        auto mapped = layers.Map(part.place - 1, profile.layer_id);
+        if (!mapped) return mapped.error();
+        profile.layer_id = *mapped;
+      }
+      all.push_back(profile);
+    }
+    part.rows.Reset();
+  }
+  return all;
+}
+
+}  // namespace mpnanny::runs
