@@ -9,12 +9,14 @@
 #include "tools/cases/vocabulary.h"
 #include "tools/query_alerts/alert_cases.h"
 #include "tools/query_alerts/alert_counts.h"
+#include "tools/query_alerts/alert_finding.h"
 #include "tools/runs/alerts.h"
 #include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/schema.h"
+#include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::query_alerts {
@@ -70,7 +72,14 @@ Result<runs::AlertFilter> ReadFilter(const Json& arguments, runs::Layers& layers
   return filter;
 }
 
-Json RowJson(const runs::AlertRow& row, const std::string& layer,
+using Finding = std::optional<runs::ShadowFinding>;
+
+// Of an alert that a shadow step raised the sentence is made here, from its finding.
+std::string Message(const runs::AlertRow& row, const std::string& layer, const Finding& finding) {
+  return finding ? runs::FindingText(*finding, layer) : EscapeControl(row.message, kMessageBytes);
+}
+
+Json RowJson(const runs::AlertRow& row, const std::string& layer, const Finding& finding,
              const std::vector<std::string>& cases) {
   Json json = {{"step", row.step},
                {"phase", row.phase.empty() ? Json(nullptr) : Json(EscapeControl(row.phase, 40))},
@@ -80,8 +89,9 @@ Json RowJson(const runs::AlertRow& row, const std::string& layer,
                {"value", JsonNumber(row.value)},
                {"threshold", JsonNumber(row.threshold)},
                {"producer", row.producer ? Json(*row.producer != 0) : Json(nullptr)},
-               {"message", EscapeControl(row.message, kMessageBytes)},
+               {"message", Message(row, layer, finding)},
                {"cases", cases}};
+  if (finding) json["finding"] = runs::FindingJson(*finding, layer, /*full=*/false);
   if (row.kind) json["kind"] = runs::KindName(row.kind);
   if (row.repeats > 1) {
     json["repeats"] = row.repeats;
@@ -97,14 +107,15 @@ Json RowJson(const runs::AlertRow& row, const std::string& layer,
 }
 
 std::string RowText(const runs::AlertRow& row, int64_t world_size, const std::string& layer,
-                    const std::vector<std::string>& cases) {
+                    const Finding& finding, const std::vector<std::string>& cases) {
   std::string line = "step " + std::to_string(row.step) + "  " + runs::Name(row.severity) + " " +
                      runs::Name(row.type);
-  if (!row.phase.empty()) line += " in " + EscapeControl(row.phase, 40);
-  if (!layer.empty()) line += " at " + runs::Name(layer);
+  // A finding's text names both.
+  if (!finding && !row.phase.empty()) line += " in " + EscapeControl(row.phase, 40);
+  if (!finding && !layer.empty()) line += " at " + runs::Name(layer);
   if (row.kind) line += " (" + runs::KindName(row.kind) + ")";
   if (!row.ranks.empty()) line += " on " + runs::RanksText(row.ranks, world_size);
-  line += ": " + EscapeControl(row.message, kMessageBytes);
+  line += ": " + Message(row, layer, finding);
   if (row.value) line += " [value " + Number(row.value);
   if (row.value && row.threshold) line += ", limit " + Number(row.threshold);
   if (row.value) line += "]";
@@ -199,7 +210,13 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
       layer = found->name;
     }
     const std::vector<std::string>& cases = explaining.Of(row, layer);
-    if (page.Add(RowJson(row, layer, cases), RowText(row, source->run.world_size, layer, cases))) {
+    auto finding = FindingOf(*source, row);
+    if (!finding) {
+      failed = finding.error();
+      return false;
+    }
+    if (page.Add(RowJson(row, layer, *finding, cases),
+                 RowText(row, source->run.world_size, layer, *finding, cases))) {
       next_cursor = CursorAfter(row);
     } else {
       full = true;
@@ -272,6 +289,7 @@ Json OutputSchema() {
        {"message", runs::TextSchema("In words.")},
        {"cases", runs::ListSchema({{"type", "string"}}, "Knowledge cases that show this alert.")}});
   alert["properties"]["kind"] = runs::TextSchema("Which tensor of the layer.");
+  alert["properties"]["finding"] = runs::FindingSchema("Of a SHADOW_ alert.");
   alert["properties"]["ranks"] = runs::ListSchema(
       {{"type", "integer"}}, "Ranks of a distributed run that told it, the first 16.");
   alert["properties"]["rank_count"] = runs::IntegerSchema("How many ranks told it.");

@@ -21,7 +21,7 @@ double NonFiniteValue(const runs::TensorRow& row) {
 
 }  // namespace
 
-SeriesKey Collector::KeyOf(const runs::TensorRow& row, int64_t block) const {
+SeriesKey Collector::KeyOf(const Figure& row, int64_t block) const {
   // Slots of optimizer state are different figures (a moment and its square), those of the other
   // kinds are outputs and calls of one layer.
   const bool state = row.kind == runs::kOptimizerState;
@@ -40,37 +40,54 @@ SeriesKey Collector::KeyOf(const runs::TensorRow& row, int64_t block) const {
 
 void Collector::Add(const std::vector<runs::TensorRow>& rows) {
   for (const runs::TensorRow& row : rows) {
+    // A large sample is asked about a few layers or kinds only.
     if (!question_.Asks(row.kind) || !question_.layers.Holds(row.layer_id)) continue;
-    int64_t block = -1;
-    if (question_.grouping == Grouping::kBlock) {
-      const auto found = blocks_.of_layer.find(row.layer_id);
-      if (found == blocks_.of_layer.end()) continue;  // the run's table of layers lacks it
-      block = found->second;
-    }
-    const auto [place, fresh] = places_.try_emplace(KeyOf(row, block), series_.size());
-    if (fresh) {
-      series_.emplace_back().key = place->first;
-      pending_.emplace_back();
-    }
-    Pending& pending = pending_[place->second];
-    if (!pending.touched) {
-      pending = {.touched = true};
-      touched_.push_back(place->second);
-    }
-    Fold(pending, row);
+    const bool bad = row.NonFinite() > 0;
+    Add({row.layer_id, row.kind, row.slot, question_.metric->of_tensor(row), bad,
+         bad ? NonFiniteValue(row) : 0});
   }
 }
 
-void Collector::Fold(Pending& pending, const runs::TensorRow& row) const {
-  const bool bad = row.NonFinite() > 0;
-  pending.nonfinite |= bad;
-  const std::optional<double> figure = question_.metric->of_tensor(row);
+void Collector::Add(const std::vector<runs::ShadowProfileRow>& rows) {
+  const bool outputs = question_.Asks(runs::kActivationGradient);
+  for (const runs::ShadowProfileRow& row : rows) {
+    const int64_t kind = row.phase == 0 ? runs::kActivation
+                         : outputs      ? runs::kActivationGradient
+                                        : runs::kGradient;
+    if (!question_.Asks(kind) || !question_.layers.Holds(row.layer_id)) continue;
+    Add({row.layer_id, kind, 0, question_.metric->of_profile(row)});
+  }
+}
+
+void Collector::Add(const Figure& figure) {
+  int64_t block = -1;
+  if (question_.grouping == Grouping::kBlock) {
+    const auto found = blocks_.of_layer.find(figure.layer_id);
+    if (found == blocks_.of_layer.end()) return;  // the run's table of layers lacks it
+    block = found->second;
+  }
+  const auto [place, fresh] = places_.try_emplace(KeyOf(figure, block), series_.size());
+  if (fresh) {
+    series_.emplace_back().key = place->first;
+    pending_.emplace_back();
+  }
+  Pending& pending = pending_[place->second];
+  if (!pending.touched) {
+    pending = {.touched = true};
+    touched_.push_back(place->second);
+  }
+  Fold(pending, figure);
+}
+
+void Collector::Fold(Pending& pending, const Figure& row) const {
+  pending.nonfinite |= row.nonfinite;
+  const std::optional<double>& figure = row.value;
   if (!figure || !std::isfinite(*figure)) {
-    if (!bad && !figure) return;
+    if (!row.nonfinite && !figure) return;
     pending.nonfinite = true;
     // The first one stays; a finite figure of another slot or layer comes before it.
     if (!pending.known && pending.layer_id < 0) {
-      pending.value = figure ? *figure : NonFiniteValue(row);
+      pending.value = figure ? *figure : row.nonfinite_value;
       pending.layer_id = row.layer_id;
     }
     return;

@@ -5,11 +5,13 @@
 #define MPNANNY_TOOLS_QUERY_STATS_COLLECTOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "tools/query_stats/question.h"
 #include "tools/runs/samples.h"
+#include "tools/runs/shadow.h"
 
 namespace mpnanny::query_stats {
 
@@ -22,6 +24,7 @@ class Collector {
   // The rows of one sample, or of some of its layers; call EndStep() after the last of them. Steps
   // come in ascending order.
   void Add(const std::vector<runs::TensorRow>& rows);
+  void Add(const std::vector<runs::ShadowProfileRow>& rows);
   void EndStep(int64_t step);
 
   // All series with at least one known or non-finite point, by key.
@@ -41,8 +44,16 @@ class Collector {
              static_cast<size_t>(key.kind * 8191 + key.slot);
     }
   };
-  SeriesKey KeyOf(const runs::TensorRow& row, int64_t block) const;
-  void Fold(Pending& pending, const runs::TensorRow& row) const;
+  // The figure of one tensor; absent: not known.
+  struct Figure {
+    int64_t layer_id = 0, kind = 0, slot = 0;
+    std::optional<double> value;
+    bool nonfinite = false;     // the tensor holds such elements
+    double nonfinite_value = 0;  // what stands for a figure that is absent then
+  };
+  void Add(const Figure& figure);
+  SeriesKey KeyOf(const Figure& figure, int64_t block) const;
+  void Fold(Pending& pending, const Figure& figure) const;
 
   const Question& question_;
   const Blocks& blocks_;

@@ -7,6 +7,7 @@
 namespace mpnanny::query_stats {
 namespace {
 
+using runs::ShadowProfileRow;
 using runs::StepRow;
 using runs::TensorRow;
 using Real = std::optional<double>;
@@ -32,6 +33,10 @@ Real Of(const StepRow& row) {
 template <std::optional<int64_t> StepRow::*column>
 Real Of(const StepRow& row) {
   return Read<column>(row);
+}
+template <std::optional<double> ShadowProfileRow::*column>
+Real Of(const ShadowProfileRow& row) {
+  return row.*column;
 }
 Real Skipped(const StepRow& row) { return row.flags & runs::kSkipped ? 1.0 : 0.0; }
 
@@ -97,6 +102,44 @@ Metric RatioMetric(std::string_view name, std::string_view meaning, Real (*of)(c
 Metric OfStep(std::string_view column, std::string_view unit, std::string_view meaning,
               Real (*of)(const StepRow&), Worse worse = Worse::kLarger) {
   return {column, column, unit, meaning, Fold::kLargest, worse, {}, nullptr, of};
+}
+
+Metric OfProfile(std::string_view name, std::string_view column, std::string_view unit,
+                 std::string_view meaning, Real (*of)(const ShadowProfileRow&)) {
+  return {name, column, unit, meaning, Fold::kLargest, Worse::kLarger, {}, nullptr, nullptr, of};
+}
+
+// Of shadow steps, which compute everything a second time in FP64.
+void AddProfile(std::vector<Metric>& list) {
+  using P = ShadowProfileRow;
+  const std::string_view ratio = "ratio";
+  list.insert(
+      list.end(),
+      {OfProfile("shadow_error", "error", ratio,
+                 "relative L2 error of the layer's result against FP64", Of<&P::error>),
+       OfProfile("shadow_amplification", "amplification", ratio,
+                 "error of the layer's result over that of its input", Of<&P::amplification>),
+       OfProfile("shadow_absmax", "absmax", "value",
+                 "largest magnitude of the layer's result in FP64", Of<&P::absmax>),
+       OfProfile("shadow_rms", "rms", "value",
+                 "root mean square of the layer's result in FP64", Of<&P::rms>),
+       OfProfile("fp16_error", "fp16", ratio,
+                 "relative L2 error that rounding the layer's result to FP16 would make",
+                 Of<&P::fp16>),
+       OfProfile("bf16_error", "bf16", ratio,
+                 "relative L2 error that rounding the layer's result to BF16 would make",
+                 Of<&P::bf16>),
+       OfProfile("e4m3_error", "e4m3", ratio,
+                 "relative L2 error that rounding to E4M3 with the best scale would make",
+                 Of<&P::e4m3>),
+       OfProfile("e5m2_error", "e5m2", ratio,
+                 "relative L2 error that rounding to E5M2 with the best scale would make",
+                 Of<&P::e5m2>),
+       OfProfile("fp16_overflow", "fp16_overflow", "share",
+                 "elements of the layer's result that FP16 could not hold", Of<&P::fp16_overflow>),
+       OfProfile("fp16_underflow", "fp16_underflow", "share",
+                 "elements of the layer's result that FP16 would round to 0",
+                 Of<&P::fp16_underflow>)});
 }
 
 std::vector<Metric> MakeList() {
@@ -166,6 +209,7 @@ std::vector<Metric> MakeList() {
       OfStep("skipped", "0 or 1", "1 where the optimizer step was skipped", Skipped),
   };
   list.back().column = "";  // a flag, no column
+  AddProfile(list);
   return list;
 }
 
@@ -207,12 +251,12 @@ Result<NamedMetric> FindMetric(const std::string& asked) {
     const std::string of = name.substr(0, dot);
     named.kind = KindFromName(of);
     of_step = of == "step";
-    if (named.kind || of_step || of == "tensor_stats") name = name.substr(dot + 1);
+    if (named.kind || of_step || of == "tensor_stats" || of == "shadow_profile") name = name.substr(dot + 1);
   }
   if (name.ends_with("%")) name = name.substr(0, name.size() - 1) + "_share";
   std::vector<std::string> names;
   for (const Metric& metric : Metrics()) {
-    if ((named.kind && metric.of_step) || (of_step && metric.of_tensor)) continue;
+    if ((named.kind && metric.of_step) || (of_step && !metric.of_step)) continue;
     if (metric.name == name) {
       named.metric = &metric;
       return named;
@@ -220,6 +264,7 @@ Result<NamedMetric> FindMetric(const std::string& asked) {
     names.emplace_back(metric.name);
   }
   names.emplace_back("distribution");
+  names.emplace_back("findings");
   const std::string near = DidYouMean(name, names);
   return NotFound(
       "There is no metric '" + EscapeControl(asked, 60) + "'." + (near.empty() ? "" : " " + near),

@@ -1,5 +1,5 @@
-// The metrics that a question may name: columns of tensor_stats and of step, and shares derived
-// from them.
+// The metrics that a question may name: columns of tensor_stats, of step and of the profile of
+// shadow steps, and shares derived from them.
 //
 // Constant data and free functions.
 #ifndef MPNANNY_TOOLS_QUERY_STATS_METRIC_H_
@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "tools/runs/samples.h"
+#include "tools/runs/shadow.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::query_stats {
@@ -35,6 +36,7 @@ struct Metric {
   std::vector<std::string_view> needs = {};
   std::optional<double> (*of_tensor)(const runs::TensorRow&) = nullptr;
   std::optional<double> (*of_step)(const runs::StepRow&) = nullptr;
+  std::optional<double> (*of_profile)(const runs::ShadowProfileRow&) = nullptr;
 };
 
 std::span<const Metric> Metrics();

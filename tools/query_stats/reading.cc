@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tools/query_stats/collector.h"
+#include "tools/query_stats/profile_metric.h"
 #include "tools/query_stats/step_metric.h"
 
 namespace mpnanny::query_stats {
@@ -240,6 +241,13 @@ Result<Answer> AnswerQuestion(const runs::Source& source, const Question& questi
     auto read = ReadBlocks(source, question.layers);
     if (!read) return read.error();
     blocks = *std::move(read);
+  }
+  if (question.metric->of_profile) {
+    auto profile = ReadProfileMetric(source, question, blocks);
+    if (!profile) return profile.error();
+    Sort(question, profile->series.begin(), profile->series.end());
+    profile->blocks = std::move(blocks);
+    return profile;
   }
   const bool few = !question.layers.all && question.layers.ids.size() <= kFewLayers;
   auto answer = few ? ReadFewLayers(source, question, blocks, question.layers.ids)

@@ -66,14 +66,16 @@ class Writer {
   }
 
  private:
+  bool of_step() const { return question_.metric->of_step != nullptr; }
   bool ByLayer() const {
-    return question_.metric->of_tensor &&
+    return !of_step() &&
            (question_.grouping == Grouping::kLayer || question_.grouping == Grouping::kSlot);
   }
 
   // Layers that were only seen in a few whole samples.
   Result<void> ReadCloser(size_t begin, size_t end) {
-    if (!ByLayer() || answer_.steps.all || answer_.out_of_time || end - begin > kCloserSeries) {
+    if (!question_.metric->of_tensor || !ByLayer() || answer_.steps.all || answer_.out_of_time ||
+        end - begin > kCloserSeries) {
       return {};
     }
     std::vector<size_t> places;
@@ -96,21 +98,23 @@ class Writer {
 
   // One series in both forms; `shown`: how many share the page.
   Result<std::pair<Json, std::string>> Row(const Series& series, size_t shown) {
-    const bool of_step = question_.metric->of_step != nullptr;
     const SeriesKey& key = series.key;
     std::string name;
-    if (!of_step && ByLayer()) {
+    if (!of_step() && ByLayer()) {
       auto found = NameOf(key.group);
       if (!found) return found.error();
       name = *found;
-    } else if (!of_step && question_.grouping == Grouping::kBlock) {
+    } else if (!of_step() && question_.grouping == Grouping::kBlock) {
       name = runs::Name(answer_.blocks.names[static_cast<size_t>(key.group)]);
     }
-    const std::string kind = of_step ? "step" : runs::KindName(key.kind);
+    const std::string kind = of_step()                       ? "step"
+                             : !question_.metric->of_profile ? runs::KindName(key.kind)
+                             : key.kind == runs::kActivation ? "forward"
+                                                             : "backward";
     Json json = {{"layer", name.empty() ? Json(nullptr) : Json(name)}, {"kind", kind}};
     std::string line =
-        (name.empty() ? of_step ? std::string(question_.metric->name) : "all layers" : name) +
-        (of_step ? "" : " " + kind);
+        (!name.empty() ? name : of_step() ? std::string(question_.metric->name) : "all layers") +
+        (of_step() ? "" : " " + kind);
     if (key.slot >= 0) {
       json["slot"] = key.slot;
       line += " slot " + std::to_string(key.slot);
@@ -143,7 +147,7 @@ class Writer {
       line += "  worst " + Number(worst.value) + " at step " + std::to_string(worst.step);
       const bool joined =
           question_.grouping == Grouping::kBlock || question_.grouping == Grouping::kStep;
-      if (joined && question_.metric->of_tensor && worst.layer_id >= 0) {
+      if (joined && !of_step() && worst.layer_id >= 0) {
         auto layer = NameOf(worst.layer_id);
         if (!layer) return layer.error();
         json["worst"]["layer"] = *layer;
@@ -218,6 +222,10 @@ class Writer {
   }
 
   std::string WhyNothing() const {
+    if (answer_.steps.looked_at == 0 && question_.metric->of_profile) {
+      return "No shadow step lies in this range: they are few, and runs of an earlier monitor have "
+             "none. run_summary tells whether this run has.";
+    }
     if (answer_.steps.looked_at == 0) {
       return question_.metric->of_step
                  ? "No step of this range was recorded. run_summary tells which steps there are."
@@ -292,7 +300,7 @@ class Writer {
                          {"aggregate", GroupingName()},
                          {"steps", StepsJson()},
                          {"notes", notes}};
-    if (question_.grouping != Grouping::kSlot && metric.of_tensor) {
+    if (question_.grouping != Grouping::kSlot && !of_step()) {
       output.structured["fold"] = FoldName(metric.fold);
     }
     if (shown < total) {
@@ -305,6 +313,8 @@ class Writer {
       output.text +=
           "Next: metric \"distribution\" with one layer and step shows the exponents "
           "against each format's limits.\n";
+    } else if (total > 0 && metric.of_profile) {
+      output.text += "Next: metric \"findings\" tells what shadow steps found, with its lines.\n";
     } else if (total > 0) {
       output.text += "Next: query_alerts tells what was wrong at a step.\n";
     }
@@ -341,7 +351,9 @@ std::string MeaningOf(const runs::Source& source, const Metric& metric) {
   if (metric.column.empty()) return own;
   auto row = source.database->Prepare("SELECT text FROM meaning WHERE what='column' AND value=?1");
   if (!row) return own;
-  const std::string table = metric.of_step ? "step." : "tensor_stats.";
+  const std::string table = metric.of_step      ? "step."
+                            : metric.of_profile ? "shadow_profile."
+                                                : "tensor_stats.";
   row->Bind(1, table + std::string(metric.column));
   auto next = row->Next();
   if (!next || !*next) return own;

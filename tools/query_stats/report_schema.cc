@@ -1,5 +1,6 @@
 #include "tools/query_stats/report.h"
 #include "tools/runs/schema.h"
+#include "tools/runs/shadow_text.h"
 
 namespace mpnanny::query_stats {
 namespace {
@@ -14,7 +15,7 @@ Json Described(const char* type, const char* description) {
 Json OutputSchema() {
   Json series = runs::ObjectSchema(
       {{"layer", runs::TextSchema("Layer or block; null: all, or of the step.", true)},
-       {"kind", runs::TextSchema("Kind of tensor, or \"step\".")},
+       {"kind", runs::TextSchema("Kind of tensor, \"step\", forward or backward, or of the finding.")},
        {"points",
         runs::ListSchema({{"type", "array"}},
                          "[step, value]; \"nan\", \"inf\" where nothing finite was there.")}});
@@ -30,6 +31,7 @@ Json OutputSchema() {
       "object",
       "step, numel, zeros, nonfinite, held_under (the loss scale of a gradient), bins "
       "[exponent, count], formats: shares under, subnormal, over of each, and best_scale.");
+  fields["finding"] = runs::FindingSchema("Of metric \"findings\".");
   Json schema = runs::ObjectSchema(
       {{"metric", {{"type", "string"}}},
        {"unit", runs::TextSchema("value, count, share (0 to 1), ratio, seconds or bytes.")},

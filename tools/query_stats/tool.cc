@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "tools/query_stats/distribution_report.h"
+#include "tools/query_stats/findings_report.h"
 #include "tools/query_stats/reading.h"
 #include "tools/query_stats/report.h"
 #include "tools/runs/asked_run.h"
@@ -64,7 +65,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 
   const std::string name = arguments.value("metric", "");
   std::optional<NamedMetric> named;
-  if (LowerCase(name) != "distribution") {
+  const bool findings = LowerCase(name) == "findings";
+  if (LowerCase(name) != "distribution" && !findings) {
     auto found = FindMetric(name.empty() ? "absmax" : name);
     if (!found) return found.error();
     named = *found;
@@ -83,11 +85,13 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     if (!layers) return layers.error();
     question.layers = *std::move(layers);
     options.notes = question.layers.notes;
-    if (!source->others.empty()) {
+    const bool merged = findings || (question.metric && question.metric->of_profile);
+    if (!source->others.empty() && !merged) {
       options.notes.push_back("Tensors are those of rank " + std::to_string(source->run.rank) +
                               ", which was bad first or is the first; `rank` asks for another.");
     }
   }
+  if (findings) return ReportFindings(*source, question, options);
   if (!named) return ReportDistribution(*source, question, options);
   auto answer = AnswerQuestion(*source, question);
   if (!answer) return answer.error();
@@ -99,7 +103,9 @@ Json InputSchema() {
       "What to show: a column of tensor_stats (absmax, absmin, rms, mean, nan …), a "
       "share (below_fp16_share, nonfinite_share, zeros_share, frozen_share …), "
       "peak_to_rms, range, or of the step loss, lr, loss_scale, grad_norm, duration, "
-      "peak_memory; \"distribution\" for the exponents of one tensor. Without it: "
+      "peak_memory; of shadow steps shadow_error, shadow_amplification, fp16_error, "
+      "bf16_error, e4m3_error, e5m2_error of layers, or \"findings\"; "
+      "\"distribution\" for the exponents of one tensor. Without it: "
       "absmax, with other figures beside it where one step is asked about.";
   std::vector<std::string> kinds;
   for (int64_t kind = 0; kind < 7; ++kind) kinds.push_back(runs::KindName(kind));

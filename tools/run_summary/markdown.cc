@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/text.h"
+#include "tools/run_summary/shadow_block.h"
 #include "tools/runs/show.h"
 #include "tools/runs/sparkline.h"
 
@@ -160,6 +161,7 @@ std::string SummaryMarkdown(const Json& s) {
   text += ".\n\n";
   for (const Json& reason : s["reasons"]) text += "- " + Value(reason) + "\n";
   text += "\n## How it went\n\n" + Figures(s) + Course(s["course"]);
+  text += ShadowMarkdown(s["shadow"]);
   text += "\n## Alerts\n\n" + Alerts(s);
   text += "\n## What to do next\n\n";
   const std::string handle =

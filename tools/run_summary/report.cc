@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "tools/run_summary/markdown.h"
+#include "tools/run_summary/shadow_block.h"
 #include "tools/runs/schema.h"
 #include "tools/runs/show.h"
 
@@ -16,6 +17,8 @@ using runs::Count;
 using runs::Number;
 
 constexpr size_t kEnvironmentBytes = 2000;
+constexpr size_t kEnvironmentBytesBesideFindings = 900;
+constexpr size_t kBytesForAlerts = 900;  // kept back from what findings may take
 constexpr size_t kMaxNotes = 6;
 
 // Strings of a user's JSON, made safe; nesting is bounded by ParseJson.
@@ -63,6 +66,7 @@ std::string GroupText(const AlertGroup& group) {
 std::vector<std::string> Notes(const runs::Source& source, const Summary& summary) {
   std::vector<std::string> notes;
   if (summary.ended_after) notes.push_back(runs::EndedEarly(*summary.ended_after));
+  notes.insert(notes.end(), summary.shadow.notes.begin(), summary.shadow.notes.end());
   notes.insert(notes.end(), source.notes.begin(), source.notes.end());
   if (summary.steps_only_in_ring > 0) {
     notes.push_back(Count(summary.steps_only_in_ring, "step") +
@@ -77,6 +81,17 @@ std::vector<std::string> Notes(const runs::Source& source, const Summary& summar
     }
   }
   return notes;
+}
+
+// Findings are worth more room than settings.
+size_t EnvironmentBytes(const Summary& summary) {
+  return summary.shadow.findings.empty() ? kEnvironmentBytes : kEnvironmentBytesBesideFindings;
+}
+
+// What is left of `bytes` for findings.
+size_t FindingBytes(size_t bytes, size_t used, const Summary& summary) {
+  const size_t alerts = summary.alerts.empty() ? 0 : kBytesForAlerts;
+  return bytes > used + alerts ? bytes - used - alerts : 0;
 }
 
 // One list a figure, as curves are drawn; a stretch with a loss that is not finite is "nan".
@@ -166,7 +181,9 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
       {"started_at", runs::Time(run.started_at)},
       {"notes", Notes(source, s)},
       {"course", CourseJson(s.course)},
-      {"environment", ShownEnvironment(run.environment, kEnvironmentBytes)}};
+      {"shadow", nullptr},
+      {"environment", ShownEnvironment(run.environment, EnvironmentBytes(s))}};
+  json["shadow"] = ShadowJson(s.shadow, FindingBytes(bytes, DumpJson(json).size() + 100, s));
   size_t used = DumpJson(json).size() + 40;
   size_t left_out = 0;
   for (const AlertGroup& group : s.alerts) {
@@ -230,11 +247,13 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
 
   std::string tail;
   for (const std::string& note : Notes(source, s)) tail += "Note: " + note + "\n";
-  const Json environment = ShownEnvironment(run.environment, kEnvironmentBytes);
+  const Json environment = ShownEnvironment(run.environment, EnvironmentBytes(s));
   if (!environment.empty()) tail += "Environment: " + DumpJson(environment) + "\n";
   tail += s.stable.value_or(true)
               ? "Next: query_alerts lists the alerts one by one.\n"
               : "Next: diagnose_run tells why, query_alerts lists the alerts one by one.\n";
+  text += ShadowText(s.shadow, run.world_size,
+                     FindingBytes(bytes, text.size() + tail.size() + 100, s));
   text += s.alerts.empty() ? "Alerts: none.\n" : "Alerts:\n";
   size_t left_out = 0;
   for (const AlertGroup& group : s.alerts) {
@@ -297,6 +316,7 @@ Json SummarySchema() {
          {"description",
           "At most 32 stretches of steps: lists step, loss (mean), loss_max, loss_scale "
           "(least)."}}},
+       {"shadow", ShadowSchema()},
        {"environment", {{"type", "object"}, {"description", "As the monitor recorded it."}}}});
 }
 

@@ -74,6 +74,7 @@ void StepFold::Add(const runs::StepRow& row) {
 
 void StepFold::Finish() {
   if (timed_ > 0) s_.mean_duration = seconds_ / static_cast<double>(timed_);
+  s_.total_duration = seconds_;
   if (!first_losses_.empty()) s_.loss_start = Mean(first_losses_);
   if (last_losses_.size() > 0) s_.loss_end = Mean(last_losses_.All());
   if (flag_rises_ + flag_falls_ > 0) {

@@ -54,6 +54,39 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
   return {};
 }
 
+Result<void> AddShadow(const runs::Source& source, Summary& summary) {
+  ShadowSummary& shadow = summary.shadow;
+  auto steps = runs::ReadShadowSteps(source);
+  if (!steps) return steps.error();
+  shadow.steps = static_cast<int64_t>(steps->steps.size());
+  shadow.seconds = steps->seconds;
+  if (steps->extra_seconds && summary.total_duration > 0) {
+    shadow.overhead_share = std::min(1.0, *steps->extra_seconds / summary.total_duration);
+  }
+  auto findings = runs::ReadShadowFindings(source);
+  if (!findings) return findings.error();
+  shadow.total = static_cast<int64_t>(findings->rows.size());
+  runs::Layers layers(source);
+  for (runs::ShadowFinding& finding : findings->rows) {
+    if (shadow.findings.size() == kFindingsShown) break;
+    if (auto done = runs::CompleteFinding(source, finding); !done) return done.error();
+    ShadowSummary::Shown shown{std::move(finding), ""};
+    if (shown.finding.layer_id) {
+      auto layer = layers.Find(*shown.finding.layer_id);
+      if (!layer) return layer.error();
+      shown.module = layer->name;
+    }
+    shadow.findings.push_back(std::move(shown));
+  }
+  shadow.notes = std::move(steps->notes);
+  for (std::string& note : findings->notes) {
+    if (std::find(shadow.notes.begin(), shadow.notes.end(), note) == shadow.notes.end()) {
+      shadow.notes.push_back(std::move(note));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Summary> Summarize(const runs::Source& source, CancelToken::Clock::duration limit) {
@@ -72,6 +105,7 @@ Result<Summary> Summarize(const runs::Source& source, CancelToken::Clock::durati
   summary.ended_after = *ended;
   fold.Finish();
   if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
+  if (auto shadow = AddShadow(source, summary); !shadow) return shadow.error();
   if (!summary.ended_after) remembered.Keep(stamp, summary);
   JudgeStability(source.run, summary);
   return summary;

@@ -11,9 +11,24 @@
 
 #include "base/result.h"
 #include "tools/runs/run.h"
+#include "tools/runs/shadow.h"
 #include "tools/runs/whole_run.h"
 
 namespace mpnanny::run_summary {
+
+// What shadow steps found.
+struct ShadowSummary {
+  int64_t steps = 0;
+  std::optional<double> seconds, overhead_share;  // the latter: of the time of all steps
+  struct Shown {
+    runs::ShadowFinding finding;
+    std::string module;  // raw; "" for none
+  };
+  std::vector<Shown> findings;  // worst first, at most kFindingsShown
+  int64_t total = 0;            // all findings
+  std::vector<std::string> notes;
+};
+inline constexpr size_t kFindingsShown = 5;
 
 // Alerts of one type and severity.
 struct AlertGroup {
@@ -60,12 +75,14 @@ struct Summary {
 
   std::optional<double> lr_last, lr_max, grad_norm_last, grad_norm_max;
   std::optional<double> mean_duration;  // seconds
+  double total_duration = 0;            // of the steps whose duration is known
   std::optional<int64_t> peak_memory;   // bytes
 
   std::optional<int64_t> ended_after;  // the pass, for want of time: later steps were not seen
 
   std::vector<Stretch> course;       // equal numbers of recorded steps, but for the last
   std::vector<AlertGroup> alerts;    // worst first, then by first step
+  ShadowSummary shadow;
   std::optional<bool> stable;        // of the numbers; absent: nothing was recorded
   std::vector<std::string> reasons;  // why, with numbers; most important first
 };

@@ -1,0 +1,31 @@
+#include "tools/query_alerts/alert_finding.h"
+
+#include <string_view>
+
+#include "base/text.h"
+
+namespace mpnanny::query_alerts {
+
+Result<std::optional<runs::ShadowFinding>> FindingOf(const runs::Source& source,
+                                                     const runs::AlertRow& alert) {
+  std::optional<runs::ShadowFinding> none;
+  constexpr std::string_view kPrefix = "SHADOW_";
+  if (!runs::IsShadowAlert(alert.type)) return none;
+  const runs::ShadowAlert told = runs::ParseShadowAlert(alert.detail);
+  if (told.finding_id) {
+    auto found = runs::FindShadowFinding(source, alert.part, *told.finding_id);
+    if (!found || *found) return found;
+  }
+  if (told.op.empty() && told.source.empty()) return none;
+  runs::ShadowFinding finding;
+  finding.kind = LowerCase(std::string_view(alert.type).substr(kPrefix.size()));
+  finding.step = alert.step;
+  finding.phase = alert.phase;
+  finding.op = told.op;
+  finding.source = told.source;
+  finding.precision = told.precision;
+  finding.cure = told.cure;
+  return std::optional(std::move(finding));
+}
+
+}  // namespace mpnanny::query_alerts
