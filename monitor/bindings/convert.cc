@@ -1,5 +1,7 @@
 #include "monitor/bindings/convert.h"
 
+#include <cmath>
+
 namespace mpnanny {
 namespace {
 
@@ -18,6 +20,17 @@ std::optional<double> OptionalDouble(PyObject* value) {
     return std::nullopt;
   }
   return number;
+}
+
+std::optional<int64_t> OptionalWhole(PyObject* value) {
+  if (value == nullptr || value == Py_None) return std::nullopt;
+  const long long number = PyLong_AsLongLong(value);
+  if (PyErr_Occurred() == nullptr) return number;
+  PyErr_Clear();
+  const std::optional<double> real = OptionalDouble(value);
+  constexpr double kBeyond = 9.2e18;
+  if (!real || !(std::fabs(*real) < kBeyond)) return std::nullopt;
+  return static_cast<int64_t>(*real);
 }
 
 std::string OrEmpty(const char* text) { return text != nullptr ? text : ""; }

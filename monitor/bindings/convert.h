@@ -16,6 +16,9 @@ namespace mpnanny {
 // A number, or nothing for None and for what is no number. Leaves no Python error set.
 std::optional<double> OptionalDouble(PyObject* value);
 
+// The same of a whole number; one with a fraction loses it.
+std::optional<int64_t> OptionalWhole(PyObject* value);
+
 std::string OrEmpty(const char* text);
 
 PyObject* Text(std::string_view text);

@@ -15,6 +15,7 @@
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/readings.h"
 #include "monitor/bindings/recorder_object.h"
+#include "monitor/bindings/shadow.h"
 #include "monitor/bindings/step_tensors.h"
 #include "monitor/bindings/tensor_reader.h"
 #include "monitor/core/alert_types.h"
@@ -319,6 +320,9 @@ PyMethodDef kMethods[] = {
     {"publish", Method<&Publish>(), METH_VARARGS,
      "publish(at, duration, loss, lr, scale, scale_after, growth_interval, skipped, memory)"},
     {"end_step", Method<&EndStep>(), METH_VARARGS, "end_step(as publish) -> new alerts"},
+    {"shadow_step", Method<&ShadowStep>(), METH_VARARGS | METH_KEYWORDS, "as _core.pyi"},
+    {"shadow_finding", Method<&ShadowFinding>(), METH_VARARGS | METH_KEYWORDS, "as _core.pyi"},
+    {"shadow_profile", Method<&ShadowProfile>(), METH_VARARGS | METH_KEYWORDS, "as _core.pyi"},
     {"event", Method<&Event>(), METH_VARARGS, "event(step, type, detail)"},
     {"set_notes", Method<&SetNotes>(), METH_O, "set_notes(json)"},
     {"flush", Method<&Flush>(), METH_NOARGS, "flush()"},

@@ -43,7 +43,7 @@ AlertBook::Outcome AlertBook::Raise(AlertRow& alert) {
            alert.step - row.last_step <= quiet_steps_;
   });
   if (beside >= kOpenRows) return Outcome::kLeftOut;
-  alert.id = ++last_id_;
+  alert.id = NextId();
   open_[key] = alert;
   return Outcome::kNew;
 }

@@ -39,6 +39,9 @@ class AlertBook {
   enum class Outcome { kNew, kContinues, kLeftOut };
   Outcome Raise(AlertRow& alert);
 
+  // The id of an alert that is kept elsewhere: ids are the run's.
+  int64_t NextId() { return ++last_id_; }
+
   // Adds what is known now of the cause to an open value error that held at `step`: `text` to its
   // message, and `layer` as the producer where none was known or the one that is `is_vague`. An
   // alert that names a producer of `phase` comes first, then one that only carries, then one

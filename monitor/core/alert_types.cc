@@ -62,6 +62,22 @@ std::vector<AlertType> MakeTypes() {
       {"LOSS_SPIKE", "WARNING",
        Text("loss > median + %g MAD after %d steps, and at least %g %% above the median",
             kOutlierMads, kWarmupSteps, 100 * kSpikeOfMedian)},
+      // The shadow step decides (monitor/python/mpnanny/shadow), and each finding's severity is its
+      // own.
+      {"SHADOW_RANGE", "ERROR", "one element that is not finite and is in the FP64 reference"},
+      {"SHADOW_UNDEFINED", "ERROR",
+       "one element that is not finite, in the FP64 reference neither, from finite inputs"},
+      {"SHADOW_AMPLIFIED", "WARNING",
+       "an operator's error against the FP64 reference is several times that of its inputs, and "
+       "reaches a result"},
+      {"SHADOW_LOST_CHANGE", "WARNING",
+       "most elements of a state that change in the FP64 reference stay as they were"},
+      {"SHADOW_FLUSHED", "WARNING",
+       "many elements that are not 0 in the FP64 reference, nor small beside the rest, are 0"},
+      {"SHADOW_INTEGERS", "WARNING",
+       "whole numbers of the FP64 reference are other numbers as they are held"},
+      {"SHADOW_CLIPPED", "WARNING",
+       "a cast cuts values off at the format's maximum that are larger in the FP64 reference"},
   };
 }
 

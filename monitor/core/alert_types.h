@@ -52,7 +52,7 @@ inline constexpr double kSpikeHabit = 1.5;  // x the rise of the third largest l
 
 struct AlertType {
   std::string_view type;
-  std::string_view severity;  // the highest that it is raised with
+  std::string_view severity;  // the highest that it is raised with; SHADOW_*: the usual one
   std::string
       threshold;  // for people, made of the bounds above: the page's front matter repeats it
 };

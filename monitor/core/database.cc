@@ -17,7 +17,18 @@ namespace {
 constexpr int kBusyMs = 5000;       // at the start: another run may be making or closing the file
 constexpr int kBatchBusyMs = 1000;  // a batch is tried again, but the end of the run must be heard
 constexpr int64_t kApplicationId = 0x4d504e59;
-constexpr int64_t kSchemaVersion = 1;
+// PRAGMA user_version: the oldest version whose readers understand the file (see 0002.sql).
+constexpr int64_t kReaderVersion = 1;
+
+// Of "monitor/schema/0002.sql".
+int64_t VersionOf(std::string_view path) {
+  int64_t version = 0;
+  for (const char c : path.substr(path.rfind('/') + 1)) {
+    if (c < '0' || c > '9') break;
+    version = 10 * version + (c - '0');
+  }
+  return version;
+}
 
 }  // namespace
 
@@ -92,28 +103,48 @@ Result<RunDatabase> RunDatabase::Open(const std::string& path) {
   return database;
 }
 
-Result<bool> RunDatabase::IsNew() {
+Result<int64_t> RunDatabase::Version() {
   Result<int64_t> application = Number("PRAGMA application_id");
   if (!application) return application.error();
-  Result<int64_t> version = Number("PRAGMA user_version");
-  if (!version) return version.error();
+  Result<int64_t> reader = Number("PRAGMA user_version");
+  if (!reader) return reader.error();
   Result<int64_t> tables = Number("SELECT count(*) FROM sqlite_schema");
   if (!tables) return tables.error();
   if (*tables > 0 && *application != kApplicationId) {
     return DataCorrupt(path_ + ": a database of another program.", "Choose another file with db=.");
   }
-  if (*version > kSchemaVersion) {
+  if (*reader > kReaderVersion) {
     return DataCorrupt(
-        path_ + ": written by a newer mpnanny (schema " + std::to_string(*version) + ").",
+        path_ + ": written by a newer mpnanny (schema " + std::to_string(*reader) + ").",
         "Choose another file with db=, or update mpnanny.");
   }
-  return *tables == 0;
+  if (*tables == 0) return 0;
+  return Number(  // version 1 does not name itself
+      "SELECT coalesce(max(CAST(value AS INTEGER)), 1) FROM meaning WHERE what = "
+      "'schema.version'");
+}
+
+Result<void> RunDatabase::BringUpToDate(int64_t version) {
+  for (const EmbeddedFile& file : EmbeddedSchema()) {  // in the order of their names
+    if (VersionOf(file.path) <= version) continue;
+    if (auto made = Execute(std::string(file.text).c_str()); !made) return made;
+  }
+  for (const Meaning& row : MetricCatalogue()) {
+    auto insert = Prepared("INSERT OR REPLACE INTO meaning (what, value, text) VALUES (?, ?, ?)");
+    if (!insert) return insert.error();
+    Binder(*insert)
+        .Add(std::string(row.what))
+        .Add(std::string(row.value))
+        .Add(std::string(row.text));
+    if (auto done = Step(*insert); !done) return done;
+  }
+  return {};
 }
 
 Result<void> RunDatabase::Prepare() {
   // Only in one transaction do the figures fit together: another run may be making the file now.
   if (auto begun = Execute("BEGIN"); !begun) return begun;
-  const Result<bool> checked = IsNew();  // before anything of a foreign file is changed
+  const Result<int64_t> checked = Version();  // before anything of a foreign file is changed
   sqlite3_exec(connection_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
   if (!checked) return checked.error();
   statements_.clear();  // the schema and the journal mode change under them
@@ -133,23 +164,9 @@ Result<void> RunDatabase::Prepare() {
     sqlite3_sleep(kPauseMs);
   }
   return Transaction([&]() -> Result<void> {
-    const Result<bool> empty = IsNew();
-    if (!empty) return empty.error();
-    if (*empty) {
-      for (const EmbeddedFile& file : EmbeddedSchema()) {
-        if (auto made = Execute(std::string(file.text).c_str()); !made) return made;
-      }
-    }
-    for (const Meaning& row : MetricCatalogue()) {
-      auto insert = Prepared("INSERT OR REPLACE INTO meaning (what, value, text) VALUES (?, ?, ?)");
-      if (!insert) return insert.error();
-      Binder(*insert)
-          .Add(std::string(row.what))
-          .Add(std::string(row.value))
-          .Add(std::string(row.text));
-      if (auto done = Step(*insert); !done) return done;
-    }
-    return {};
+    const Result<int64_t> version = Version();
+    if (!version) return version.error();
+    return BringUpToDate(*version);
   });
 }
 
@@ -284,39 +301,6 @@ Result<void> RunDatabase::Insert(const SampleRow& row) {
   kept() ? bind.Add(row.frozen) : bind.Null();
   kept() ? bind.Blob(row.exponents) : bind.Null();
   return Step(*insert);
-}
-
-Result<void> RunDatabase::Insert(const AlertRow& row) {
-  auto insert = Prepared(
-      "INSERT INTO alert (run_id, step, phase, layer_id, kind, type, severity, value, threshold, "
-      "producer, repeats, "
-      "last_step, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  if (!insert) return insert.error();
-  Binder bind(*insert);
-  bind.Add(run_id_).Add(row.step).OrNull(row.phase);
-  row.layer ? bind.Add(LayerId(*row.layer)) : bind.Null();
-  row.kind ? bind.Add(static_cast<int64_t>(*row.kind)) : bind.Null();
-  bind.Add(row.type).Add(row.severity).Add(row.value).Add(row.threshold);
-  row.producer ? bind.Add(static_cast<int64_t>(*row.producer)) : bind.Null();
-  bind.Add(row.repeats).Add(row.last_step).Add(row.message);
-  if (auto done = Step(*insert); !done) return done;
-  alert_ids_[row.id] = sqlite3_last_insert_rowid(connection_.get());
-  return {};
-}
-
-Result<void> RunDatabase::Update(const AlertRow& row) {
-  const auto known = alert_ids_.find(row.id);
-  if (known == alert_ids_.end()) return {};
-  auto update = Prepared(
-      "UPDATE alert SET repeats = ?, last_step = ?, message = ?, layer_id = ?, producer = ? "
-      "WHERE alert_id = ?");
-  if (!update) return update.error();
-  Binder bind(*update);
-  bind.Add(row.repeats).Add(row.last_step).Add(row.message);
-  row.layer ? bind.Add(LayerId(*row.layer)) : bind.Null();
-  row.producer ? bind.Add(static_cast<int64_t>(*row.producer)) : bind.Null();
-  bind.Add(known->second);
-  return Step(*update);
 }
 
 Result<void> RunDatabase::Insert(const EventRow& row) {

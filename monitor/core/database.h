@@ -1,4 +1,4 @@
-// The run database as the monitor writes it (schema/0001.sql).
+// The run database as the monitor writes it (schema/*.sql).
 //
 // Owns one SQLite connection and its prepared statements. Opened by the thread that constructs the
 // monitor and then used by the writer thread alone; in the training process nobody else may open
@@ -25,9 +25,9 @@ namespace mpnanny {
 
 class RunDatabase {
  public:
-  // Opens or creates the file (0600) in WAL mode and brings a new one to the schema. Unavailable:
-  // the place cannot be written or another process holds the file; DataCorrupt: it is no database
-  // of ours or a newer one.
+  // Opens or creates the file (0600) in WAL mode and brings a new or an earlier one to the newest
+  // schema. Unavailable: the place cannot be written or another process holds the file;
+  // DataCorrupt: it is no database of ours or a newer one.
   static Result<RunDatabase> Open(const std::string& path);
 
   // Rows of a killed run that never reached the file, with flag 256. Steps and samples that are
@@ -53,6 +53,10 @@ class RunDatabase {
   Result<void> Insert(const AlertRow& row);  // the first time
   Result<void> Update(const AlertRow& row);  // what can change of it
   Result<void> Insert(const EventRow& row);
+  Result<void> Insert(const ShadowStepRow& row);
+  Result<void> Insert(const ShadowFindingRow& row);  // the first time
+  Result<void> Update(const ShadowFindingRow& row);  // what can change of it
+  Result<void> Insert(const ShadowProfileRow& row);
   Result<void> SetNotes(const std::string& json);
   Result<void> SetPrecision(const std::string& precision);
   // The run that a first step > 0 continues: the newest one of the same name that has the step
@@ -80,16 +84,20 @@ class RunDatabase {
   Result<sqlite3_stmt*> Prepared(const char* sql);  // reset and ready to bind; kept
   Result<void> Step(sqlite3_stmt* statement);
   Result<int64_t> Number(const char* sql);
-  Result<bool> IsNew();  // false: ours; an error: another program's, or a newer mpnanny's
+  // 0: new; an error: another program's, or one that only a newer mpnanny understands.
+  Result<int64_t> Version();
+  Result<void> BringUpToDate(int64_t version);
   Result<void> Prepare();
   Result<void> InsertAs(std::optional<int64_t> id, const LayerRow& row);
   int64_t LayerId(int64_t layer) const;  // in the file
+  std::string DetailOf(const AlertRow& row) const;
 
   std::string path_;
   std::unique_ptr<sqlite3, CloseConnection> connection_;
   std::map<const char*, std::unique_ptr<sqlite3_stmt, FinalizeStatement>>
-      statements_;                        // by the literal's address
-  std::map<int64_t, int64_t> alert_ids_;  // AlertRow::id -> alert_id
+      statements_;                          // by the literal's address
+  std::map<int64_t, int64_t> alert_ids_;    // AlertRow::id -> alert_id
+  std::map<int64_t, int64_t> finding_ids_;  // ShadowFindingRow::id -> finding_id
   int64_t run_id_ = 0;
   int64_t layer_offset_ = 0;
   uint32_t metrics_ = kAllMetrics;          // RunRow::metrics

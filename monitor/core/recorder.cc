@@ -59,6 +59,7 @@ Recorder::Recorder(RecorderOptions options, RunDatabase database,
       writer_(std::move(database), options_.max_bytes),
       book_(options_.alert_window > 0 ? options_.alert_window
                                       : std::max<int64_t>(2 * options_.run.trace_interval, 50)),
+      shadow_findings_(writer_, book_),
       gradient_conditions_(options_.warmup_steps),
       loss_spikes_(options_.warmup_steps),
       precision_(options_.run.precision) {}
@@ -271,13 +272,30 @@ std::vector<AlertRow> Recorder::Enter(Alerts& found) {
       Event(step_, "alerts_left_out", R"({"type":")" + alert.type + R"("})");
     }
   }
-  if (error) {
-    if (dense_left_ == 0 && options_.dense_steps > 0) Event(step_, "dense_on", "");
-    dense_left_ = options_.dense_steps;
-    writer_.FlushSoon();
-    if (publisher_) publisher_->PublishSoon();
+  for (AlertRow& alert : shadow_findings_.TakeNew()) {
+    error = error || alert.severity == "ERROR";
+    fresh.push_back(std::move(alert));
   }
+  if (error) GoDense();
   return fresh;
+}
+
+void Recorder::GoDense() {
+  if (dense_left_ == 0 && options_.dense_steps > 0) Event(step_, "dense_on", "");
+  dense_left_ = options_.dense_steps;
+  writer_.FlushSoon();
+  if (publisher_) publisher_->PublishSoon();
+}
+
+int64_t Recorder::ShadowFinding(int64_t id, ShadowFindingRow row) {
+  Register();
+  if (row.layer && !HasLayer(*row.layer)) row.layer.reset();
+  return shadow_findings_.See(id, std::move(row));
+}
+
+void Recorder::ShadowProfile(ShadowProfileRow row) {
+  Register();
+  if (HasLayer(row.layer)) writer_.Put(std::move(row));
 }
 
 void Recorder::UpdatePrecision(const StepEnd& end) {

@@ -29,13 +29,15 @@
 #include "monitor/core/gradient_spread.h"
 #include "monitor/core/publisher.h"
 #include "monitor/core/rows.h"
+#include "monitor/core/shadow_findings.h"
 #include "monitor/core/update_samples.h"
 #include "monitor/core/writer.h"
 
 namespace mpnanny {
 
 // LayerRow::type of what is no module.
-inline constexpr std::string_view kParameterType = "parameter", kBufferType = "buffer";
+inline constexpr std::string_view kParameterType = "parameter", kBufferType = "buffer",
+                                  kOperatorType = "operator";
 
 struct RecorderOptions {
   std::string path;  // of the database
@@ -164,6 +166,13 @@ class Recorder {
   // Ends the step. The alerts that are new.
   std::vector<AlertRow> EndStep(const StepEnd& end);
 
+  // What a shadow step tells, in the step or after it. A finding as ShadowFindings::See(): it
+  // raises an alert if it is severe, which the next EndStep() returns. Layers that are none of the
+  // run's are left out, a profile of one entirely.
+  void ShadowStep(ShadowStepRow row) { writer_.Put(std::move(row)); }
+  int64_t ShadowFinding(int64_t id, ShadowFindingRow row);
+  void ShadowProfile(ShadowProfileRow row);
+
   void Event(std::optional<int64_t> step, std::string type, std::string detail);
   void SetNotes(std::string json) { writer_.Put(NotesRow{std::move(json)}); }
   // How the gradients of the newest periodic sample are spread; nothing before the first, and in a
@@ -229,6 +238,11 @@ class Recorder {
            std::string note);
 
   Layer& layer(int64_t id) { return layers_.at(static_cast<size_t>(id - 1)); }
+  // Of a row that is in the file: an operator's is written when it is told.
+  bool HasLayer(int64_t id) const {
+    return id >= 1 && id <= static_cast<int64_t>(layers_.size()) &&
+           layers_[static_cast<size_t>(id - 1)].type != kOperatorType;
+  }
   void Publish(LivePlace place);
   void FindOwners();
   void Register();  // the layers, and with them the ring: its samples name rows of the file
@@ -260,6 +274,7 @@ class Recorder {
   std::vector<AlertRow> Enter(Alerts& found);
   // `broken`: the step has an ERROR about a non-finite value. Adds to `fresh` what is new.
   void TellBirth(bool broken, std::vector<AlertRow>& fresh);
+  void GoDense();  // after an ERROR
   void UpdatePrecision(const StepEnd& end);
   bool ForwardNonFinite() const { return !findings_.empty(); }
 
@@ -270,6 +285,7 @@ class Recorder {
   Writer writer_;
   std::unique_ptr<Publisher> publisher_;  // stops before the writer
   AlertBook book_;
+  ShadowFindings shadow_findings_;
   ScaleConditions scale_conditions_;
   GradientConditions gradient_conditions_;
   LossSpikes loss_spikes_;

@@ -14,7 +14,7 @@ int64_t Recorder::Born(OperatorBirth birth) {
     LayerRow row;
     row.id = static_cast<int64_t>(layers_.size()) + 1;
     row.name = birth.name;
-    row.type = "operator";
+    row.type = kOperatorType;
     row.source = birth.source;
     if (birth.module && *birth.module > 0 && *birth.module < row.id) {
       const int64_t position = layer(*birth.module).position;

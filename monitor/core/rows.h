@@ -1,4 +1,4 @@
-// What the monitor records, as plain structs: one for each table of schema/0001.sql.
+// What the monitor records, as plain structs: one for each table of schema/*.sql.
 //
 // NaN and Inf in a double mean exactly that; "not known" is an empty optional. The writer turns
 // both into NULL, as the schema asks, because `flags` and the counts tell them apart.
@@ -95,7 +95,7 @@ struct SampleRow {
 struct AlertRow {
   int64_t id = 0;  // within the run, counted from 1
   int64_t step = 0;
-  std::string phase;  // data | forward | loss | backward | optimizer; empty: NULL
+  std::string phase;  // data | forward | loss | backward | optimizer | state; empty: NULL
   std::optional<int64_t> layer;
   std::optional<TensorKind> kind;
   std::string type, severity;
@@ -104,13 +104,45 @@ struct AlertRow {
   int64_t repeats = 1;
   int64_t last_step = 0;
   std::string message;
-  bool explained = false;  // the message tells the operator; not a column
+  std::string detail;              // JSON object; empty: NULL
+  std::optional<int64_t> finding;  // ShadowFindingRow::id: `detail` gets its id in the file
+  bool explained = false;          // the message tells the operator; not a column
 };
 
 struct EventRow {
   std::optional<int64_t> step;
   double at = 0;
   std::string type, detail;  // detail: JSON or empty
+};
+
+// A step in which every operator ran a second time in FP64.
+struct ShadowStepRow {
+  int64_t step = 0;
+  std::string why;  // first | schedule | error | drift | asked | rerun; empty: NULL
+  std::optional<double> seconds, plain_seconds;
+  std::optional<int64_t> operators, compared, restarted, memory;
+  std::string detail;  // JSON or empty
+};
+
+// What shadow steps found at one place: kind, operator, line, phase and module.
+struct ShadowFindingRow {
+  int64_t id = 0;                     // within the run, counted from 1
+  int64_t step = 0, last_step = 0;    // the first; the newest
+  int64_t repeats = 1;                // shadow steps in which it was seen
+  std::string kind, severity, phase;  // phase empty: NULL
+  std::optional<int64_t> layer;
+  std::string op, source, dtype, shape;  // op: "aten.sub.Tensor"; the others empty: NULL
+  std::optional<double> share, magnitude, error_in, error_out;
+  std::string precision;            // proven | excluded | not_tested
+  std::string reach, cure, detail;  // JSON or empty
+};
+
+// One layer in one shadow step: its error, and what other formats would make of its output.
+struct ShadowProfileRow {
+  int64_t step = 0, layer = 0, phase = 0;  // phase: 0 forward, 1 backward
+  std::optional<int64_t> dtype, operators;
+  std::optional<double> error, amplification, absmax, rms;
+  std::optional<double> fp16, bf16, e4m3, e5m2, fp16_overflow, fp16_underflow;
 };
 
 }  // namespace mpnanny

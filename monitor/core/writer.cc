@@ -58,7 +58,7 @@ void Writer::Put(Row row) {
   const std::lock_guard lock(mutex_);
   if (stop_ || !failure_.empty()) return;
   bool hurry = false;
-  if (std::holds_alternative<SampleRow>(row)) {
+  if (std::holds_alternative<SampleRow>(row) || std::holds_alternative<ShadowProfileRow>(row)) {
     if (queued_samples_ >= kMaxSamples || no_room_) {
       ++dropped_;
       return;
@@ -192,7 +192,8 @@ Result<void> Writer::Write(const std::deque<Row>& batch) {
             using T = std::decay_t<decltype(each)>;
             if constexpr (std::is_same_v<T, PositionRow>) {
               return database_.SetPosition(each.layer, each.position);
-            } else if constexpr (std::is_same_v<T, AlertUpdate>) {
+            } else if constexpr (std::is_same_v<T, AlertUpdate> ||
+                                 std::is_same_v<T, FindingUpdate>) {
               return database_.Update(each.row);
             } else if constexpr (std::is_same_v<T, NotesRow>) {
               return database_.SetNotes(each.json);

@@ -1,11 +1,12 @@
 // Writes the run database from a thread of its own, so that training never waits for a disk.
 //
 // Owns the database and the thread. Put() may be called from any thread and only appends to a
-// bounded queue; samples that do not fit are dropped and counted (event samples_dropped), steps and
-// alerts only when the disk hangs for so long that their own room is full, too. A batch is written
-// every kFlushSeconds, at once when asked, and before the flight ring comes round. A file that
-// another process has locked is waited for. When the database can no longer be written (a full
-// disk), the thread ends, failure() says why, and everything put afterwards is ignored.
+// bounded queue; samples (and rows of a shadow step's profile, which come as many at once) that do
+// not fit are dropped and counted (event samples_dropped), steps and alerts only when the disk
+// hangs for so long that their own room is full, too. A batch is written every kFlushSeconds, at
+// once when asked, and before the flight ring comes round. A file that another process has locked
+// is waited for. When the database can no longer be written (a full disk), the thread ends,
+// failure() says why, and everything put afterwards is ignored.
 #ifndef MPNANNY_MONITOR_CORE_WRITER_H_
 #define MPNANNY_MONITOR_CORE_WRITER_H_
 
@@ -31,6 +32,9 @@ struct PositionRow {
 struct AlertUpdate {
   AlertRow row;
 };
+struct FindingUpdate {
+  ShadowFindingRow row;
+};
 struct NotesRow {
   std::string json;
 };
@@ -44,7 +48,8 @@ struct LayersRow {
   std::vector<LayerRow> rows;
 };
 using Row = std::variant<StepRow, SampleRow, AlertRow, AlertUpdate, LayersRow, LayerRow,
-                         PositionRow, EventRow, NotesRow, PrecisionRow, ParentRow>;
+                         PositionRow, EventRow, NotesRow, PrecisionRow, ParentRow, ShadowStepRow,
+                         ShadowFindingRow, FindingUpdate, ShadowProfileRow>;
 
 class Writer {
  public:

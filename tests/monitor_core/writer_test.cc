@@ -70,7 +70,7 @@ TEST(RunDatabase, ANewFileHasTheSchemaAndExplainsItself) {
   const std::string path = folder.File("a.db");
   ASSERT_TRUE(Open(path)->Close("closed"));
   EXPECT_EQ(Ask(path, "PRAGMA application_id"), std::to_string(0x4d504e59));
-  EXPECT_EQ(Ask(path, "PRAGMA user_version"), "1");
+  EXPECT_EQ(Ask(path, "PRAGMA user_version"), "1");  // the oldest that reads it
   EXPECT_EQ(Ask(path, "SELECT count(*) FROM meaning"), std::to_string(MetricCatalogue().size()));
   EXPECT_EQ(Ask(path, "PRAGMA journal_mode"), "delete");
   EXPECT_EQ(Ask(path, "SELECT end_reason FROM run"), "closed");

@@ -82,6 +82,62 @@ class Recorder:
         skipped: bool,
         peak_memory: int | None,
     ) -> list[AlertTuple]: ...
+    def shadow_step(
+        self,
+        step: int,
+        why: str | None,
+        seconds: float | None,
+        plain_seconds: float | None,
+        operators: int | None,
+        compared: int | None,
+        restarted: int | None,
+        memory: int | None,
+        detail_json: str | None = None,
+    ) -> None: ...
+    def shadow_finding(
+        self,
+        finding_id: int,
+        step: int,
+        kind: str,
+        severity: str,
+        phase: str | None,
+        layer: int | None,
+        operator: str,
+        source: str | None,
+        dtype: str | None,
+        shape: str | None,
+        share: float | None,
+        magnitude: float | None,
+        error_in: float | None,
+        error_out: float | None,
+        precision: str,
+        reach_json: str | None,
+        cure_json: str | None,
+        detail_json: str | None = None,
+    ) -> int:
+        """Tells of a finding: `finding_id` 0 a new one, else what an earlier call returned, of which
+        the last step, the repeats and, where they are no better, the figures change. Returns its
+        id; 0: left out. One of severity ERROR or WARNING is among the next end_step()'s alerts.
+        """
+
+    def shadow_profile(
+        self,
+        step: int,
+        layer: int,
+        phase: int,
+        dtype: int | None,
+        operators: int | None,
+        error: float | None,
+        amplification: float | None,
+        absmax: float | None,
+        rms: float | None,
+        fp16: float | None,
+        bf16: float | None,
+        e4m3: float | None,
+        e5m2: float | None,
+        fp16_overflow: float | None,
+        fp16_underflow: float | None,
+    ) -> None: ...
     def event(self, step: int | None, type: str, detail: str | None) -> None: ...
     def set_notes(self, json: str) -> None: ...
     def gradients_in_fp16(self, scale: float) -> tuple[int, int, int] | None: ...

@@ -1,0 +1,198 @@
+#include "monitor/core/shadow_findings.h"
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "monitor/core/alert_conditions.h"
+
+namespace mpnanny {
+namespace {
+
+struct Kind {
+  std::string_view name, alert;
+};
+constexpr Kind kKindsOfFindings[] = {
+    {"range", "SHADOW_RANGE"},         {"undefined", "SHADOW_UNDEFINED"},
+    {"amplified", "SHADOW_AMPLIFIED"}, {"lost_change", "SHADOW_LOST_CHANGE"},
+    {"flushed", "SHADOW_FLUSHED"},     {"integers", "SHADOW_INTEGERS"},
+    {"clipped", "SHADOW_CLIPPED"},
+};
+
+// Empty: not one of ours.
+std::string_view AlertOf(std::string_view kind) {
+  for (const Kind& each : kKindsOfFindings) {
+    if (each.name == kind) return each.alert;
+  }
+  return {};
+}
+
+int Rank(std::string_view severity) {
+  return severity == "ERROR" ? 3 : severity == "WARNING" ? 2 : severity == "INFO" ? 1 : 0;
+}
+
+// An error that is not finite is the largest, one that is not known the smallest.
+double Size(const std::optional<double>& figure) {
+  if (!figure) return -1;
+  return std::isfinite(*figure) ? *figure : std::numeric_limits<double>::infinity();
+}
+
+auto Badness(const ShadowFindingRow& row) {
+  return std::tuple(Rank(row.severity), Size(row.error_out), Size(row.share));
+}
+
+// `known` with what another sighting tells of the same place.
+void Merge(ShadowFindingRow& known, ShadowFindingRow&& row) {
+  if (row.step > known.last_step) {
+    ++known.repeats;
+    known.last_step = row.step;
+  }
+  if (row.precision != "not_tested") {  // the newest test counts
+    known.precision = std::move(row.precision);
+    if (!row.cure.empty() || known.precision != "proven") known.cure = std::move(row.cure);
+  }
+  if (Badness(row) < Badness(known)) return;
+  known.severity = std::move(row.severity);
+  known.dtype = std::move(row.dtype);
+  known.shape = std::move(row.shape);
+  known.share = row.share;
+  known.magnitude = row.magnitude;
+  known.error_in = row.error_in;
+  known.error_out = row.error_out;
+  if (!row.reach.empty()) known.reach = std::move(row.reach);
+  if (!row.detail.empty()) known.detail = std::move(row.detail);
+}
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += Message("\\u%04x", static_cast<unsigned>(c));
+    } else {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+// Without the finding's id, which the file gives.
+std::string DetailOf(const ShadowFindingRow& row) {
+  return "{\"operator\":" + Quoted(row.op) +
+         ",\"source\":" + (row.source.empty() ? "null" : Quoted(row.source)) +
+         ",\"precision\":" + Quoted(row.precision) +
+         ",\"cure\":" + (row.cure.empty() ? "null" : row.cure) + "}";
+}
+
+std::string Percent(const std::optional<double>& share) {
+  return share && std::isfinite(*share) ? Message("%.3g %%", 100 * *share) : "some";
+}
+
+std::string WhatHappened(const ShadowFindingRow& row) {
+  const std::string of_elements = Percent(row.share) + " of the elements";
+  if (row.kind == "range") {
+    std::string text = of_elements + " are not finite here and finite in FP64";
+    if (row.magnitude && std::isfinite(*row.magnitude))
+      text += Message(", up to %.5g", *row.magnitude);
+    return text;
+  }
+  if (row.kind == "undefined") return of_elements + " are not finite, neither here nor in FP64";
+  if (row.kind == "lost_change")
+    return Percent(row.share) + " of the elements that should have changed did not";
+  if (row.kind == "flushed") return of_elements + " became 0 and are not 0 in FP64";
+  if (row.kind == "integers")
+    return of_elements + " are whole numbers in FP64 and other numbers here";
+  if (row.kind == "clipped") return of_elements + " were cut off at the format's maximum";
+  std::string text = "error";
+  if (row.error_out && std::isfinite(*row.error_out))
+    text += Message(" %.3g of the result", *row.error_out);
+  if (row.error_in && std::isfinite(*row.error_in))
+    text += Message(" out of %.3g in the inputs", *row.error_in);
+  return text;
+}
+
+std::string MessageOf(const ShadowFindingRow& row) {
+  std::string text = row.op;
+  if (!row.source.empty()) text += " at " + row.source;
+  if (!row.dtype.empty()) text += " in " + row.dtype;
+  text += ": " + WhatHappened(row) + " (shadow step " + std::to_string(row.last_step) + ").";
+  if (row.precision == "proven") text += " A wider type cures it.";
+  if (row.precision == "excluded") text += " No precision cures it.";
+  return text;
+}
+
+// The figure that the type is about.
+std::optional<double> ValueOf(const ShadowFindingRow& row) {
+  if (row.kind == "range") return row.magnitude;
+  return row.kind == "amplified" ? row.error_out : row.share;
+}
+
+}  // namespace
+
+int64_t ShadowFindings::See(int64_t id, ShadowFindingRow row) {
+  if (id < 1 || static_cast<size_t>(id) > seen_.size()) {
+    if (seen_.size() >= kFindings) {
+      if (!std::exchange(left_out_told_, true)) {
+        EventRow event;
+        event.step = row.step;
+        event.at = UnixSeconds();
+        event.type = "shadow_findings_left_out";
+        event.detail = "{\"limit\":" + std::to_string(kFindings) + "}";
+        writer_.Put(std::move(event));
+      }
+      return 0;
+    }
+    row.id = static_cast<int64_t>(seen_.size()) + 1;
+    row.last_step = row.step;
+    row.repeats = 1;
+    writer_.Put(row);
+    seen_.push_back({std::move(row), std::nullopt});
+    Raise(seen_.back());
+    return seen_.back().finding.id;
+  }
+  Seen& seen = seen_[static_cast<size_t>(id - 1)];
+  Merge(seen.finding, std::move(row));
+  writer_.Put(FindingUpdate{seen.finding});
+  Raise(seen);
+  return id;
+}
+
+void ShadowFindings::Raise(Seen& seen) {
+  const ShadowFindingRow& finding = seen.finding;
+  const std::string_view type = AlertOf(finding.kind);
+  if (type.empty()) return;
+  const bool is_new = !seen.alert;
+  if (is_new) {
+    if (Rank(finding.severity) < Rank("WARNING")) return;
+    seen.alert = MakeAlert(type, finding.last_step, finding.phase, "");
+    seen.alert->id = book_.NextId();
+    seen.alert->layer = finding.layer;
+    seen.alert->finding = finding.id;
+    new_.push_back(finding.id);
+  }
+  AlertRow& alert = *seen.alert;
+  if (finding.last_step > alert.last_step) {
+    ++alert.repeats;
+    alert.last_step = finding.last_step;
+  }
+  alert.severity = finding.severity;
+  alert.value = ValueOf(finding);
+  alert.message = MessageOf(finding);
+  alert.detail = DetailOf(finding);
+  if (is_new) {
+    writer_.Put(alert);
+  } else {
+    writer_.Put(AlertUpdate{alert});
+  }
+}
+
+std::vector<AlertRow> ShadowFindings::TakeNew() {
+  std::vector<AlertRow> alerts;
+  for (const int64_t id : std::exchange(new_, {}))
+    alerts.push_back(*seen_[static_cast<size_t>(id - 1)].alert);
+  return alerts;
+}
+
+}  // namespace mpnanny
