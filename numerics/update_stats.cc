@@ -4,12 +4,13 @@
 #include <bit>
 #include <cmath>
 
-#include "numerics/element_blocks.h"
+#include "numerics/element_reader.h"
 #include "numerics/format.h"
 
 namespace mpnanny {
 namespace {
 
+using internal::ElementReader;
 using internal::kBlock;
 
 struct Spacing {
@@ -46,53 +47,6 @@ double HalfUlpAt(const Spacing& spacing, double value) {
   if (exponent < -1022) return std::ldexp(1.0, exponent);
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
-
-// Reads elements in the order of their indices, as doubles.
-class ElementReader {
- public:
-  explicit ElementReader(const TensorView& view)
-      : view_(view), layout_(internal::OrderedLayout(view)), cursor_(layout_) {}
-  ElementReader(const ElementReader&) = delete;
-  ElementReader& operator=(const ElementReader&) = delete;
-
-  // At most kBlock.
-  void Read(int64_t count, double* out) {
-    internal::Piece piece;
-    for (; count > 0 && cursor_.Next(count, piece); count -= piece.count, out += piece.count) {
-      switch (ElementBytes(view_.dtype)) {
-        case 8:
-          internal::Gather<8>(view_.data, piece, reinterpret_cast<char*>(out));
-          break;
-        case 4:
-          Decode<4>(piece, out);
-          break;
-        case 2:
-          Decode<2>(piece, out);
-          break;
-        default:
-          Decode<1>(piece, out);
-      }
-    }
-  }
-
- private:
-  template <int kBytes>
-  void Decode(const internal::Piece& piece, double* out) {
-    char together[kBlock * kBytes];
-    const char* from = static_cast<const char*>(view_.data) + piece.offset * kBytes;
-    if (piece.stride != 1) {
-      internal::Gather<kBytes>(view_.data, piece, together);
-      from = together;
-    }
-    float decoded[kBlock];
-    internal::DecodeElements(view_.dtype, from, piece.count, decoded);
-    std::copy(decoded, decoded + piece.count, out);
-  }
-
-  const TensorView& view_;
-  const internal::Layout layout_;
-  internal::PieceCursor cursor_;
-};
 
 bool CanPair(const TensorView& a, const TensorView& b) {
   return a.dtype != DType::kUnknown && b.dtype != DType::kUnknown && a.numel() == b.numel();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "monitor/bindings/births.h"
+#include "monitor/bindings/compare.h"
 #include "monitor/bindings/convert.h"
 #include "monitor/bindings/guarded.h"
 #include "monitor/bindings/readings.h"
@@ -369,6 +370,11 @@ PyMethodDef kFunctions[] = {
      "nonfinite(tensors) -> 1 for NaN + 2 for +Inf + 4 for -Inf in any of them"},
     {"figures", Method<&Figures>(), METH_O,
      "figures(tensors) -> (nan, posinf, neginf, numel, absmax) of all of them"},
+    {"compare", Method<&Compare>(), METH_VARARGS,
+     "compare(held, reference, floor=0.0) -> the fields of ReferenceError | None"},
+    {"compare_change", Method<&CompareChanges>(), METH_VARARGS,
+     "compare_change(held_before, held_after, reference_before, reference_after) -> the fields of"
+     " ChangeError | None"},
     {"alert_types", Method<&ListAlertTypes>(), METH_NOARGS, "[(type, severity, threshold)]"},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT,

@@ -1,0 +1,50 @@
+#include "monitor/bindings/compare.h"
+
+#include "monitor/bindings/tensor_reader.h"
+#include "numerics/reference_error.h"
+
+namespace mpnanny {
+namespace {
+
+// One list for all calls, which come one at a time, so that they allocate nothing.
+TensorList& Emptied() {
+  static auto* list = new TensorList;
+  list->Clear();
+  return *list;
+}
+
+long long Count(int64_t value) { return static_cast<long long>(value); }
+
+}  // namespace
+
+PyObject* Compare(PyObject*, PyObject* args) {
+  PyObject *held = nullptr, *reference = nullptr;
+  double floor = 0;
+  if (!PyArg_ParseTuple(args, "OO|d", &held, &reference, &floor)) return nullptr;
+  TensorList& list = Emptied();
+  if (!list.Add(held) || !list.Add(reference)) Py_RETURN_NONE;
+  const ReferenceError found = CompareWithReference(list.views()[0], list.views()[1], floor);
+  return Py_BuildValue(
+      "(LLLLLLLLLNdddddd)", Count(found.numel), Count(found.range), Count(found.undefined),
+      Count(found.infinite), Count(found.reference_only), Count(found.nonzero),
+      Count(found.flushed), Count(found.wrong_integers), Count(found.clipped),
+      PyBool_FromLong(found.integers), found.squared_error, found.squared_reference,
+      found.squared_flushed, found.max_error, found.max_reference, found.max_held);
+}
+
+PyObject* CompareChanges(PyObject*, PyObject* args) {
+  PyObject* tensors[4] = {};
+  if (!PyArg_ParseTuple(args, "OOOO", &tensors[0], &tensors[1], &tensors[2], &tensors[3]))
+    return nullptr;
+  TensorList& list = Emptied();
+  for (PyObject* tensor : tensors) {
+    if (!list.Add(tensor)) Py_RETURN_NONE;
+  }
+  const auto& views = list.views();
+  const ChangeError found = CompareChange(views[0], views[1], views[2], views[3]);
+  return Py_BuildValue("(LLLddddd)", Count(found.numel), Count(found.moved), Count(found.lost),
+                       found.change, found.lost_change, found.kept_change, found.squared_change,
+                       found.squared_error);
+}
+
+}  // namespace mpnanny

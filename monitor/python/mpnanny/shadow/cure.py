@@ -1,0 +1,223 @@
+"""The counterfactual: would the operator have been right in a wider type?
+
+The operator is computed again in FP32 (FP64 where it ran in FP32) on the inputs that it had. If that
+is right, the operator itself is what loses precision. If not, its inputs were wrong already: then
+the operators that made them are computed again as well, one level after the other and along the
+inputs whose error is large, until the result is right. The lines of what had to be computed again
+are the smallest set, along that way, that has to be kept in the wider type.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .comparison import compare
+from .findings import EXCLUDED, INTEGERS, PROVEN, RANGE, Cure, Finding
+from .history import Held, Node
+from .operators import COMPLEX
+from .references import wide
+
+MOST_LEVELS = 24
+CURED = 0.1  # of the error that it had, at the most
+
+
+def _target(node: Node, made: torch.dtype) -> torch.dtype:
+    """FP32 where something narrower goes in or is made, FP64 where that is FP32."""
+    kinds = {held.alias.dtype for held in node.inputs()} | {made}
+    narrow = any(each not in (torch.float32, torch.float64, torch.complex64) for each in kinds)
+    return torch.float32 if narrow else torch.float64
+
+
+def _convert(dtype: torch.dtype, target: torch.dtype) -> torch.dtype:
+    if target is torch.float64:
+        return wide(dtype)
+    return torch.complex64 if dtype in COMPLEX else torch.float32
+
+
+class _Recomputation:
+    """`nodes` are computed again in `target`, everything else is taken as it was held."""
+
+    def __init__(self, nodes: set[int], target: torch.dtype) -> None:
+        self._nodes = nodes
+        self._target = target
+        self._done: dict[int, list[torch.Tensor | None]] = {}
+
+    def of(self, node: Node) -> list[torch.Tensor | None] | None:
+        """The results of `node`; None where an input is gone."""
+        number = node.number
+        if number in self._done:
+            return self._done[number]
+        if node.args is None:
+            return None
+        args = self._fill(node.args)
+        kwargs = self._fill(node.kwargs)
+        if args is None or kwargs is None:
+            return None
+        if node.operator.name.startswith(("aten._softmax", "aten._log_softmax")) and len(args) > 2:
+            args = (*args[:2], False)
+        result = node.function(*args, **kwargs)
+        if node.operator.written:
+            result = [args[at] for at in node.operator.written if at < len(args)]
+        flat: list[torch.Tensor | None] = []
+        _tensors(result, flat)
+        self._done[number] = flat
+        return flat
+
+    def _fill(self, value: Any) -> Any:
+        if isinstance(value, Held):
+            return self._value(value)
+        if isinstance(value, torch.dtype) and (value.is_floating_point or value in COMPLEX):
+            return _convert(value, self._target)
+        if isinstance(value, (tuple, list)):
+            made = [self._fill(each) for each in value]
+            if any(new is None and old is not None for new, old in zip(made, value, strict=True)):
+                return None
+            return type(value)(made)
+        if isinstance(value, dict):
+            filled = {key: self._fill(each) for key, each in value.items()}
+            if any(filled[key] is None and value[key] is not None for key in value):
+                return None
+            return filled
+        return value
+
+    def _value(self, held: Held) -> torch.Tensor | None:
+        producer = held.producer
+        alias = held.alias
+        dtype = _convert(alias.dtype, self._target)
+        if producer is not None and producer.number in self._nodes:
+            results = self.of(producer)
+            if results is None:
+                return None
+            for layout, result in zip(producer.outputs, results, strict=False):
+                if layout.memory != held.memory or result is None:
+                    continue
+                whole = torch.empty_strided(
+                    layout.shape, layout.stride, dtype=dtype, device=alias.device
+                ).copy_(result)
+                offset = alias.storage_offset() - layout.offset
+                return whole.as_strided(alias.shape, alias.stride(), offset).clone()
+        if not held.intact():
+            return None
+        return alias.to(dtype, copy=True)
+
+
+def _tensors(value: Any, out: list[torch.Tensor | None]) -> None:
+    if isinstance(value, torch.Tensor):
+        out.append(value)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            _tensors(each, out)
+
+
+def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float:
+    found = compare(result, reference)
+    if found is None or found.bad:
+        return math.inf
+    if kind == INTEGERS:
+        return found.wrong_integers / max(1, found.numel)
+    return found.error
+
+
+def find_cure(
+    finding: Finding,
+    node: Node,
+    index: int,
+    reference: torch.Tensor,
+    errors: dict[int, float],
+    dtype: torch.dtype,
+) -> None:
+    """Fills in `precision` and `cure` of `finding`. `node`: the operator as it ran, whose result
+    `index`, held as `dtype`, was to be `reference`. `errors`: how wrong each result was that earlier operators of this
+    step made, by their number.
+    """
+    before = math.inf if finding.kind == RANGE else finding.error_out
+    if finding.kind == INTEGERS:
+        before = finding.share
+    bound = min(CURED * before, 0.25) if math.isfinite(before) else 0.05
+    targets = dict.fromkeys((_target(node, dtype), torch.float64))
+    for target in targets:
+        if _search(finding, node, index, reference, errors, target, before, bound):
+            return
+    finding.detail["cure"] = "not found"
+
+
+def _search(
+    finding: Finding,
+    node: Node,
+    index: int,
+    reference: torch.Tensor,
+    errors: dict[int, float],
+    target: torch.dtype,
+    before: float,
+    bound: float,
+) -> bool:
+    level = [node]
+    nodes = {node.number: node}
+    disabled: Any = getattr(torch._C, "_DisableAutocast", None)
+    for _ in range(MOST_LEVELS):
+        with torch.no_grad(), disabled():
+            results = _Recomputation(set(nodes), target).of(node)
+        if results is not None and index < len(results):
+            result = results[index]
+            after = math.inf if result is None else _error_of(result, reference, finding.kind)
+            if after <= bound:
+                _write(finding, nodes, target, before, after)
+                return True
+        level = _above(level, nodes, errors)
+        if not level:
+            return False
+        nodes.update((each.number, each) for each in level)
+    return False
+
+
+def _above(level: list[Node], nodes: dict[int, Node], errors: dict[int, float]) -> list[Node]:
+    """The operators that made the inputs of `level`, as far as these are wrong."""
+    found: dict[int, Node] = {}
+    for node in level:
+        inputs = [held for held in node.inputs() if held.producer is not None]
+        known = [(errors.get(held.producer.number, 0.0), held) for held in inputs if held.producer]
+        worst = max((error for error, _ in known), default=0.0)
+        for error, held in known:
+            producer = held.producer
+            if producer is None or producer.args is None or producer.number in nodes:
+                continue
+            if error >= worst / 4:
+                found[producer.number] = producer
+                _whole_loop(producer, nodes, found)
+    return list(found.values())
+
+
+def _whole_loop(node: Node, nodes: dict[int, Node], found: dict[int, Node]) -> None:
+    """Adds what the same line made on the way to `node`: a loop is one place."""
+    below = [node]
+    while below:
+        for held in below.pop().inputs():
+            producer = held.producer
+            if producer is None or producer.args is None or producer.number in found:
+                continue
+            if producer.site.source == node.site.source and producer.number not in nodes:
+                found[producer.number] = producer
+                below.append(producer)
+
+
+def _write(
+    finding: Finding, nodes: dict[int, Node], target: torch.dtype, before: float, after: float
+) -> None:
+    chosen = [nodes[number] for number in sorted(nodes)]
+    lines = [node.site.source for node in chosen if node.site.source]
+    finding.cure = Cure(
+        lines=list(dict.fromkeys(lines)),
+        operators=list(dict.fromkeys(node.operator.name for node in chosen)),
+        what=str(target).removeprefix("torch."),
+        error_before=before,
+        error_after=after,
+    )
+    finding.precision = PROVEN
+
+
+def exclude(finding: Finding) -> None:
+    """The reference has it too."""
+    finding.precision = EXCLUDED

@@ -1,0 +1,102 @@
+"""What a shadow step finds, and how far each finding reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .places import Site
+
+# Kinds, the worst first. What each means stands in docs/shadow.md.
+RANGE = "range"  # not finite here, finite in the reference
+UNDEFINED = "undefined"  # not finite in both: no precision helps
+INTEGERS = "integers"  # whole numbers that are no longer whole, or no longer the same
+LOST_CHANGE = "lost_change"  # a state that should have changed and stays as it was
+AMPLIFIED = "amplified"  # much error out of little
+FLUSHED = "flushed"  # what is not 0 became 0
+CLIPPED = "clipped"  # a cast to a format cut values off
+DIVERGED = "diverged"  # updates so large that values left every range
+KINDS = (DIVERGED, RANGE, UNDEFINED, INTEGERS, LOST_CHANGE, AMPLIFIED, FLUSHED, CLIPPED)
+_SEVERITIES = ("ERROR", "WARNING", "INFO")
+
+PROVEN, EXCLUDED, NOT_TESTED = "proven", "excluded", "not_tested"
+
+
+@dataclass(slots=True)
+class Cure:
+    """What was recomputed in a wider type, and what that made of the error."""
+
+    lines: list[str]  # file:line, in the order in which they run
+    operators: list[str]
+    what: str  # float32, or float64 where the operator ran in float32
+    error_before: float
+    error_after: float
+
+
+@dataclass(slots=True)
+class Finding:
+    """One operator at one line. Errors are relative, in the L2 norm, against the reference."""
+
+    kind: str
+    site: Site
+    number: int  # of the operator in its step: what is first comes first
+    dtype: str
+    shape: str
+    share: float  # of the elements
+    magnitude: float  # largest of the reference
+    error_in: float
+    error_out: float
+    parents: tuple[Finding, ...] = ()  # whose error it works on
+    precision: str = NOT_TESTED
+    cure: Cure | None = None
+    severity: str = "INFO"
+    count: int = 1  # in this step
+    reach: dict[tuple[str, str], float] = field(default_factory=dict)  # (what, name) -> error
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.kind, self.site.key
+
+    def reached(self, what: str, name: str, error: float) -> None:
+        """It gets to a loss, a gradient, a state, an output or an index; so do those it stands on."""
+        for each in (self, *self.ancestors()):
+            each.reach[what, name] = max(error, each.reach.get((what, name), 0.0))
+
+    def ancestors(self) -> Iterable[Finding]:
+        for parent in self.parents:
+            yield parent
+            yield from parent.ancestors()
+
+    def order(self) -> tuple[Any, ...]:
+        """Worse before better, and earlier before later."""
+        return (
+            _SEVERITIES.index(self.severity),
+            KINDS.index(self.kind) if self.kind in (DIVERGED, RANGE, UNDEFINED) else len(KINDS),
+            self.number,
+        )
+
+
+class Findings:
+    """Those of one step, one for each kind and place."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[Any, ...], Finding] = {}
+
+    def add(self, finding: Finding) -> Finding:
+        """The finding of this kind and place: this one, or the one that was there before, with the
+        worse figures.
+        """
+        known = self._by_key.get(finding.key)
+        if known is None:
+            self._by_key[finding.key] = finding
+            return finding
+        known.count += 1
+        if finding.error_out > known.error_out or finding.share > known.share:
+            for name in ("dtype", "shape", "share", "magnitude", "error_in", "error_out"):
+                setattr(known, name, getattr(finding, name))
+        return known
+
+    def all(self) -> list[Finding]:
+        return list(self._by_key.values())

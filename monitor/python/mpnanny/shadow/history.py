@@ -1,0 +1,103 @@
+"""The last operators of a shadow step with what went into them, so that a few of them can be
+computed again in another precision.
+
+Inputs are kept as aliases of their memory with its version: what was overwritten since is known as
+such. The ring is bounded in operators and in bytes; nothing in it keeps memory alive for long.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .operators import FLOATS, Operator
+from .places import Site
+
+MOST_NODES = 2048
+MOST_BYTES = 256 << 20
+
+
+@dataclass(slots=True)
+class Held:
+    """A floating-point tensor among the arguments of an operator."""
+
+    alias: torch.Tensor
+    version: int
+    producer: Node | None  # the operator that wrote its memory last, before this one
+    memory: int  # its storage
+
+    def intact(self) -> bool:
+        return self.alias._version == self.version
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where a result lies in its memory."""
+
+    memory: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator that was run."""
+
+    operator: Operator
+    function: Any
+    site: Site
+    number: int
+    args: Any = None  # with a Held for each floating-point tensor; None once it left the ring
+    kwargs: Any = None
+    outputs: list[Layout] = field(default_factory=list)
+    bytes: int = 0
+    error: float = 0.0
+    entered: float = 0.0  # error with which a loop over the same line was entered
+
+    def inputs(self) -> list[Held]:
+        found: list[Held] = []
+
+        def walk(value: Any) -> None:
+            if isinstance(value, Held):
+                found.append(value)
+            elif isinstance(value, (tuple, list)):
+                for each in value:
+                    walk(each)
+            elif isinstance(value, dict):
+                for each in value.values():
+                    walk(each)
+
+        walk((self.args, self.kwargs))
+        return found
+
+
+def is_float(value: Any) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dtype in FLOATS
+        and value.layout is torch.strided
+    )
+
+
+class History:
+    def __init__(self) -> None:
+        self._nodes: deque[Node] = deque()
+        self._bytes = 0
+
+    def add(self, node: Node) -> None:
+        self._nodes.append(node)
+        self._bytes += node.bytes
+        while len(self._nodes) > MOST_NODES or self._bytes > MOST_BYTES:
+            self._drop(self._nodes.popleft())
+
+    def _drop(self, node: Node) -> None:
+        self._bytes -= node.bytes
+        node.args = node.kwargs = None
+
+    def clear(self) -> None:
+        while self._nodes:
+            self._drop(self._nodes.popleft())

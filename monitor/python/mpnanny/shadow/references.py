@@ -1,0 +1,185 @@
+"""The reference values of a shadow step: for each memory that holds floating-point numbers, the same
+numbers in FP64.
+
+A reference belongs to a storage and not to a tensor, so that views need nothing of their own: the
+reference of a view is the same view of the storage's reference. Entries of storages that are gone
+are dropped by sweep(). Used by the thread that runs the operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .operators import COMPLEX
+
+if TYPE_CHECKING:
+    from .history import Node
+    from .findings import Finding
+
+_REAL = {
+    torch.complex32: torch.float16,
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+}
+SWEEP_EVERY = 96  # new entries
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The reference's type of a floating-point type."""
+    return torch.complex128 if dtype in COMPLEX else torch.float64
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The held values in FP64, in memory of their own."""
+    return tensor.detach().to(wide(tensor.dtype), copy=True)
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of one storage."""
+
+    alive: StorageWeakRef
+    element: torch.dtype  # of the held elements; of complex ones the real type
+    base: torch.Tensor  # FP64 with the storage's layout
+    new: bool  # made in this step; else it was there before
+    node: Node | None = None  # the operator that wrote it last
+    error: float = 0.0  # relative error of what that wrote
+    origin: Finding | None = None  # where the error comes from
+    noise: bool = False  # the reference is 0 but for its own rounding: errors mean nothing
+
+
+class References:
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+        self._fresh = 0
+        self.bytes = 0
+        self.most_bytes = 0
+
+    def entry(self, tensor: torch.Tensor) -> Entry | None:
+        """The entry of the tensor's memory; None where it has none, or of elements of another
+        type.
+        """
+        storage = tensor.untyped_storage()
+        found = self._entries.get(storage._cdata)
+        if found is None or found.element != _REAL.get(tensor.dtype, tensor.dtype):
+            return None
+        return found
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The tensor's reference, which shares its memory with those of other views."""
+        found = self.entry(tensor)
+        return None if found is None else self._view(found, tensor)
+
+    def _view(self, entry: Entry, tensor: torch.Tensor) -> torch.Tensor:
+        base = entry.base
+        if tensor.dtype in COMPLEX:
+            base = base.view(torch.complex128)
+            value = base.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            return value.conj() if tensor.is_conj() else value
+        value = base.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        return value._neg_view() if tensor.is_neg() else value
+
+    def set(self, tensor: torch.Tensor, value: torch.Tensor) -> Entry:
+        """`value` is the reference of `tensor`, the new result of an operator."""
+        storage = tensor.untyped_storage()
+        whole = (
+            value.dtype is torch.float64
+            and not tensor.storage_offset()
+            and not value.storage_offset()
+            and tensor.stride() == value.stride()
+            and storage.nbytes() == tensor.numel() * tensor.element_size()
+            and value.untyped_storage().nbytes() >= tensor.numel() * 8
+        )
+        entry = self._add(tensor, storage, value if whole else None, new=True)
+        if not whole:
+            self._view(entry, tensor).copy_(value)
+        return entry
+
+    def writable(self, tensor: torch.Tensor, overwritten: bool) -> torch.Tensor:
+        """The reference of memory that an operator is about to write, starting with the values that
+        are held where it has none yet.
+        """
+        entry = self.entry(tensor)
+        if entry is None:
+            storage = tensor.untyped_storage()
+            known = storage._cdata in self._entries  # of elements of another type
+            entry = self._add(tensor, storage, None, new=known)
+            covers = storage.nbytes() == tensor.numel() * tensor.element_size()
+            if not (overwritten and covers):
+                count = storage.nbytes() // tensor.element_size()
+                held = tensor.detach().as_strided((count,), (1,), 0)
+                if tensor.dtype in COMPLEX:
+                    entry.base.view(torch.complex128).copy_(held)
+                else:
+                    entry.base.copy_(held)
+        return self._view(entry, tensor)
+
+    def start(self, tensor: torch.Tensor) -> Entry:
+        """The reference of memory that is met for the first time: what is held."""
+        found = self.entry(tensor)
+        if found is None:
+            self.writable(tensor, overwritten=False)
+            found = self.entry(tensor)
+            assert found is not None
+            found.new = False
+        return found
+
+    def restart(self, tensor: torch.Tensor) -> None:
+        """What is held is the reference from here on."""
+        entry = self.entry(tensor)
+        if entry is None:
+            return
+        whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+        if whole:
+            self.forget(tensor)
+        else:
+            self._view(entry, tensor).copy_(tensor.detach())
+
+    def forget(self, tensor: torch.Tensor) -> None:
+        entry = self._entries.pop(tensor.untyped_storage()._cdata, None)
+        if entry is not None:
+            self.bytes -= entry.base.numel() * 8
+
+    def _add(
+        self, tensor: torch.Tensor, storage: Any, base: torch.Tensor | None, new: bool
+    ) -> Entry:
+        key = storage._cdata
+        old = self._entries.get(key)
+        if old is not None:
+            self.bytes -= old.base.numel() * 8
+        if base is None:
+            count = storage.nbytes() // tensor.element_size()
+            count *= 2 if tensor.dtype in COMPLEX else 1
+            base = torch.empty(count, dtype=torch.float64, device=tensor.device)
+        entry = Entry(
+            StorageWeakRef(storage),
+            _REAL.get(tensor.dtype, tensor.dtype),
+            base,
+            new and (old is None or old.new),
+        )
+        self._entries[key] = entry
+        self.bytes += base.numel() * 8
+        self.most_bytes = max(self.most_bytes, self.bytes)
+        self._fresh += 1
+        if self._fresh >= SWEEP_EVERY:
+            self.sweep()
+        return entry
+
+    def sweep(self) -> None:
+        """Drops what belongs to memory that is gone."""
+        self._fresh = 0
+        gone = [key for key, entry in self._entries.items() if entry.alive.expired()]
+        for key in gone:
+            self.bytes -= self._entries.pop(key).base.numel() * 8
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.bytes = self._fresh = 0
+
+    def living(self) -> list[Entry]:
+        self.sweep()
+        return list(self._entries.values())

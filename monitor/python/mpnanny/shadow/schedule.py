@@ -1,0 +1,119 @@
+"""Which steps are shadowed.
+
+"auto": the first two steps, then steps at growing distances, the first steps after an ERROR and when
+something drifts. It measures what its steps cost beyond plain ones and waits until the whole is
+below SHARE of the run; the first SECONDS are free, because a run of minutes has no use for a
+monitor that waits for them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SHARE = 0.01  # of the run's time
+SECONDS = 5.0  # in all, that a short run pays at most
+FIRST = (0, 1, 4)
+AFTER_ERROR = 2  # steps
+DRIFT_GAP = 16  # steps between two that are asked for because something drifts
+
+_STEPS = re.compile(r"steps=(\d+)-(\d+)$")
+_EVERY = re.compile(r"every=(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user wants: `auto`, `off`, every so many steps, or a range of steps."""
+
+    mode: str  # auto | off | every | steps
+    every: int = 0
+    first: int = 0
+    last: int = 0
+
+
+def parse(text: str) -> Asked:
+    """`auto`, `off`, `every=N` or `steps=A-B`; ValueError for anything else."""
+    if text in ("auto", "off"):
+        return Asked(text)
+    if found := _EVERY.match(text):
+        if int(found[1]) > 0:
+            return Asked("every", every=int(found[1]))
+    elif (found := _STEPS.match(text)) and int(found[1]) <= int(found[2]):
+        return Asked("steps", first=int(found[1]), last=int(found[2]))
+    raise ValueError(f"shadow={text!r} is not one of auto, off, every=N, steps=A-B")
+
+
+class Schedule:
+    """Of one run."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._next = 16  # after FIRST
+        self._wanted = 0  # steps, for an ERROR or a drift
+        self._why = ""
+        self._last_drift = -DRIFT_GAP
+        self._plain: list[float] = []  # seconds of plain steps, the newest
+        self._dearest = 0.0  # seconds of a shadow step
+        self.extra = 0.0  # seconds that shadow steps have cost beyond plain ones
+        self.total = 0.0  # seconds of the run so far
+
+    @property
+    def plain_seconds(self) -> float | None:
+        """Median of the newest plain steps."""
+        if not self._plain:
+            return None
+        return sorted(self._plain)[len(self._plain) // 2]
+
+    def why(self, step: int) -> str:
+        """Why step `step` is to be shadowed: first | schedule | error | drift | asked; "": it is
+        not.
+        """
+        asked = self._asked
+        if asked.mode == "off":
+            return ""
+        if asked.mode == "every":
+            return "asked" if step % asked.every == 0 else ""
+        if asked.mode == "steps":
+            return "asked" if asked.first <= step <= asked.last else ""
+        if not self._can_afford(step):
+            return ""
+        if step in FIRST:
+            return "first"
+        if self._wanted:
+            self._wanted -= 1
+            return self._why
+        if step >= self._next:
+            return "schedule"
+        return ""
+
+    def _can_afford(self, step: int) -> bool:
+        if step < 2:
+            return True
+        allowed = max(SECONDS, SHARE * self.total)
+        return self.extra + self._dearest <= allowed
+
+    def plain(self, seconds: float) -> None:
+        """A step without shadow took so long."""
+        self.total += seconds
+        self._plain.append(seconds)
+        if len(self._plain) > 64:
+            del self._plain[:32]
+
+    def shadowed(self, step: int, seconds: float, cost: float) -> None:
+        """Step `step` took `seconds`, of which the shadow took `cost`."""
+        self.total += seconds
+        self.extra += cost
+        if step > 0:  # the first one also loads what any first step loads
+            self._dearest = max(self._dearest, cost)
+        while self._next <= step:
+            self._next *= 2
+
+    def error(self) -> None:
+        """A new ERROR: the next steps are looked at."""
+        self._wanted, self._why = AFTER_ERROR, "error"
+
+    def drift(self, step: int) -> None:
+        """Something drifts: a new alert, a falling loss scale, a jump of the loss."""
+        if step - self._last_drift >= DRIFT_GAP and not self._wanted:
+            self._last_drift = step
+            self._wanted, self._why = 1, "drift"

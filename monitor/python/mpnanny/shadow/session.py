@@ -1,0 +1,390 @@
+"""The shadow steps of one run: when they begin and end, what is asked of a step that fails without
+one, and what all of them found.
+
+Hears of the training through the methods below, in the order in which things happen; knows nothing
+of files. Nothing here changes the training: the engine only looks, a failing step's forward pass is
+run again on copies (rerun).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from .changes import Changes
+from .engine import floats
+from .findings import DIVERGED, EXCLUDED, RANGE, UNDEFINED, Finding
+from .graph import LossGraph
+from .history import is_float
+from .memory import allowance
+from .places import Place, Site, find_call
+from .rerun import copied, untouched, without_cast_cache
+from .schedule import Schedule
+from .step import ShadowStep
+
+MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
+GROWTH = 1e3  # of an operator's values since the first steps, beyond which a run diverges
+MOST_RERUNS = 3
+
+
+def is_clean(tensor: torch.Tensor) -> bool:
+    """Finite, or with the -inf of a mask and nothing worse."""
+    return bool((tensor.isfinite() | (tensor == -math.inf)).all())
+
+
+class Stack(Protocol):
+    """Torch's stack of dispatch modes."""
+
+    def push(self, mode: Any) -> bool: ...
+    def remove(self, mode: Any) -> None: ...
+
+
+class Sink(Protocol):
+    """Takes what was found."""
+
+    def step(self, step: ShadowStep, why: str, seconds: float) -> None: ...
+    def finding(self, step: int, finding: Finding) -> None: ...
+
+
+class ShadowSession:
+    """`parameters()` and `states()`: name and tensor of what the optimizers train, and of buffers and
+    optimizer states.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        schedule: Schedule,
+        stack: Stack,
+        sink: Sink,
+        states: Callable[[], Iterable[tuple[str, torch.Tensor]]],
+        trouble: Callable[[Exception], None],
+    ) -> None:
+        self._model = weakref.ref(model)
+        self._schedule = schedule
+        self._stack = stack
+        self._sink = sink
+        self._states = states
+        self._trouble = trouble
+        self._names: dict[int, str] = {}
+        self._modules: dict[int, str] = {}
+        self._changes = Changes(lambda memory: self._names.get(memory))
+        self._graph = LossGraph()
+        self._step: ShadowStep | None = None
+        self._why = ""
+        self._number = 0
+        self._stepped = False  # the optimizer has, and the model has not run since
+        self._backwards = 0  # of the step
+        self._optimizer = False  # one has been heard
+        self._began = time.perf_counter()
+        self._heard_model = False
+        self._first_loss: float | None = None
+        self._first_magnitudes: dict[Any, float] = {}
+        self._update_line: Site | None = None
+        self._reruns = 0
+        self._broken = False  # an ERROR was found
+        self._failed = False  # this step's first bad value was seen
+        self._inputs: tuple[Any, Any] | None = None
+        self._generator: torch.Tensor | None = None
+        self._autocast: tuple[bool, torch.dtype] | None = None
+        self._output_gradient: torch.Tensor | None = None
+        self._on = True
+
+    @property
+    def shadowing(self) -> bool:
+        return self._step is not None
+
+    # --- what happens in the training ---
+
+    def start(self) -> None:
+        """The model is there, the training begins."""
+        self._know()
+        self._begin()
+
+    def _know(self) -> None:
+        model = self._model()
+        if model is None:
+            return
+        for name, module in model.named_modules():
+            self._modules.setdefault(id(module), name)
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if is_float(tensor):
+                self._names[tensor.untyped_storage()._cdata] = name
+
+    def model_runs(self, args: Any, kwargs: Any, device: str = "cpu") -> None:
+        """The model's forward pass begins, with gradients."""
+        self._heard_model = True
+        self._boundary_by_hand()
+        self._boundary()
+        if self._step is None and self._reruns < MOST_RERUNS:
+            self._inputs = (args, kwargs)
+            self._generator = torch.get_rng_state()
+            self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            self._output_gradient = None
+
+    def model_ran(self, output: Any) -> None:
+        """It has ended."""
+        if self._step is not None or self._inputs is None or not is_float(output):
+            return
+        size = output.numel() * output.element_size()
+        if output.grad_fn is not None and size <= MOST_GRADIENT:
+            keeper = weakref.ref(self)
+
+            def keep(gradient: torch.Tensor) -> None:
+                session = keeper()
+                if session is not None and session._inputs is not None:
+                    session._output_gradient = gradient
+
+            output.register_hook(keep)
+
+    def backward(self, losses: list[torch.Tensor]) -> None:
+        """`losses` are about to be derived."""
+        if not self._heard_model:
+            self._boundary_by_hand()
+            self._boundary()
+        self._backwards += 1
+        step = self._step
+        if step is not None:
+            step.backward(losses)
+            self._graph.remember(losses, step.site_of)
+            return
+        if self._failed or self._broken or self._reruns >= MOST_RERUNS or not self._on:
+            return
+        bad = [each for each in losses if is_float(each) and not bool(each.isfinite().all())]
+        if bad:
+            self._failed = True
+            self._reruns += 1
+            found = self._graph.find(bad)
+            if found is not None:
+                self._report([found])
+
+    def gradients(self, parameters: list[tuple[str, torch.Tensor]], bad: bool) -> None:
+        """An optimizer is about to use the gradients of `parameters`; `bad`: some are not finite."""
+        step = self._step
+        if step is not None:
+            step.gradients(parameters)
+            step.places.in_optimizer = True
+        elif bad and not self._failed and not self._broken:
+            self._failed = True
+            self._rerun_backward()
+
+    def skipped(self, parameters: list[tuple[str, torch.Tensor]], scale: float) -> None:
+        """A scaler did not let the optimizer step. Infinities of the backward pass at a scale that
+        is given up are no finding; what no scale would cure is one.
+        """
+        if self._step is not None:
+            self._step.gradients(parameters, scale=scale)
+
+    def stepped(self, site: Site | None = None) -> None:
+        """The optimizer has stepped, or was skipped: the training step is over, but for what follows
+        until the model runs again.
+        """
+        if self._step is not None:
+            self._step.places.in_optimizer = False
+            self._step.places.stepped = True
+        self._update_line = site or self._update_line
+        self._stepped = self._optimizer = True
+        self._inputs = self._output_gradient = None
+        if not self._heard_model:
+            self._boundary()
+
+    def module_broke(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """The first output of the step that is not finite, of a step without shadow."""
+        if self._step is not None or self._failed or self._broken or not self._on:
+            return
+        if self._reruns >= MOST_RERUNS or not all(map(is_clean, floats((args, kwargs)))):
+            return  # what went in was bad: the module around this one is still to come
+        self._failed = True
+        self._reruns += 1
+        device = output.device.type if isinstance(output, torch.Tensor) else "cpu"
+        shadow = self._make()
+
+        def run_again() -> None:
+            with torch.no_grad(), without_cast_cache(device):
+                result = module.forward(*copied(args), **copied(kwargs))
+            shadow.reach_outputs(result)
+
+        place = find_call(module, self._modules)
+        shadow.places.outer = place
+        self._rerun(module, shadow, run_again)
+
+    def error(self) -> None:
+        """A new ERROR alert."""
+        self._schedule.error()
+
+    def drift(self) -> None:
+        """Something drifts."""
+        self._schedule.drift(self._number)
+
+    def close(self) -> None:
+        """The run ends."""
+        self._end()
+        self._on = False
+        self._inputs = None
+
+    # --- shadow steps ---
+
+    def _boundary_by_hand(self) -> None:
+        """Weights that no optimizer updates: what follows a backward pass is another step."""
+        if self._backwards and not self._optimizer:
+            self._stepped = True
+
+    def _boundary(self) -> None:
+        """One training step is over and the next one begins."""
+        if not self._stepped:
+            return
+        self._stepped = False
+        self._backwards = 0
+        now = time.perf_counter()
+        if self._step is not None:
+            self._end()
+        else:
+            self._schedule.plain(now - self._began)
+        self._number += 1
+        self._failed = False
+        self._began = time.perf_counter()
+        self._begin()
+
+    def _make(self) -> ShadowStep:
+        self._know()
+        return ShadowStep(
+            self._number,
+            self._modules,
+            self._changes,
+            self._first_loss,
+            self._trouble,
+            allowance(),
+        )
+
+    def _begin(self) -> None:
+        why = self._schedule.why(self._number) if self._on else ""
+        if not why:
+            return
+        if allowance() <= 0:
+            self._on = False  # after one refusal it stays off
+            return
+        step = self._make()
+        if not self._stack.push(step.mode):
+            return
+        self._step, self._why = step, why
+
+    def _end(self) -> None:
+        step, self._step = self._step, None
+        if step is None:
+            return
+        self._stack.remove(step.mode)
+        found = step.finish(self._states())
+        if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
+            self._first_loss = step.loss
+        if len(self._first_magnitudes) == 0 and step.mode.compared:
+            self._first_magnitudes = step.mode.magnitudes
+        seconds = time.perf_counter() - step.started
+        self._schedule.shadowed(self._number, seconds, step.mode.seconds)
+        self._report(found)
+        self._sink.step(step, self._why, seconds)
+
+    def _report(self, found: list[Finding]) -> None:
+        for each in found:
+            if self._broken and "from" in each.detail:
+                each.severity = "INFO"  # weights that an earlier failure has spoilt
+        self._broken = self._broken or any(each.severity == "ERROR" for each in found)
+        diverged = self._diverged(found)
+        for each in [diverged] if diverged is not None else []:
+            self._sink.finding(self._number, each)
+        for each in found:
+            self._sink.finding(self._number, each)
+
+    def _diverged(self, found: list[Finding]) -> Finding | None:
+        """Values that left a format's range after they had grown by orders of magnitude since the
+        first steps: the updates are too large, and more precision would only put the end off.
+        """
+        for each in found:
+            if each.kind not in (RANGE, UNDEFINED) or not each.reach:
+                continue
+            first = self._first_magnitudes.get(each.site.key)
+            if not first or each.magnitude < GROWTH * first or self._update_line is None:
+                continue
+            for other in found:
+                other.precision = EXCLUDED
+            return Finding(
+                kind=DIVERGED,
+                site=self._update_line,
+                number=0,
+                dtype=each.dtype,
+                shape=each.shape,
+                share=each.share,
+                magnitude=each.magnitude,
+                error_in=0.0,
+                error_out=math.inf,
+                precision=EXCLUDED,
+                severity="ERROR",
+                reach=dict(each.reach),
+                detail={
+                    "growth": each.magnitude / first,
+                    "at": each.site.source,
+                    "operator": each.site.operator,
+                },
+            )
+        return None
+
+    # --- the failing step ---
+
+    def _rerun(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> None:
+        try:
+            with untouched(module):
+                if not self._stack.push(shadow.mode):
+                    return
+                try:
+                    again()
+                finally:
+                    self._stack.remove(shadow.mode)
+            found = shadow.finish(())
+            self._report([each for each in found if each.reach])
+            self._sink.step(shadow, "rerun", time.perf_counter() - shadow.started)
+        except Exception as error:
+            self._trouble(error)
+
+    def _rerun_backward(self) -> None:
+        """Forward and loss were finite, gradients are not: both passes of the model again, from the
+        gradient that reached its output.
+        """
+        model = self._model()
+        gradient, inputs, autocast = self._output_gradient, self._inputs, self._autocast
+        if model is None or gradient is None or inputs is None or autocast is None:
+            return
+        if self._reruns >= MOST_RERUNS:
+            return
+        self._reruns += 1
+        shadow = self._make()
+        generator = self._generator
+
+        def run_again() -> None:
+            args, kwargs = copied(inputs[0], keep_graph=True), copied(inputs[1], keep_graph=True)
+            weights = {
+                name: each.detach().clone().requires_grad_(each.requires_grad)
+                for name, each in model.named_parameters()
+            }
+            if generator is not None:
+                torch.set_rng_state(generator)
+            device = gradient.device.type
+            with (
+                torch.enable_grad(),
+                torch.autocast(
+                    device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False
+                ),
+            ):
+                output = torch.func.functional_call(model, weights, args, kwargs)
+            names = [name for name, each in weights.items() if each.requires_grad]
+            made = torch.autograd.grad(
+                output, [weights[name] for name in names], gradient, allow_unused=True
+            )
+            shadow.reach_gradients(zip(names, made, strict=True))
+
+        shadow.places.outer = Place("", "", 0, "")
+        self._rerun(model, shadow, run_again)

@@ -1,0 +1,233 @@
+"""One shadow step: from the end of an optimizer's step to the end of the next one, and what follows
+that until the model runs again. Collects what findings reach, and says what each is worth.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from .changes import Changes
+from .comparison import MATTERS_LOSS, compare
+from .engine import FLUSHED_SHARE, MATTERS, WRONG, ShadowMode, floats
+from .findings import AMPLIFIED, FLUSHED, INTEGERS, LOST_CHANGE, RANGE, UNDEFINED, Finding
+from .history import is_float
+from .places import Places, Site
+from .references import Entry
+
+# Parts of the whole from which on an error counts. Squares: 0.01 is a tenth in the norm.
+LOSS_ERROR = 0.05
+GRADIENT_SHARE = 0.01
+UPDATE_SHARE = 0.01
+STATE_ERROR = 0.2
+OUTPUT_ERROR = 0.2
+OWN_ERROR = 0.2  # of one parameter's gradient, if it is not tiny beside the others
+OWN_SIZE = 0.01
+NOTE_REACH = 0.3
+# A skipped step at a loss scale above this is part of the search for one; a scale as small gives
+# FP16 no room for gradients any more.
+SEARCHED_SCALE = 16.0
+
+
+class ShadowStep:
+    """`names`: of parameters and buffers by their memory. `first_loss`: the magnitude of the run's
+    first losses, beside which a loss may be too small to matter.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        modules: dict[int, str],
+        changes: Changes,
+        first_loss: float | None,
+        trouble: Callable[[Exception], None],
+        most_bytes: int,
+    ) -> None:
+        self.number = number
+        self.places = Places(modules)
+        self._changes = changes
+        self._trouble = trouble
+        self._first_loss = first_loss
+        self.loss: float | None = None
+        self.started = time.perf_counter()
+        self.mode = ShadowMode(self.places, changes, trouble, most_bytes)
+        self.mode.read = self._read
+        changes.begin()
+
+    # --- what happens in the step ---
+
+    def backward(self, losses: Iterable[torch.Tensor]) -> None:
+        """`losses` are about to be derived."""
+        for loss in losses:
+            if not is_float(loss):
+                continue
+            entry = self.mode.references.entry(loss)
+            reference = self.mode.references.of(loss)
+            if entry is None or reference is None:
+                continue
+            found = compare(loss, reference)
+            if found is None:
+                continue
+            self.loss = found.max_reference
+            if entry.origin is None:
+                continue
+            if found.bad:
+                entry.origin.reached("loss", "", math.inf)
+            elif found.error > LOSS_ERROR and not self._converged(found.max_reference):
+                entry.origin.reached("loss", "", found.error)
+
+    def _converged(self, loss: float) -> bool:
+        return self._first_loss is not None and loss < MATTERS_LOSS * self._first_loss
+
+    def site_of(self, sequence: int) -> Site | None:
+        """Where the node of autograd with this number was made."""
+        place = self.places.place_of(sequence)
+        if place is None:
+            return None
+        phase = "forward" if place.module is not None else "loss"
+        return Site(place.operator, place.operator, phase, place.file, place.line, place.module)
+
+    def reach_outputs(self, outputs: Any) -> None:
+        """What a module that was run again gives back."""
+        for output in floats(outputs):
+            entry = self.mode.references.entry(output)
+            if entry is not None and entry.origin is not None:
+                entry.origin.reached("output", "", entry.error)
+
+    def reach_gradients(self, gradients: Iterable[tuple[str, torch.Tensor | None]]) -> None:
+        """Gradients of a backward pass that was run again."""
+        for name, gradient in gradients:
+            entry = None if gradient is None else self.mode.references.entry(gradient)
+            if entry is not None and entry.origin is not None and math.isinf(entry.error):
+                entry.origin.reached("gradient", name, math.inf)
+
+    def gradients(
+        self, parameters: Iterable[tuple[str, torch.Tensor]], scale: float | None = None
+    ) -> None:
+        """An optimizer is about to use the gradients of `parameters`. `scale`: it is not, the loss
+        scale was this and a gradient was not finite.
+        """
+        rows = []
+        squares = errors = 0.0
+        numel = 0
+        for name, parameter in parameters:
+            gradient = parameter.grad
+            if gradient is None or not is_float(gradient):
+                continue
+            entry = self.mode.references.entry(gradient)
+            reference = self.mode.references.of(gradient)
+            if entry is None or reference is None:
+                continue
+            found = compare(gradient, reference)
+            if found is None:
+                continue
+            rows.append((name, gradient, reference, entry, found))
+            squares += found.squared_reference
+            errors += found.squared_error
+            numel += found.numel
+        if not numel:
+            return
+        mean = math.sqrt(squares / numel)
+        by_origin: dict[int, tuple[Finding, float]] = {}
+        for name, gradient, reference, entry, found in rows:
+            origin = entry.origin
+            if origin is None:
+                continue
+            if found.bad:
+                if scale is None or scale <= SEARCHED_SCALE or origin.kind == UNDEFINED:
+                    origin.reached("gradient", name, math.inf)
+                continue
+            if scale is not None or self._small_loss():
+                continue
+            own = math.sqrt(found.squared_reference / found.numel)
+            if found.error > OWN_ERROR and own > OWN_SIZE * mean:
+                origin.reached("gradient", name, found.error)
+            floor = MATTERS * own
+            if found.flushed > FLUSHED_SHARE * max(1, found.nonzero) and own > OWN_SIZE * mean:
+                again = compare(gradient, reference, floor)
+                if again is not None and again.flushed > FLUSHED_SHARE * max(1, again.nonzero):
+                    origin.reached("gradient", name, again.flushed / max(1, again.nonzero))
+            key = id(origin)
+            _, so_far = by_origin.get(key, (origin, 0.0))
+            by_origin[key] = (origin, so_far + found.squared_error)
+        for origin, error in by_origin.values():
+            if error > GRADIENT_SHARE * squares:
+                origin.reached("gradient", "", math.sqrt(error / max(squares, 1e-300)))
+
+    def _small_loss(self) -> bool:
+        return self.loss is not None and self._converged(self.loss)
+
+    def _read(self, tensor: torch.Tensor, entry: Entry) -> None:
+        """The program reads a number."""
+        if entry.origin is None or entry.error < OUTPUT_ERROR:
+            return
+        site = self.places.find("aten._local_scalar_dense", keep=False)
+        entry.origin.reached("output", site.source if site else "", entry.error)
+
+    # --- the end ---
+
+    def finish(self, states: Iterable[tuple[str, torch.Tensor]]) -> list[Finding]:
+        """The step is over. `states`: buffers and optimizer states by name. What was found and
+        counts, the worst first.
+        """
+        mode = self.mode
+        mode.looking = False
+        try:
+            self._reach_states(states)
+            update = self._changes.update
+            for origin, error in update.by_origin.values():
+                if error > UPDATE_SHARE * update.squared_change and not self._small_loss():
+                    origin.reached(
+                        "state", "weights", math.sqrt(error / max(update.squared_change, 1e-300))
+                    )
+            lost = self._changes.finish(
+                mode.references, mode.operators + 1, self._small_loss()
+            )
+        except Exception as error:
+            self._trouble(error)
+            lost = []
+        found = mode.findings.all() + lost
+        for each in found:
+            _rate(each)
+        mode.references.clear()
+        mode.history.clear()
+        return sorted((each for each in found if _counts(each)), key=Finding.order)
+
+    def _reach_states(self, states: Iterable[tuple[str, torch.Tensor]]) -> None:
+        for name, tensor in states:
+            for each in floats(tensor):
+                entry = self.mode.references.entry(each)
+                if entry is None or entry.origin is None:
+                    continue
+                reference = self.mode.references.of(each)
+                found = None if reference is None else compare(each, reference)
+                if found is None:
+                    continue
+                if found.bad:
+                    entry.origin.reached("state", name, math.inf)
+                elif found.error > STATE_ERROR and not self._small_loss():
+                    entry.origin.reached("state", name, found.error)
+
+
+def _rate(finding: Finding) -> None:
+    if all(what == "replaced" for what, _ in finding.reach) or _is_note(finding):
+        finding.severity = "INFO"
+    elif finding.kind in (RANGE, UNDEFINED):
+        finding.severity = "ERROR"
+    else:
+        finding.severity = "WARNING"
+
+
+def _is_note(finding: Finding) -> bool:
+    """Neither what the operator made of it nor what became of that is really wrong."""
+    worst = max(finding.reach.values(), default=0.0)
+    return finding.kind in (AMPLIFIED, FLUSHED) and finding.error_out < WRONG and worst < NOTE_REACH
+
+
+def _counts(finding: Finding) -> bool:
+    """What reaches nothing is worth a note at most, and an infinity that is thrown away is none."""
+    return bool(finding.reach) or finding.kind not in (RANGE, UNDEFINED, LOST_CHANGE, INTEGERS)

@@ -1,0 +1,218 @@
+#include "numerics/reference_error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "numerics/element_reader.h"
+#include "numerics/format.h"
+
+// The loop over finite elements, compiled for several instruction sets; the loader takes the best
+// that the processor has. Sums go by lanes in every one of them, so that the order of additions,
+// and with it every bit of the result, is the same. (The build turns contraction to fused multiply-add
+// off for this file: it would make them differ.)
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define MPNANNY_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define MPNANNY_CLONES
+#endif
+
+namespace mpnanny {
+namespace {
+
+using internal::ElementReader;
+using internal::kBlock;
+
+constexpr int kLanes = 8;
+
+double LargestOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return Info(Format::kFp16).max;
+    case DType::kBFloat16:
+      return Info(Format::kBf16).max;
+    case DType::kFloat32:
+      return Info(Format::kFp32).max;
+    case DType::kFloat8E4M3:
+      return Info(Format::kE4M3).max;
+    case DType::kFloat8E5M2:
+      return Info(Format::kE5M2).max;
+    case DType::kFloat64:
+    case DType::kUnknown:
+      break;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+// Adding and subtracting 1.5 * 2^52 rounds to a whole number; what is larger has no fraction.
+inline bool IsWhole(double value) {
+  constexpr double kRound = 0x1.8p52;
+  return (value + kRound) - kRound == value || std::fabs(value) > 0x1p51;
+}
+
+struct Lanes {
+  double error[kLanes] = {}, reference[kLanes] = {}, flushed[kLanes] = {};
+  double max_error[kLanes] = {}, max_reference[kLanes] = {}, max_held[kLanes] = {};
+  int64_t nonzero[kLanes] = {}, zeroed[kLanes] = {}, wrong[kLanes] = {}, whole[kLanes] = {};
+  int64_t clipped[kLanes] = {};
+};
+
+// `count` is a multiple of kLanes; all elements are finite.
+MPNANNY_CLONES void AddFinite(const double* held, const double* reference, int64_t count,
+                              double floor, double largest, Lanes& out) {
+  Lanes sums = out;
+  for (int64_t at = 0; at < count; at += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double h = held[at + lane], r = reference[at + lane];
+      const double difference = h - r;
+      const double error = std::fabs(difference);
+      const double magnitude = std::fabs(r), own = std::fabs(h);
+      sums.error[lane] += difference * difference;
+      sums.reference[lane] += r * r;
+      sums.max_error[lane] = error > sums.max_error[lane] ? error : sums.max_error[lane];
+      sums.max_reference[lane] =
+          magnitude > sums.max_reference[lane] ? magnitude : sums.max_reference[lane];
+      sums.max_held[lane] = own > sums.max_held[lane] ? own : sums.max_held[lane];
+      const bool nonzero = r != 0;
+      const bool flushed = nonzero & (h == 0) & (magnitude >= floor);
+      sums.nonzero[lane] += nonzero ? 1 : 0;
+      sums.zeroed[lane] += flushed ? 1 : 0;
+      sums.flushed[lane] += flushed ? r * r : 0.0;
+      const bool whole = IsWhole(r);
+      sums.whole[lane] += whole ? 1 : 0;
+      sums.wrong[lane] += (whole & (error != 0)) ? 1 : 0;
+      sums.clipped[lane] += ((own == largest) & (magnitude > largest)) ? 1 : 0;
+    }
+  }
+  out = sums;
+}
+
+// Whether all are finite: an infinity or a NaN times 0 is NaN, and NaN stays in a sum.
+MPNANNY_CLONES bool AllFinite(const double* values, int64_t count) {
+  double zeros[kLanes] = {};
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) zeros[lane] += values[at + lane] * 0.0;
+  }
+  double sum = 0;
+  for (; at < count; ++at) sum += values[at] * 0.0;
+  for (const double zero : zeros) sum += zero;
+  return sum == 0;
+}
+
+// Counts the pairs that are not finite and puts zeros in their place, which add nothing. Returns
+// how many.
+int64_t TakeNonFinite(double* held, double* reference, int64_t count, ReferenceError& out) {
+  int64_t taken = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool held_finite = std::isfinite(held[i]), finite = std::isfinite(reference[i]);
+    if (held_finite && finite) continue;
+    if (finite) {
+      ++out.range;
+      out.max_reference = std::max(out.max_reference, std::fabs(reference[i]));
+      out.nonzero += reference[i] != 0 ? 1 : 0;
+    } else if (held_finite) {
+      ++out.reference_only;
+    } else if (std::isnan(reference[i])) {
+      ++out.undefined;
+    } else {
+      ++out.infinite;
+    }
+    held[i] = reference[i] = 0;
+    ++taken;
+  }
+  return taken;
+}
+
+template <typename T>
+T Sum(const T (&lanes)[kLanes]) {
+  T sum = 0;
+  for (const T lane : lanes) sum += lane;
+  return sum;
+}
+
+double Max(const double (&lanes)[kLanes]) { return *std::max_element(lanes, lanes + kLanes); }
+
+bool Readable(const TensorView& view, int64_t numel) {
+  return view.dtype != DType::kUnknown && view.known == nullptr && view.numel() == numel;
+}
+
+}  // namespace
+
+ReferenceError CompareWithReference(const TensorView& held, const TensorView& reference,
+                                    double floor) {
+  ReferenceError found;
+  const int64_t numel = held.numel();
+  if (!Readable(held, numel) || !Readable(reference, numel)) return found;
+  found.numel = numel;
+  const double largest = LargestOf(held.dtype);
+  ElementReader values(held), references(reference);
+  Lanes sums;
+  int64_t added = 0;  // zeros that stand for no element of their own
+  alignas(64) double h[kBlock], r[kBlock];
+  for (int64_t left = numel; left > 0;) {
+    const int64_t count = std::min(left, kBlock);
+    values.Read(count, h);
+    references.Read(count, r);
+    if (!AllFinite(h, count) || !AllFinite(r, count)) added += TakeNonFinite(h, r, count, found);
+    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+    std::fill(h + count, h + padded, 0.0);
+    std::fill(r + count, r + padded, 0.0);
+    added += padded - count;
+    AddFinite(h, r, padded, floor, largest, sums);
+    left -= count;
+  }
+  found.squared_error = Sum(sums.error);
+  found.squared_reference = Sum(sums.reference);
+  found.squared_flushed = Sum(sums.flushed);
+  found.max_error = Max(sums.max_error);
+  found.max_reference = std::max(found.max_reference, Max(sums.max_reference));
+  found.max_held = Max(sums.max_held);
+  found.nonzero += Sum(sums.nonzero);
+  found.flushed = Sum(sums.zeroed);
+  found.wrong_integers = Sum(sums.wrong);
+  found.clipped = Sum(sums.clipped);
+  const int64_t finite = numel - found.nonfinite() - found.reference_only;
+  found.integers = finite > 0 && Sum(sums.whole) - added == finite;
+  return found;
+}
+
+ChangeError CompareChange(const TensorView& held_before, const TensorView& held_after,
+                          const TensorView& reference_before, const TensorView& reference_after) {
+  ChangeError found;
+  const int64_t numel = held_before.numel();
+  for (const TensorView* view : {&held_before, &held_after, &reference_before, &reference_after}) {
+    if (!Readable(*view, numel)) return found;
+  }
+  found.numel = numel;
+  ElementReader old_values(held_before), new_values(held_after);
+  ElementReader old_references(reference_before), new_references(reference_after);
+  double old_held[kBlock], new_held[kBlock], old_reference[kBlock], new_reference[kBlock];
+  for (int64_t left = numel; left > 0;) {
+    const int64_t count = std::min(left, kBlock);
+    old_values.Read(count, old_held);
+    new_values.Read(count, new_held);
+    old_references.Read(count, old_reference);
+    new_references.Read(count, new_reference);
+    for (int64_t i = 0; i < count; ++i) {
+      const double held = new_held[i] - old_held[i];
+      const double wanted = new_reference[i] - old_reference[i];
+      if (!std::isfinite(held) || !std::isfinite(wanted) || wanted == 0) continue;
+      const double size = std::fabs(wanted);
+      ++found.moved;
+      found.change += size;
+      found.squared_change += wanted * wanted;
+      found.squared_error += (held - wanted) * (held - wanted);
+      found.kept_change += wanted > 0 ? held : -held;
+      if (held == 0) {
+        ++found.lost;
+        found.lost_change += size;
+      }
+    }
+    left -= count;
+  }
+  return found;
+}
+
+}  // namespace mpnanny
