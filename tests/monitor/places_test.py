@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pathlib
+import signal
 import sqlite3
 import stat
 import sys
@@ -177,3 +178,23 @@ def test_a_script_that_just_ends_has_all_its_steps(tmp_path):
         assert connection.execute("SELECT count(*), max(step) FROM step").fetchone() == (2000, 1999)
         assert connection.execute("SELECT end_reason FROM run").fetchone() == ("closed",)
     assert not os.path.exists(path + "-wal")
+
+
+def test_a_forked_child_does_not_wait_for_a_run_that_had_stopped(db):
+    """It collects what its parent had not: a recorder whose thread does not exist there."""
+    gc.collect()
+    gc.disable()
+    try:
+        nanny = watch_model(nn.Linear(2, 2), db=db, quiet=True)
+        nanny._session._cannot_record("the disk is full")
+        assert nanny.run == ""
+        del nanny
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            gc.collect()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        gc.enable()

@@ -1,4 +1,16 @@
-"""A run from its start to its end: owns all parts, and gives each what it needs."""
+"""A run from its start to its end: owns all parts, and gives each what it needs.
+
+    hooks/      hears torch: taps (its functions), forward (modules and outputs)
+    steps/      makes steps of that: calls -> life; listeners says what happens to all other parts
+    model/      what is watched: parts found in a model, by which numbers the core knows them
+    operators/  modes (torch's stack), tracing (when), trace (which operator made a bad value)
+    device/     steps whose figures arrive later
+    report/     alerts, notes, lines on stderr, summary, dumps
+    process/    exit, fork, signals, the file's path, the environment, `mpnanny run`
+
+A new part is a StepListener that _make_parts() makes and adds to the events; it gets what it needs
+through its constructor and never sees the session.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +58,7 @@ from .steps.step import OpenStep
 
 class Session:
     """One run. Making one starts it, or raises and leaves nothing behind. `make_core` makes what
-    records (_core.Recorder).
-
-    Owns every part; parts do not know the session. Who makes a part hear of what happens: add it to
-    `events`. Used by the thread that trains; ends.py may call it where the process ends.
+    records (_core.Recorder). Used by the thread that trains, and by ends.py where the process ends.
     """
 
     def __init__(
@@ -112,13 +121,8 @@ class Session:
 
     def _make_parts(self, optimizer: Any, scaler: Any, options: Options) -> None:
         """In the order in which they need each other; events go to them in this order, too."""
-        core, state, events, notes, record = (
-            self._core,
-            self.state,
-            self.events,
-            self.notes,
-            self._record,
-        )
+        core, state, events = self._core, self.state, self.events
+        notes, record, console = self.notes, self._record, self._console
         kinds = options.kind_bits
         names = LayerNames(core, record)
         model = self._watched = WatchedModel(self.model, options.selectors)
@@ -137,7 +141,7 @@ class Session:
             names,
             record,
             notes,
-            self._console.say,
+            console.say,
             self._device,
             self.mode_stack,
             self.modes,
@@ -145,12 +149,10 @@ class Session:
         )
         events.add(call_order, self.modes, self.tracing)
         if options.folder is not None:
-            events.add(
-                Dump(core, state, names, record, notes, self._console, self.db, options.folder)
-            )
+            events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))
         self.reporter = Reporter(
             self._course,
-            self._console,
+            console,
             names,
             notes,
             events,
@@ -217,6 +219,7 @@ class Session:
             self.stop_listening()
         with contextlib.suppress(Exception):
             self.notes.keep(f"the start failed: {self._record.error(error)}")
+        with contextlib.suppress(Exception):
             self._core.close("exception")
 
     # --- what parts ask of the whole ---

@@ -32,6 +32,9 @@ class Run(Protocol):
 
 
 _live: weakref.WeakSet[Run] = weakref.WeakSet()
+# With those that have stopped: until they are collected they hold files and threads, which a forked
+# child must not wait for when it collects them itself.
+_begun: weakref.WeakSet[Run] = weakref.WeakSet()
 _installed = False
 
 
@@ -49,6 +52,7 @@ def live_runs() -> list[Run]:
 def add(run: Run) -> None:
     _install()
     _live.add(run)
+    _begun.add(run)
 
 
 def remove(run: Run) -> None:
@@ -94,9 +98,10 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    for run in list(_live):
+    for run in list(_begun):
         run.abandon()
     _live.clear()
+    _begun.clear()
     taps.forget()
     # The child's own way to die is what it was without us.
     _uninstall()
