@@ -189,10 +189,11 @@ TEST(QueryStatsQuestionTest, AQueryPastItsTimeLimitGivesWhatItHas) {
 }
 
 TEST(QueryStatsQuestionTest, EveryFigureOfTheCatalogueCanBeAskedFor) {
-  std::set<std::string> columns;
+  std::set<std::string> columns, profile, profile_columns;
   for (const Meaning& meaning : MetricCatalogue()) {
     const std::string value(meaning.value), text(meaning.text);
     if (meaning.what != "column") continue;
+    if (value.starts_with("shadow_profile.")) profile_columns.insert(value.substr(15));
     for (const std::string table : {"tensor_stats.", "step."}) {
       if (!value.starts_with(table)) continue;
       const std::string column = value.substr(table.size());
@@ -207,9 +208,14 @@ TEST(QueryStatsQuestionTest, EveryFigureOfTheCatalogueCanBeAskedFor) {
     }
   }
   for (const query_stats::Metric& metric : query_stats::Metrics()) {
+    if (metric.of_profile) {  // named for what they are: "fp16" alone would be a format
+      profile.insert(std::string(metric.column));
+      continue;
+    }
     if (metric.column.empty() || metric.column == "dtype") continue;
     EXPECT_TRUE(columns.count(std::string(metric.column))) << metric.name;
   }
+  EXPECT_EQ(profile, profile_columns);
 }
 
 }  // namespace

@@ -34,14 +34,17 @@ void TempFolder::Write(const std::string& name, std::string_view bytes) const {
   std::ofstream(File(name), std::ios::binary) << bytes;
 }
 
-Recording::Recording(const std::string& path, bool wal) {
+Recording::Recording(const std::string& path, bool wal, int version) {
   fs::create_directories(fs::path(path).parent_path());
   const bool fresh = !fs::exists(path);
   EXPECT_EQ(sqlite3_open(path.c_str(), &db_), SQLITE_OK);
   Execute("PRAGMA synchronous=OFF");
   if (wal) Execute("PRAGMA journal_mode=WAL");
   if (fresh) {
-    for (const EmbeddedFile& file : EmbeddedSchema()) Execute(std::string(file.text));
+    int number = 0;
+    for (const EmbeddedFile& file : EmbeddedSchema()) {
+      if (++number <= version) Execute(std::string(file.text));
+    }
     Execute(
         "INSERT INTO meaning VALUES ('tensor_stats.dtype','1','float32'),"
         "('tensor_stats.dtype','2','float16'),('tensor_stats.dtype','3','bfloat16')");
@@ -158,7 +161,10 @@ void Recording::Stat(int64_t step, int64_t layer, const StatSpec& s) {
 }
 
 void Recording::Alert(int64_t step, const AlertSpec& a) {
-  Row(db_, "alert", 14) << nullptr << run_ << step << a.phase << a.layer << a.kind << a.type
+  constexpr char kColumns[] =
+      "alert (alert_id, run_id, step, phase, layer_id, kind, type, severity, value, threshold, "
+      "producer, repeats, last_step, message)";
+  Row(db_, kColumns, 14) << nullptr << run_ << step << a.phase << a.layer << a.kind << a.type
                         << a.severity << a.value << a.threshold << a.producer << a.repeats << step
                         << a.message;
 }

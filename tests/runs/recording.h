@@ -58,7 +58,8 @@ struct AlertSpec {
 // One open database of the monitor's schema. Non-finite numbers become NULL, as SQLite does it.
 class Recording {
  public:
-  explicit Recording(const std::string& path, bool wal = false);
+  // `version`: of the schema that a new file gets; version 1 has no shadow steps.
+  explicit Recording(const std::string& path, bool wal = false, int version = 2);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;

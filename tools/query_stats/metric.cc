@@ -36,7 +36,11 @@ Real Of(const StepRow& row) {
 }
 template <std::optional<double> ShadowProfileRow::*column>
 Real Of(const ShadowProfileRow& row) {
-  return row.*column;
+  return Read<column>(row);
+}
+template <std::optional<int64_t> ShadowProfileRow::*column>
+Real Of(const ShadowProfileRow& row) {
+  return Read<column>(row);
 }
 Real Skipped(const StepRow& row) { return row.flags & runs::kSkipped ? 1.0 : 0.0; }
 
@@ -139,7 +143,9 @@ void AddProfile(std::vector<Metric>& list) {
                  "elements of the layer's result that FP16 could not hold", Of<&P::fp16_overflow>),
        OfProfile("fp16_underflow", "fp16_underflow", "share",
                  "elements of the layer's result that FP16 would round to 0",
-                 Of<&P::fp16_underflow>)});
+                 Of<&P::fp16_underflow>),
+       OfProfile("shadow_operators", "operators", "count", "operators of the layer",
+                 Of<&P::operators>)});
 }
 
 std::vector<Metric> MakeList() {

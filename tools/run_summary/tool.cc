@@ -27,8 +27,8 @@ Tool MakeTool() {
   definition.title = "Summarize a run";
   definition.description =
       "Tells how one monitored run went: status, steps, loss, loss scale and its moves, skipped "
-      "steps, alerts by type, whether its numbers are stable and why. Works on a run that still "
-      "trains. For the cause of a failure call diagnose_run, for single alerts query_alerts; "
+      "steps, alerts by type, what shadow steps found, whether its numbers are stable and why. "
+      "Works on a run that still trains. For the cause of a failure call diagnose_run, for single alerts query_alerts; "
       "list_runs finds runs.";
   definition.input_schema = {{"type", "object"},
                              {"properties",

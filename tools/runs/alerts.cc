@@ -23,7 +23,7 @@ class AlertCursor {
         "SELECT alert_id, step, phase, layer_id, kind, type, severity, value, threshold, producer,"
         " repeats, last_step, substr(message, 1, 4000), substr(" +
         database.ColumnsOrNull("alert", {"detail"}) +
-        ", 1, 4000) FROM alert "
+        ", 1, 16000) FROM alert "
         "WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step, alert_id");
     if (!rows) return rows.error();
     rows->Bind(1, *run.handle.run_id).Bind(2, steps.first).Bind(3, steps.last);

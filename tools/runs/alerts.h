@@ -27,7 +27,7 @@ struct AlertRow {
   int64_t repeats = 1;
   std::optional<int64_t> last_step;
   std::string message;  // raw, at most 4,000 bytes
-  std::string detail = {};  // JSON as written, at most 4,000 bytes; "" if there is none
+  std::string detail = {};  // JSON as written, at most 16,000 bytes; "" if there is none
   // Of merged ranks, those that told it, ascending; empty for one process.
   std::vector<int64_t> ranks = {};
   size_t part = 0;  // whose row this is: 0 the deciding rank's, i of Source::others[i - 1]

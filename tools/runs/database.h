@@ -24,7 +24,8 @@
 
 namespace mpnanny::runs {
 
-// What monitor/schema/*.sql writes into the file's header. Version 1 has no shadow steps.
+// What monitor/schema/*.sql writes into the file's header. A file of version 1 may have tables and
+// columns of a later monitor, which HasColumn() tells: what only adds leaves the number.
 inline constexpr int64_t kApplicationId = 0x4d504e59;  // "MPNY"
 inline constexpr int64_t kOldestSchemaVersion = 1;
 inline constexpr int64_t kSchemaVersion = 2;

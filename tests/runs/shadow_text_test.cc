@@ -1,0 +1,178 @@
+// Sentences of shadow findings: every kind, and figures that are missing or absurd.
+#include "tools/runs/shadow_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace mpnanny::runs {
+namespace {
+
+ShadowFinding Cancellation() {
+  ShadowFinding finding;
+  finding.step = 5;
+  finding.kind = "amplified";
+  finding.severity = "WARNING";
+  finding.phase = "forward";
+  finding.op = "aten.sub.Tensor";
+  finding.source = "train.py:40";
+  finding.dtype = "bfloat16";
+  finding.error_in = 0.004;
+  finding.error_out = 3.1;
+  finding.precision = "proven";
+  finding.reach = {{"loss", "", {}}};
+  finding.cure = ShadowCure{
+      {"train.py:40", "train.py:41", "train.py:42"}, {"aten.sub.Tensor"}, "float32", 3.1, 1e-4};
+  return finding;
+}
+
+TEST(ShadowTextTest, CancellationInOneSentenceEach) {
+  EXPECT_EQ(FindingText(Cancellation(), "block.norm"),
+            "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of "
+            "0.4 % into 310 %: cancellation (the operands are nearly equal, and what is left of "
+            "them is mostly rounding error). In FP32 (lines 40–42) it would be 0.01 %. Reaches the "
+            "loss.");
+}
+
+TEST(ShadowTextTest, EveryKindHasItsWords) {
+  ShadowFinding f = Cancellation();
+  f.error_in.reset();
+  f.cure.reset();
+  f.reach.clear();
+  f.share = 0.125;
+  f.kind = "range";
+  f.dtype = "float16";
+  f.op = "aten.mul.Tensor";
+  f.magnitude = 123456;
+  EXPECT_EQ(FindingText(f, ""),
+            "float16 multiplication at train.py:40 (forward) gives Inf or NaN in 12 % of the "
+            "elements, where the same computation in FP64 stays finite (up to 123456; float16 ends "
+            "at 65504). FP32 cures it.");
+  f.kind = "undefined";
+  f.op = "aten.log.default";
+  f.precision = "excluded";
+  f.share = 1;
+  EXPECT_EQ(FindingText(f, "head"),
+            "float16 logarithm at train.py:40 (head, forward) gives Inf or NaN in all elements, and "
+            "so does the same computation in FP64. More precision would not help: the FP64 "
+            "reference has it too.");
+  f.kind = "integers";
+  f.op = "aten._to_copy.default";
+  f.dtype = "int64 → bfloat16";
+  f.share = 0.5;
+  f.magnitude = 4096;
+  f.precision = "not_tested";
+  EXPECT_EQ(FindingText(f, "pos"),
+            "conversion (int64 → bfloat16) at train.py:40 (pos, forward) changes 50 % of the whole "
+            "numbers (up to 4096): bfloat16 holds every whole number only up to 256. Whether FP32 "
+            "cures it is not known.");
+  f.kind = "lost_change";
+  f.op = "aten.add_.Tensor";
+  f.dtype = "bfloat16";
+  f.phase = "optimizer";
+  f.precision = "";
+  EXPECT_EQ(FindingText(f, ""),
+            "bfloat16 addition at train.py:40 (optimizer) leaves 50 % of the elements that should "
+            "change as they were: the change is too small beside the value for bfloat16.");
+  f.kind = "flushed";
+  EXPECT_NE(FindingText(f, "").find("rounds 50 % of the elements that are not 0 to 0: they are too "
+                                    "small for bfloat16."),
+            std::string::npos)
+      << FindingText(f, "");
+  f.kind = "clipped";
+  f.dtype = "float32 → float8_e4m3fn";
+  f.magnitude = 2000;
+  EXPECT_NE(FindingText(f, "").find("cuts off 50 % of the elements at the largest value that "
+                                    "float8_e4m3fn holds (they go up to 2000)."),
+            std::string::npos)
+      << FindingText(f, "");
+}
+
+TEST(ShadowTextTest, AKindOfALaterVersionIsShownAsItIs) {
+  ShadowFinding f = Cancellation();
+  f.kind = "wobble\x01";
+  f.op = "custom.frobnicate.default";
+  f.precision = "guessed";
+  f.cure.reset();
+  f.reach.clear();
+  f.share = 0.25;
+  EXPECT_EQ(FindingText(f, ""),
+            "bfloat16 custom.frobnicate at train.py:40 (forward): wobble\\u{1}, 25 % of the "
+            "elements, relative error in 0.4 %, relative error out 310 %.");
+  EXPECT_EQ(FindingText({}, ""), "an operator: not told what.");
+}
+
+TEST(ShadowTextTest, WhatFp32CuresAndWhatItReaches) {
+  ShadowFinding f = Cancellation();
+  f.cure->what = "float64";
+  f.cure->lines = {"lib/norm.py:7", "train.py:40", "lib/norm.py:9"};
+  f.reach = {{"loss", "", 0.5},
+             {"gradient", "fc.weight", 0.02},
+             {"state", "fc.running_mean", {}},
+             {"index", "train.py:50", {}},
+             {"output", "", {}}};
+  const std::string text = FindingText(f, "");
+  EXPECT_NE(text.find("In FP64 (lib/norm.py:7, 9 and line 40) it would be 0.01 %."),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("Reaches the loss (error 50 %), the gradient of fc.weight (error 2 %), state "
+                      "fc.running_mean and 2 more."),
+            std::string::npos)
+      << text;
+  f.kind = "range";
+  EXPECT_NE(FindingText(f, "").find("it stays finite, with an error of 0.01 %."),
+            std::string::npos);
+  f.kind = "flushed";
+  EXPECT_NE(FindingText(f, "").find("the error falls from 310 % to 0.01 %."), std::string::npos);
+}
+
+TEST(ShadowTextTest, PercentsAreReadAsTheyAreMeant) {
+  EXPECT_EQ(PercentText(0), "0 %");
+  EXPECT_EQ(PercentText(0.004), "0.4 %");
+  EXPECT_EQ(PercentText(3.1), "310 %");
+  EXPECT_EQ(PercentText(0.9999), "99.99 %");
+  EXPECT_EQ(PercentText(0.999999), "99.99 %");
+  EXPECT_EQ(PercentText(1), "100 %");
+  EXPECT_EQ(PercentText(1e-9), "less than 0.0001 %");
+  EXPECT_EQ(PercentText(1.2e6), "1200000 times the value");
+  EXPECT_EQ(PercentText(1.234e12), "1.2e+12 times the value");
+  EXPECT_EQ(PercentText(std::numeric_limits<double>::infinity()), "inf times the value");
+  EXPECT_EQ(PercentText(std::nan("")), "an unknown share");
+}
+
+TEST(ShadowTextTest, LinesAreJoined) {
+  EXPECT_EQ(LinesText({}, "a.py:1"), "");
+  EXPECT_EQ(LinesText({"a.py:1"}, "a.py:9"), "line 1");
+  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9"), "lines 2–3, 7");
+  EXPECT_EQ(LinesText({"b.py:3"}, "a.py:9"), "b.py:3");
+  EXPECT_EQ(LinesText({"nonsense", "a.py:x", "a.py:", ":", ""}, "a.py:9"), "");
+  std::vector<std::string> many;
+  for (int i = 0; i < 40; ++i) many.push_back("a.py:" + std::to_string(2 * i));
+  EXPECT_EQ(LinesText(many, "a.py:9"), "lines 0, 2, 4, 6, 8, 10 and 34 more");
+}
+
+TEST(ShadowTextTest, OperatorsHaveWords) {
+  EXPECT_EQ(OperatorWord("aten.sub.Tensor"), "subtraction");
+  EXPECT_EQ(OperatorWord("aten._foreach_add_.List"), "addition");
+  EXPECT_EQ(OperatorWord("aten._softmax.default"), "softmax");
+  EXPECT_EQ(OperatorWord("aten.addmm"), "matrix product");
+  EXPECT_EQ(OperatorWord("aten.some_new_op.out"), "aten.some_new_op");
+  EXPECT_EQ(OperatorWord(""), "an operator");
+}
+
+TEST(ShadowTextTest, LongTextsAreCut) {
+  ShadowFinding f = Cancellation();
+  f.source = std::string(300, '/') + "deep/er/train.py:40";
+  f.op = std::string(500, 'x');
+  f.dtype = std::string(500, 'y');
+  f.cure->lines = std::vector<std::string>(30, std::string(290, 'z') + ":4");
+  for (int i = 0; i < 30; ++i) f.reach.push_back({"state", std::string(290, 'w'), 1.0});
+  const std::string text = FindingText(f, std::string(3000, 'm'));
+  EXPECT_LT(text.size(), 1800u) << text;
+  EXPECT_NE(text.find("er/train.py:40"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mpnanny::runs
