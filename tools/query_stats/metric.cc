@@ -257,7 +257,8 @@ Result<NamedMetric> FindMetric(const std::string& asked) {
     const std::string of = name.substr(0, dot);
     named.kind = KindFromName(of);
     of_step = of == "step";
-    if (named.kind || of_step || of == "tensor_stats" || of == "shadow_profile") name = name.substr(dot + 1);
+    const bool table = of == "tensor_stats" || of == "shadow_profile";
+    if (named.kind || of_step || table) name = name.substr(dot + 1);
   }
   if (name.ends_with("%")) name = name.substr(0, name.size() - 1) + "_share";
   std::vector<std::string> names;
