@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "monitor/bindings/births.h"
 #include "monitor/bindings/compare.h"
 #include "monitor/bindings/convert.h"
 #include "monitor/bindings/guarded.h"
+#include "monitor/bindings/origins.h"
 #include "monitor/bindings/readings.h"
 #include "monitor/bindings/recorder_object.h"
 #include "monitor/bindings/shadow.h"
@@ -312,7 +312,7 @@ PyMethodDef kMethods[] = {
      "optimizer_states(layers, slots, tensors, eps)"},
     {"activation_gradient", Method<&ActivationGradient>(), METH_VARARGS,
      "activation_gradient(layer, slot, inverse_scale, tensor)"},
-    {"born", Method<&Born>(), METH_VARARGS,
+    {"born", Method<&SeeOrigin>(), METH_VARARGS,
      "born(phase, name, source, module, nan, count, message) -> the operator's layer"},
     {"broken_buffers", Method<&BrokenBuffers>(), METH_O,
      "broken_buffers(which): before explain(), in words"},

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/process_info.h"
+#include "monitor/core/json_text.h"
 #include "monitor/core/rows.h"
 
 namespace mpnanny {
@@ -39,15 +40,6 @@ bool MakePlain(const std::string& path) {
   file.write("\1\1", 2);
   file.flush();
   return file.good();
-}
-
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return quoted + "\"";
 }
 
 }  // namespace
@@ -112,7 +104,7 @@ void Publisher::Run() {
     const Result<void> copied = stop_ ? Result<void>() : Copy();
     const double ended = UnixSeconds();
     if (!copied && !failed && !stop_) {
-      tell_("publish_failed", "{\"error\":" + Quoted(copied.error().Text()) + "}");
+      tell_("publish_failed", "{\"error\":" + JsonText(copied.error().Text()) + "}");
     }
     failed = !copied;
     next = began + std::max(kSeconds, kRest * (ended - began));
@@ -157,7 +149,7 @@ Result<void> Publisher::Copy() {
       place_.published = published;
     }
     if (!MayReplace(place_)) return Unavailable(published + ": somebody else's file.");
-    tell_("published_elsewhere", "{\"path\":" + Quoted(published) + "}");
+    tell_("published_elsewhere", "{\"path\":" + JsonText(published) + "}");
   }
   const std::string part = published + ".part";
   std::error_code ec;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "monitor/core/alert_conditions.h"
+#include "monitor/core/json_text.h"
 
 namespace mpnanny {
 namespace {
@@ -65,24 +66,11 @@ void Merge(ShadowFindingRow& known, ShadowFindingRow&& row) {
   if (!row.detail.empty()) known.detail = std::move(row.detail);
 }
 
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      quoted += Message("\\u%04x", static_cast<unsigned>(c));
-    } else {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
-}
-
 // Without the finding's id, which the file gives.
 std::string DetailOf(const ShadowFindingRow& row) {
-  return "{\"operator\":" + Quoted(row.op) +
-         ",\"source\":" + (row.source.empty() ? "null" : Quoted(row.source)) +
-         ",\"precision\":" + Quoted(row.precision) +
+  return "{\"operator\":" + JsonText(row.op) +
+         ",\"source\":" + (row.source.empty() ? "null" : JsonText(row.source)) +
+         ",\"precision\":" + JsonText(row.precision) +
          ",\"cure\":" + (row.cure.empty() ? "null" : row.cure) + "}";
 }
 
@@ -134,27 +122,23 @@ std::optional<double> ValueOf(const ShadowFindingRow& row) {
 int64_t ShadowFindings::See(int64_t id, ShadowFindingRow row) {
   if (id < 1 || static_cast<size_t>(id) > seen_.size()) {
     if (seen_.size() >= kFindings) {
-      if (!std::exchange(left_out_told_, true)) {
-        EventRow event;
-        event.step = row.step;
-        event.at = UnixSeconds();
-        event.type = "shadow_findings_left_out";
-        event.detail = "{\"limit\":" + std::to_string(kFindings) + "}";
-        writer_.Put(std::move(event));
+      if (!std::exchange(left_out_reported_, true)) {
+        file_.Event(row.step, "shadow_findings_left_out",
+                    "{\"limit\":" + std::to_string(kFindings) + "}");
       }
       return 0;
     }
     row.id = static_cast<int64_t>(seen_.size()) + 1;
     row.last_step = row.step;
     row.repeats = 1;
-    writer_.Put(row);
+    file_.Put(row);
     seen_.push_back({std::move(row), std::nullopt});
     Raise(seen_.back());
     return seen_.back().finding.id;
   }
   Seen& seen = seen_[static_cast<size_t>(id - 1)];
   Merge(seen.finding, std::move(row));
-  writer_.Put(FindingUpdate{seen.finding});
+  file_.Put(FindingUpdate{seen.finding});
   Raise(seen);
   return id;
 }
@@ -182,9 +166,9 @@ void ShadowFindings::Raise(Seen& seen) {
   alert.message = MessageOf(finding);
   alert.detail = DetailOf(finding);
   if (is_new) {
-    writer_.Put(alert);
+    file_.Put(alert);
   } else {
-    writer_.Put(AlertUpdate{alert});
+    file_.Put(AlertUpdate{alert});
   }
 }
 

@@ -87,7 +87,7 @@ Result<int64_t> Writer::AddLayers(std::vector<LayerRow> layers) {
   Flush();
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return Unavailable(failure_);
-  return database_.layer_offset();  // the thread set it before it told of the batch
+  return database_.layer_offset();  // the thread set it before it reported the batch
 }
 
 void Writer::FlushSoon() {
@@ -109,12 +109,12 @@ void Writer::Flush() {
   --waiting_;
 }
 
-void Writer::TellDropped(std::deque<Row>& batch) {
+void Writer::ReportDropped(std::deque<Row>& batch) {
   const double now = UnixSeconds();
-  if (dropped_ + dropped_others_ == dropped_told_) return;
-  if (!stop_ && now - dropped_told_at_ < kHeartbeatSeconds) return;  // it may go on for long
-  dropped_told_at_ = now;
-  const int64_t lost = dropped_ + dropped_others_ - dropped_told_;
+  if (dropped_ + dropped_others_ == dropped_reported_) return;
+  if (!stop_ && now - dropped_reported_at_ < kHeartbeatSeconds) return;  // it may go on for long
+  dropped_reported_at_ = now;
+  const int64_t lost = dropped_ + dropped_others_ - dropped_reported_;
   EventRow event;
   event.at = now;
   event.type = "samples_dropped";
@@ -123,7 +123,7 @@ void Writer::TellDropped(std::deque<Row>& batch) {
   event.detail += "}";
   batch.emplace_back(std::move(event));
   ++put_;
-  dropped_told_ += lost;
+  dropped_reported_ += lost;
 }
 
 void Writer::Run() {
@@ -149,7 +149,7 @@ Result<void> Writer::WriteQueued(std::unique_lock<std::mutex>& lock) {
   std::deque<Row> batch;
   batch.swap(queue_);
   queued_samples_ = queued_steps_ = 0;
-  TellDropped(batch);
+  ReportDropped(batch);
   const double now = UnixSeconds();
   if (batch.empty() && now - beaten_at_ < kHeartbeatSeconds) {
     written_at_ = now;

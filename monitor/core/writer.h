@@ -91,7 +91,7 @@ class Writer {
   Result<void> WriteQueued(std::unique_lock<std::mutex>& lock);
   // Makes room for a moment, without the lock.
   Result<void> Thin(std::unique_lock<std::mutex>& lock);
-  void TellDropped(std::deque<Row>& batch);
+  void ReportDropped(std::deque<Row>& batch);
   // Writes the batch; again and again while another process has the file, unless somebody waits.
   Result<void> WritePatiently(const std::deque<Row>& batch);
   void Fail(const char* why) noexcept;  // of the thread, which ends
@@ -104,8 +104,8 @@ class Writer {
   std::deque<Row> queue_;
   size_t queued_samples_ = 0, queued_steps_ = 0;
   int64_t dropped_ = 0, dropped_others_ = 0;  // ever
-  int64_t dropped_told_ = 0;                  // of both together
-  double dropped_told_at_ = 0;                // Unix seconds
+  int64_t dropped_reported_ = 0;              // of both together
+  double dropped_reported_at_ = 0;            // Unix seconds
   uint64_t put_ = 0, done_ = 0;               // rows ever put, rows ever written
   int waiting_ = 0;                           // callers of Flush()
   bool hurry_ = false, stop_ = false;

@@ -221,10 +221,10 @@ TEST_F(RecorderTest, AStepKeepsSoManySamplesAndCountsTheRest) {
   }
   recorder->EndStep({});
   ASSERT_TRUE(recorder->Close("closed"));
-  EXPECT_EQ(Ask("SELECT count(*) FROM tensor_stats"), std::to_string(Recorder::kStepSamples));
+  EXPECT_EQ(Ask("SELECT count(*) FROM tensor_stats"), std::to_string(StepSamples::kMost));
   EXPECT_EQ(Ask("SELECT json_extract(detail, '$.count') FROM event WHERE type = "
                 "'samples_dropped'"),
-            std::to_string(2 * kCalls * kLayers - static_cast<int64_t>(Recorder::kStepSamples)));
+            std::to_string(2 * kCalls * kLayers - static_cast<int64_t>(StepSamples::kMost)));
 }
 
 }  // namespace

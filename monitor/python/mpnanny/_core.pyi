@@ -115,9 +115,9 @@ class Recorder:
         cure_json: str | None,
         detail_json: str | None = None,
     ) -> int:
-        """Tells of a finding: `finding_id` 0 a new one, else what an earlier call returned, of which
-        the last step, the repeats and, where they are no better, the figures change. Returns its
-        id; 0: left out. One of severity ERROR or WARNING is among the next end_step()'s alerts.
+        """A finding: `finding_id` 0 a new one, else what an earlier call returned, of which the
+        last step, the repeats and, where they are no better, the figures change. Returns its id; 0:
+        left out. One of severity ERROR or WARNING is among the next end_step()'s alerts.
         """
 
     def shadow_profile(

@@ -1,4 +1,4 @@
-#include "monitor/bindings/births.h"
+#include "monitor/bindings/origins.h"
 
 #include <utility>
 
@@ -21,24 +21,24 @@ TensorList& Collected(PyObject* tensors) {
 
 }  // namespace
 
-PyObject* Born(PyObject* object, PyObject* args) {
+PyObject* SeeOrigin(PyObject* object, PyObject* args) {
   const char *phase = nullptr, *name = nullptr, *source = nullptr, *message = nullptr;
   PyObject* module = nullptr;
   int nan = 0;
   long long count = 0;
   if (!PyArg_ParseTuple(args, "sszOpLs", &phase, &name, &source, &module, &nan, &count, &message))
     return nullptr;
-  OperatorBirth birth;
-  birth.phase = phase;
-  birth.name = name;
-  birth.source = OrEmpty(source);
-  if (module != Py_None) birth.module = PyLong_AsLongLong(module);
+  NanOrigin origin;
+  origin.phase = phase;
+  origin.name = name;
+  origin.source = OrEmpty(source);
+  if (module != Py_None) origin.module = PyLong_AsLongLong(module);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  birth.nan = nan != 0;
-  birth.count = count;
-  birth.message = message;
+  origin.nan = nan != 0;
+  origin.count = count;
+  origin.message = message;
   Recorder* recorder = Live(object);
-  return PyLong_FromLongLong(recorder != nullptr ? recorder->Born(std::move(birth)) : 0);
+  return PyLong_FromLongLong(recorder != nullptr ? recorder->SeeOrigin(std::move(origin)) : 0);
 }
 
 PyObject* Explained(PyObject* object, PyObject*) {

@@ -1,14 +1,14 @@
-// What the trace of operators asks the core: whether tensors are finite, and to tell of an
-// operator. Python's calling conventions; used under Python's lock.
-#ifndef MPNANNY_MONITOR_BINDINGS_BIRTHS_H_
-#define MPNANNY_MONITOR_BINDINGS_BIRTHS_H_
+// What the trace of operators asks the core: whether tensors are finite, and to take the origin of
+// a value that is not. Python's calling conventions; used under Python's lock.
+#ifndef MPNANNY_MONITOR_BINDINGS_ORIGINS_H_
+#define MPNANNY_MONITOR_BINDINGS_ORIGINS_H_
 
 #include <Python.h>
 
 namespace mpnanny {
 
 // born(phase, name, source, module or None, nan, count, message) -> layer id
-PyObject* Born(PyObject* object, PyObject* args);
+PyObject* SeeOrigin(PyObject* object, PyObject* args);
 
 // explained() -> what has been added to an alert since, or ""
 PyObject* Explained(PyObject* object, PyObject*);
@@ -24,4 +24,4 @@ PyObject* Figures(PyObject* module, PyObject* tensors);
 
 }  // namespace mpnanny
 
-#endif  // MPNANNY_MONITOR_BINDINGS_BIRTHS_H_
+#endif  // MPNANNY_MONITOR_BINDINGS_ORIGINS_H_

@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-class BirthsTest : public testing::Test {
+class OriginsTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("mpnanny-births-" + std::to_string(CurrentProcess()));
+    folder_ = fs::temp_directory_path() / ("mpnanny-origins-" + std::to_string(CurrentProcess()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     path_ = (folder_ / "a.db").string();
@@ -48,20 +48,20 @@ class BirthsTest : public testing::Test {
     recorder.AddLayer(std::move(layer), true);
   }
 
-  static OperatorBirth Birth(std::string phase, std::string name) {
-    OperatorBirth birth;
-    birth.source = "train.py:7";
-    birth.message = name + " made 3 -Inf.";
-    birth.phase = std::move(phase);
-    birth.name = std::move(name);
-    birth.count = 3;
-    return birth;
+  static NanOrigin Origin(std::string phase, std::string name) {
+    NanOrigin origin;
+    origin.source = "train.py:7";
+    origin.message = name + " made 3 -Inf.";
+    origin.phase = std::move(phase);
+    origin.name = std::move(name);
+    origin.count = 3;
+    return origin;
   }
 
   std::vector<AlertRow> Step(int64_t step, std::optional<double> loss,
-                             std::optional<OperatorBirth> birth = std::nullopt) {
+                             std::optional<NanOrigin> origin = std::nullopt) {
     recorder_->BeginStep(step);
-    if (birth) recorder_->Born(*std::move(birth));
+    if (origin) recorder_->SeeOrigin(*std::move(origin));
     StepEnd end;
     end.loss = loss;
     return recorder_->EndStep(end);
@@ -83,14 +83,14 @@ class BirthsTest : public testing::Test {
   std::unique_ptr<Recorder> recorder_;
 };
 
-TEST_F(BirthsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
+TEST_F(OriginsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
   EXPECT_EQ(Step(1, kNan).size(), 1u);
   EXPECT_EQ(Ask(kAlerts), "1 LOSS_NAN loss - - 1");
-  EXPECT_TRUE(Step(2, kNan, Birth("loss", "aten.log")).empty());
+  EXPECT_TRUE(Step(2, kNan, Origin("loss", "aten.log")).empty());
   EXPECT_EQ(recorder_->TakeExplained(),
             "LOSS_NAN of step 1: Traced at step 2: aten.log made 3 -Inf.");
   EXPECT_EQ(recorder_->TakeExplained(), "");
-  EXPECT_TRUE(Step(3, kNan, Birth("loss", "aten.log")).empty());
+  EXPECT_TRUE(Step(3, kNan, Origin("loss", "aten.log")).empty());
   EXPECT_EQ(recorder_->TakeExplained(), "");  // it is known
   EXPECT_EQ(Ask(kAlerts), "1 LOSS_NAN loss aten.log train.py:7 3");
   EXPECT_EQ(Ask("SELECT count(*) FROM alert WHERE message LIKE '%Traced at step 2: aten.log made%'"
@@ -99,26 +99,26 @@ TEST_F(BirthsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
   EXPECT_EQ(Ask("SELECT type FROM layer WHERE name = 'aten.log'"), "operator");
 }
 
-TEST_F(BirthsTest, ABirthInAStepWithoutAnErrorIsNotTold) {
-  EXPECT_TRUE(Step(1, 1.0, Birth("forward", "aten.exp")).empty());
+TEST_F(OriginsTest, AnOriginInAStepWithoutAnErrorIsNotReported) {
+  EXPECT_TRUE(Step(1, 1.0, Origin("forward", "aten.exp")).empty());
   EXPECT_EQ(Step(2, kNan).size(), 1u);
   EXPECT_EQ(Ask(kAlerts), "2 LOSS_NAN loss - - 1");
   EXPECT_EQ(Ask("SELECT count(*) FROM layer"), "2");
 }
 
-TEST_F(BirthsTest, WhatAnOptimizerWritesIsToldAStepLater) {
-  EXPECT_TRUE(Step(1, 1.0, Birth("optimizer", "aten.mul_")).empty());
-  const std::vector<AlertRow> told = Step(2, kNan);
+TEST_F(OriginsTest, WhatAnOptimizerWritesIsReportedAStepLater) {
+  EXPECT_TRUE(Step(1, 1.0, Origin("optimizer", "aten.mul_")).empty());
+  const std::vector<AlertRow> reported = Step(2, kNan);
   // The loss has a producer of its own phase as far as the loss is asked: it is explained.
-  EXPECT_EQ(told.size(), 1u);
+  EXPECT_EQ(reported.size(), 1u);
   EXPECT_EQ(Ask(kAlerts), "2 LOSS_NAN loss aten.mul_ train.py:7 1");
-  EXPECT_TRUE(Step(3, 1.0, Birth("optimizer", "aten.add_")).empty());
+  EXPECT_TRUE(Step(3, 1.0, Origin("optimizer", "aten.add_")).empty());
   EXPECT_TRUE(Step(4, 1.0).empty());
   Step(5, kNan);  // too late
   EXPECT_EQ(Ask("SELECT count(*) FROM layer WHERE name = 'aten.add_'"), "0");
 }
 
-TEST_F(BirthsTest, WhereNoAlertFitsItIsOneOfItsOwn) {
+TEST_F(OriginsTest, WhereNoAlertFitsItIsOneOfItsOwn) {
   const float bad[] = {static_cast<float>(kNan)};
   const float good[] = {1};
   const int64_t shape[] = {1};
@@ -126,23 +126,23 @@ TEST_F(BirthsTest, WhereNoAlertFitsItIsOneOfItsOwn) {
   recorder_->BeginStep(1);
   ASSERT_TRUE(recorder_->Observe(1, {&in, 1}, {&out, 1}));
   recorder_->Explain(1, {&in, 1}, {&out, 1}, {});
-  recorder_->Born(Birth("backward", "aten.div"));
+  recorder_->SeeOrigin(Origin("backward", "aten.div"));
   StepEnd end;
   end.loss = 1.0;
-  const std::vector<AlertRow> told = recorder_->EndStep(end);
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ(told[1].producer, 1);
+  const std::vector<AlertRow> reported = recorder_->EndStep(end);
+  ASSERT_EQ(reported.size(), 2u);
+  EXPECT_EQ(reported[1].producer, 1);
   EXPECT_EQ(Ask(kAlerts), "1 NAN forward first - 1|1 INF backward aten.div train.py:7 1");
 }
 
-TEST_F(BirthsTest, OperatorsOfTwoRunsInOneFileKeepApart) {
+TEST_F(OriginsTest, OperatorsOfTwoRunsInOneFileKeepApart) {
   Step(1, kNan);
   const std::unique_ptr<Recorder> other = Open();  // as another process would
   ASSERT_NE(other, nullptr);
   Add(*other, "theirs");
   other->BeginStep(0);
   other->Flush();
-  Step(2, kNan, Birth("loss", "aten.log"));
+  Step(2, kNan, Origin("loss", "aten.log"));
   EXPECT_EQ(Ask("SELECT name FROM layer ORDER BY layer_id"), "first|second|theirs|aten.log");
   EXPECT_EQ(Ask("SELECT run_id FROM layer ORDER BY layer_id"), "1|1|2|1");
   EXPECT_EQ(Ask(kAlerts), "1 LOSS_NAN loss aten.log train.py:7 2");
