@@ -64,7 +64,8 @@ class MixedPrecisionNanny:
     that break, as safetensors. `warmup_steps`: before alerts that compare with the run's own
     history. `alert_window`: steps that a condition must not have held for its next occurrence to be
     a new alert; by default two trace intervals, 50 at least. `arguments`: the script's arguments go
-    into the file; they may hold secrets. Wrong arguments raise here; later nothing does.
+    into the file; they may hold secrets. `shadow`: which steps are run a second time in FP64, to
+    measure where precision is lost (docs/shadow.md): "auto", "every=N", "steps=A-B" or "off". Wrong arguments raise here; later nothing does.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class MixedPrecisionNanny:
         warmup_steps: int = 100,
         alert_window: int | None = None,
         arguments: bool = False,
+        shadow: str = "auto",
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
@@ -108,6 +110,7 @@ class MixedPrecisionNanny:
             warmup_steps=warmup_steps,
             alert_window=alert_window,
             arguments=arguments,
+            shadow=shadow,
         )
         self._session: Session | None = None  # where nothing is watched
         self._model: nn.Module | None = model

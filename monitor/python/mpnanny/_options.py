@@ -11,6 +11,7 @@ from .model.kinds import KINDS, METRICS, chosen
 from .model.parts import Selector, check_selectors
 from .report.alerts import Alert
 from .report.record import RECORDS
+from .shadow.schedule import parse
 
 PRECISIONS = ("auto", "fp16", "bf16", "fp32", "fp8")
 
@@ -37,6 +38,7 @@ class Options:
     warmup_steps: int
     alert_window: int | None
     arguments: bool
+    shadow: str
     selectors: list[Selector] | None = field(init=False)
     folder: str | None = field(init=False)
     kind_bits: int = field(init=False)
@@ -53,6 +55,7 @@ class Options:
             raise ValueError(f"record {self.record!r} is not one of {', '.join(RECORDS)}")
         if self.warmup_steps < 1 or (self.alert_window is not None and self.alert_window < 1):
             raise ValueError("warmup_steps and alert_window must be at least 1")
+        parse(self.shadow)
         for name, value in (
             ("selectors", check_selectors(self.layers)),
             ("folder", check_folder(self.dump_on_error)),

@@ -4,6 +4,7 @@
     steps/      makes steps of that: calls -> life; listeners says what happens to all other parts
     model/      what is watched: parts found in a model, by which numbers the core knows them
     operators/  modes (torch's stack), tracing (when), trace (which operator made a bad value)
+    shadow/     steps that run every operator a second time in FP64
     device/     steps whose figures arrive later
     report/     alerts, notes, lines on stderr, summary, dumps
     process/    exit, fork, signals, the file's path, the environment, `mpnanny run`
@@ -45,6 +46,7 @@ from .report.notes import Notes, harmless
 from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
+from .shadow.listener import ShadowSteps
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
 from .steps.gradients import Gradients
@@ -147,7 +149,10 @@ class Session:
             self.modes,
             options.dense_steps,
         )
-        events.add(call_order, self.modes, self.tracing)
+        shadow = ShadowSteps(
+            core, state, model, self.optimizers, names, record, notes, self.mode_stack, options.shadow
+        )
+        events.add(call_order, self.modes, self.tracing, shadow)
         if options.folder is not None:
             events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))
         self.reporter = Reporter(

@@ -53,6 +53,7 @@ class _Files:
 
 
 _files = _Files()
+is_users = _files.is_users
 
 
 @dataclass(slots=True)
@@ -67,8 +68,12 @@ class Place:
         return f"{self.file}:{self.line}" if self.file else ""
 
 
-def find_place(operator: str, modules: dict[int, str]) -> Place | None:
-    """`modules`: names by id. None for an operator that the monitor itself calls."""
+def find_place(
+    operator: str, modules: dict[int, str], outer: Place | None = None
+) -> Place | None:
+    """`modules`: names by id. None for an operator that the monitor itself calls. `outer`: where
+    the call stands that a function of ours named `run_again` repeats at this moment.
+    """
     file, line, module = "", 0, None
     frame = sys._getframe(1)
     while frame is not None:
@@ -80,6 +85,11 @@ def find_place(operator: str, modules: dict[int, str]) -> Place | None:
                 break
         elif code.co_name == "_engine_run_backward":
             break  # what called backward() is not where the operator is
+        elif code.co_name == "run_again" and outer is not None:
+            if not file:
+                file, line = outer.file, outer.line
+            module = outer.module if module is None else module
+            break
         elif not file and _files.is_users(code.co_filename):
             file, line = code.co_filename, frame.f_lineno
         elif not file and code.co_filename not in _passing and code.co_filename.startswith(_OURS):

@@ -104,6 +104,7 @@ def compare_change(
     figures: Any = _core.compare_change(_plain(before), _plain(after), _plain(was), _plain(now))
     return None if figures is None else Change(*figures)
 
+
 # A loss below this part of the first ones is of a model that has converged: its gradients are what
 # rounding leaves.
 MATTERS_LOSS = 1e-3

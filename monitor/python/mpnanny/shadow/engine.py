@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..operators.modes import StepMode
+from ..operators.places import pass_through
 from .changes import Changes
 from .comparison import Comparison, compare, compare_change
 from .cure import exclude, find_cure
@@ -78,6 +79,8 @@ class _Written:
     position: int | None  # in a list of tensors
 
 
+pass_through(__file__)
+
 _NONE: Any = object()  # the reference of an operator that could not be run on references
 
 
@@ -129,16 +132,12 @@ def floats(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
                 yield from floats(each, depth + 1)
 
 
-class ShadowMode(TorchDispatchMode):
+class ShadowMode(StepMode):
     """Pushed for one step. `places` knows where an operator belongs, `trouble` is told of what goes
     wrong in here, `changes` of what in-place operators did to what outlives the step.
     """
 
     supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # a wrapper that imports Dynamo, which is never on together with this mode
 
     def __init__(
         self,
@@ -408,9 +407,7 @@ class ShadowMode(TorchDispatchMode):
             return
         if entry.new or entry.noise:
             return
-        change = compare_change(
-            written.before, written.tensor, written.was, written.reference
-        )
+        change = compare_change(written.before, written.tensor, written.was, written.reference)
         if change is not None and change.moved:
             self.changes.see(call.site, index, written.tensor, written.reference, entry, change)
 
@@ -446,9 +443,7 @@ class ShadowMode(TorchDispatchMode):
         if found.max_reference > self.magnitudes.get(key, 0.0):
             self.magnitudes[key] = found.max_reference
         call.node.error = error if not found.range else math.inf
-        self.errors[call.node.number] = max(
-            call.node.error, self.errors.get(call.node.number, 0.0)
-        )
+        self.errors[call.node.number] = max(call.node.error, self.errors.get(call.node.number, 0.0))
         if found.reference_only:
             self.references.restart(held)
             entry.error, entry.origin = 0.0, None
@@ -539,9 +534,7 @@ class ShadowMode(TorchDispatchMode):
             own = each.compare()
             if own is None or not (own.undefined or (own.infinite and bool((each.held > 0).any()))):
                 continue
-            made = self._add(
-                call, UNDEFINED, held, own, own.bad / own.numel, 0.0, None, math.inf
-            )
+            made = self._add(call, UNDEFINED, held, own, own.bad / own.numel, 0.0, None, math.inf)
             made.detail["from"] = "a tensor that was not finite before the step"
             exclude(made)
             return made

@@ -105,7 +105,11 @@ class LossGraph:
         if made.finite_in_reference:
             finding.precision = PROVEN
             finding.cure = Cure(
-                [site.source] if site.source else [], [made.operator], made.cured_in, float("inf"), 0.0
+                [site.source] if site.source else [],
+                [made.operator],
+                made.cured_in,
+                float("inf"),
+                0.0,
             )
         finding.reach["loss", ""] = float("inf")
         finding.detail["read_from"] = f"the graph of the loss: {node.name()}"

@@ -77,9 +77,7 @@ class Node:
 
 def is_float(value: Any) -> bool:
     return (
-        isinstance(value, torch.Tensor)
-        and value.dtype in FLOATS
-        and value.layout is torch.strided
+        isinstance(value, torch.Tensor) and value.dtype in FLOATS and value.layout is torch.strided
     )
 
 

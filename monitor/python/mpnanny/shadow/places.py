@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .._places import Place, find_place, is_users
+from ..operators.places import Place, find_place, is_users, pass_through
 
 _call_impl = torch.nn.Module._call_impl.__code__
 _graph_task_id: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
@@ -19,6 +19,8 @@ _autograd_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", 
 _sequence_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: -1)
 
 MOST_PLACES = 200_000
+
+pass_through(__file__)
 
 
 @dataclass(slots=True)

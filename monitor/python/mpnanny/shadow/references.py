@@ -17,8 +17,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .operators import COMPLEX
 
 if TYPE_CHECKING:
-    from .history import Node
     from .findings import Finding
+    from .history import Node
 
 _REAL = {
     torch.complex32: torch.float16,

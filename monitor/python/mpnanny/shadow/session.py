@@ -48,14 +48,12 @@ class Stack(Protocol):
 class Sink(Protocol):
     """Takes what was found."""
 
-    def step(self, step: ShadowStep, why: str, seconds: float) -> None: ...
-    def finding(self, step: int, finding: Finding) -> None: ...
+    def shadowed(self, step: ShadowStep, why: str, seconds: float) -> None: ...
+    def found(self, step: int, findings: list[Finding]) -> None: ...
 
 
 class ShadowSession:
-    """`parameters()` and `states()`: name and tensor of what the optimizers train, and of buffers and
-    optimizer states.
-    """
+    """`states()`: name and tensor of buffers and optimizer states."""
 
     def __init__(
         self,
@@ -76,35 +74,197 @@ class ShadowSession:
         self._modules: dict[int, str] = {}
         self._changes = Changes(lambda memory: self._names.get(memory))
         self._graph = LossGraph()
+        # The training step under way.
         self._step: ShadowStep | None = None
         self._why = ""
-        self._number = 0
-        self._stepped = False  # the optimizer has, and the model has not run since
+        self._count = 0  # training steps so far
+        self._number = 0  # the step's number
+        self._over = False  # it has ended; what follows until the model runs belongs to it
         self._backwards = 0  # of the step
-        self._optimizer = False  # one has been heard
+        self._failed = False  # the step's first bad value was seen
         self._began = time.perf_counter()
-        self._heard_model = False
-        self._first_loss: float | None = None
-        self._first_magnitudes: dict[Any, float] = {}
-        self._update_line: Site | None = None
+        # What a failing step is run again with.
         self._reruns = 0
-        self._broken = False  # an ERROR was found
-        self._failed = False  # this step's first bad value was seen
         self._inputs: tuple[Any, Any] | None = None
         self._generator: torch.Tensor | None = None
         self._autocast: tuple[bool, torch.dtype] | None = None
         self._output_gradient: torch.Tensor | None = None
+        # The run.
         self._on = True
+        self._broken = False  # an ERROR was found
+        self._heard_model = False
+        self._optimizer = False  # one has been heard
+        self._update_line: Site | None = None
+        self._first_loss: float | None = None
+        self._first_magnitudes: dict[Any, float] = {}
 
     @property
     def shadowing(self) -> bool:
         return self._step is not None
 
+    @property
+    def watches_failures(self) -> bool:
+        """Whether a step that fails now would be looked at."""
+        return (
+            self._on
+            and self._step is None
+            and not self._failed
+            and not self._broken
+            and self._reruns < MOST_RERUNS
+        )
+
     # --- what happens in the training ---
 
     def start(self) -> None:
         """The model is there, the training begins."""
-        self._know()
+        self._begin()
+
+    def begins(self, number: int) -> None:
+        """Training step `number` begins."""
+        self._boundary()
+        if self._optimizer or not self._count:
+            self._number = number
+            if self._step is not None:
+                self._step.number = number
+
+    def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
+        """The model's forward pass begins, with gradients."""
+        self._heard_model = True
+        self._boundary_by_hand()
+        if self.watches_failures:
+            self._inputs = (args, kwargs)
+            self._generator = torch.get_rng_state()
+            self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            self._output_gradient = None
+
+    def model_ran(self, output: Any) -> None:
+        """It has ended."""
+        if self._inputs is None or not is_float(output) or not self.watches_failures:
+            return
+        size = output.numel() * output.element_size()
+        if output.grad_fn is not None and size <= MOST_GRADIENT:
+            session = weakref.ref(self)
+
+            def keep(gradient: torch.Tensor) -> None:
+                owner = session()
+                if owner is not None and owner._inputs is not None:
+                    owner._output_gradient = gradient
+
+            output.register_hook(keep)
+
+    def backward(self, losses: list[torch.Tensor]) -> None:
+        """`losses` are about to be derived."""
+        if not self._heard_model:
+            self._boundary_by_hand()
+        self._backwards += 1
+        step = self._step
+        if step is not None:
+            step.backward(losses)
+            self._graph.remember(losses, step.site_of)
+            return
+        if not self.watches_failures:
+            return
+        bad = [each for each in losses if is_float(each) and not bool(each.isfinite().all())]
+        if bad and bad[0].device.type == "cpu":
+            self._failed = True
+            self._reruns += 1
+            found = self._graph.find(bad)
+            if found is not None:
+                self._report([found])
+
+    def gradients(self, parameters: list[tuple[str, torch.Tensor]]) -> None:
+        """An optimizer is about to use the gradients of `parameters`."""
+        if self._step is not None:
+            self._step.gradients(parameters)
+            self._step.places.in_optimizer = True
+
+    def gradients_broke(self) -> None:
+        """An optimizer is about to use gradients that are not finite, in a step without shadow."""
+        self._failed = True
+        self._rerun_backward()
+
+    def skipped(self, parameters: list[tuple[str, torch.Tensor]], scale: float) -> None:
+        """A scaler did not let the optimizer step. Infinities of the backward pass at a scale that
+        is given up are no finding; what no scale would cure is one.
+        """
+        self._optimizer = True
+        if self._step is not None:
+            self._step.gradients(parameters, scale=scale)
+
+    def stepped(self, site: Site | None) -> None:
+        """An optimizer has stepped; `site`: where it was called."""
+        self._optimizer = True
+        self._update_line = site or self._update_line
+        if self._step is not None:
+            self._step.places.in_optimizer = False
+            self._step.places.stepped = True
+
+    def over(self) -> None:
+        """The training step is over, but for what follows until the next one begins."""
+        self._over = True
+        self._inputs = self._output_gradient = None
+        if self._step is None:
+            self._boundary()  # the next one's data are made from here on
+
+    def module_broke(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """An output that is not finite, of a step without shadow."""
+        if not self.watches_failures or not all(map(is_clean, floats((args, kwargs)))):
+            return  # what went in was bad: the module around this one is still to come
+        self._failed = True
+        self._reruns += 1
+        device = next((each.device.type for each in floats(output)), "cpu")
+        shadow = self._make()
+        shadow.places.outer = find_call(module, self._modules)
+
+        def run_again() -> None:
+            with torch.no_grad(), without_cast_cache(device):
+                result = module.forward(*copied(args), **copied(kwargs))
+            shadow.reach_outputs(result)
+
+        self._rerun(module, shadow, run_again)
+
+    def error(self) -> None:
+        """A new ERROR alert."""
+        self._schedule.error()
+
+    def drift(self) -> None:
+        """Something drifts."""
+        self._schedule.drift(self._count)
+
+    def close(self) -> None:
+        """The run ends."""
+        self._end()
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing more; what was found and not reported is lost."""
+        self._on = False
+        self._step = self._inputs = self._output_gradient = None
+
+    # --- shadow steps ---
+
+    def _boundary_by_hand(self) -> None:
+        """Weights that no optimizer updates: what follows a backward pass is another step."""
+        if self._backwards and not self._optimizer:
+            self._over = True
+            self._boundary()
+            self._number = self._count
+
+    def _boundary(self) -> None:
+        """One training step is over and the next one begins."""
+        if not self._over:
+            return
+        self._over = False
+        self._backwards = 0
+        now = time.perf_counter()
+        if self._step is not None:
+            self._end()
+        else:
+            self._schedule.plain(now - self._began)
+        self._count += 1
+        self._number += 1
+        self._failed = False
+        self._began = time.perf_counter()
         self._begin()
 
     def _know(self) -> None:
@@ -116,140 +276,6 @@ class ShadowSession:
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if is_float(tensor):
                 self._names[tensor.untyped_storage()._cdata] = name
-
-    def model_runs(self, args: Any, kwargs: Any, device: str = "cpu") -> None:
-        """The model's forward pass begins, with gradients."""
-        self._heard_model = True
-        self._boundary_by_hand()
-        self._boundary()
-        if self._step is None and self._reruns < MOST_RERUNS:
-            self._inputs = (args, kwargs)
-            self._generator = torch.get_rng_state()
-            self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-            self._output_gradient = None
-
-    def model_ran(self, output: Any) -> None:
-        """It has ended."""
-        if self._step is not None or self._inputs is None or not is_float(output):
-            return
-        size = output.numel() * output.element_size()
-        if output.grad_fn is not None and size <= MOST_GRADIENT:
-            keeper = weakref.ref(self)
-
-            def keep(gradient: torch.Tensor) -> None:
-                session = keeper()
-                if session is not None and session._inputs is not None:
-                    session._output_gradient = gradient
-
-            output.register_hook(keep)
-
-    def backward(self, losses: list[torch.Tensor]) -> None:
-        """`losses` are about to be derived."""
-        if not self._heard_model:
-            self._boundary_by_hand()
-            self._boundary()
-        self._backwards += 1
-        step = self._step
-        if step is not None:
-            step.backward(losses)
-            self._graph.remember(losses, step.site_of)
-            return
-        if self._failed or self._broken or self._reruns >= MOST_RERUNS or not self._on:
-            return
-        bad = [each for each in losses if is_float(each) and not bool(each.isfinite().all())]
-        if bad:
-            self._failed = True
-            self._reruns += 1
-            found = self._graph.find(bad)
-            if found is not None:
-                self._report([found])
-
-    def gradients(self, parameters: list[tuple[str, torch.Tensor]], bad: bool) -> None:
-        """An optimizer is about to use the gradients of `parameters`; `bad`: some are not finite."""
-        step = self._step
-        if step is not None:
-            step.gradients(parameters)
-            step.places.in_optimizer = True
-        elif bad and not self._failed and not self._broken:
-            self._failed = True
-            self._rerun_backward()
-
-    def skipped(self, parameters: list[tuple[str, torch.Tensor]], scale: float) -> None:
-        """A scaler did not let the optimizer step. Infinities of the backward pass at a scale that
-        is given up are no finding; what no scale would cure is one.
-        """
-        if self._step is not None:
-            self._step.gradients(parameters, scale=scale)
-
-    def stepped(self, site: Site | None = None) -> None:
-        """The optimizer has stepped, or was skipped: the training step is over, but for what follows
-        until the model runs again.
-        """
-        if self._step is not None:
-            self._step.places.in_optimizer = False
-            self._step.places.stepped = True
-        self._update_line = site or self._update_line
-        self._stepped = self._optimizer = True
-        self._inputs = self._output_gradient = None
-        if not self._heard_model:
-            self._boundary()
-
-    def module_broke(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        """The first output of the step that is not finite, of a step without shadow."""
-        if self._step is not None or self._failed or self._broken or not self._on:
-            return
-        if self._reruns >= MOST_RERUNS or not all(map(is_clean, floats((args, kwargs)))):
-            return  # what went in was bad: the module around this one is still to come
-        self._failed = True
-        self._reruns += 1
-        device = output.device.type if isinstance(output, torch.Tensor) else "cpu"
-        shadow = self._make()
-
-        def run_again() -> None:
-            with torch.no_grad(), without_cast_cache(device):
-                result = module.forward(*copied(args), **copied(kwargs))
-            shadow.reach_outputs(result)
-
-        place = find_call(module, self._modules)
-        shadow.places.outer = place
-        self._rerun(module, shadow, run_again)
-
-    def error(self) -> None:
-        """A new ERROR alert."""
-        self._schedule.error()
-
-    def drift(self) -> None:
-        """Something drifts."""
-        self._schedule.drift(self._number)
-
-    def close(self) -> None:
-        """The run ends."""
-        self._end()
-        self._on = False
-        self._inputs = None
-
-    # --- shadow steps ---
-
-    def _boundary_by_hand(self) -> None:
-        """Weights that no optimizer updates: what follows a backward pass is another step."""
-        if self._backwards and not self._optimizer:
-            self._stepped = True
-
-    def _boundary(self) -> None:
-        """One training step is over and the next one begins."""
-        if not self._stepped:
-            return
-        self._stepped = False
-        self._backwards = 0
-        now = time.perf_counter()
-        if self._step is not None:
-            self._end()
-        else:
-            self._schedule.plain(now - self._began)
-        self._number += 1
-        self._failed = False
-        self._began = time.perf_counter()
-        self._begin()
 
     def _make(self) -> ShadowStep:
         self._know()
@@ -263,7 +289,7 @@ class ShadowSession:
         )
 
     def _begin(self) -> None:
-        why = self._schedule.why(self._number) if self._on else ""
+        why = self._schedule.why(self._count) if self._on else ""
         if not why:
             return
         if allowance() <= 0:
@@ -271,6 +297,7 @@ class ShadowSession:
             return
         step = self._make()
         if not self._stack.push(step.mode):
+            self._on = False
             return
         self._step, self._why = step, why
 
@@ -282,12 +309,12 @@ class ShadowSession:
         found = step.finish(self._states())
         if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
             self._first_loss = step.loss
-        if len(self._first_magnitudes) == 0 and step.mode.compared:
+        if not self._first_magnitudes and step.mode.compared:
             self._first_magnitudes = step.mode.magnitudes
         seconds = time.perf_counter() - step.started
-        self._schedule.shadowed(self._number, seconds, step.mode.seconds)
+        self._schedule.shadowed(self._count, seconds, step.mode.seconds)
+        self._sink.shadowed(step, self._why, seconds)
         self._report(found)
-        self._sink.step(step, self._why, seconds)
 
     def _report(self, found: list[Finding]) -> None:
         for each in found:
@@ -295,10 +322,7 @@ class ShadowSession:
                 each.severity = "INFO"  # weights that an earlier failure has spoilt
         self._broken = self._broken or any(each.severity == "ERROR" for each in found)
         diverged = self._diverged(found)
-        for each in [diverged] if diverged is not None else []:
-            self._sink.finding(self._number, each)
-        for each in found:
-            self._sink.finding(self._number, each)
+        self._sink.found(self._number, found if diverged is None else [diverged, *found])
 
     def _diverged(self, found: list[Finding]) -> Finding | None:
         """Values that left a format's range after they had grown by orders of magnitude since the
@@ -345,8 +369,8 @@ class ShadowSession:
                 finally:
                     self._stack.remove(shadow.mode)
             found = shadow.finish(())
+            self._sink.shadowed(shadow, "rerun", time.perf_counter() - shadow.started)
             self._report([each for each in found if each.reach])
-            self._sink.step(shadow, "rerun", time.perf_counter() - shadow.started)
         except Exception as error:
             self._trouble(error)
 
@@ -357,8 +381,6 @@ class ShadowSession:
         model = self._model()
         gradient, inputs, autocast = self._output_gradient, self._inputs, self._autocast
         if model is None or gradient is None or inputs is None or autocast is None:
-            return
-        if self._reruns >= MOST_RERUNS:
             return
         self._reruns += 1
         shadow = self._make()
@@ -375,9 +397,7 @@ class ShadowSession:
             device = gradient.device.type
             with (
                 torch.enable_grad(),
-                torch.autocast(
-                    device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False
-                ),
+                torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
             ):
                 output = torch.func.functional_call(model, weights, args, kwargs)
             names = [name for name, each in weights.items() if each.requires_grad]

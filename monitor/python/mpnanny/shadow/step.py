@@ -184,9 +184,7 @@ class ShadowStep:
                     origin.reached(
                         "state", "weights", math.sqrt(error / max(update.squared_change, 1e-300))
                     )
-            lost = self._changes.finish(
-                mode.references, mode.operators + 1, self._small_loss()
-            )
+            lost = self._changes.finish(mode.references, mode.operators + 1, self._small_loss())
         except Exception as error:
             self._trouble(error)
             lost = []

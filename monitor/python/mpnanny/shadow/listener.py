@@ -1,0 +1,272 @@
+"""Shadow steps as a part of a run: hands what happens to the ShadowSession, and what that finds to
+the core.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._core import nonfinite
+from ..model.names import LayerNames
+from ..model.optimizers import Optimizers, Watched
+from ..model.watched import WatchedModel
+from ..operators.modes import ModeStack
+from ..operators.places import find_place
+from ..report.alerts import NewAlert
+from ..report.notes import Notes
+from ..report.record import Record
+from ..steps.listeners import StepListener
+from ..steps.reading import tensors
+from ..steps.state import RunState
+from ..steps.step import OpenStep
+from .findings import Finding
+from .places import Site
+from .schedule import Schedule, parse
+from .session import ShadowSession
+from .step import ShadowStep
+
+MOST_FINDINGS = 20  # of a step
+
+
+class ShadowSteps(StepListener):
+    """Of one run."""
+
+    name = "shadow steps"
+
+    def __init__(
+        self,
+        core: Any,
+        state: RunState,
+        model: WatchedModel,
+        optimizers: Optimizers,
+        names: LayerNames,
+        record: Record,
+        notes: Notes,
+        stack: ModeStack,
+        asked: str,
+    ) -> None:
+        self._core = core
+        self._state = state
+        self._model = model
+        self._optimizers = optimizers
+        self._names = names
+        self._record = record
+        self._notes = notes
+        self._stack = stack
+        self._schedule = Schedule(parse(asked))
+        self._ids: dict[Any, int] = {}  # of findings, in the database
+        self._loss: float | None = None
+        self._session: ShadowSession | None = None
+        if asked != "off":
+            self._session = ShadowSession(
+                model.module,
+                self._schedule,
+                self,
+                self,
+                self._states,
+                lambda error: notes.trouble(self.name, error),
+            )
+
+    # --- torch's stack of modes ---
+
+    def push(self, mode: Any) -> bool:
+        why = self._stack.refusal()
+        if why:
+            self._notes.note(f"no shadow steps: {why}")
+            return False
+        return self._stack.push(mode)
+
+    def remove(self, mode: Any) -> None:
+        self._stack.remove(mode)
+
+    # --- what happens ---
+
+    def watch_begins(self) -> None:
+        if self._session is not None:
+            self._session.start()
+
+    def step_begins(self, step: OpenStep) -> None:
+        if self._session is not None:
+            self._session.begins(step.number)
+
+    def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        if self._session is not None:
+            first = next(model.parameters(), None)
+            device = first.device.type if first is not None else "cpu"
+            self._session.model_runs(args, kwargs, device)
+
+    def model_ran(self, output: Any, failed: bool) -> None:
+        if self._session is not None and not failed:
+            self._session.model_ran(output)
+
+    def module_broke(
+        self, layer: int, module: nn.Module, args: Any, kwargs: Any, output: Any, first: bool
+    ) -> None:
+        if self._session is not None:
+            self._session.module_broke(module, args, kwargs, output)
+
+    def backward_begins(self, step: OpenStep, losses: Any) -> None:
+        if self._session is not None:
+            self._session.backward(list(tensors(losses)))
+
+    def gradients_read(self, step: OpenStep, gradients: list[Any]) -> None:
+        session = self._session
+        if session is None or session.shadowing or not session.watches_failures:
+            return
+        if not step.uses_scaler and not self._state.on_device and nonfinite(gradients):
+            session.gradients_broke()
+
+    def optimizer_begins(
+        self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
+    ) -> None:
+        if self._session is not None and not closure:
+            self._session.gradients(self._parameters(optimizer))
+
+    def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        if self._session is not None:
+            place = find_place("optimizer.step", {})
+            site = None
+            if place is not None and place.file:
+                site = Site("optimizer.step", "", "optimizer", place.file, place.line, None)
+            self._session.stepped(site)
+
+    def scaler_stepped(self, step: OpenStep, scaler: Any, optimizer: Any, skipped: Any) -> None:
+        if self._session is not None and skipped is True:
+            scale = step.scale_now if isinstance(step.scale_now, float) else math.inf
+            self._session.skipped(self._parameters(optimizer), scale)
+
+    def step_ends(self, step: OpenStep) -> None:
+        if self._session is not None:
+            self._session.over()
+
+    def step_ended(self, step: OpenStep, alerts: list[NewAlert]) -> None:
+        if self._session is None:
+            return
+        if any(alert.severity == "WARNING" and not _is_ours(alert) for alert in alerts):
+            self._session.drift()
+
+    def errors_raised(self, alerts: Sequence[NewAlert]) -> None:
+        if self._session is not None and not all(map(_is_ours, alerts)):
+            self._session.error()
+
+    def run_ends(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def forked(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.forget()
+
+    # --- what the session asks for ---
+
+    def _parameters(self, optimizer: Any) -> list[tuple[str, torch.Tensor]]:
+        named = {id(each): name for name, each in self._model.module.named_parameters()}
+        return [
+            (named.get(id(each), ""), each)
+            for group in optimizer.param_groups
+            for each in group["params"]
+        ]
+
+    def _states(self) -> Iterable[tuple[str, torch.Tensor]]:
+        yield from self._model.module.named_buffers()
+        for optimizer in self._optimizers.all():
+            for state in optimizer.state.values():
+                for name, value in state.items():
+                    if isinstance(value, torch.Tensor):
+                        yield name, value
+
+    # --- what the session finds ---
+
+    def shadowed(self, step: ShadowStep, why: str, seconds: float) -> None:
+        mode = step.mode
+        detail = {"restarts": dict(mode.restarts), "own_seconds": round(mode.seconds, 6)}
+        self._core.shadow_step(
+            step.number,
+            why,
+            seconds,
+            self._schedule.plain_seconds,
+            mode.operators,
+            mode.compared,
+            sum(mode.restarts.values()),
+            mode.references.most_bytes,
+            json.dumps(detail),
+        )
+
+    def found(self, step: int, findings: list[Finding]) -> None:
+        for each in findings[:MOST_FINDINGS]:
+            self._write(step, each)
+
+    def _write(self, step: int, finding: Finding) -> None:
+        site = finding.site
+        layer = None if site.module is None else self._names.find(site.module)
+        reach = [
+            {"what": what, "name": self._shown(what, name), "error": _number(error)}
+            for (what, name), error in sorted(
+                finding.reach.items(), key=lambda each: -each[1] if each[1] == each[1] else 0.0
+            )[:8]
+        ]
+        cure = None
+        if finding.cure is not None:
+            cure = json.dumps(
+                {
+                    "lines": [self._record.source(line) for line in finding.cure.lines],
+                    "operators": finding.cure.operators,
+                    "what": finding.cure.what,
+                    "error_before": _number(finding.cure.error_before),
+                    "error_after": _number(finding.cure.error_after),
+                }
+            )
+        detail = {key: _number(value) for key, value in finding.detail.items()}
+        if "at" in detail:
+            detail["at"] = self._record.source(str(detail["at"]))
+        if site.forward and site.forward != site.operator:
+            detail["forward"] = site.forward
+        self._ids[finding.key] = self._core.shadow_finding(
+            self._ids.get(finding.key, 0),
+            step,
+            finding.kind,
+            finding.severity,
+            site.phase,
+            layer,
+            site.operator,
+            self._record.source(site.source) or None,
+            finding.dtype,
+            finding.shape,
+            finding.share,
+            _finite(finding.magnitude),
+            _finite(finding.error_in),
+            _finite(finding.error_out),
+            finding.precision,
+            json.dumps(reach) if reach else None,
+            cure,
+            json.dumps(detail) if detail else None,
+        )
+
+    def _shown(self, what: str, name: str) -> str:
+        if what in ("output", "index", "replaced"):
+            return self._record.source(name)
+        return self._record.layer(name)
+
+
+def _is_ours(alert: NewAlert) -> bool:
+    """Raised by a finding: what it says was measured already."""
+    return alert.type.startswith("SHADOW_")
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(value: Any) -> Any:
+    """JSON has no numbers that are not finite: they are words, as in every answer."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
