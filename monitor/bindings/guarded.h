@@ -46,6 +46,12 @@ struct Guarded<Function> {
   }
 };
 
+// `Function`, guarded, as an entry of a table of methods.
+template <auto Function>
+PyCFunction Method() {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Guarded<Function>::Call));
+}
+
 }  // namespace mpnanny
 
 #endif  // MPNANNY_MONITOR_BINDINGS_GUARDED_H_

@@ -148,11 +148,6 @@ PyObject* Dense(PyObject*, PyObject* recorder) {
   return PyBool_FromLong(live != nullptr && live->dense());
 }
 
-template <auto Function>
-PyCFunction Method() {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Guarded<Function>::Call));
-}
-
 PyMethodDef kFunctions[] = {
     {"whole", Method<&Whole>(), METH_VARARGS, "whole(dtype, numel, figures) -> reading"},
     {"extremes", Method<&Extremes>(), METH_VARARGS, "extremes(dtype, numel, low, high) -> reading"},
