@@ -3,7 +3,8 @@
 The first optimizer that is made (see _launch/sitecustomize.py) makes this listen to every module.
 The first module that runs in training mode while an optimizer holds one of its parameters belongs
 to the model that is wanted: the largest module that contains it. If none is heard before an
-optimizer steps, that optimizer's parameters name the model. From then on nothing listens here.
+optimizer steps, that optimizer's parameters name the model. Where weights are in no optimizer, or
+in no module, the loss of a backward pass shows them. From then on nothing listens here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -31,6 +32,10 @@ _optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 _others: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # modules that no optimizer trains
 _handles: list[Any] = []
 _decided = False
+_backwards = 0
+
+PATIENCE = 2  # backward passes without any optimizer, after which the weights are those of the loss
+MOST_NODES = 4096  # of the loss's graph
 
 
 def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
@@ -44,6 +49,52 @@ def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
         _handles.append(register_module_forward_pre_hook(_before_forward))
         _handles.append(torch_optimizer.register_optimizer_step_pre_hook(_before_step))
+
+
+def backward_called(losses: Any) -> None:
+    """Called for every backward pass of the process, before it begins."""
+    global _backwards
+    if _decided or is_compiling():
+        return
+    _backwards += 1
+    leaves = _leaves(losses)
+    ids = {id(each) for each in leaves}
+    held = _held_ids()
+    if not held:
+        if _backwards >= PATIENCE and leaves:
+            _watch(_owner(ids) or _Weights(leaves))
+    elif _owner(held) is None and leaves:  # of copies, or of weights that no module has
+        _watch(_owner(ids) or _Weights(leaves))
+
+
+def _leaves(losses: Any) -> list[torch.Tensor]:
+    """The tensors whose gradients the losses have."""
+    several = losses if isinstance(losses, (list, tuple)) else [losses]
+    nodes = [each.grad_fn for each in several if isinstance(each, torch.Tensor)]
+    seen: set[Any] = set()
+    found: dict[int, torch.Tensor] = {}
+    while nodes and len(seen) < MOST_NODES:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found[id(variable)] = variable
+        nodes.extend(each for each, _ in node.next_functions)
+    return list(found.values())
+
+
+class _Weights(nn.Module):
+    """Stands for a model that is no module: tensors, and functions of them."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def named_parameters(self, *_args: Any, **_kwargs: Any) -> Iterator[tuple[str, Any]]:
+        for at, tensor in enumerate(self._tensors):
+            yield f"weight{at}", tensor
 
 
 def _before_forward(module: nn.Module, _args: Any) -> None:

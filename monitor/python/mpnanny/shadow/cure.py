@@ -21,6 +21,7 @@ from .operators import COMPLEX
 from .references import wide
 
 MOST_LEVELS = 24
+MOST_NODES = 256
 CURED = 0.1  # of the error that it had, at the most
 
 
@@ -139,8 +140,9 @@ def find_cure(
     bound = min(CURED * before, 0.25) if math.isfinite(before) else 0.05
     targets = dict.fromkeys((_target(node, dtype), torch.float64))
     for target in targets:
-        if _search(finding, node, index, reference, errors, target, before, bound):
-            return
+        for share in (0.25, 0.0):  # along the worst inputs; then along all
+            if _search(finding, node, index, reference, errors, target, before, bound, share):
+                return
     finding.detail["cure"] = "not found"
 
 
@@ -153,6 +155,7 @@ def _search(
     target: torch.dtype,
     before: float,
     bound: float,
+    share: float,
 ) -> bool:
     level = [node]
     nodes = {node.number: node}
@@ -166,15 +169,19 @@ def _search(
             if after <= bound:
                 _write(finding, nodes, target, before, after)
                 return True
-        level = _above(level, nodes, errors)
-        if not level:
+        level = _above(level, nodes, errors, share)
+        if not level or len(nodes) > MOST_NODES:
             return False
         nodes.update((each.number, each) for each in level)
     return False
 
 
-def _above(level: list[Node], nodes: dict[int, Node], errors: dict[int, float]) -> list[Node]:
-    """The operators that made the inputs of `level`, as far as these are wrong."""
+def _above(
+    level: list[Node], nodes: dict[int, Node], errors: dict[int, float], share: float
+) -> list[Node]:
+    """The operators that made the inputs of `level`: those whose error is at least `share` of the
+    largest.
+    """
     found: dict[int, Node] = {}
     for node in level:
         inputs = [held for held in node.inputs() if held.producer is not None]
@@ -184,7 +191,7 @@ def _above(level: list[Node], nodes: dict[int, Node], errors: dict[int, float]) 
             producer = held.producer
             if producer is None or producer.args is None or producer.number in nodes:
                 continue
-            if error >= worst / 4:
+            if error >= share * worst:
                 found[producer.number] = producer
                 _whole_loop(producer, nodes, found)
     return list(found.values())

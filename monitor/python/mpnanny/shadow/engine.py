@@ -536,7 +536,8 @@ class ShadowMode(StepMode):
                 continue
             made = self._add(call, UNDEFINED, held, own, own.bad / own.numel, 0.0, None, math.inf)
             made.detail["from"] = "a tensor that was not finite before the step"
-            exclude(made)
+            if not self.changes.name(each.held):  # of weights it is not known what broke them
+                exclude(made)
             return made
         return None
 

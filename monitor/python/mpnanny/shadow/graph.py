@@ -1,13 +1,15 @@
 """The graph of a loss, read before backward() frees it: which operator of the loss made the first
 value that is not finite.
 
-Autograd keeps the inputs of most operators for their derivatives. From those the operator is computed
-again, in its own type and in FP64: not finite in both means that no precision helps. The graph knows
-no lines; they are remembered from the last shadow step, whose loss had a graph of the same shape.
+From the model's output on, the operators are computed again along the graph: in the types that they
+had, in FP32 and in FP64. Other inputs are those that autograd keeps for the derivatives. Not finite
+in FP64 too means that no precision helps. The graph knows no lines: they are remembered from the
+last shadow step, whose loss had a graph of the same shape.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,14 +18,22 @@ from typing import Any
 import torch
 
 from .findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
+from .history import is_float
 from .places import Site
-from .references import widened
 
 MOST_NODES = 4096
+TYPES = (None, torch.float32, torch.float64)  # None: as it was held
+
+# Nodes whose result is their input's elements in another shape.
+_SHAPES = frozenset(
+    ("view", "unsafe_view", "reshape_alias", "squeeze", "unsqueeze", "alias", "clone", "expand")
+)
+# Functions that are positive everywhere: a 0 out of them is one that was flushed.
+_POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus"))
 
 
 @dataclass(slots=True)
-class _Step:
+class _Remembered:
     """One node of the graph, in the order of a depth-first walk."""
 
     name: str
@@ -45,170 +55,236 @@ def _walk(losses: Iterable[torch.Tensor]) -> list[Any]:
     return found
 
 
-def _snake(name: str) -> str:
-    """The operator of a node: LogSoftmaxBackward0 -> log_softmax."""
-    name = re.sub(r"Backward\d*$", "", name.rpartition("::")[2])
+def _operator_of(node: Any) -> str:
+    """LogSoftmaxBackward0 -> log_softmax."""
+    name = re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _is_clean(tensor: torch.Tensor) -> bool:
+    """Finite, or with the -inf of a mask and nothing worse."""
+    return bool((tensor.isfinite() | (tensor == -math.inf)).all())
 
 
 class LossGraph:
     """Remembers where the operators of the loss stand."""
 
     def __init__(self) -> None:
-        self._steps: list[_Step] = []
+        self._remembered: list[_Remembered] = []
 
     def remember(
         self, losses: Iterable[torch.Tensor], site_of: Callable[[int], Site | None]
     ) -> None:
         """In a shadow step. `site_of`: where the node with this sequence number was made."""
-        self._steps = [_Step(node.name(), site_of(node._sequence_nr())) for node in _walk(losses)]
+        self._remembered = [
+            _Remembered(node.name(), site_of(node._sequence_nr())) for node in _walk(losses)
+        ]
 
-    def find(self, losses: Iterable[torch.Tensor]) -> Finding | None:
+    def find(self, losses: list[torch.Tensor], output: torch.Tensor | None) -> Finding | None:
         """The operator whose inputs are finite and whose result is not; None where the graph does
-        not show one.
+        not show one. `output`: of the model.
         """
         nodes = _walk(losses)
-        known = len(nodes) == len(self._steps)
-        candidates = []
-        for at, node in enumerate(nodes):
-            made = _recompute(node)
-            if made is None:
-                continue
-            name = node.name()
-            site = None
-            if at < len(self._steps) and self._steps[at].name == name:
-                if known or all(
-                    step.name == each.name()
-                    for step, each in zip(self._steps[:at], nodes[:at], strict=False)
-                ):
-                    site = self._steps[at].site
-            candidates.append(self._finding(node, site, made))
-        # The last in the walk is the farthest from the loss, so the first to have run.
-        return candidates[-1] if candidates else None
-
-    def _finding(self, node: Any, site: Site | None, made: _Made) -> Finding:
-        if site is None:
-            site = Site(made.operator, made.operator, "loss", "", 0, None)
-        finding = Finding(
-            kind=RANGE if made.finite_in_reference else UNDEFINED,
-            site=site,
-            number=0,
-            dtype=made.dtype,
-            shape=made.shape,
-            share=made.share,
-            magnitude=made.magnitude,
-            error_in=0.0,
-            error_out=float("inf"),
-            precision=EXCLUDED if not made.finite_in_reference else NOT_TESTED,
-            severity="ERROR",
-        )
-        if made.finite_in_reference:
-            finding.precision = PROVEN
-            finding.cure = Cure(
-                [site.source] if site.source else [],
-                [made.operator],
-                made.cured_in,
-                float("inf"),
-                0.0,
-            )
-        finding.reach["loss", ""] = float("inf")
-        finding.detail["read_from"] = f"the graph of the loss: {node.name()}"
-        return finding
+        names = [node.name() for node in nodes]
+        replay = _Replay(output)
+        for loss in losses:
+            if loss.grad_fn is not None:
+                replay.value(loss.grad_fn)
+        if replay.first is None:
+            return None
+        at = nodes.index(replay.first.node)
+        known = [each.name for each in self._remembered]
+        site = None
+        # The same walk up to this node: the same operators.
+        if known == names or known[: at + 1] == names[: at + 1]:
+            site = self._remembered[at].site
+        return _finding(replay.first, site)
 
 
 @dataclass(slots=True)
-class _Made:
+class _First:
+    """The first node that made something that is not finite."""
+
+    node: Any
     operator: str
-    dtype: str
-    shape: str
-    share: float
-    magnitude: float
-    finite_in_reference: bool
-    cured_in: str
+    held: torch.Tensor
+    exact: torch.Tensor
+    cured_in: str  # "" if nothing cures it
+    positive: bool  # what went in was a 0 that cannot be one
 
 
-def _recompute(node: Any) -> _Made | None:
-    """The node's operator on its saved inputs, where that makes something that is not finite out of
-    what is.
-    """
-    packet = getattr(torch.ops.aten, _snake(node.name()), None)
-    if packet is None:
+def _finding(first: _First, site: Site | None) -> Finding:
+    if site is None:
+        site = Site(first.operator, first.operator, "loss", "", 0, None)
+    bad = ~first.held.isfinite()
+    finite = first.exact.isfinite()
+    in_range = bool(finite[bad].all()) or first.positive
+    finding = Finding(
+        kind=RANGE if in_range else UNDEFINED,
+        site=site,
+        number=0,
+        dtype=str(first.held.dtype)[6:],
+        shape=str(list(first.held.shape)),
+        share=bad.sum().item() / max(1, bad.numel()),
+        magnitude=first.exact[finite].abs().max().item() if bool(finite.any()) else 0.0,
+        error_in=0.0,
+        error_out=math.inf,
+        precision=NOT_TESTED,
+        severity="ERROR",
+    )
+    if not in_range:
+        finding.precision = EXCLUDED
+    elif first.cured_in or first.positive:
+        finding.precision = PROVEN
+    if first.cured_in:
+        lines = [site.source] if site.source else []
+        finding.cure = Cure(lines, [first.operator], first.cured_in, math.inf, 0.0)
+    finding.reach["loss", ""] = math.inf
+    finding.detail["read_from"] = f"the graph of the loss: {first.node.name()}"
+    return finding
+
+
+class _Values(tuple[torch.Tensor, ...]):
+    """A result, once for each of TYPES."""
+
+
+class _Replay:
+    """Computes nodes again, each once; what cannot be computed is None."""
+
+    def __init__(self, output: torch.Tensor | None) -> None:
+        self._values: dict[Any, _Values | None] = {}
+        self.first: _First | None = None
+        if output is not None and output.grad_fn is not None:
+            self._values[output.grad_fn] = _in_types(output)
+
+    def value(self, node: Any) -> _Values | None:
+        if node in self._values:
+            return self._values[node]
+        self._values[node] = None  # while it is computed
+        leaf = getattr(node, "variable", None)
+        if is_float(leaf):
+            self._values[node] = _in_types(leaf)
+            return self._values[node]
+        inputs = [None if each is None else self.value(each) for each, _ in node.next_functions]
+        made = self._compute(node, inputs)
+        self._values[node] = made
+        return made
+
+    def _compute(self, node: Any, inputs: list[_Values | None]) -> _Values | None:
+        operator = _operator_of(node)
+        metadata = getattr(node, "_input_metadata", None) or [None]
+        like = metadata[0]
+        if operator == "to_copy" and like is not None and inputs and inputs[0] is not None:
+            held, *wider = inputs[0]
+            return _Values((held.to(like.dtype), *wider))
+        if operator in _SHAPES and like is not None and inputs and inputs[0] is not None:
+            shape = tuple(like.shape)
+            if inputs[0][0].numel() == math.prod(shape):
+                return _Values(each.reshape(shape) for each in inputs[0])
+            return _Values(each.expand(shape) for each in inputs[0])
+        packet = getattr(torch.ops.aten, operator, None)
+        if packet is None:
+            return None
+        saved = _saved(node)
+        if saved is None:
+            return None
+        for name in packet.overloads():
+            overload = getattr(packet, name)
+            call = _arguments(overload, saved, inputs)
+            if call is None:
+                continue
+            made = self._run(node, overload, call)
+            if made is not None:
+                return made
         return None
-    saved: dict[str, Any] = {}
+
+    def _run(self, node: Any, overload: Any, call: list[Any]) -> _Values | None:
+        made = []
+        for at in range(len(TYPES)):
+            arguments = [each[at] if isinstance(each, _Values) else each for each in call]
+            try:
+                with torch.no_grad():
+                    result = overload(*arguments)
+            except Exception:
+                return None
+            result = result[0] if isinstance(result, tuple) else result
+            if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+                return None
+            made.append(result)
+        held = made[0]
+        inputs = [each for each in call if isinstance(each, _Values)]
+        if not held.isfinite().all() and all(_is_clean(each[0]) for each in inputs):
+            if self.first is None and not (held == -math.inf).all():
+                self.first = self._first(node, overload, inputs, made)
+        return _Values(made)
+
+    def _first(self, node: Any, overload: Any, inputs: list[Any], made: list[Any]) -> _First:
+        held, single, exact = made
+        bad = ~held.isfinite()
+        cured = ""
+        if bool(single[bad].isfinite().all()):
+            cured = "float32"
+        elif bool(exact[bad].isfinite().all()):
+            cured = "float64"
+        positive = any(
+            each is not None and _operator_of(each) in _POSITIVE for each, _ in node.next_functions
+        ) and any(bool((each[0] == 0).any()) for each in inputs)
+        return _First(
+            node, str(overload).removesuffix(".default"), held, exact, cured, positive
+        )
+
+
+def _in_types(tensor: torch.Tensor) -> _Values:
+    tensor = tensor.detach()
+    return _Values(tensor if each is None else tensor.to(each) for each in TYPES)
+
+
+def _saved(node: Any) -> dict[str, Any] | None:
+    """What autograd has kept for the node's derivative, by the names of arguments."""
+    found: dict[str, Any] = {}
     for name in dir(node):
         if name.startswith("_saved_"):
             try:
-                saved[name[7:]] = getattr(node, name)
+                found[name[7:]] = getattr(node, name)
             except RuntimeError:  # freed, or changed since
                 return None
-    tensors = [each for each in saved.values() if isinstance(each, torch.Tensor)]
-    result = saved.get("result")
-    inputs = {key: value for key, value in saved.items() if key not in ("result", "output", "mask")}
-    held = [each for each in inputs.values() if isinstance(each, torch.Tensor)]
-    if any(each.is_floating_point() and not _harmless(each) for each in held):
-        return None  # what went in was bad already
-    if isinstance(result, torch.Tensor) and not held:  # exp and softmax keep their result only
-        return None
-    if not tensors:
-        return None
-    for overload_name in packet.overloads():
-        overload = getattr(packet, overload_name)
-        made = _call(overload, inputs)
-        if made is not None:
-            return made if made.share > 0 else None
-    return None
+    return found
 
 
-def _harmless(tensor: torch.Tensor) -> bool:
-    """Finite, or with the -inf of a mask and nothing worse."""
-    return bool((tensor.isfinite() | (tensor == float("-inf"))).all())
-
-
-def _call(overload: Any, inputs: dict[str, Any]) -> _Made | None:
-    arguments = []
-    reference = []
-    shapes = [v for v in inputs.values() if isinstance(v, torch.Tensor)]
-    used = 0
+def _arguments(
+    overload: Any, saved: dict[str, Any], inputs: list[_Values | None]
+) -> list[Any] | None:
+    """The arguments of a call, each float tensor in all TYPES; None where one is missing."""
+    arguments: list[Any] = []
+    known = False
+    position = 0  # among the tensors that have a derivative
     for argument in overload._schema.arguments:
         if argument.kwarg_only:
             break
-        value = inputs.get(argument.name)
-        is_tensor = str(argument.type) == "Tensor"
-        if value is None and is_tensor and shapes:
-            like = next((each for each in shapes if each.is_floating_point()), None)
-            if like is None:
+        kind = str(argument.type)
+        if kind in ("Tensor", "Optional[Tensor]"):
+            computed = inputs[position] if position < len(inputs) else None
+            position += 1
+            value = saved.get(argument.name)
+            if computed is not None:
+                known = True
+                arguments.append(computed)
+            elif isinstance(value, torch.Tensor):
+                known = True
+                arguments.append(_in_types(value) if is_float(value) else value)
+            elif kind != "Tensor":
+                arguments.append(None)
+            elif (like := next((each for each in saved.values() if is_float(each)), None)) is None:
                 return None
-            value = torch.ones((), dtype=like.dtype, device=like.device)  # it was not kept
-        elif value is None and argument.has_default_value():
+            else:  # not kept: any finite number shows what the others do
+                arguments.append(_in_types(like.new_ones(())))
+            continue
+        value = saved.get(argument.name)
+        if value is None and argument.has_default_value():
             value = argument.default_value
-        elif value is None:
+        if value is None and not kind.startswith("Optional"):
             return None
-        if is_tensor != isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor):
             return None
-        used += argument.name in inputs
         arguments.append(value)
-        floats = isinstance(value, torch.Tensor) and value.is_floating_point()
-        reference.append(widened(value) if floats else value)
-    if not used:
-        return None
-    try:
-        with torch.no_grad():
-            result, exact = overload(*arguments), overload(*reference)
-    except Exception:
-        return None
-    result = result[0] if isinstance(result, tuple) else result
-    exact = exact[0] if isinstance(exact, tuple) else exact
-    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
-        return None
-    bad = ~result.isfinite()
-    finite = exact.isfinite()
-    magnitude = exact[finite].abs().max().item() if bool(finite.any()) else 0.0
-    return _Made(
-        operator=str(overload).removesuffix(".default"),
-        dtype=str(result.dtype)[6:],
-        shape=str(list(result.shape)),
-        share=bad.sum().item() / max(1, bad.numel()),
-        magnitude=magnitude,
-        finite_in_reference=bool(finite[bad].all()) if bool(bad.any()) else True,
-        cured_in="float64" if result.dtype is torch.float32 else "float32",
-    )
+    return arguments if known else None

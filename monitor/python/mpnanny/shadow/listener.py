@@ -17,7 +17,6 @@ from ..model.names import LayerNames
 from ..model.optimizers import Optimizers, Watched
 from ..model.watched import WatchedModel
 from ..operators.modes import ModeStack
-from ..operators.places import find_place
 from ..report.alerts import NewAlert
 from ..report.notes import Notes
 from ..report.record import Record
@@ -26,7 +25,7 @@ from ..steps.reading import tensors
 from ..steps.state import RunState
 from ..steps.step import OpenStep
 from .findings import Finding
-from .places import Site
+from .places import Site, find_call
 from .schedule import Schedule, parse
 from .session import ShadowSession
 from .step import ShadowStep
@@ -130,9 +129,9 @@ class ShadowSteps(StepListener):
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         if self._session is not None:
-            place = find_place("optimizer.step", {})
+            place = find_call(None, {})
             site = None
-            if place is not None and place.file:
+            if place.file:
                 site = Site("optimizer.step", "", "optimizer", place.file, place.line, None)
             self._session.stepped(site)
 

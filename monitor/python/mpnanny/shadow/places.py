@@ -43,8 +43,8 @@ class Site:
         return self.operator, self.file, self.line, self.phase, self.module
 
 
-def find_call(module: torch.nn.Module, modules: dict[int, str]) -> Place:
-    """Where `module`, whose hooks run at this moment, is called."""
+def find_call(module: torch.nn.Module | None, modules: dict[int, str]) -> Place:
+    """The user's line that has called into torch at this moment; of `module`, whose hooks run."""
     file, line, outer = "", 0, None
     frame = sys._getframe(1)
     while frame is not None:

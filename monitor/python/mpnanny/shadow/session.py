@@ -88,6 +88,7 @@ class ShadowSession:
         self._inputs: tuple[Any, Any] | None = None
         self._generator: torch.Tensor | None = None
         self._autocast: tuple[bool, torch.dtype] | None = None
+        self._output: torch.Tensor | None = None
         self._output_gradient: torch.Tensor | None = None
         # The run.
         self._on = True
@@ -130,7 +131,7 @@ class ShadowSession:
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
         self._heard_model = True
-        self._boundary_by_hand()
+        self._boundary_by_hand(1)
         if self.watches_failures:
             self._inputs = (args, kwargs)
             self._generator = torch.get_rng_state()
@@ -141,6 +142,7 @@ class ShadowSession:
         """It has ended."""
         if self._inputs is None or not is_float(output) or not self.watches_failures:
             return
+        self._output = output
         size = output.numel() * output.element_size()
         if output.grad_fn is not None and size <= MOST_GRADIENT:
             session = weakref.ref(self)
@@ -154,8 +156,9 @@ class ShadowSession:
 
     def backward(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
+        output, self._output = self._output, None
         if not self._heard_model:
-            self._boundary_by_hand()
+            self._boundary_by_hand(2)
         self._backwards += 1
         step = self._step
         if step is not None:
@@ -168,7 +171,7 @@ class ShadowSession:
         if bad and bad[0].device.type == "cpu":
             self._failed = True
             self._reruns += 1
-            found = self._graph.find(bad)
+            found = self._graph.find(bad, output)
             if found is not None:
                 self._report([found])
 
@@ -202,7 +205,7 @@ class ShadowSession:
     def over(self) -> None:
         """The training step is over, but for what follows until the next one begins."""
         self._over = True
-        self._inputs = self._output_gradient = None
+        self._inputs = self._output = self._output_gradient = None
         if self._step is None:
             self._boundary()  # the next one's data are made from here on
 
@@ -239,13 +242,15 @@ class ShadowSession:
     def forget(self) -> None:
         """Nothing more; what was found and not reported is lost."""
         self._on = False
-        self._step = self._inputs = self._output_gradient = None
+        self._step = self._inputs = self._output = self._output_gradient = None
 
     # --- shadow steps ---
 
-    def _boundary_by_hand(self) -> None:
-        """Weights that no optimizer updates: what follows a backward pass is another step."""
-        if self._backwards and not self._optimizer:
+    def _boundary_by_hand(self, backwards: int) -> None:
+        """Weights that no optimizer updates: what follows so many backward passes is another step.
+        Two where no module runs, so that one of them has its forward pass before it.
+        """
+        if self._backwards >= backwards and not self._optimizer:
             self._over = True
             self._boundary()
             self._number = self._count
