@@ -172,7 +172,7 @@ def run(program: pathlib.Path, label: dict[str, Any], command: Sequence[str]) ->
         trouble = f"{trouble} exit code {code}: {said[-400:]}".strip()
     judged = judge(label, marked, found)
     if trouble.startswith("no recording"):
-        judged = {key: None if value is None else key == "false" for key, value in judged.items()}
+        judged = {key: None if value is None or healthy else False for key, value in judged.items()}
     return Judged(
         name=program.stem,
         healthy=healthy,
@@ -205,7 +205,7 @@ def line(judged: Judged) -> str:
     """One program in a line; what is wrong with what was found and what was wanted."""
     if judged.healthy:
         good = not judged.false
-        words = "ok   " if good else "FALSE"
+        words = "none " if judged.false is None else "FALSE" if judged.false else "ok   "
     else:
         good = bool(judged.hit) and judged.precision is not False
         words = "hit  " if judged.hit else "MISS "
