@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "tools/pack/copy_samples.h"
+#include "tools/pack/copy_shadow.h"
 #include "tools/pack/redaction.h"
 #include "tools/runs/packed.h"
 #include "tools/runs/step_cursor.h"
@@ -12,14 +14,17 @@
 namespace mpnanny::pack {
 namespace {
 
+constexpr std::string_view kEventColumns = "run_id, step, at, type, detail";
+
 class RunCopy {
  public:
   RunCopy(const runs::Source& source, const CopyOptions& options, const NewDatabase& into)
       : source_(source), options_(options), into_(into), run_(*source.run.handle.run_id) {}
 
   Result<Copied> Copy() {
-    for (const auto part : {&RunCopy::CopyRow, &RunCopy::CopyLayers, &RunCopy::CopySteps,
-                            &RunCopy::CopyAlerts, &RunCopy::CopyEvents, &RunCopy::CopyRing}) {
+    for (const auto part :
+         {&RunCopy::CopyRow, &RunCopy::CopyLayers, &RunCopy::CopySteps, &RunCopy::CopyShadows,
+          &RunCopy::CopyAlerts, &RunCopy::CopyEvents, &RunCopy::CopyRing}) {
       if (auto done = (this->*part)(); !done) return done.error();
     }
     if (auto done = CopySamples(source_, options_, layers_, into_, copied_); !done) {
@@ -33,7 +38,10 @@ class RunCopy {
 
   Result<void> CopyRow() {
     const runs::Run& run = source_.run;
-    auto row = into_.Into("run", 13);
+    auto row =
+        into_.Into("run",
+                   "run_id, name, parent, rank, world_size, started_at, heartbeat_at, "
+                   "ended_at, end_reason, precision, trace_interval, environment, notes");
     if (!row) return row.error();
     // A run that this one resumed is not in the new file.
     row->Add(options_.run_id).Add(redact() ? HashedName(run.name) : run.name).AddNull();
@@ -58,7 +66,7 @@ class RunCopy {
         "ORDER BY layer_id");
     if (!rows) return rows.error();
     rows->Bind(1, run_);
-    auto layer = into_.Into("layer", 7);
+    auto layer = into_.Into("layer", "layer_id, run_id, name, type, position, source, numel");
     if (!layer) return layer.error();
     while (true) {
       auto next = rows->Next();
@@ -79,7 +87,9 @@ class RunCopy {
   Result<void> CopySteps() {
     auto cursor = runs::StepCursor::Open(*source_.database, source_.run, source_.ring, {});
     if (!cursor) return cursor.error();
-    auto step = into_.Into("step", 10);
+    auto step = into_.Into("step",
+                           "run_id, step, at, duration, loss, lr, loss_scale, grad_norm, "
+                           "peak_memory, flags");
     if (!step) return step.error();
     while (true) {
       auto row = cursor->Next();
@@ -100,13 +110,22 @@ class RunCopy {
     return found == layers_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  // Before the alerts, which name findings.
+  Result<void> CopyShadows() {
+    return CopyShadow(source_, options_, layers_, into_, findings_, copied_);
+  }
+
   Result<void> CopyAlerts() {
     auto rows = source_.database->Prepare(
         "SELECT step, phase, layer_id, kind, type, severity, value, threshold, producer, repeats,"
-        " last_step, message FROM alert WHERE run_id=?1 ORDER BY alert_id");
+        " last_step, message, " +
+        source_.database->ColumnsOrNull("alert", {"detail"}) +
+        " FROM alert WHERE run_id=?1 ORDER BY alert_id");
     if (!rows) return rows.error();
     rows->Bind(1, run_);
-    auto alert = into_.Into("alert", 14);
+    auto alert = into_.Into("alert",
+                            "alert_id, run_id, step, phase, layer_id, kind, type, severity, value, "
+                            "threshold, producer, repeats, last_step, message, detail");
     if (!alert) return alert.error();
     while (true) {
       auto next = rows->Next();
@@ -117,6 +136,7 @@ class RunCopy {
       alert->Add(LayerOf(rows->Int(2))).Add(rows->Int(3)).Add(type).Add(rows->TextOr(5));
       alert->Add(rows->Real(6)).Add(rows->Real(7)).Add(rows->Int(8)).Add(rows->IntOr(9, 1));
       alert->Add(rows->Int(10)).Add(redact() ? "(left out by --redact)" : rows->TextOr(11));
+      alert->AddOrNull(AlertDetail(rows->TextOr(12), findings_, redact()));
       if (auto done = alert->Insert(); !done) return done;
       ++copied_.alerts;
     }
@@ -127,7 +147,7 @@ class RunCopy {
         source_.database->Prepare("SELECT step, at, type, detail FROM event WHERE run_id=?1");
     if (!rows) return rows.error();
     rows->Bind(1, run_);
-    auto event = into_.Into("event", 5);
+    auto event = into_.Into("event", kEventColumns);
     if (!event) return event.error();
     while (true) {
       auto next = rows->Next();
@@ -148,7 +168,7 @@ class RunCopy {
   // What only the flight recorder knows of its steps: figures that are not finite, and the first
   // bad layer.
   Result<void> CopyRing() {
-    auto event = into_.Into("event", 5);
+    auto event = into_.Into("event", kEventColumns);
     if (!event) return event.error();
     for (const RingStep& slot : source_.ring.steps) {
       RingStep told = slot;
@@ -169,6 +189,7 @@ class RunCopy {
   const NewDatabase& into_;
   const int64_t run_;
   LayerIds layers_;
+  FindingIds findings_;
   Copied copied_;
 };
 

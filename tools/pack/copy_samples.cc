@@ -14,7 +14,9 @@
 namespace mpnanny::pack {
 namespace {
 
-constexpr int kColumns = 24;  // of tensor_stats
+constexpr std::string_view kColumns =
+    "run_id, step, layer_id, kind, slot, dtype, numel, nan, posinf, neginf, zeros, min, max, "
+    "absmax, absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, frozen, exponents";
 
 using Series = std::tuple<int64_t, int64_t, int64_t>;  // layer, kind, slot
 

@@ -70,9 +70,10 @@ Result<NewDatabase> NewDatabase::Create(const std::string& path) {
   return database;
 }
 
-Result<Insertion> NewDatabase::Into(std::string_view table, int columns) const {
-  std::string sql = "INSERT OR IGNORE INTO " + std::string(table) + " VALUES (";
-  for (int i = 0; i < columns; ++i) sql += i == 0 ? "?" : ",?";
+Result<Insertion> NewDatabase::Into(std::string_view table, std::string_view columns) const {
+  std::string sql =
+      "INSERT OR IGNORE INTO " + std::string(table) + " (" + std::string(columns) + ") VALUES (?";
+  for (const char c : columns) sql += c == ',' ? ",?" : "";
   sql += ")";
   sqlite3_stmt* statement = nullptr;
   if (sqlite3_prepare_v2(handle_.get(), sql.c_str(), -1, &statement, nullptr) != SQLITE_OK) {

@@ -20,7 +20,7 @@ namespace mpnanny::pack {
 
 class NewDatabase;
 
-// One table's INSERT, prepared once: values in the order of its columns, then Insert().
+// One table's INSERT, prepared once: values in the order of the columns, then Insert().
 class Insertion {
  public:
   Insertion& Add(int64_t value);
@@ -50,7 +50,8 @@ class NewDatabase {
   // Makes `path`, which must not exist, with the schema's empty tables.
   static Result<NewDatabase> Create(const std::string& path);
 
-  Result<Insertion> Into(std::string_view table, int columns) const;
+  // `columns`: names with commas. A later schema may have more, which stay NULL.
+  Result<Insertion> Into(std::string_view table, std::string_view columns) const;
   Result<void> Execute(const std::string& sql) const;
   int64_t Bytes() const;  // of the file, were it finished now
   Result<void> Finish();  // writes it out; afterwards it is closed

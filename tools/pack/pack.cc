@@ -105,7 +105,7 @@ Result<Attempt> WriteAt(int level, bool last, const PackOptions& options,
   auto meanings =
       ranks.front().database->Prepare("SELECT what, value, text FROM meaning LIMIT 5000");
   if (!meanings) return meanings.error();
-  auto meaning = database.Into("meaning", 3);
+  auto meaning = database.Into("meaning", "what, value, text");
   if (!meaning) return meaning.error();
   while (true) {
     auto next = meanings->Next();
@@ -126,6 +126,7 @@ Result<Attempt> WriteAt(int level, bool last, const PackOptions& options,
     if (all.too_large) return attempt;
     ++copy.run_id;
     copy.first_layer += copied->layers;
+    copy.first_finding += copied->findings;
   }
   if (auto done = database.Finish(); !done) return done.error();
   attempt.bytes = static_cast<int64_t>(fs::file_size(part, ec));
@@ -172,7 +173,7 @@ Result<PackReport> Pack(const PackOptions& options, const AllowedRoots& roots,
   }
   if (options.max_bytes > 0 && report.bytes > options.max_bytes) {
     report.notes.push_back(
-        "The file is larger than asked for: steps, alerts and the samples within " +
+        "The file is larger than asked for: steps, shadow steps, alerts and the samples within " +
         std::to_string(kThinningAlertSteps) + " steps of an alert always stay.");
   }
   if (auto done = PutInPlace(part.path(), options); !done) return done.error();

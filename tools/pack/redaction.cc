@@ -27,7 +27,16 @@ constexpr std::string_view kPlainWords[] = {
     "LBFGS", "GradScaler", "float16", "bfloat16", "float32", "float64", "torch.float16",
     "torch.bfloat16", "torch.float32", "cpu", "cuda", "mps", "model", "optimizer", "scaler", "data",
     "forward", "loss", "backward", "nan", "inf", "-inf", "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-    "momentum_buffer", "running", "closed", "exception", "killed"};
+    "momentum_buffer", "running", "closed", "exception", "killed", "proven", "excluded",
+    "not_tested", "not found"};
+
+// What a shadow finding reaches. A layer may well be called so: plain only where they stand for it.
+constexpr std::string_view kReached[] = {"loss",   "gradient", "state",
+                                         "output", "index",    "replaced"};
+
+// Whose operators are PyTorch's own.
+constexpr std::string_view kPlainNamespaces[] = {"aten", "prim",  "prims",
+                                                 "c10d", "_c10d", "_c10d_functional"};
 
 constexpr std::string_view kPlainFacts[] = {"python",
                                             "torch",
@@ -42,9 +51,12 @@ constexpr std::string_view kPlainFacts[] = {"python",
                                             "bf16_reduced_precision_reduction",
                                             "deterministic"};
 
-bool IsPlainWord(std::string_view word) {
-  return std::find(std::begin(kPlainWords), std::end(kPlainWords), word) != std::end(kPlainWords);
+template <size_t n>
+bool IsAny(const std::string_view (&words)[n], std::string_view word) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
+
+bool IsPlainWord(std::string_view word) { return IsAny(kPlainWords, word); }
 
 bool IsNumber(std::string_view text) {
   return !text.empty() &&
@@ -59,27 +71,44 @@ bool IsPlainKey(std::string_view key) {
 }
 
 constexpr std::string_view kEventKeys[] = {
-    "class",   "eps",      "lr",     "betas",    "scale",   "dtype", "device", "norm",
-    "type",    "growth",   "steps",  "rows",     "tensors", "of",    "what",   "slot",
-    "count",   "samples",  "status", "known",    "loss",    "layer", "layers", "flags",
-    "enabled", "interval", "passes", "unscaled", "scaled"};
+    "class",    "eps",       "lr",        "betas",    "scale",   "dtype", "device",  "norm",
+    "type",     "growth",    "steps",     "rows",     "tensors", "of",    "what",    "slot",
+    "count",    "samples",   "status",    "known",    "loss",    "layer", "layers",  "flags",
+    "enabled",  "interval",  "passes",    "unscaled", "scaled",  "name",  "error",   "lines",
+    "source",   "finding",   "cure",      "growth",   "at",      "from",  "forward", "mode",
+    "operator", "operators", "precision", "restarts"};
 
-Json Redacted(const Json& value) {
-  if (value.is_string()) {
-    const std::string& text = value.get_ref<const std::string&>();
-    return IsPlainWord(text) || IsNumber(text) ? value : Json(RedactedLayer(text));
-  }
+bool IsOperators(std::string_view key) {
+  return key == "operator" || key == "operators" || key == "forward" || key == "restarts";
+}
+
+// "train.py:40"
+bool IsSource(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  return colon != std::string_view::npos && colon > 0 && IsNumber(text.substr(colon + 1));
+}
+
+// `of`: the key under which it stands.
+std::string RedactedText(const std::string& text, std::string_view of) {
+  if (IsOperators(of)) return RedactedOperator(text);
+  if (of == "what" && IsAny(kReached, text)) return text;
+  if (IsPlainWord(text) || IsNumber(text)) return text;
+  return IsSource(text) ? RedactedSource(text) : RedactedLayer(text);
+}
+
+Json Redacted(const Json& value, std::string_view of = {}) {
+  if (value.is_string()) return RedactedText(value.get_ref<const std::string&>(), of);
   if (value.is_array()) {
     Json list = Json::array();
-    for (const Json& item : value) list.push_back(Redacted(item));
+    for (const Json& item : value) list.push_back(Redacted(item, of));
     return list;
   }
   if (value.is_object()) {
     Json object = Json::object();
     for (const auto& [key, item] : value.items()) {
-      const bool plain = IsPlainKey(key) || std::find(std::begin(kEventKeys), std::end(kEventKeys),
-                                                      key) != std::end(kEventKeys);
-      object[plain ? key : HashedName(key)] = Redacted(item);
+      const bool plain = IsPlainKey(key) || IsAny(kEventKeys, key);
+      const std::string hidden = of == "restarts" ? RedactedOperator(key) : HashedName(key);
+      object[plain ? key : hidden] = Redacted(item, key);
     }
     return object;
   }
@@ -122,11 +151,15 @@ std::string RedactedType(std::string_view type) {
 }
 
 std::string RedactedSource(std::string_view source) {
+  if (!IsSource(source)) return HashedName(source);
   const size_t colon = source.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || !IsNumber(source.substr(colon + 1))) {
-    return HashedName(source);
-  }
   return HashedName(source.substr(0, colon)) + std::string(source.substr(colon));
+}
+
+std::string RedactedOperator(std::string_view op) {
+  const std::string_view space = op.substr(0, op.find('.'));
+  const bool plain = space.size() < op.size() && IsAny(kPlainNamespaces, space);
+  return plain || op == "optimizer.step" ? std::string(op) : RedactedLayer(op);
 }
 
 std::string RedactedJson(std::string_view json) {

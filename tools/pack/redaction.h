@@ -24,9 +24,12 @@ std::string RedactedType(std::string_view type);
 // "file:line" keeps its line.
 std::string RedactedSource(std::string_view source);
 
-// JSON out of the file (an event's detail, the environment): numbers, booleans and words of
-// PyTorch stay, other strings are hashed, and so are keys that are no plain words. "" for what is
-// no JSON.
+// Operators of PyTorch stay ("aten.sub.Tensor"), those of other libraries are hashed.
+std::string RedactedOperator(std::string_view op);
+
+// JSON out of the file (a detail, a reach or cure, the environment): numbers, booleans and words of
+// PyTorch stay, of "file:line" the line, other strings are hashed, and so are keys that are no
+// plain words. "" for what is no JSON.
 std::string RedactedJson(std::string_view json);
 
 // Of the environment only what names neither person, machine nor place.
