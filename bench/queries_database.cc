@@ -60,9 +60,10 @@ class Writer {
   // A statement that is run again and again: values are bound in turn, Run() ends the row.
   class Insert {
    public:
-    Insert(Writer& writer, const std::string& table, int columns) : writer_(writer) {
-      std::string sql = "INSERT INTO " + table + " VALUES (?";
-      for (int i = 1; i < columns; ++i) sql += ",?";
+    // `columns`: names with commas. A later schema may have more, which stay NULL.
+    Insert(Writer& writer, const std::string& table, const std::string& columns) : writer_(writer) {
+      std::string sql = "INSERT INTO " + table + " (" + columns + ") VALUES (?";
+      for (const char c : columns) sql += c == ',' ? ",?" : "";
       sqlite3_stmt* statement = nullptr;
       writer.failed_ |= sqlite3_prepare_v2(writer.db_.get(), (sql + ")").c_str(), -1, &statement,
                                            nullptr) != SQLITE_OK;
@@ -161,11 +162,17 @@ class RunWriter {
         steps_(size.samples * size.interval),
         bad_step_(steps_ * 97 / 100 / size.interval * size.interval),
         bad_layer_(size.layers * 7 / 10 / 20 * 20 + 4),
-        step_(writer, "step", 10),
-        stat_(writer, "tensor_stats", 24),
-        alert_(writer, "alert", 14) {
+        step_(writer, "step",
+              "run_id, step, at, duration, loss, lr, loss_scale, grad_norm, peak_memory, flags"),
+        stat_(writer, "tensor_stats",
+              "run_id, step, layer_id, kind, slot, dtype, numel, nan, posinf, neginf, zeros, min, "
+              "max, absmax, absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, "
+              "frozen, exponents"),
+        alert_(writer, "alert",
+               "alert_id, run_id, step, phase, layer_id, kind, type, severity, value, threshold, "
+               "producer, repeats, last_step, message") {
     for (int i = 0; i < kTemplates; ++i) exponents_.push_back(Exponents(98 + 0.6 * i, kNumel));
-    Writer::Insert layer(writer, "layer", 7);
+    Writer::Insert layer(writer, "layer", "layer_id, run_id, name, type, position, source, numel");
     for (size_t i = 0; i < layers_.size(); ++i) {
       const auto id = static_cast<int64_t>(i) + 1;
       layer << id << int64_t{1} << layers_[i].name << layers_[i].type << id << layers_[i].source
