@@ -148,58 +148,64 @@ class _Values(tuple[torch.Tensor, ...]):
     """A result, once for each of TYPES."""
 
 
+_NO_EDGE: Any = object()  # an input without a derivative
+
+
 class _Replay:
     """Computes nodes again, each once; what cannot be computed is None."""
 
     def __init__(self, output: torch.Tensor | None) -> None:
-        self._values: dict[Any, _Values | None] = {}
+        self._values: dict[Any, list[_Values] | None] = {}
         self.first: _First | None = None
-        if output is not None and output.grad_fn is not None:
-            self._values[output.grad_fn] = _in_types(output)
+        if output is not None and output.grad_fn is not None and output.output_nr == 0:
+            self._values[output.grad_fn] = [_in_types(output)]
 
-    def value(self, node: Any) -> _Values | None:
+    def value(self, node: Any) -> list[_Values] | None:
+        """The results of `node`."""
         if node in self._values:
             return self._values[node]
         self._values[node] = None  # while it is computed
         leaf = getattr(node, "variable", None)
         if is_float(leaf):
-            self._values[node] = _in_types(leaf)
-            return self._values[node]
-        inputs = [None if each is None else self.value(each) for each, _ in node.next_functions]
-        made = self._compute(node, inputs)
+            made: list[_Values] | None = [_in_types(leaf)]
+        else:
+            inputs = []
+            for each, number in node.next_functions:
+                results = None if each is None else self.value(each)
+                if each is None:
+                    inputs.append(_NO_EDGE)
+                else:
+                    known = results is not None and number < len(results)
+                    inputs.append(results[number] if known and results else None)
+            made = self._compute(node, inputs)
         self._values[node] = made
         return made
 
-    def _compute(self, node: Any, inputs: list[_Values | None]) -> _Values | None:
+    def _compute(self, node: Any, inputs: list[Any]) -> list[_Values] | None:
         operator = _operator_of(node)
-        metadata = getattr(node, "_input_metadata", None) or [None]
-        like = metadata[0]
-        if operator == "to_copy" and like is not None and inputs and inputs[0] is not None:
-            held, *wider = inputs[0]
-            return _Values((held.to(like.dtype), *wider))
-        if operator in _SHAPES and like is not None and inputs and inputs[0] is not None:
-            shape = tuple(like.shape)
-            if inputs[0][0].numel() == math.prod(shape):
-                return _Values(each.reshape(shape) for each in inputs[0])
-            return _Values(each.expand(shape) for each in inputs[0])
+        metadata = list(getattr(node, "_input_metadata", None) or ())
+        first = inputs[0] if inputs else None
+        if metadata and isinstance(first, _Values):
+            if operator == "to_copy":
+                return [_Values((first[0].to(metadata[0].dtype), *first[1:]))]
+            if operator in _SHAPES:
+                return [_reshaped(first, tuple(metadata[0].shape))]
         packet = getattr(torch.ops.aten, operator, None)
-        if packet is None:
-            return None
-        saved = _saved(node)
-        if saved is None:
+        saved = None if packet is None else _saved(node)
+        if packet is None or saved is None:
             return None
         for name in packet.overloads():
             overload = getattr(packet, name)
             call = _arguments(overload, saved, inputs)
-            if call is None:
-                continue
-            made = self._run(node, overload, call)
+            made = None if call is None else self._run(node, overload, call, metadata)
             if made is not None:
                 return made
         return None
 
-    def _run(self, node: Any, overload: Any, call: list[Any]) -> _Values | None:
-        made = []
+    def _run(
+        self, node: Any, overload: Any, call: list[Any], metadata: list[Any]
+    ) -> list[_Values] | None:
+        made: list[list[torch.Tensor]] = []
         for at in range(len(TYPES)):
             arguments = [each[at] if isinstance(each, _Values) else each for each in call]
             try:
@@ -207,18 +213,22 @@ class _Replay:
                     result = overload(*arguments)
             except Exception:
                 return None
-            result = result[0] if isinstance(result, tuple) else result
-            if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            several = list(result) if isinstance(result, (tuple, list)) else [result]
+            floats = [each for each in several if isinstance(each, torch.Tensor)]
+            if not floats or not floats[0].is_floating_point():
                 return None
-            made.append(result)
-        held = made[0]
+            made.append(floats)
+        if metadata and tuple(made[0][0].shape) != tuple(metadata[0].shape):
+            return None  # another overload
+        results = [_Values(each) for each in zip(*made, strict=True)]
         inputs = [each for each in call if isinstance(each, _Values)]
-        if not held.isfinite().all() and all(_is_clean(each[0]) for each in inputs):
-            if self.first is None and not (held == -math.inf).all():
-                self.first = self._first(node, overload, inputs, made)
-        return _Values(made)
+        held = results[0][0]
+        if not bool(held.isfinite().all()) and all(_is_clean(each[0]) for each in inputs):
+            if self.first is None:
+                self.first = self._first(node, overload, inputs, results[0])
+        return results
 
-    def _first(self, node: Any, overload: Any, inputs: list[Any], made: list[Any]) -> _First:
+    def _first(self, node: Any, overload: Any, inputs: list[Any], made: _Values) -> _First:
         held, single, exact = made
         bad = ~held.isfinite()
         cured = ""
@@ -234,6 +244,12 @@ class _Replay:
         )
 
 
+def _reshaped(values: _Values, shape: tuple[int, ...]) -> _Values:
+    if values[0].numel() == math.prod(shape):
+        return _Values(each.reshape(shape) for each in values)
+    return _Values(each.expand(shape) for each in values)
+
+
 def _in_types(tensor: torch.Tensor) -> _Values:
     tensor = tensor.detach()
     return _Values(tensor if each is None else tensor.to(each) for each in TYPES)
@@ -245,14 +261,23 @@ def _saved(node: Any) -> dict[str, Any] | None:
     for name in dir(node):
         if name.startswith("_saved_"):
             try:
-                found[name[7:]] = getattr(node, name)
+                found[name[7:]] = _signed(getattr(node, name))
             except RuntimeError:  # freed, or changed since
                 return None
     return found
 
 
+def _signed(value: Any) -> Any:
+    """Autograd keeps a dimension counted from the end as a number without sign."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 63:
+        return value - (1 << 64)
+    if isinstance(value, (tuple, list)) and value and all(type(each) is int for each in value):
+        return [_signed(each) for each in value]
+    return value
+
+
 def _arguments(
-    overload: Any, saved: dict[str, Any], inputs: list[_Values | None]
+    overload: Any, saved: dict[str, Any], inputs: list[Any]
 ) -> list[Any] | None:
     """The arguments of a call, each float tensor in all TYPES; None where one is missing."""
     arguments: list[Any] = []
@@ -263,15 +288,17 @@ def _arguments(
             break
         kind = str(argument.type)
         if kind in ("Tensor", "Optional[Tensor]"):
-            computed = inputs[position] if position < len(inputs) else None
+            computed = inputs[position] if position < len(inputs) else _NO_EDGE
             position += 1
             value = saved.get(argument.name)
-            if computed is not None:
+            if isinstance(computed, _Values):
                 known = True
                 arguments.append(computed)
             elif isinstance(value, torch.Tensor):
                 known = True
                 arguments.append(_in_types(value) if is_float(value) else value)
+            elif computed is None:
+                return None  # it was not to be had
             elif kind != "Tensor":
                 arguments.append(None)
             elif (like := next((each for each in saved.values() if is_float(each)), None)) is None:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from .._core import figures
 from .changes import Changes
 from .engine import floats
 from .findings import DIVERGED, EXCLUDED, RANGE, UNDEFINED, Finding
@@ -29,7 +30,9 @@ from .schedule import Schedule
 from .step import ShadowStep
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
-GROWTH = 1e3  # of an operator's values since the first steps, beyond which a run diverges
+# A run diverges where the values of an operator and the weights have grown by this since it began.
+GROWTH = 1e3
+WEIGHT_GROWTH = 30.0
 MOST_RERUNS = 3
 
 
@@ -98,6 +101,7 @@ class ShadowSession:
         self._update_line: Site | None = None
         self._first_loss: float | None = None
         self._first_magnitudes: dict[Any, float] = {}
+        self._first_weight = 0.0
 
     @property
     def shadowing(self) -> bool:
@@ -282,6 +286,11 @@ class ShadowSession:
             if is_float(tensor):
                 self._names[tensor.untyped_storage()._cdata] = name
 
+    def _largest_weight(self) -> float:
+        model = self._model()
+        found = None if model is None else figures([each.detach() for each in model.parameters()])
+        return 0.0 if found is None or found[4] is None else found[4]
+
     def _make(self) -> ShadowStep:
         self._know()
         return ShadowStep(
@@ -316,6 +325,7 @@ class ShadowSession:
             self._first_loss = step.loss
         if not self._first_magnitudes and step.mode.compared:
             self._first_magnitudes = step.mode.magnitudes
+            self._first_weight = self._largest_weight()
         seconds = time.perf_counter() - step.started
         self._schedule.shadowed(self._count, seconds, step.mode.seconds)
         self._sink.shadowed(step, self._why, seconds)
@@ -338,6 +348,9 @@ class ShadowSession:
                 continue
             first = self._first_magnitudes.get(each.site.key)
             if not first or each.magnitude < GROWTH * first or self._update_line is None:
+                continue
+            weights = self._largest_weight()
+            if not self._first_weight or weights < WEIGHT_GROWTH * self._first_weight:
                 continue
             for other in found:
                 other.precision = EXCLUDED
