@@ -78,6 +78,9 @@ std::vector<AlertType> MakeTypes() {
        "whole numbers of the FP64 reference are other numbers as they are held"},
       {"SHADOW_CLIPPED", "WARNING",
        "a cast cuts values off at the format's maximum that are larger in the FP64 reference"},
+      {"SHADOW_DIVERGED", "ERROR",
+       "values that left a format's range had grown by more than 1000x at that operator since the "
+       "first shadow step"},
   };
 }
 

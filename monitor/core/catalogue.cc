@@ -138,6 +138,8 @@ constexpr Meaning kCatalogue[] = {
     {"shadow_finding.kind", "flushed", "what is not 0 in the reference became 0"},
     {"shadow_finding.kind", "integers", "whole numbers that are no longer the same"},
     {"shadow_finding.kind", "clipped", "a cast cut values off at the format's maximum"},
+    {"shadow_finding.kind", "diverged",
+     "updates so large that values left every range; source: the line that calls the optimizer"},
     {"shadow_finding.precision", "proven", "the lines of `cure` in FP32 remove the error"},
     {"shadow_finding.precision", "excluded", "the FP64 reference has it too"},
     {"shadow_finding.precision", "not_tested", "no recomputation was made, or none decided it"},
@@ -170,7 +172,8 @@ constexpr Meaning kCatalogue[] = {
     {"column", "shadow_finding.error_out",
      "relative L2 error of the result against the reference; NULL also where it is not finite"},
     {"column", "shadow_finding.reach",
-     "JSON: losses, gradients, states, outputs and indices that it gets to, with their errors"},
+     "JSON: losses, gradients, states, outputs and indices that it gets to, with their errors; "
+     "replaced: nan_to_num put numbers in its place there"},
     {"column", "shadow_finding.cure",
      "JSON: the smallest set of lines that FP32 cures, and the error before and after"},
     {"column", "shadow_finding.detail", "JSON: more numbers"},

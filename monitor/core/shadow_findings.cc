@@ -19,7 +19,7 @@ constexpr Kind kKindsOfFindings[] = {
     {"range", "SHADOW_RANGE"},         {"undefined", "SHADOW_UNDEFINED"},
     {"amplified", "SHADOW_AMPLIFIED"}, {"lost_change", "SHADOW_LOST_CHANGE"},
     {"flushed", "SHADOW_FLUSHED"},     {"integers", "SHADOW_INTEGERS"},
-    {"clipped", "SHADOW_CLIPPED"},
+    {"clipped", "SHADOW_CLIPPED"},     {"diverged", "SHADOW_DIVERGED"},
 };
 
 // Empty: not one of ours.
@@ -93,6 +93,9 @@ std::string WhatHappened(const ShadowFindingRow& row) {
   if (row.kind == "integers")
     return of_elements + " are whole numbers in FP64 and other numbers here";
   if (row.kind == "clipped") return of_elements + " were cut off at the format's maximum";
+  if (row.kind == "diverged")
+    return "the updates are too large (learning rate): values grew by orders of magnitude and left "
+           "the format's range";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))
     text += Message(" %.3g of the result", *row.error_out);
@@ -113,7 +116,7 @@ std::string MessageOf(const ShadowFindingRow& row) {
 
 // The figure that the type is about.
 std::optional<double> ValueOf(const ShadowFindingRow& row) {
-  if (row.kind == "range") return row.magnitude;
+  if (row.kind == "range" || row.kind == "diverged") return row.magnitude;
   return row.kind == "amplified" ? row.error_out : row.share;
 }
 

@@ -28,7 +28,7 @@ CREATE TABLE shadow_finding (          -- one row for each kind, operator, sourc
   step       INTEGER NOT NULL,         -- the first
   last_step  INTEGER,
   repeats    INTEGER NOT NULL DEFAULT 1, -- shadow steps in which it was seen
-  kind       TEXT NOT NULL,            -- range | undefined | amplified | lost_change | flushed | integers | clipped
+  kind       TEXT NOT NULL,            -- range | undefined | amplified | lost_change | flushed | integers | clipped | diverged
   severity   TEXT NOT NULL,            -- ERROR | WARNING | INFO
   phase      TEXT,                     -- data | forward | loss | backward | optimizer | state
   layer_id   INTEGER,                  -- module of the model, NULL: none
@@ -41,9 +41,9 @@ CREATE TABLE shadow_finding (          -- one row for each kind, operator, sourc
   error_in   REAL,                     -- relative L2 errors against the reference: of the worst input,
   error_out  REAL,                     -- and of the result
   precision  TEXT NOT NULL,            -- proven (FP32 cures) | excluded (the reference has it too) | not_tested
-  reach      TEXT,                     -- JSON array [{"what":"loss|gradient|state|output|index","name":…,"error":…}]
+  reach      TEXT,                     -- JSON array [{"what":"loss|gradient|state|output|index|replaced","name":…,"error":…}]
   cure       TEXT,                     -- JSON {"lines":["file:40",…],"operators":[…],"what":"…","error_before":…,"error_after":…}
-  detail     TEXT                      -- JSON, more numbers
+  detail     TEXT                      -- JSON, more numbers; of diverged {"growth":…,"at":"file:12","operator":…}
 ) STRICT;
 CREATE INDEX shadow_finding_by_step ON shadow_finding (run_id, step);
 
