@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 
+#include "tools/runs/operator_words.h"
+
 namespace mpnanny::runs {
 namespace {
 
@@ -54,10 +56,11 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   f.op = "aten.log.default";
   f.precision = "excluded";
   f.share = 1;
-  EXPECT_EQ(FindingText(f, "head"),
-            "float16 logarithm at train.py:40 (head, forward) gives Inf or NaN in all elements, and "
-            "so does the same computation in FP64. More precision would not help: the FP64 "
-            "reference has it too.");
+  EXPECT_EQ(
+      FindingText(f, "head"),
+      "float16 logarithm at train.py:40 (head, forward) gives Inf or NaN in all elements, and "
+      "so does the same computation in FP64. More precision would not help: the FP64 "
+      "reference has it too.");
   f.kind = "integers";
   f.op = "aten._to_copy.default";
   f.dtype = "int64 → bfloat16";
@@ -88,6 +91,54 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
                                     "float8_e4m3fn holds (they go up to 2000)."),
             std::string::npos)
       << FindingText(f, "");
+}
+
+TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
+  ShadowFinding f;
+  f.kind = "diverged";
+  f.severity = "ERROR";
+  f.phase = "optimizer";
+  f.op = "optimizer.step";
+  f.source = "train.py:60";
+  f.dtype = "float32 → float16";
+  f.share = 0.005;
+  f.magnitude = 3e38;
+  f.precision = "excluded";
+  f.growth = {2512.7, "model.py:12", "aten.mm.default"};
+  f.reach = {{"loss", "", {}}};
+  EXPECT_EQ(
+      FindingText(f, ""),
+      "optimizer.step at train.py:60 makes updates that are too large (learning rate): the "
+      "result of the matrix product at model.py:12 grew 2513-fold since the first shadow step and "
+      "left the range of float16 (Inf or NaN in 0.5 % of the elements). More precision would only "
+      "put it off: FP64 would overflow a little later. "
+      "Reaches the loss.");
+  // As an alert alone tells it.
+  f.growth = {};
+  f.dtype = "";
+  f.share.reset();
+  f.reach.clear();
+  EXPECT_EQ(FindingText(f, ""),
+            "optimizer.step at train.py:60 makes updates that are too large (learning rate): "
+            "values grew by orders of magnitude since the first shadow step and overflowed. More "
+            "precision would only put it off: FP64 would overflow a little later.");
+}
+
+TEST(ShadowTextTest, ValuesThatNanToNumReplaced) {
+  ShadowFinding f = Cancellation();
+  f.kind = "undefined";
+  f.cure.reset();
+  f.precision = "";
+  f.share = 0.5;
+  const std::string start =
+      "bfloat16 subtraction at train.py:40 (forward) gives Inf or NaN in 50 % of the elements, and "
+      "so does the same computation in FP64.";
+  f.reach = {{"replaced", "train.py:50", 0.5}};
+  EXPECT_EQ(FindingText(f, ""), start + " Values were replaced by nan_to_num at train.py:50.");
+  f.reach = {{"replaced", "train.py:50", 0.5}, {"loss", "", {}}, {"replaced", "", 0.5}};
+  EXPECT_EQ(FindingText(f, ""), start +
+                                    " Reaches the loss. Values were replaced by nan_to_num at "
+                                    "train.py:50 and nan_to_num.");
 }
 
 TEST(ShadowTextTest, AKindOfALaterVersionIsShownAsItIs) {

@@ -112,6 +112,14 @@ inline constexpr Word kAlertTypes[] = {
     {"LOSS_SCALE_COLLAPSE", "1 or less for 20 steps"},
     {"STEP_SKIPPED", "more skipped steps than growing the scale costs"},
     {"LOSS_SPIKE", "the loss jumps"},
+    {"SHADOW_RANGE", "not finite where the FP64 reference is"},
+    {"SHADOW_UNDEFINED", "not finite in FP64 either: no precision helps"},
+    {"SHADOW_DIVERGED", "updates so large that values left every range"},
+    {"SHADOW_INTEGERS", "whole numbers are no longer the same"},
+    {"SHADOW_LOST_CHANGE", "a state that should change stays as it was"},
+    {"SHADOW_AMPLIFIED", "a small rounding error becomes a large one"},
+    {"SHADOW_FLUSHED", "values that are not 0 in FP64 became 0"},
+    {"SHADOW_CLIPPED", "a cast cut values off at the format's maximum"},
 };
 
 inline constexpr Word kPhases[] = {

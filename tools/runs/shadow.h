@@ -23,7 +23,7 @@ namespace mpnanny::runs {
 
 // What a wrong value gets into. Texts here and below are raw: show them through EscapeControl.
 struct ShadowReach {
-  std::string what;  // loss | gradient | state | output | index
+  std::string what;  // loss | gradient | state | output | index | replaced (by nan_to_num)
   std::string name;  // "" if it has none
   std::optional<double> error;
 };
@@ -36,11 +36,18 @@ struct ShadowCure {
   std::optional<double> error_before, error_after;
 };
 
+// Of kind diverged: where the values left the range, and how many times as large they had become.
+struct ShadowGrowth {
+  std::optional<double> growth;
+  std::string at;  // "file:12"
+  std::string op;
+};
+
 struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
   int64_t repeats = 1;          // shadow steps in which it was seen
-  std::string kind;             // range | undefined | amplified | lost_change | flushed | …
+  std::string kind;             // range | undefined | amplified | lost_change | diverged | …
   std::string severity, phase;  // phase: data | forward | loss | backward | optimizer | state; ""
   std::optional<int64_t> layer_id;
   std::string op;      // "aten.sub.Tensor"
@@ -50,9 +57,10 @@ struct ShadowFinding {
   std::optional<double> magnitude;            // largest finite one in the reference
   std::optional<double> error_in, error_out;  // relative L2 errors against the reference
   std::string precision;                      // proven | excluded | not_tested
-  // CompleteFinding() reads these two.
+  // CompleteFinding() reads these.
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;
+  ShadowGrowth growth;
 
   std::vector<int64_t> ranks;  // of merged ranks, those that told it, ascending
   size_t part = 0;             // whose row this is: 0 the deciding rank's, i of others[i - 1]
@@ -68,9 +76,9 @@ struct ShadowFindings {
   std::vector<std::string> notes;   // what limited the reading
 };
 
-// All that fit, without reach and cure; at most 20,000, which it says.
+// All that fit, without what CompleteFinding() reads; at most 20,000, which it says.
 Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilter& filter = {});
-// Reads reach and cure of one finding.
+// Reads reach, cure and growth of one finding.
 Result<void> CompleteFinding(const Source& source, ShadowFinding& finding);
 // True if `a` is shown before `b`: severity, then kind, then error.
 bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b);
@@ -97,8 +105,8 @@ struct ShadowStep {
 };
 
 struct ShadowSteps {
-  std::vector<ShadowStep> steps;  // ascending; of several ranks the slowest one's figures
-  std::optional<double> seconds;  // of all together; absent: not recorded
+  std::vector<ShadowStep> steps;        // ascending; of several ranks the slowest one's figures
+  std::optional<double> seconds;        // of all together; absent: not recorded
   std::optional<double> extra_seconds;  // beyond what plain steps take
   std::vector<std::string> notes;
 };

@@ -22,9 +22,9 @@ constexpr std::string_view kTable = "shadow_finding";
 // The columns of a finding in the order that FindingOf() reads them.
 std::string Columns(const Database& database) {
   // Bounded where they are read: the file may hold anything. Of a path its end counts.
-  std::string columns = database.ColumnsOrNull(
-      kTable, {"finding_id", "step", "last_step", "repeats", "layer_id", "share", "magnitude",
-               "error_in", "error_out"});
+  std::string columns =
+      database.ColumnsOrNull(kTable, {"finding_id", "step", "last_step", "repeats", "layer_id",
+                                      "share", "magnitude", "error_in", "error_out"});
   for (const std::string_view text :
        {"kind", "severity", "phase", "operator", "dtype", "shape", "precision"}) {
     columns += ", substr(" + database.ColumnsOrNull(kTable, {text}) + ", 1, 120)";
@@ -60,8 +60,9 @@ bool HasFindings(const Database& database) {
 }
 
 int KindRank(const std::string& kind) {
-  constexpr std::array<std::string_view, 7> kOrder = {
-      "range", "undefined", "integers", "lost_change", "amplified", "flushed", "clipped"};
+  constexpr std::array<std::string_view, 8> kOrder = {"diverged", "range",       "undefined",
+                                                      "integers", "lost_change", "amplified",
+                                                      "flushed",  "clipped"};
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), kind) - kOrder.begin());
 }
 
@@ -111,6 +112,11 @@ std::vector<ShadowReach> ReachOf(const Json& json) {
   return reach;
 }
 
+ShadowGrowth GrowthOf(const Json& json) {
+  if (!json.is_object()) return {};
+  return {NumberOf(json, "growth"), TextOf(json, "at"), TextOf(json, "operator")};
+}
+
 // JSON of the file; null where it is none.
 Json Parsed(const std::string& text) {
   auto json = text.empty() ? Result<Json>(Json()) : ParseJson(text);
@@ -122,9 +128,9 @@ bool Fits(const ShadowFilter& filter, const ShadowFinding& finding) {
   if (std::max(finding.step, finding.last_step.value_or(finding.step)) < filter.steps.first) {
     return false;
   }
-  return !filter.layer_ids || (finding.layer_id && std::binary_search(filter.layer_ids->begin(),
-                                                                      filter.layer_ids->end(),
-                                                                      *finding.layer_id));
+  return !filter.layer_ids ||
+         (finding.layer_id && std::binary_search(filter.layer_ids->begin(), filter.layer_ids->end(),
+                                                 *finding.layer_id));
 }
 
 // Reads one rank's findings; stops with a note where the table is damaged or too long.
@@ -215,6 +221,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   const Database& database = DatabaseOf(source, finding.part);
   auto row = database.Prepare("SELECT substr(" + database.ColumnsOrNull(kTable, {"reach"}) +
                               ", 1, 60000), substr(" + database.ColumnsOrNull(kTable, {"cure"}) +
+                              ", 1, 60000), substr(" + database.ColumnsOrNull(kTable, {"detail"}) +
                               ", 1, 60000) FROM shadow_finding WHERE finding_id=?1 AND run_id=?2");
   if (!row) return row.error();
   row->Bind(1, finding.finding_id).Bind(2, *RunOf(source, finding.part).handle.run_id);
@@ -224,6 +231,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   if (!*next) return {};
   finding.reach = ReachOf(Parsed(row->TextOr(0)));
   finding.cure = CureOf(Parsed(row->TextOr(1)));
+  if (finding.kind == "diverged") finding.growth = GrowthOf(Parsed(row->TextOr(2)));
   return {};
 }
 

@@ -83,7 +83,8 @@ Json FindingSchema(const std::string& description) {
   return {{"type", "object"},
           {"description",
            description +
-               " Kind: range, undefined, integers, lost_change, amplified, flushed or clipped. "
+               " Kind: diverged, range, undefined, integers, lost_change, amplified, flushed or "
+               "clipped. "
                "share of the elements; error_in, error_out: relative L2 errors against FP64. "
                "precision: proven (cure.lines in wider precision are right), excluded (FP64 has it "
                "too) or not_tested. reach: what, name, error."}};

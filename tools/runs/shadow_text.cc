@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "numerics/format.h"
+#include "tools/runs/operator_words.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
@@ -18,84 +19,6 @@ namespace {
 constexpr size_t kReachShown = 3;
 constexpr size_t kLinesShown = 6;
 constexpr size_t kPlaceBytes = 80;
-
-struct Word {
-  std::string_view op, word;
-};
-// Operators whose names are no words; sorted by what they do.
-constexpr Word kWords[] = {
-    {"add", "addition"},
-    {"sub", "subtraction"},
-    {"rsub", "subtraction"},
-    {"mul", "multiplication"},
-    {"div", "division"},
-    {"neg", "negation"},
-    {"reciprocal", "reciprocal"},
-    {"addcmul", "multiply-add"},
-    {"addcdiv", "divide-add"},
-    {"lerp", "interpolation (lerp)"},
-    {"mm", "matrix product"},
-    {"bmm", "matrix product"},
-    {"addmm", "matrix product"},
-    {"baddbmm", "matrix product"},
-    {"addbmm", "matrix product"},
-    {"mv", "matrix-vector product"},
-    {"addmv", "matrix-vector product"},
-    {"dot", "dot product"},
-    {"vdot", "dot product"},
-    {"convolution", "convolution"},
-    {"convolution_backward", "gradient of a convolution"},
-    {"sum", "sum"},
-    {"mean", "mean"},
-    {"var", "variance"},
-    {"var_mean", "variance and mean"},
-    {"std", "standard deviation"},
-    {"cumsum", "cumulative sum"},
-    {"cumprod", "cumulative product"},
-    {"prod", "product"},
-    {"exp", "exponential"},
-    {"expm1", "exponential (expm1)"},
-    {"log", "logarithm"},
-    {"log2", "logarithm"},
-    {"log10", "logarithm"},
-    {"log1p", "logarithm (log1p)"},
-    {"logsumexp", "log-sum-exp"},
-    {"pow", "power"},
-    {"sqrt", "square root"},
-    {"rsqrt", "reciprocal square root"},
-    {"linalg_vector_norm", "norm"},
-    {"norm", "norm"},
-    {"softmax", "softmax"},
-    {"log_softmax", "log-softmax"},
-    {"softmax_backward_data", "gradient of a softmax"},
-    {"log_softmax_backward_data", "gradient of a log-softmax"},
-    {"native_layer_norm", "layer norm"},
-    {"native_layer_norm_backward", "gradient of a layer norm"},
-    {"native_batch_norm", "batch norm"},
-    {"native_batch_norm_backward", "gradient of a batch norm"},
-    {"native_group_norm", "group norm"},
-    {"nll_loss_forward", "negative log-likelihood"},
-    {"mse_loss", "squared error"},
-    {"embedding", "embedding"},
-    {"index_add", "indexed addition"},
-    {"scatter_add", "scattered addition"},
-    {"to_copy", "conversion"},
-    {"copy", "copy"},
-    {"arange", "number range (arange)"},
-    {"linspace", "number range (linspace)"},
-};
-
-// "sub" of "aten._foreach_sub_.ScalarList".
-std::string_view BaseName(std::string_view op) {
-  for (const std::string_view prefix : {"aten.", "aten::"}) {
-    if (op.starts_with(prefix)) op.remove_prefix(prefix.size());
-  }
-  op = op.substr(0, op.find('.'));
-  if (op.starts_with("_foreach_")) op.remove_prefix(9);
-  while (op.starts_with("_")) op.remove_prefix(1);
-  while (op.ends_with("_")) op.remove_suffix(1);
-  return op;
-}
 
 bool IsAny(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -139,6 +62,23 @@ std::string ShareText(const std::optional<double>& share, const std::string& of 
   return PercentText(*share) + " of the " + of;
 }
 
+// Of the updates as a whole: neither a format nor a module stands for them.
+std::string Diverged(const ShadowFinding& finding) {
+  const ShadowGrowth& growth = finding.growth;
+  std::string text = OperatorWord(finding.op);
+  if (!finding.source.empty()) text += " at " + Place(finding.source);
+  text += " makes updates that are too large (learning rate): ";
+  text += growth.op.empty() ? "values" : "the result of the " + OperatorWord(growth.op);
+  if (!growth.at.empty()) text += " at " + Place(growth.at);
+  text += growth.growth && std::isfinite(*growth.growth)
+              ? " grew " + Number(*growth.growth, 4) + "-fold"
+              : " grew by orders of magnitude";
+  text += " since the first shadow step and ";
+  text += FormatOf(finding.dtype) ? "left the range of " + FormatWord(finding) : "overflowed";
+  if (finding.share) text += " (Inf or NaN in " + ShareText(finding.share) + ")";
+  return text;
+}
+
 std::string Subject(const ShadowFinding& finding, std::string_view module) {
   const std::string dtype = EscapeControl(finding.dtype, 60);
   const bool converts = dtype.find("→") != std::string::npos;
@@ -163,7 +103,7 @@ std::string Amplified(const ShadowFinding& finding) {
   } else {
     text = " makes a relative error of " + out;
   }
-  const std::string_view name = BaseName(finding.op);
+  const std::string_view name = OperatorBaseName(finding.op);
   if (IsAny(name, {"sub", "rsub"})) {
     return text +
            ": cancellation (the operands are nearly equal, and what is left of them is mostly "
@@ -232,6 +172,9 @@ std::string What(const ShadowFinding& finding) {
 }
 
 std::string Precision(const ShadowFinding& finding) {
+  if (finding.kind == "diverged") {
+    return " More precision would only put it off: FP64 would overflow a little later.";
+  }
   if (finding.precision == "excluded") {
     return " More precision would not help: the FP64 reference has it too.";
   }
@@ -239,9 +182,10 @@ std::string Precision(const ShadowFinding& finding) {
   if (finding.precision != "proven") return "";
   if (!finding.cure) return " FP32 cures it.";
   const ShadowCure& cure = *finding.cure;
-  const std::string wide = cure.what == "float64"                        ? "FP64"
-                           : cure.what.empty() || cure.what == "float32" ? "FP32"
-                                                                         : EscapeControl(cure.what, 60);
+  const std::string wide = cure.what == "float64" ? "FP64"
+                           : cure.what.empty() || cure.what == "float32"
+                               ? "FP32"
+                               : EscapeControl(cure.what, 60);
   const std::string lines = LinesText(cure.lines, finding.source);
   const std::string where = wide + (lines.empty() ? "" : " (" + lines + ")");
   if (!cure.error_after) return " In " + where + " it is right.";
@@ -274,35 +218,33 @@ std::string ReachWord(const ShadowReach& reach) {
   return text;
 }
 
-std::string Reach(const ShadowFinding& finding) {
-  if (finding.reach.empty()) return "";
-  std::vector<std::string> words;
-  for (const ShadowReach& reach : finding.reach) {
-    if (words.size() == kReachShown) break;
-    words.push_back(ReachWord(reach));
-  }
-  const size_t more = finding.reach.size() - words.size();
+// "a, b and 2 more" of `all`, which are at least one.
+std::string Listed(const std::vector<std::string>& all) {
+  std::vector<std::string> words(all.begin(), all.begin() + std::min(all.size(), kReachShown));
+  const size_t more = all.size() - words.size();
   if (more > 0) words.push_back(std::to_string(more) + " more");
   std::string text = words.front();
   for (size_t i = 1; i < words.size(); ++i) {
     text += (i + 1 == words.size() ? " and " : ", ") + words[i];
   }
-  return " Reaches " + text + ".";
+  return text;
+}
+
+std::string Reach(const ShadowFinding& finding) {
+  std::vector<std::string> reached, replaced;
+  for (const ShadowReach& reach : finding.reach) {
+    if (reach.what == "replaced") {
+      replaced.push_back("nan_to_num" + (reach.name.empty() ? "" : " at " + Place(reach.name)));
+    } else {
+      reached.push_back(ReachWord(reach));
+    }
+  }
+  std::string text = reached.empty() ? "" : " Reaches " + Listed(reached) + ".";
+  if (!replaced.empty()) text += " Values were replaced by " + Listed(replaced) + ".";
+  return text;
 }
 
 }  // namespace
-
-std::string OperatorWord(std::string_view op) {
-  const std::string_view name = BaseName(op);
-  for (const Word& word : kWords) {
-    if (word.op == name) return std::string(word.word);
-  }
-  // The overload says little: "aten.frobnicate" of "aten.frobnicate.default".
-  const size_t first = op.find('.');
-  const size_t second = first == std::string_view::npos ? first : op.find('.', first + 1);
-  const std::string shown = EscapeControl(op.substr(0, second), 80);
-  return shown.empty() ? "an operator" : shown;
-}
 
 std::string PercentText(double ratio) {
   if (std::isnan(ratio)) return "an unknown share";
@@ -368,7 +310,9 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
 }
 
 std::string FindingText(const ShadowFinding& finding, std::string_view module) {
-  return Subject(finding, module) + What(finding) + "." + Precision(finding) + Reach(finding);
+  const std::string what =
+      finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding);
+  return what + "." + Precision(finding) + Reach(finding);
 }
 
 std::string FindingLine(const ShadowFinding& finding, std::string_view module, int64_t world_size) {

@@ -18,8 +18,6 @@ namespace mpnanny::runs {
 // `module`: the layer's raw name, "" for none.
 std::string FindingText(const ShadowFinding& finding, std::string_view module);
 
-// "subtraction" of "aten.sub.Tensor"; the name without its overload where no word is known.
-std::string OperatorWord(std::string_view op);
 // "0.4 %", "310 %", "less than 0.0001 %"; from 10,000 % on "120 times the value".
 std::string PercentText(double ratio);
 // "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; "" for none.

@@ -1,0 +1,20 @@
+// PyTorch's operators as a person calls them.
+//
+// Free functions without state.
+#ifndef MPNANNY_TOOLS_RUNS_OPERATOR_WORDS_H_
+#define MPNANNY_TOOLS_RUNS_OPERATOR_WORDS_H_
+
+#include <string>
+#include <string_view>
+
+namespace mpnanny::runs {
+
+// "sub" of "aten._foreach_sub_.ScalarList"; a part of `op`.
+std::string_view OperatorBaseName(std::string_view op);
+
+// "subtraction" of "aten.sub.Tensor"; the name without its overload where no word is known.
+std::string OperatorWord(std::string_view op);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_OPERATOR_WORDS_H_
