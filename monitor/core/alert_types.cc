@@ -80,7 +80,7 @@ std::vector<AlertType> MakeTypes() {
        "a cast cuts values off at the format's maximum that are larger in the FP64 reference"},
       {"SHADOW_DIVERGED", "ERROR",
        "values that left a format's range had grown by more than 1000x at that operator since the "
-       "first shadow step"},
+       "first shadow step, and the largest weight by more than 30x"},
   };
 }
 
