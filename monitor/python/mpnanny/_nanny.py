@@ -64,8 +64,9 @@ class MixedPrecisionNanny:
     that break, as safetensors. `warmup_steps`: before alerts that compare with the run's own
     history. `alert_window`: steps that a condition must not have held for its next occurrence to be
     a new alert; by default two trace intervals, 50 at least. `arguments`: the script's arguments go
-    into the file; they may hold secrets. `shadow`: which steps are run a second time in FP64, to
-    measure where precision is lost (docs/shadow.md): "auto", "every=N", "steps=A-B" or "off". Wrong arguments raise here; later nothing does.
+    into the file; they may hold secrets. `shadow`: which steps
+    are run a second time in FP64, to measure where precision is lost (docs/shadow.md): "auto",
+    "every=N", "steps=A-B" or "off". Wrong arguments raise here; later nothing does.
     """
 
     def __init__(

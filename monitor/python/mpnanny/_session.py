@@ -150,7 +150,15 @@ class Session:
             options.dense_steps,
         )
         shadow = ShadowSteps(
-            core, state, model, self.optimizers, names, record, notes, self.mode_stack, options.shadow
+            core,
+            state,
+            model,
+            self.optimizers,
+            names,
+            record,
+            notes,
+            self.mode_stack,
+            options.shadow,
         )
         events.add(call_order, self.modes, self.tracing, shadow)
         if options.folder is not None:

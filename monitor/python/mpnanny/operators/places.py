@@ -68,9 +68,7 @@ class Place:
         return f"{self.file}:{self.line}" if self.file else ""
 
 
-def find_place(
-    operator: str, modules: dict[int, str], outer: Place | None = None
-) -> Place | None:
+def find_place(operator: str, modules: dict[int, str], outer: Place | None = None) -> Place | None:
     """`modules`: names by id. None for an operator that the monitor itself calls. `outer`: where
     the call stands that a function of ours named `run_again` repeats at this moment.
     """

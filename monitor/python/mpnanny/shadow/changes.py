@@ -118,8 +118,8 @@ class Changes:
             update.by_origin[key] = (entry.origin, sum_so_far + change.squared_error)
 
     def finish(self, references: References, number: int, converged: bool) -> list[Finding]:
-        """The step is over: what has been lost for some time. `converged`: the loss is so small that
-        there is nothing left to change.
+        """The step is over: what has been lost for some time. `converged`: the loss is so small
+        that there is nothing left to change.
         """
         found: dict[Any, Finding] = {}
         if converged:
@@ -196,8 +196,9 @@ class Changes:
 
 def _held(entry: Entry) -> torch.Tensor | None:
     """The whole memory of an entry as a flat tensor; None once it is gone."""
-    storage = torch.UntypedStorage._new_with_weak_ptr(entry.alive.cdata)  # type: ignore[attr-defined]
+    storage = torch.UntypedStorage._new_with_weak_ptr(entry.alive.cdata)
     if storage is None or not storage.nbytes():
         return None
     flat = torch.empty(0, dtype=entry.element, device=storage.device)
-    return flat.set_(storage, 0, (storage.nbytes() // entry.element.itemsize,))
+    count = storage.nbytes() // entry.element.itemsize
+    return flat.set_(storage, 0, torch.Size((count,)), (1,))

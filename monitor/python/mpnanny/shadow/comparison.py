@@ -66,7 +66,7 @@ class Comparison(NamedTuple):
         ulp of the terms, so the terms follow from it, and with them what FP64 makes of an exact 0.
         """
         terms = self.squared_error**0.5 / HALF_ULP.get(dtype, 2.0**-24)
-        return self.squared_reference**0.5 <= 256 * 2.0**-53 * terms
+        return bool(self.squared_reference**0.5 <= 256 * 2.0**-53 * terms)
 
 
 class Change(NamedTuple):

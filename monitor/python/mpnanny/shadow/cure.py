@@ -1,10 +1,10 @@
 """The counterfactual: would the operator have been right in a wider type?
 
-The operator is computed again in FP32 (FP64 where it ran in FP32) on the inputs that it had. If that
-is right, the operator itself is what loses precision. If not, its inputs were wrong already: then
-the operators that made them are computed again as well, one level after the other and along the
-inputs whose error is large, until the result is right. The lines of what had to be computed again
-are the smallest set, along that way, that has to be kept in the wider type.
+The operator is computed again in FP32 (FP64 where it ran in FP32) on the inputs that it had. If
+that is right, the operator itself is what loses precision. If not, its inputs were wrong already:
+then the operators that made them are computed again as well, one level after the other and along
+the inputs whose error is large, until the result is right. The lines of what had to be computed
+again are the smallest set, along that way, that has to be kept in the wider type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from .comparison import compare
 from .findings import EXCLUDED, INTEGERS, PROVEN, RANGE, Cure, Finding
 from .history import Held, Node
-from .operators import COMPLEX
+from .operators import COMPLEX, SOFTMAX
 from .references import wide
 
 MOST_LEVELS = 24
@@ -57,7 +57,7 @@ class _Recomputation:
         kwargs = self._fill(node.kwargs)
         if args is None or kwargs is None:
             return None
-        if node.operator.name.startswith(("aten._softmax", "aten._log_softmax")) and len(args) > 2:
+        if node.operator.schema_name in SOFTMAX and len(args) > 2:
             args = (*args[:2], False)
         result = node.function(*args, **kwargs)
         if node.operator.written:
@@ -131,8 +131,8 @@ def find_cure(
     dtype: torch.dtype,
 ) -> None:
     """Fills in `precision` and `cure` of `finding`. `node`: the operator as it ran, whose result
-    `index`, held as `dtype`, was to be `reference`. `errors`: how wrong each result was that earlier operators of this
-    step made, by their number.
+    `index`, held as `dtype`, was to be `reference`. `errors`: how wrong each result was that
+    earlier operators of this step made, by their number.
     """
     before = math.inf if finding.kind == RANGE else finding.error_out
     if finding.kind == INTEGERS:

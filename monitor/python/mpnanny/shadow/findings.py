@@ -60,7 +60,7 @@ class Finding:
         return self.kind, self.site.key
 
     def reached(self, what: str, name: str, error: float) -> None:
-        """It gets to a loss, a gradient, a state, an output or an index; so do those it stands on."""
+        """It gets to a loss, a gradient, a state, an output or an index; so do its parents."""
         for each in (self, *self.ancestors()):
             each.reach[what, name] = max(error, each.reach.get((what, name), 0.0))
 

@@ -166,7 +166,7 @@ class _Replay:
             return self._values[node]
         self._values[node] = None  # while it is computed
         leaf = getattr(node, "variable", None)
-        if is_float(leaf):
+        if isinstance(leaf, torch.Tensor) and is_float(leaf):
             made: list[_Values] | None = [_in_types(leaf)]
         else:
             inputs = []
@@ -239,9 +239,7 @@ class _Replay:
         positive = any(
             each is not None and _operator_of(each) in _POSITIVE for each, _ in node.next_functions
         ) and any(bool((each[0] == 0).any()) for each in inputs)
-        return _First(
-            node, str(overload).removesuffix(".default"), held, exact, cured, positive
-        )
+        return _First(node, str(overload).removesuffix(".default"), held, exact, cured, positive)
 
 
 def _reshaped(values: _Values, shape: tuple[int, ...]) -> _Values:
@@ -276,9 +274,7 @@ def _signed(value: Any) -> Any:
     return value
 
 
-def _arguments(
-    overload: Any, saved: dict[str, Any], inputs: list[Any]
-) -> list[Any] | None:
+def _arguments(overload: Any, saved: dict[str, Any], inputs: list[Any]) -> list[Any] | None:
     """The arguments of a call, each float tensor in all TYPES; None where one is missing."""
     arguments: list[Any] = []
     known = False

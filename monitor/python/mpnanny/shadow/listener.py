@@ -193,7 +193,7 @@ class ShadowSteps(StepListener):
             seconds,
             self._schedule.plain_seconds,
             mode.operators,
-            mode.compared,
+            mode.judge.compared,
             sum(mode.restarts.values()),
             mode.references.most_bytes,
             json.dumps(detail),

@@ -25,6 +25,16 @@ _HIDDEN_WRITES = {
     "aten::cudnn_batch_norm": (3, 4),
     "aten::miopen_batch_norm": (3, 4),
 }
+# Whose third argument says that half goes in and float comes out.
+SOFTMAX = frozenset(("aten::_softmax", "aten::_log_softmax"))
+# Arguments of which only the side of a threshold counts: such a decision is the held one's, as
+# those of comparisons and argmax are.
+DECISIONS = {
+    "aten::threshold_backward": 1,
+    "aten::leaky_relu_backward": 1,
+    "aten::hardtanh_backward": 1,
+    "aten::hardsigmoid_backward": 1,
+}
 # Results that are the first argument's elements, in another place or type.
 _CASTS = frozenset(("aten::_to_copy", "aten::copy_", "aten::clone"))
 # Whether a seeded operator draws at all, by the name of its probability.
@@ -106,7 +116,7 @@ class Operator:
             self.kind = PLAIN
 
     def draws(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether this call draws: attention with dropout may, and does not at a probability of 0."""
+        """Whether this call draws: attention with dropout does not at a probability of 0."""
         if self.kind != DRAW:
             return False
         for name in _DROPS:

@@ -1,5 +1,5 @@
-"""The reference values of a shadow step: for each memory that holds floating-point numbers, the same
-numbers in FP64.
+"""The reference values of a shadow step: for each memory that holds floating-point numbers, the
+same numbers in FP64.
 
 A reference belongs to a storage and not to a tensor, so that views need nothing of their own: the
 reference of a view is the same view of the storage's reference. Entries of storages that are gone

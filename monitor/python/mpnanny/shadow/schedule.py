@@ -1,8 +1,8 @@
 """Which steps are shadowed.
 
-"auto": the first two steps, then steps at growing distances, the first steps after an ERROR and when
-something drifts. It measures what its steps cost beyond plain ones and waits until the whole is
-below SHARE of the run; the first SECONDS are free, because a run of minutes has no use for a
+"auto": the first two steps, then steps at growing distances, the first steps after an ERROR and
+when something drifts. It measures what its steps cost beyond plain ones and waits until the whole
+is below SHARE of the run; the first SECONDS are free, because a run of minutes has no use for a
 monitor that waits for them.
 """
 

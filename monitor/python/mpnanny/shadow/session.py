@@ -17,22 +17,20 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from .._core import figures
+from ..operators.places import Place
+from .call import floats
 from .changes import Changes
-from .engine import floats
-from .findings import DIVERGED, EXCLUDED, RANGE, UNDEFINED, Finding
+from .divergence import Divergence
+from .findings import Finding
 from .graph import LossGraph
 from .history import is_float
 from .memory import allowance
-from .places import Place, Site, find_call
+from .places import Site, find_call
 from .rerun import copied, untouched, without_cast_cache
 from .schedule import Schedule
 from .step import ShadowStep
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
-# A run diverges where the values of an operator and the weights have grown by this since it began.
-GROWTH = 1e3
-WEIGHT_GROWTH = 30.0
 MOST_RERUNS = 3
 
 
@@ -98,10 +96,8 @@ class ShadowSession:
         self._broken = False  # an ERROR was found
         self._heard_model = False
         self._optimizer = False  # one has been heard
-        self._update_line: Site | None = None
         self._first_loss: float | None = None
-        self._first_magnitudes: dict[Any, float] = {}
-        self._first_weight = 0.0
+        self._divergence = Divergence(self._model)
 
     @property
     def shadowing(self) -> bool:
@@ -201,7 +197,7 @@ class ShadowSession:
     def stepped(self, site: Site | None) -> None:
         """An optimizer has stepped; `site`: where it was called."""
         self._optimizer = True
-        self._update_line = site or self._update_line
+        self._divergence.updated(site)
         if self._step is not None:
             self._step.places.in_optimizer = False
             self._step.places.stepped = True
@@ -286,11 +282,6 @@ class ShadowSession:
             if is_float(tensor):
                 self._names[tensor.untyped_storage()._cdata] = name
 
-    def _largest_weight(self) -> float:
-        model = self._model()
-        found = None if model is None else figures([each.detach() for each in model.parameters()])
-        return 0.0 if found is None or found[4] is None else found[4]
-
     def _make(self) -> ShadowStep:
         self._know()
         return ShadowStep(
@@ -323,9 +314,7 @@ class ShadowSession:
         found = step.finish(self._states())
         if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
             self._first_loss = step.loss
-        if not self._first_magnitudes and step.mode.compared:
-            self._first_magnitudes = step.mode.magnitudes
-            self._first_weight = self._largest_weight()
+        self._divergence.began(step.mode.judge.magnitudes)
         seconds = time.perf_counter() - step.started
         self._schedule.shadowed(self._count, seconds, step.mode.seconds)
         self._sink.shadowed(step, self._why, seconds)
@@ -336,44 +325,8 @@ class ShadowSession:
             if self._broken and "from" in each.detail:
                 each.severity = "INFO"  # weights that an earlier failure has spoilt
         self._broken = self._broken or any(each.severity == "ERROR" for each in found)
-        diverged = self._diverged(found)
+        diverged = self._divergence.find(found)
         self._sink.found(self._number, found if diverged is None else [diverged, *found])
-
-    def _diverged(self, found: list[Finding]) -> Finding | None:
-        """Values that left a format's range after they had grown by orders of magnitude since the
-        first steps: the updates are too large, and more precision would only put the end off.
-        """
-        for each in found:
-            if each.kind not in (RANGE, UNDEFINED) or not each.reach:
-                continue
-            first = self._first_magnitudes.get(each.site.key)
-            if not first or each.magnitude < GROWTH * first or self._update_line is None:
-                continue
-            weights = self._largest_weight()
-            if not self._first_weight or weights < WEIGHT_GROWTH * self._first_weight:
-                continue
-            for other in found:
-                other.precision = EXCLUDED
-            return Finding(
-                kind=DIVERGED,
-                site=self._update_line,
-                number=0,
-                dtype=each.dtype,
-                shape=each.shape,
-                share=each.share,
-                magnitude=each.magnitude,
-                error_in=0.0,
-                error_out=math.inf,
-                precision=EXCLUDED,
-                severity="ERROR",
-                reach=dict(each.reach),
-                detail={
-                    "growth": each.magnitude / first,
-                    "at": each.site.source,
-                    "operator": each.site.operator,
-                },
-            )
-        return None
 
     # --- the failing step ---
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 
+from .call import floats
 from .changes import Changes
 from .comparison import MATTERS_LOSS, compare
-from .engine import FLUSHED_SHARE, MATTERS, WRONG, ShadowMode, floats
+from .engine import ShadowMode
 from .findings import AMPLIFIED, FLUSHED, INTEGERS, LOST_CHANGE, RANGE, UNDEFINED, Finding
 from .history import is_float
+from .judge import FLUSHED_SHARE, MATTERS, WRONG
 from .places import Places, Site
 from .references import Entry
 
@@ -27,7 +29,6 @@ STATE_ERROR = 0.2
 OUTPUT_ERROR = 0.2
 OWN_ERROR = 0.2  # of one parameter's gradient, if it is not tiny beside the others
 OWN_SIZE = 0.01
-NOTE_REACH = 0.3
 # A skipped step at a loss scale above this is part of the search for one; a scale as small gives
 # FP16 no room for gradients any more.
 SEARCHED_SCALE = 16.0
@@ -188,7 +189,7 @@ class ShadowStep:
         except Exception as error:
             self._trouble(error)
             lost = []
-        found = mode.findings.all() + lost
+        found = mode.judge.findings.all() + lost
         for each in found:
             _rate(each)
         mode.references.clear()
@@ -208,6 +209,8 @@ class ShadowStep:
                 if found.bad:
                     entry.origin.reached("state", name, math.inf)
                 elif found.error > STATE_ERROR and not self._small_loss():
+                    if entry.origin.site.phase == "backward":
+                        continue  # of gradients, which have been judged
                     entry.origin.reached("state", name, found.error)
 
 
@@ -221,9 +224,8 @@ def _rate(finding: Finding) -> None:
 
 
 def _is_note(finding: Finding) -> bool:
-    """Neither what the operator made of it nor what became of that is really wrong."""
-    worst = max(finding.reach.values(), default=0.0)
-    return finding.kind in (AMPLIFIED, FLUSHED) and finding.error_out < WRONG and worst < NOTE_REACH
+    """Made here, and yet not wrong: what is far off later has more than this one behind it."""
+    return finding.kind in (AMPLIFIED, FLUSHED) and finding.error_out < WRONG
 
 
 def _counts(finding: Finding) -> bool:

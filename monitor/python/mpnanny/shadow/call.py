@@ -1,0 +1,100 @@
+"""One operator of a shadow step between its start and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .comparison import Comparison, compare
+from .findings import Finding
+from .history import Node, is_float
+from .operators import Operator
+from .places import Site
+from .references import Entry
+
+
+@dataclass(slots=True)
+class Input:
+    held: torch.Tensor  # with the values before the operator
+    reference: torch.Tensor
+    node: Node | None
+    error: float
+    origin: Finding | None
+    noise: bool
+    position: int | None  # in a list of tensors
+
+    def compare(self) -> Comparison | None:
+        return compare(self.held, self.reference)
+
+
+@dataclass(slots=True)
+class Written:
+    """An argument that the operator writes."""
+
+    tensor: torch.Tensor
+    reference: torch.Tensor  # changes with the operator
+    entry: Entry
+    before: torch.Tensor | None
+    was: torch.Tensor | None
+    position: int | None  # in a list of tensors
+
+
+class Call:
+    """One operator between its start and its end."""
+
+    __slots__ = (
+        "args",
+        "function",
+        "inputs",
+        "kwargs",
+        "memories",
+        "node",
+        "operator",
+        "position",
+        "reference_args",
+        "reference_kwargs",
+        "site",
+        "written",
+    )
+
+    def __init__(self, operator: Operator, function: Any, site: Site, number: int) -> None:
+        self.operator = operator
+        self.function = function
+        self.site = site
+        self.node = Node(operator, function, site, number)
+        self.reference_args: Any = ()
+        self.reference_kwargs: Any = {}
+        self.inputs: list[Input] = []
+        self.written: list[Written] = []
+        self.memories: set[int] = set()
+        self.position: int | None = None  # in the lists of the call, of the result in question
+
+    def sources(self) -> list[Input]:
+        """What the result in question is made of: of lists the tensors at its position."""
+        if self.position is None:
+            return self.inputs
+        return [each for each in self.inputs if each.position in (None, self.position)]
+
+
+def floats(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        if is_float(value):
+            yield value
+    elif depth < 4:
+        if isinstance(value, (tuple, list)):
+            for each in value:
+                yield from floats(each, depth + 1)
+        elif isinstance(value, dict):
+            for each in value.values():
+                yield from floats(each, depth + 1)
+
+
+def tensors_of(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth < 4 and isinstance(value, (tuple, list)):
+        for each in value:
+            yield from tensors_of(each, depth + 1)

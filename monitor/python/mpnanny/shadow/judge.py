@@ -1,0 +1,297 @@
+"""What a comparison of a result with its reference says: whether an operator made an error, and
+which kind of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .call import Call
+from .comparison import Comparison, compare
+from .cure import exclude, find_cure
+from .findings import (
+    AMPLIFIED,
+    CLIPPED,
+    FLUSHED,
+    INTEGERS,
+    RANGE,
+    UNDEFINED,
+    Finding,
+    Findings,
+)
+from .history import Layout
+from .operators import holds_nonfinite_number
+from .references import Entry, References
+
+# A result this far from its reference (relative, L2) is wrong, one that makes this many times the
+# error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16
+# rounding is 0.002, a BF16 matrix product 0.004.
+WRONG = 0.2
+AMPLIFICATION = 5.0
+# Less than wrong and yet made here: a note.
+NOTED = 0.04
+NOTED_AMPLIFICATION = 8.0
+CARRIES = 0.02  # errors below this are no longer followed
+FLUSHED_SHARE = 0.3  # of the elements that matter
+MATTERS = 1e-2  # of the root mean square, that an element must have to matter
+WRONG_INTEGERS = 0.01
+CLIPPED_SHARE = 1e-3
+CLIPPED_ERROR = 0.1
+
+
+class Judge:
+    """Of one step. `names(tensor)`: of a parameter or buffer, "" of anything else."""
+
+    def __init__(self, references: References, names: Callable[[torch.Tensor], str]) -> None:
+        self.findings = Findings()
+        self.compared = 0
+        self.magnitudes: dict[Any, float] = {}  # of each place's results, largest of the reference
+        self._errors: dict[int, float] = {}  # of what each operator made, by its number
+        self._references = references
+        self._names = names
+
+    def judge(
+        self, call: Call, index: int, held: torch.Tensor, reference: torch.Tensor, entry: Entry
+    ) -> None:
+        storage = held.untyped_storage()._cdata
+        call.node.outputs.append(
+            Layout(storage, tuple(held.shape), tuple(held.stride()), int(held.storage_offset()))
+        )
+        entry.node = call.node
+        if not held.numel():
+            return
+        found = compare(held, reference)
+        if found is None:
+            return
+        self.compared += 1
+        error = found.error
+        key = call.site.key
+        if found.max_reference > self.magnitudes.get(key, 0.0):
+            self.magnitudes[key] = found.max_reference
+        call.node.error = error if not found.range else math.inf
+        self._errors[call.node.number] = max(
+            call.node.error, self._errors.get(call.node.number, 0.0)
+        )
+        if found.reference_only:
+            self._references.restart(held)
+            entry.error, entry.origin = 0.0, None
+            return
+        carried = max(
+            (each for each in call.sources() if each.origin is not None),
+            key=lambda each: each.error,
+            default=None,
+        )
+        origin = carried.origin if carried is not None else None
+        noise = any(each.noise for each in call.sources())
+        made: Finding | None = None
+        if found.bad:
+            made = self._nonfinite(call, index, held, reference, found, origin)
+            entry.error, entry.noise = math.inf, False
+            entry.origin = made or origin
+            return
+        entry.error = error
+        entry.noise = error > CARRIES and (noise or found.is_noise(held.dtype))
+        entry.origin = origin if error > CARRIES and not entry.noise else None
+        if entry.noise:
+            return
+        if found.integers and found.wrong_integers:
+            entry.origin = (
+                self._integers(call, index, held, reference, found, origin, error) or entry.origin
+            )
+        if found.clipped > CLIPPED_SHARE * found.numel and error > CLIPPED_ERROR:
+            share = found.clipped / found.numel
+            entry.origin = self._add(call, CLIPPED, held, found, share, 0.0, origin)
+            self._cure(entry.origin, call, index, reference, held.dtype)
+            return
+        if error > NOTED:
+            made = self._wrong(call, index, held, reference, found, origin)
+        elif found.flushed > FLUSHED_SHARE * max(1, found.nonzero):
+            made = self._flushed(call, index, held, reference, found, origin)
+        if made is not None:
+            entry.origin = made
+
+    def _inputs_worst(self, call: Call) -> tuple[float, int]:
+        """The largest relative error of an input, and how bad inputs are: 0 finite, 1 infinite, 2
+        NaN, 3 not finite here only. Measured on exactly the elements that went in.
+        """
+        error, rank = 0.0, 0
+        for each in call.sources():
+            found = each.compare()
+            if found is None:
+                continue
+            if not found.is_noise(each.held.dtype):
+                error = max(error, found.error)
+            rank = max(rank, 3 if found.range else 2 if found.undefined else bool(found.infinite))
+        return error, rank
+
+    def _nonfinite(
+        self,
+        call: Call,
+        index: int,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        found: Comparison,
+        origin: Finding | None,
+    ) -> Finding | None:
+        error, rank = self._inputs_worst(call)
+        if found.range:
+            if rank >= 2:
+                return None
+            made = self._add(
+                call, RANGE, held, found, found.range / found.numel, error, origin, math.inf
+            )
+            self._cure(made, call, index, reference, held.dtype)
+            return made
+        if rank >= (2 if found.undefined else 1):
+            return None if origin is not None else self._from_outside(call, held, found, rank)
+        args = (call.node.args, call.node.kwargs)
+        if rank == 0 and not found.undefined and holds_nonfinite_number(args):
+            return None  # a mask is filled in
+        share = (found.undefined + found.infinite) / found.numel
+        made = self._add(call, UNDEFINED, held, found, share, error, origin, math.inf)
+        exclude(made)
+        return made
+
+    def _from_outside(
+        self, call: Call, held: torch.Tensor, found: Comparison, rank: int
+    ) -> Finding | None:
+        """What is not finite was there before the step began: a batch, weights."""
+        for each in call.sources():
+            if each.node is not None:
+                continue
+            own = each.compare()
+            if own is None or not (own.undefined or (own.infinite and bool((each.held > 0).any()))):
+                continue
+            made = self._add(call, UNDEFINED, held, own, own.bad / own.numel, 0.0, None, math.inf)
+            made.detail["from"] = "a tensor that was not finite before the step"
+            if not self._names(each.held):  # of weights it is not known what broke them
+                exclude(made)
+            return made
+        return None
+
+    def _entered(self, call: Call, error: float) -> float:
+        """The error with which a loop over this line was entered: an accumulation makes its error
+        in many small portions.
+        """
+        for each in call.sources():
+            node = each.node
+            if node is not None and node.site.key == call.site.key:
+                return min(error, node.entered)
+        return error
+
+    def _wrong(
+        self,
+        call: Call,
+        index: int,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        found: Comparison,
+        origin: Finding | None,
+    ) -> Finding | None:
+        error = found.error
+        error_in, rank = self._inputs_worst(call)
+        call.node.entered = entered = self._entered(call, error_in)
+        times = AMPLIFICATION if error > WRONG else NOTED_AMPLIFICATION
+        if rank == 3 or error < times * entered:
+            return None
+        flushed = found.squared_flushed > 0.5 * found.squared_error
+        kind = FLUSHED if flushed else AMPLIFIED
+        share = found.flushed / max(1, found.nonzero) if flushed else 1.0
+        made = self._add(call, kind, held, found, share, entered, origin)
+        self._cure(made, call, index, reference, held.dtype)
+        return made
+
+    def _flushed(
+        self,
+        call: Call,
+        index: int,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        found: Comparison,
+        origin: Finding | None,
+    ) -> Finding | None:
+        """Many elements, and little of the whole: they count if they are not tiny."""
+        floor = MATTERS * math.sqrt(found.squared_reference / found.numel)
+        again = compare(held, reference, floor)
+        if again is None or again.flushed < FLUSHED_SHARE * max(1, again.nonzero):
+            return None
+        for each in call.sources():
+            before = each.compare()
+            if before is not None and before.flushed >= 0.5 * again.flushed:
+                return None  # they were 0 before
+        made = self._add(
+            call, FLUSHED, held, again, again.flushed / max(1, again.nonzero), 0.0, origin
+        )
+        self._cure(made, call, index, reference, held.dtype)
+        return made
+
+    def _integers(
+        self,
+        call: Call,
+        index: int,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        found: Comparison,
+        origin: Finding | None,
+        error: float,
+    ) -> Finding | None:
+        if origin is not None and origin.kind == INTEGERS:
+            return origin
+        share = found.wrong_integers / found.numel
+        if share < WRONG_INTEGERS or found.max_reference >= 2.0**53:
+            return None
+        for each in call.sources():
+            before = each.compare()
+            if before is None or not before.integers or before.wrong_integers:
+                return None
+        made = self._add(call, INTEGERS, held, found, share, 0.0, origin, error)
+        self._cure(made, call, index, reference, held.dtype)
+        return made
+
+    def _add(
+        self,
+        call: Call,
+        kind: str,
+        held: torch.Tensor,
+        found: Comparison,
+        share: float,
+        error_in: float,
+        origin: Finding | None,
+        error_out: float | None = None,
+    ) -> Finding:
+        kinds = list(dict.fromkeys(str(each.held.dtype)[6:] for each in call.sources()))
+        own = str(held.dtype)[6:]
+        dtype = own if kinds in ([], [own]) else f"{', '.join(kinds[:3])} → {own}"
+        return self.findings.add(
+            Finding(
+                kind=kind,
+                site=call.site,
+                number=call.node.number,
+                dtype=dtype,
+                shape=str(list(held.shape)),
+                share=share,
+                magnitude=found.max_reference,
+                error_in=error_in,
+                error_out=found.error if error_out is None else error_out,
+                parents=() if origin is None else (origin,),
+            )
+        )
+
+    def _cure(
+        self,
+        made: Finding,
+        call: Call,
+        index: int,
+        reference: torch.Tensor,
+        held_dtype: torch.dtype,
+    ) -> None:
+        if made.count > 1 or made.cure is not None or call.node.args is None:
+            return
+        try:
+            find_cure(made, call.node, index, reference, self._errors, held_dtype)
+        except Exception as error:
+            made.detail["cure"] = f"not tried: {type(error).__name__}"
