@@ -1,5 +1,5 @@
-"""The failing step itself, when no shadow was on: a forward pass is run again on the same inputs under
-the shadow, at once.
+"""The failing step itself, when no shadow was on: a forward pass is run again on the same inputs
+under the shadow, at once.
 
 Nothing of it stays: generators, buffers and attributes are put back, hooks do not run a second
 time, inputs are copies. Buffers are exchanged for copies while it runs and not written back, so
