@@ -1,0 +1,123 @@
+"""Steps that fail without a shadow, and memory that is short."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from finds import Finds, inputs
+from mpnanny import MixedPrecisionNanny
+from mpnanny.shadow import session as shadow_session
+from torch import nn
+
+NEVER = "steps=900-901"
+
+
+class Fragile(nn.Module):
+    """With everything that running it a second time could spoil."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("calls", torch.zeros(()))
+        self.seen = 0
+        self.scale = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.seen += 1
+        x = self.drop(self.norm(self.enter(x)))
+        return (x.half() * self.scale) * 1000
+
+
+def _fragile(watch: Callable[[nn.Module], Any]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    model = Fragile()
+    hooks: list[int] = []
+    model.norm.register_forward_hook(lambda *_: hooks.append(1))
+    descent = torch.optim.SGD(model.parameters(), lr=1e-3)
+    left: dict[str, Any] = {}
+    with watch(model):
+        for step in range(4):
+            descent.zero_grad()
+            model.scale = 100.0 if step == 2 else 1.0
+            output = model(inputs())
+            left[f"random {step}"] = torch.get_rng_state().tolist()
+            left[f"buffers {step}"] = [
+                (name, each.tolist(), each._version, id(each) == id(model.get_buffer(name)))
+                for name, each in model.named_buffers()
+            ]
+            left[f"versions {step}"] = [each._version for each in model.parameters()]
+            left[f"calls {step}"] = (model.seen, len(hooks))
+            (output.float().clamp(-1, 1) * 1e-3).nan_to_num().mean().backward()
+            descent.step()
+            left[f"weights {step}"] = [each.tolist() for each in model.parameters()]
+    return left
+
+
+def test_a_module_that_fails_without_a_shadow_is_run_again(db, database):
+    plain = _fragile(lambda _model: contextlib.nullcontext())
+    watched = _fragile(lambda model: MixedPrecisionNanny(model, db=db, shadow=NEVER, quiet=True))
+    differ = [key for key in plain if plain[key] != watched[key]]
+    assert differ == []
+    found = Finds(database())
+    assert [(each["step"], each["why"]) for each in found.steps] == [(2, "rerun")]
+    first = found.first()
+    assert (first["kind"], first["severity"], first["precision"]) == ("range", "ERROR", "proven")
+    assert first["step"] == 2 and "output" in first["reach"]
+    assert first["line"] == "return (x.half() * self.scale) * 1000"
+    assert database().rows("SELECT * FROM event WHERE type = 'hook_failed'") == []
+
+
+def test_a_loss_that_fails_without_a_shadow_is_named_from_its_graph(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        share = model(inputs()).sigmoid()
+        if step == 2:
+            share = share * torch.zeros(8)
+        return share.log().mean()
+
+    found = train(model, loss_of, steps=3, shadow=NEVER)
+    first = found.first()
+    assert (first["kind"], first["step"], first["phase"]) == ("undefined", 2, "loss")
+    assert first["operator"] == "aten.log" and first["precision"] == "excluded"
+    assert found.severe[0]["reach"] == ["loss"]
+
+
+def test_the_line_of_a_failing_loss_is_that_of_the_last_shadow_step(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        share = model(inputs()).sigmoid() * (0.0 if step == 3 else 1.0)
+        return share.log().mean()
+
+    found = train(model, loss_of, steps=4, shadow="steps=0-1")
+    first = found.first()
+    assert (first["kind"], first["step"]) == ("undefined", 3)
+    assert first["line"] == "return share.log().mean()"
+
+
+@pytest.mark.xfail(reason="nothing is said", strict=True)
+def test_without_memory_there_are_no_shadow_steps_and_that_is_said_once(
+    train, database, monkeypatch
+):
+    monkeypatch.setattr(shadow_session, "allowance", lambda: 0)
+    model = nn.Linear(8, 8)
+    found = train(model, lambda _step: model(inputs()).square().mean(), steps=5)
+    assert found.steps == [] and found.all == []
+    notes = json.loads(database().one("SELECT notes FROM run")["notes"] or "[]")
+    assert sum("shadow" in note and "memory" in note for note in notes) == 1
+
+
+def test_references_beyond_the_allowance_start_again(train, monkeypatch):
+    monkeypatch.setattr(shadow_session, "allowance", lambda: 20_000)
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4)))
+    found = train(model, lambda _step: model(inputs(16, 64)).square().mean(), steps=2)
+    assert len(found.steps) == 2 and found.severe == []
+    assert all(json.loads(each["detail"])["restarts"].get("memory") for each in found.steps)

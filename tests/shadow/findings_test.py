@@ -1,0 +1,322 @@
+"""What shadow steps find, each in a training of a few lines with one thing in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from finds import Finds, inputs
+from mpnanny import MixedPrecisionNanny
+from torch import nn
+
+# --- values that leave a range ---
+
+
+def test_an_overflow_is_found_at_its_line_and_fp32_cures_it(train):
+    model = nn.Linear(8, 8).half()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        score = model(inputs().half()) * 100
+        energy = score.pow(4)
+        return energy.float().mean()
+
+    first = train(model, loss_of, steps=1).first()
+    assert (first["kind"], first["severity"], first["precision"]) == ("range", "ERROR", "proven")
+    assert first["line"] == "energy = score.pow(4)"
+    assert first["operator"].startswith("aten.pow") and first["dtype"] == "float16"
+    assert first["magnitude"] > 65504 and first["error_out"] is None
+    assert first["cure"]["lines"] == [first["line"]] and first["cure"]["what"] == "float32"
+    assert first["cure"]["error_after"] < 0.01
+    assert "loss" in first["reach"]
+
+
+def test_an_overflow_of_the_backward_pass_is_found_at_its_forward_line(train):
+    model = nn.Linear(8, 8).half()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        small = model(inputs().half()).sigmoid() * 1e-3 + 1e-3
+        return (1 / small).float().mean()
+
+    found = train(model, loss_of, steps=1)
+    first = found.first()
+    assert (first["kind"], first["phase"], first["precision"]) == ("range", "backward", "proven")
+    assert "small" in first["line"] and "gradient" in first["reach"]
+
+
+def test_log_of_0_that_reaches_the_loss_excludes_precision(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        share = model(inputs()).relu()
+        return share.log().mean()
+
+    found = train(model, loss_of, steps=1)
+    first = found.first()
+    assert (first["kind"], first["severity"]) == ("undefined", "ERROR")
+    assert first["precision"] == "excluded" and first["cure"] is None
+    assert first["line"] == "return share.log().mean()" and first["operator"] == "aten.log"
+    assert "loss" in first["reach"]
+
+
+def test_an_undefined_value_that_where_throws_away_is_nothing(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        share = model(inputs())
+        with torch.no_grad():
+            logs = torch.where(share > 0, share.log(), 0)
+        masked = share.masked_fill(share < 0, -math.inf).softmax(1)
+        return (share * logs).mean() + masked.square().mean()
+
+    assert train(model, loss_of).severe == []
+
+
+def test_what_nan_to_num_replaces_is_a_note(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        share = model(inputs())
+        with torch.no_grad():
+            ratio = share[:, :1].relu() / share[:, 1:2].relu()
+            ratio = ratio.nan_to_num(0.0, posinf=1.0)
+        return (share * ratio).mean()
+
+    found = train(model, loss_of)
+    assert found.severe == []
+    assert [each["line"] for each in found.all if each["kind"] == "undefined"] == [
+        "ratio = share[:, :1].relu() / share[:, 1:2].relu()"
+    ]
+
+
+def test_a_batch_that_is_not_finite_is_named_where_it_comes_in(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        x = inputs()
+        if step == 1:
+            x = torch.from_numpy(x.numpy().copy())
+            x.numpy()[0, 0] = math.nan
+        return model(x).square().mean()
+
+    first = train(model, loss_of, steps=2).first()
+    assert (first["kind"], first["precision"], first["step"]) == ("undefined", "excluded", 1)
+
+
+# --- precision that is lost ---
+
+
+def test_cancellation_names_the_chain_that_has_to_be_wider(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        x = 300 + inputs(64).to(torch.bfloat16)
+        mean = x.mean(1, keepdim=True)
+        squares = (x * x).mean(1, keepdim=True)
+        variance = squares - mean * mean
+        return (model(inputs(64)) * variance.float()).square().mean()
+
+    first = train(model, loss_of, steps=1).first()
+    assert (first["kind"], first["severity"], first["precision"]) == (
+        "amplified",
+        "WARNING",
+        "proven",
+    )
+    assert first["line"] == "variance = squares - mean * mean"
+    assert first["error_out"] > 5 * first["error_in"] and first["error_out"] > 0.2
+    assert first["cure"]["lines"][-1] == first["line"]
+    assert "squares = (x * x).mean(1, keepdim=True)" in first["cure"]["lines"]
+    assert first["cure"]["error_after"] < 0.1 * first["cure"]["error_before"]
+
+
+def test_fp32_cancellation_is_cured_by_fp64(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        x = 1e5 + inputs(64)
+        variance = (x * x).mean(1, keepdim=True) - x.mean(1, keepdim=True) ** 2
+        return (model(inputs(64)) * variance).square().mean()
+
+    first = train(model, loss_of, steps=1).first()
+    assert (first["kind"], first["cure"]["what"]) == ("amplified", "float64")
+
+
+def test_integers_that_pass_through_half_are_not_what_they_were(train):
+    model = nn.Embedding(5000, 4)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        numbers = torch.randint(2048, 5000, (64,))
+        ids = numbers.half()
+        return model(ids.long()).square().mean()
+
+    first = train(model, loss_of, steps=2).first()
+    assert (first["kind"], first["severity"]) == ("integers", "WARNING")
+    assert first["line"] == "ids = numbers.half()" and "index" in first["reach"]
+    assert first["precision"] == "proven"
+
+
+def test_small_integers_in_half_are_fine(train):
+    model = nn.Embedding(2049, 4)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        return model(torch.randint(0, 2049, (64,)).half().long()).square().mean()
+
+    assert train(model, loss_of).severe == []
+
+
+def test_gradients_that_underflow_in_fp16_are_flushed(train):
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)).half()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        return model(inputs().half()).float().square().mean() * 1e-6
+
+    found = train(model, loss_of, steps=3, optimizer=torch.optim.SGD(model.parameters(), lr=1e4))
+    assert "flushed" in found.kinds
+    flushed = next(each for each in found.severe if each["kind"] == "flushed")
+    assert flushed["phase"] == "backward" and "gradient" in flushed["reach"]
+    assert flushed["share"] > 0.3
+
+
+# --- changes that get lost ---
+
+
+class Weights(nn.Module):
+    """One BF16 parameter that wants to grow by less than half an ulp in each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.full((64, 8), 1.0, dtype=torch.bfloat16))
+        with torch.no_grad():
+            self.w.mul_(1 + torch.rand(64, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return -(self.w.float() * x).mean()
+
+    def loss(self, _step: int) -> torch.Tensor:
+        return self(1 + 0.1 * torch.rand(64, 8))
+
+
+RATE = 0.5  # of gradients of 1/512: changes of 0.001 beside an ulp of 0.008
+
+
+def test_bf16_weights_that_stay_lose_their_updates(train):
+    model = Weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    found = train(model, model.loss, steps=8, optimizer=optimizer)
+    first = found.first()
+    assert (first["kind"], first["severity"]) == ("lost_change", "WARNING")
+    assert (first["phase"], first["precision"]) == ("optimizer", "proven")
+    assert first["step"] >= 2 and first["last_step"] == 7  # one lost update means nothing
+    assert first["share"] > 0.9 and first["repeats"] >= 4
+
+
+def test_two_steps_are_not_enough_to_call_an_update_lost(train):
+    model = Weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    assert train(model, model.loss, steps=2, optimizer=optimizer).severe == []
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        0.25,
+        RATE,
+        pytest.param(
+            1.0,
+            marks=pytest.mark.xfail(
+                reason="the gradient, which is the change, is taken for its compensation",
+                strict=True,
+            ),
+        ),
+    ],
+)
+def test_updates_by_hand_are_lost_as_those_of_an_optimizer(train, rate):
+    """What those below would find if it were not for what they do."""
+    model = Weights()
+
+    @torch.no_grad()
+    def update() -> None:
+        model.w.sub_(model.w.grad, alpha=rate)
+
+    first = train(model, lambda step: model.loss(step) / 2, steps=10, update=update).first()
+    assert (first["kind"], first["severity"]) == ("lost_change", "WARNING")
+    assert first["line"] == "model.w.sub_(model.w.grad, alpha=rate)"
+
+
+@pytest.mark.xfail(reason="the change itself is taken for its compensation", strict=True)
+def test_a_change_that_is_computed_before_is_lost_as_well(train):
+    model = Weights()
+
+    @torch.no_grad()
+    def update() -> None:
+        model.w.sub_(RATE * model.w.grad)
+
+    first = train(model, model.loss, steps=10, update=update).first()
+    assert (first["kind"], first["line"]) == ("lost_change", "model.w.sub_(RATE * model.w.grad)")
+
+
+def test_kahan_compensation_loses_nothing(train):
+    model = Weights()
+    missing = torch.zeros_like(model.w)
+
+    @torch.no_grad()
+    def update() -> None:
+        change = -RATE * model.w.grad + missing
+        before = model.w.clone()
+        model.w.add_(change)
+        missing.copy_(change - (model.w - before))
+
+    _by_hand(train, model, update)
+
+
+def test_an_fp32_master_copy_loses_nothing(train):
+    model = Weights()
+    master = model.w.detach().float()
+
+    @torch.no_grad()
+    def update() -> None:
+        master.add_(model.w.grad.float(), alpha=-RATE)
+        model.w.copy_(master)
+
+    _by_hand(train, model, update)
+
+
+def test_stochastic_rounding_loses_nothing(train):
+    model = Weights()
+
+    @torch.no_grad()
+    def update() -> None:
+        wide = model.w.float() - RATE * model.w.grad.float()
+        noise = torch.randint(0, 1 << 16, wide.shape, dtype=torch.int32)
+        rounded = wide.view(torch.int32).add(noise).bitwise_and(-65536).view(torch.float32)
+        model.w.copy_(rounded)
+
+    _by_hand(train, model, update)
+
+
+def _by_hand(train: Callable[..., Finds], model: Weights, update: Callable[[], None]) -> None:
+    found = train(model, model.loss, steps=10, update=update)
+    assert len(found.steps) == 10
+    assert [each for each in found.severe if each["kind"] == "lost_change"] == []
+
+
+# --- loss scales ---
+
+
+def test_the_search_for_a_loss_scale_is_nothing(db, database):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    descent = torch.optim.SGD(model.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**26)
+    with MixedPrecisionNanny(model, db=db, shadow="every=1", quiet=True):
+        for _ in range(14):
+            descent.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                loss = nn.functional.cross_entropy(model(inputs()), torch.randint(0, 3, (16,)))
+            scaler.scale(loss).backward()
+            scaler.step(descent)
+            scaler.update()
+    assert scaler.get_scale() < 2.0**26  # it has searched
+    found = Finds(database())
+    assert len(found.steps) == 14 and found.severe == []

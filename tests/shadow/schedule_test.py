@@ -1,0 +1,74 @@
+"""Which steps are shadow steps, and what they may cost."""
+
+from __future__ import annotations
+
+import pytest
+from mpnanny import MixedPrecisionNanny
+from mpnanny.shadow.schedule import SECONDS, SHARE, Schedule, parse
+from torch import nn
+
+
+def run_of(schedule: Schedule, steps: int, plain: float, cost: float) -> list[int]:
+    """The shadow steps of a run whose steps take `plain` seconds and a shadow `cost` more."""
+    shadowed = []
+    for step in range(steps):
+        if schedule.why(step):
+            schedule.shadowed(step, plain + cost, cost)
+            shadowed.append(step)
+        else:
+            schedule.plain(plain)
+    return shadowed
+
+
+def test_auto_takes_first_steps_and_then_ever_fewer():
+    assert run_of(Schedule(parse("auto")), 300, 0.1, 0.01) == [0, 1, 4, 16, 32, 64, 128, 256]
+
+
+@pytest.mark.parametrize("cost", [0.2, 1.0, 2.4])
+@pytest.mark.parametrize("steps", [100, 1000, 20_000, 300_000])
+def test_auto_costs_seconds_or_a_share_of_the_run(cost, steps):
+    schedule = Schedule(parse("auto"))
+    shadowed = run_of(schedule, steps, 0.05, cost)
+    assert shadowed[:2] == [0, 1]
+    assert schedule.extra == pytest.approx(cost * len(shadowed))
+    assert schedule.extra <= max(SECONDS, SHARE * schedule.total)
+
+
+def test_what_is_too_dear_is_done_no_third_time():
+    """The first two steps are not asked for their price: it is not known."""
+    schedule = Schedule(parse("auto"))
+    assert run_of(schedule, 1000, 0.01, 4.0) == [0, 1]
+    # 8 seconds are used up, and one more would be 12: a share of 0.01 allows it after 1200 s.
+    later = run_of(schedule, 200_000, 0.01, 4.0)
+    assert all(schedule.total >= 1199 for _ in later) and len(later) <= 3
+    assert schedule.extra <= SHARE * schedule.total
+
+
+def test_errors_and_drift_are_looked_at():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 40, 0.1, 0.01)
+    schedule.error()
+    assert [schedule.why(step) for step in (40, 41, 42)] == ["error", "error", ""]
+    schedule.drift(43)
+    assert [schedule.why(44), schedule.why(45)] == ["drift", ""]
+    schedule.drift(50)  # too soon after the last one
+    assert schedule.why(51) == ""
+    schedule.drift(60)
+    assert schedule.why(61) == "drift"
+    assert schedule.plain_seconds == 0.1
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("off", []), ("every=3", [0, 3, 6, 9]), ("every=1", [*range(10)]), ("steps=4-6", [4, 5, 6])],
+)
+def test_what_is_asked_for_is_done_at_any_price(asked, expected):
+    assert run_of(Schedule(parse(asked)), 10, 0.1, 100.0) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "on", "every=0", "every=-1", "every=x", "steps=5-4", "steps=3"]
+)
+def test_a_wrong_schedule_is_refused_where_it_is_given(text):
+    with pytest.raises(ValueError, match="shadow="):
+        MixedPrecisionNanny(nn.Linear(2, 2), shadow=text)
