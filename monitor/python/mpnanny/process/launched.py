@@ -118,6 +118,8 @@ def _before_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> 
         return
     try:
         model = _owner({id(p) for group in optimizer.param_groups for p in group["params"]})
+        if model is None and not _backwards:
+            return  # a closure comes first: its loss shows the weights
         if model is None:
             _stop(f"not watching: no module holds the parameters of {type(optimizer).__name__}")
         else:

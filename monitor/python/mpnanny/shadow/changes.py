@@ -24,8 +24,7 @@ from .references import Entry, References
 
 LOST = 0.5  # of the sum of the changes
 OF_ALL = 1e-3  # of all that changes the tensor in the step, that the line's change must be at least
-STEPS = 3  # in which it was lost
-OF_STEPS = 0.6  # of those in which there was a change
+STEPS = 3  # one after the other in which it was lost
 
 
 @dataclass(slots=True)
@@ -52,8 +51,8 @@ class _Seen:
 class _Course:
     """The same over the shadow steps of the run."""
 
-    steps: int = 0
-    lost: int = 0
+    steps: int = 0  # in which there was a change
+    lost: int = 0  # the newest of these, without a break
     share: float = 0.0
 
 
@@ -63,6 +62,7 @@ class Update:
 
     squared_change: float = 0.0
     squared_error: float = 0.0
+    squared_weight: float = 0.0  # of the weights that changed
     by_origin: dict[int, tuple[Finding, float]] = field(default_factory=dict)
 
 
@@ -95,7 +95,7 @@ class Changes:
         memory = tensor.untyped_storage()._cdata
         name = self._names(memory)
         if name is not None:
-            self._add_update(entry, change)
+            self._add_update(entry, change, reference)
         key = (site.key, name or index)
         seen = self._seen.get(key)
         if seen is None:
@@ -108,8 +108,9 @@ class Changes:
         seen.kept += change.kept_change
         seen.stayed = change.lost
 
-    def _add_update(self, entry: Entry, change: Change) -> None:
+    def _add_update(self, entry: Entry, change: Change, reference: torch.Tensor) -> None:
         update = self.update
+        update.squared_weight += float(reference.abs().square().sum())
         update.squared_change += change.squared_change
         update.squared_error += change.squared_error
         if entry.origin is not None:
@@ -134,10 +135,11 @@ class Changes:
             course = self._courses[key]
             course.steps += 1
             if not seen.is_lost or self._is_elsewhere(seen, references):
+                course.lost = 0
                 continue
             course.lost += 1
             course.share = max(course.share, seen.lost / seen.change)
-            if course.lost < STEPS or course.lost < OF_STEPS * course.steps:
+            if course.lost < STEPS:
                 continue
             finding = found.get(seen.site.key)
             if finding is None:

@@ -93,7 +93,10 @@ def compare(held: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) -> 
     """None where one of the two cannot be read. `floor`: smaller magnitudes of the reference do not
     count as flushed.
     """
-    figures: Any = _core.compare(_plain(held), _plain(reference), floor)
+    held, reference = _plain(held), _plain(reference)
+    if held.device.type != "cpu":
+        return on_device(held, reference, floor)
+    figures: Any = _core.compare(held, reference, floor)
     return None if figures is None else Comparison(*figures)
 
 
@@ -101,8 +104,69 @@ def compare_change(
     before: torch.Tensor, after: torch.Tensor, was: torch.Tensor, now: torch.Tensor
 ) -> Change | None:
     """Held before and after, reference before and after."""
+    if before.device.type != "cpu":
+        return change_on_device(before, after, was, now)
     figures: Any = _core.compare_change(_plain(before), _plain(after), _plain(was), _plain(now))
     return None if figures is None else Change(*figures)
+
+
+def on_device(held: torch.Tensor, reference: torch.Tensor, floor: float) -> Comparison:
+    """The same by torch's operators, where the memory is out of the kernels' reach; waits for the
+    device once.
+    """
+    h, r = held.to(torch.float64), reference
+    held_finite, finite = h.isfinite(), r.isfinite()
+    both = held_finite & finite
+    h, r0 = torch.where(both, h, 0.0), torch.where(both, r, 0.0)
+    size = torch.where(finite, r, 0.0).abs()
+    nonzero = finite & (r != 0)
+    flushed = both & (r0 != 0) & (h == 0) & (r0.abs() >= floor)
+    whole = both & (r0 == r0.round())
+    largest = torch.finfo(held.dtype).max
+    zero = h.new_zeros(1)
+    rows = [
+        (finite & ~held_finite).sum(),
+        (r.isnan() & ~held_finite).sum(),
+        (r.isinf() & ~held_finite).sum(),
+        (~finite & held_finite).sum(),
+        nonzero.sum(),
+        flushed.sum(),
+        (whole & (h != r0)).sum(),
+        (both & (h.abs() == largest) & (r0.abs() > largest)).sum(),
+        (whole | ~both).all() & both.any(),
+        (h - r0).square().sum(),
+        r0.square().sum(),
+        torch.where(flushed, r0, 0.0).square().sum(),
+        torch.cat([(h - r0).abs().flatten(), zero]).max(),
+        torch.cat([size.flatten(), zero]).max(),
+        torch.cat([h.abs().flatten(), zero]).max(),
+    ]
+    figures = torch.stack([each.to(torch.float64) for each in rows]).tolist()
+    counts = [int(each) for each in figures[:8]]
+    rest: Any = (*counts, bool(figures[8]), *figures[9:])
+    return Comparison(held.numel(), *rest)
+
+
+def change_on_device(
+    before: torch.Tensor, after: torch.Tensor, was: torch.Tensor, now: torch.Tensor
+) -> Change:
+    """As on_device()."""
+    held = after.detach().to(torch.float64) - before.detach().to(torch.float64)
+    wanted = now - was
+    moved = held.isfinite() & wanted.isfinite() & (wanted != 0)
+    held, wanted = torch.where(moved, held, 0.0), torch.where(moved, wanted, 0.0)
+    lost = moved & (held == 0)
+    rows = [
+        moved.sum(),
+        lost.sum(),
+        wanted.abs().sum(),
+        torch.where(lost, wanted, 0.0).abs().sum(),
+        (held * wanted.sign()).sum(),
+        wanted.square().sum(),
+        (held - wanted).square().sum(),
+    ]
+    figures = torch.stack([each.to(torch.float64) for each in rows]).tolist()
+    return Change(held.numel(), int(figures[0]), int(figures[1]), *figures[2:])
 
 
 # A loss below this part of the first ones is of a model that has converged: its gradients are what

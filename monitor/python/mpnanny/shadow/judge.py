@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -43,12 +44,24 @@ CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
 
 
+@dataclass(slots=True)
+class LayerError:
+    """What a module's operators made in one phase: errors and sizes of the newest result."""
+
+    operators: int = 0
+    dtype: torch.dtype = torch.float32
+    error: float = 0.0
+    absmax: float = 0.0
+    rms: float = 0.0
+
+
 class Judge:
     """Of one step. `names(tensor)`: of a parameter or buffer, "" of anything else."""
 
     def __init__(self, references: References, names: Callable[[torch.Tensor], str]) -> None:
         self.findings = Findings()
         self.compared = 0
+        self.profile: dict[tuple[str, int], LayerError] = {}  # by module and phase (1: backward)
         self.magnitudes: dict[Any, float] = {}  # of each place's results, largest of the reference
         self._errors: dict[int, float] = {}  # of what each operator made, by its number
         self._references = references
@@ -69,6 +82,7 @@ class Judge:
             return
         self.compared += 1
         error = found.error
+        self._add_to_profile(call, held, found)
         key = call.site.key
         if found.max_reference > self.magnitudes.get(key, 0.0):
             self.magnitudes[key] = found.max_reference
@@ -113,6 +127,20 @@ class Judge:
             made = self._flushed(call, index, held, reference, found, origin)
         if made is not None:
             entry.origin = made
+
+    def _add_to_profile(self, call: Call, held: torch.Tensor, found: Comparison) -> None:
+        site = call.site
+        if site.module is None or site.phase not in ("forward", "backward"):
+            return
+        key = (site.module, int(site.phase == "backward"))
+        layer = self.profile.get(key)
+        if layer is None:
+            layer = self.profile[key] = LayerError()
+        layer.operators += 1
+        layer.dtype = held.dtype
+        layer.error = found.error
+        layer.absmax = max(layer.absmax, found.max_reference)
+        layer.rms = math.sqrt(found.squared_reference / max(1, found.numel))
 
     def _inputs_worst(self, call: Call) -> tuple[float, int]:
         """The largest relative error of an input, and how bad inputs are: 0 finite, 1 infinite, 2

@@ -32,6 +32,16 @@ from .step import ShadowStep
 
 MOST_FINDINGS = 20  # of a step
 
+# As in tensor_stats.dtype.
+_DTYPES = {
+    torch.float32: 1,
+    torch.float16: 2,
+    torch.bfloat16: 3,
+    torch.float64: 4,
+    torch.float8_e4m3fn: 5,
+    torch.float8_e5m2: 6,
+}
+
 
 class ShadowSteps(StepListener):
     """Of one run."""
@@ -198,6 +208,24 @@ class ShadowSteps(StepListener):
             mode.references.most_bytes,
             json.dumps(detail),
         )
+
+        if why == "rerun":
+            return
+        for (module, phase), layer in mode.judge.profile.items():
+            number = self._names.find(module)
+            if number is not None:
+                self._core.shadow_profile(
+                    step.number,
+                    number,
+                    phase,
+                    _DTYPES.get(layer.dtype),
+                    layer.operators,
+                    _finite(layer.error),
+                    None,
+                    _finite(layer.absmax),
+                    _finite(layer.rms),
+                    *(None,) * 6,
+                )
 
     def found(self, step: int, findings: list[Finding]) -> None:
         for each in findings[:MOST_FINDINGS]:

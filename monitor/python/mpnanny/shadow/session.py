@@ -21,7 +21,7 @@ from ..operators.places import Place
 from .call import floats
 from .changes import Changes
 from .divergence import Divergence
-from .findings import Finding
+from .findings import EXCLUDED, Finding
 from .graph import LossGraph
 from .history import is_float
 from .memory import allowance
@@ -219,7 +219,12 @@ class ShadowSession:
         shadow = self._make()
         shadow.places.outer = find_call(module, self._modules)
 
+        # The whole model draws again what it drew; of a part of it that is not known.
+        generator = self._generator if module is self._model() else None
+
         def run_again() -> None:
+            if generator is not None:
+                torch.set_rng_state(generator)
             with torch.no_grad(), without_cast_cache(device):
                 result = module.forward(*copied(args), **copied(kwargs))
             shadow.reach_outputs(result)
@@ -322,8 +327,9 @@ class ShadowSession:
 
     def _report(self, found: list[Finding]) -> None:
         for each in found:
-            if self._broken and "from" in each.detail:
-                each.severity = "INFO"  # weights that an earlier failure has spoilt
+            if "from" in each.detail and each.precision is not EXCLUDED:
+                # Weights that an earlier failure has spoilt.
+                each.severity = "INFO" if self._broken else "WARNING"
         self._broken = self._broken or any(each.severity == "ERROR" for each in found)
         diverged = self._divergence.find(found)
         self._sink.found(self._number, found if diverged is None else [diverged, *found])

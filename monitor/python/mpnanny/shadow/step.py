@@ -192,9 +192,18 @@ class ShadowStep:
         found = mode.judge.findings.all() + lost
         for each in found:
             _rate(each)
+            if each.severity == "WARNING" and each.kind != LOST_CHANGE and self._is_settled():
+                each.severity = "INFO"
         mode.references.clear()
         mode.history.clear()
         return sorted((each for each in found if _counts(each)), key=Finding.order)
+
+    def _is_settled(self) -> bool:
+        """Whether the exact update, too, is smaller than the weights can hold in FP32: there is
+        nothing left to learn, and errors are errors of what rounding leaves.
+        """
+        update = self._changes.update
+        return 0 < update.squared_change < (2.0**-23) ** 2 * update.squared_weight
 
     def _reach_states(self, states: Iterable[tuple[str, torch.Tensor]]) -> None:
         for name, tensor in states:
