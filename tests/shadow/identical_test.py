@@ -179,7 +179,7 @@ def marked(name: str) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", map(marked, ALL))
+@pytest.mark.parametrize("name", [marked(name) for name in ALL])
 def test_every_step_a_shadow_step_is_the_same_training(name, db, database):
     two_threads = "thread" in name  # whose versions depend on when they are read
     _, plain, unwatched = course_of(lambda: ALL[name](lambda model: Unwatched()))
