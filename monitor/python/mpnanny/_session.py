@@ -153,7 +153,6 @@ class Session:
             core,
             state,
             model,
-            self.optimizers,
             names,
             record,
             notes,

@@ -18,6 +18,11 @@ from torch.amp import GradScaler
 from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
 
+from ..operators.places import pass_through
+
+# Its wrappers lie between the program's line and the operators of scalers, clipping and optimizers.
+pass_through(__file__)
+
 
 class Listener(Protocol):
     """What a nanny hears. No call may raise."""

@@ -72,10 +72,6 @@ class Optimizers:
             self.main = optimizer  # a new one for the same parameters takes over
         return held
 
-    def all(self) -> list[Any]:
-        """Those that hold parameters of the model."""
-        return [optimizer for optimizer, (_, held) in self._held.items() if held is not None]
-
     def others(self) -> list[Watched]:
         """What the optimizers beside the main one hold."""
         return [

@@ -288,6 +288,8 @@ class ShadowMode(StepMode):
             return _NONE
         reference_args = call.reference_args
         name = operator.schema_name
+        if name == "aten::_amp_update_scale_":
+            return _NONE  # what the scaler decides is the training's own
         decided = DECISIONS.get(name)
         if decided is not None and is_float(args[decided]):
             reference_args = list(reference_args)
@@ -311,8 +313,9 @@ class ShadowMode(StepMode):
     def _wrote(self, call: Call, index: int, written: Written) -> None:
         entry = written.entry
         self.judge.judge(call, index, written.tensor, written.reference, entry)
-        if entry.origin is not None and math.isinf(entry.error) and not entry.new:
-            entry.origin.reached("state", self.changes.name(written.tensor), math.inf)
+        name = self.changes.name(written.tensor)
+        if name and entry.origin is not None and math.isinf(entry.error):
+            entry.origin.reached("state", name, math.inf)
         if written.before is None or written.was is None:
             return
         if entry.new or entry.noise:

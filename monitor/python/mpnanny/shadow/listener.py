@@ -14,7 +14,7 @@ from torch import nn
 
 from .._core import nonfinite
 from ..model.names import LayerNames
-from ..model.optimizers import Optimizers, Watched
+from ..model.optimizers import Watched
 from ..model.watched import WatchedModel
 from ..operators.modes import ModeStack
 from ..report.alerts import NewAlert
@@ -53,7 +53,6 @@ class ShadowSteps(StepListener):
         core: Any,
         state: RunState,
         model: WatchedModel,
-        optimizers: Optimizers,
         names: LayerNames,
         record: Record,
         notes: Notes,
@@ -63,7 +62,6 @@ class ShadowSteps(StepListener):
         self._core = core
         self._state = state
         self._model = model
-        self._optimizers = optimizers
         self._names = names
         self._record = record
         self._notes = notes
@@ -102,7 +100,7 @@ class ShadowSteps(StepListener):
 
     def step_begins(self, step: OpenStep) -> None:
         if self._session is not None:
-            self._session.begins(step.number)
+            self._session.begins(step.number, step.explicit)
 
     def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         if self._session is not None:
@@ -186,11 +184,6 @@ class ShadowSteps(StepListener):
 
     def _states(self) -> Iterable[tuple[str, torch.Tensor]]:
         yield from self._model.module.named_buffers()
-        for optimizer in self._optimizers.all():
-            for state in optimizer.state.values():
-                for name, value in state.items():
-                    if isinstance(value, torch.Tensor):
-                        yield name, value
 
     # --- what the session finds ---
 

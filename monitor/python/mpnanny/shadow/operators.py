@@ -34,6 +34,8 @@ DECISIONS = {
     "aten::leaky_relu_backward": 1,
     "aten::hardtanh_backward": 1,
     "aten::hardsigmoid_backward": 1,
+    "aten::sgn": 0,
+    "aten::sign": 0,
 }
 # Results that are the first argument's elements, in another place or type.
 _CASTS = frozenset(("aten::_to_copy", "aten::copy_", "aten::clone"))

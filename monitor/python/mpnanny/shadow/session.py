@@ -32,6 +32,7 @@ from .step import ShadowStep
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
 MOST_RERUNS = 3
+PATIENCE = 8  # backward passes without an optimizer's step, after which there is none
 
 
 def is_clean(tensor: torch.Tensor) -> bool:
@@ -54,7 +55,7 @@ class Sink(Protocol):
 
 
 class ShadowSession:
-    """`states()`: name and tensor of buffers and optimizer states."""
+    """`states()`: name and tensor of buffers."""
 
     def __init__(
         self,
@@ -96,6 +97,8 @@ class ShadowSession:
         self._broken = False  # an ERROR was found
         self._heard_model = False
         self._optimizer = False  # one has been heard
+        self._explicit = False  # steps are blocks
+        self._by_hand = False  # weights are updated without an optimizer
         self._first_loss: float | None = None
         self._divergence = Divergence(self._model)
 
@@ -120,8 +123,9 @@ class ShadowSession:
         """The model is there, the training begins."""
         self._begin()
 
-    def begins(self, number: int) -> None:
-        """Training step `number` begins."""
+    def begins(self, number: int, explicit: bool) -> None:
+        """Training step `number` begins; `explicit`: the program says where it ends."""
+        self._explicit = explicit
         self._boundary()
         if self._optimizer or not self._count:
             self._number = number
@@ -255,7 +259,10 @@ class ShadowSession:
         """Weights that no optimizer updates: what follows so many backward passes is another step.
         Two where no module runs, so that one of them has its forward pass before it.
         """
-        if self._backwards >= backwards and not self._optimizer:
+        if self._optimizer or self._explicit:
+            return
+        if self._backwards >= (backwards if self._by_hand else PATIENCE):
+            self._by_hand = True
             self._over = True
             self._boundary()
             self._number = self._count

@@ -27,8 +27,9 @@ GRADIENT_SHARE = 0.01
 UPDATE_SHARE = 0.01
 STATE_ERROR = 0.2
 OUTPUT_ERROR = 0.2
-OWN_ERROR = 0.2  # of one parameter's gradient, if it is not tiny beside the others
-OWN_SIZE = 0.01
+OWN_ERROR = 0.3  # of one parameter's gradient, if it is not tiny beside the others
+OWN_SIZE = 0.1
+BUFFER_SIZE = 1e-3  # of the largest buffer beside it, that a buffer's error must be at least
 # A skipped step at a loss scale above this is part of the search for one; a scale as small gives
 # FP16 no room for gradients any more.
 SEARCHED_SCALE = 16.0
@@ -172,7 +173,7 @@ class ShadowStep:
     # --- the end ---
 
     def finish(self, states: Iterable[tuple[str, torch.Tensor]]) -> list[Finding]:
-        """The step is over. `states`: buffers and optimizer states by name. What was found and
+        """The step is over. `states`: buffers by name. What was found and
         counts, the worst first.
         """
         mode = self.mode
@@ -206,20 +207,29 @@ class ShadowStep:
         return 0 < update.squared_change < (2.0**-23) ** 2 * update.squared_weight
 
     def _reach_states(self, states: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """`states`: buffers by name. A mean that is 0 but for rounding means something only beside
+        the variance: errors count against the largest buffer of the same module.
+        """
+        rows = []
+        sizes: dict[str, float] = {}
         for name, tensor in states:
+            owner = name.rpartition(".")[0]
             for each in floats(tensor):
-                entry = self.mode.references.entry(each)
-                if entry is None or entry.origin is None:
-                    continue
                 reference = self.mode.references.of(each)
                 found = None if reference is None else compare(each, reference)
-                if found is None:
+                if found is None or not found.numel:
                     continue
-                if found.bad:
-                    entry.origin.reached("state", name, math.inf)
-                elif found.error > STATE_ERROR and not self._small_loss():
-                    if entry.origin.site.phase == "backward":
-                        continue  # of gradients, which have been judged
+                size = math.sqrt(found.squared_reference / found.numel)
+                sizes[owner] = max(size, sizes.get(owner, 0.0))
+                rows.append((name, owner, self.mode.references.entry(each), found))
+        for name, owner, entry, found in rows:
+            if entry is None or entry.origin is None:
+                continue
+            error = math.sqrt(found.squared_error / found.numel)
+            if found.bad:
+                entry.origin.reached("state", name, math.inf)
+            elif found.error > STATE_ERROR and error > BUFFER_SIZE * sizes[owner]:
+                if not self._small_loss():
                     entry.origin.reached("state", name, found.error)
 
 
