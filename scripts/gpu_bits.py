@@ -125,7 +125,8 @@ def compiling(setup: Setup) -> Rows:
     steps = 6 if setup.small else 12
     backend = "aot_eager" if setup.small else "inductor"
     usable: dict[str, tuple[dict[str, torch.Tensor], int]] = {}
-    for name, subject in setup.subjects().items():
+    subjects = setup.subjects_to_compile()
+    for name, subject in subjects.items():
         plain, _, _ = train_bits(setup, subject, "bf16", steps, compiled=backend)
         again, _, _ = train_bits(setup, subject, "bf16", steps, compiled=backend)
         own = different(plain, again)
@@ -140,7 +141,7 @@ def compiling(setup: Setup) -> Rows:
             try:
                 made, notes, _ = train_bits(
                     setup,
-                    setup.subjects()[name],
+                    subjects[name],
                     "bf16",
                     steps,
                     compiled=backend,

@@ -4,6 +4,7 @@ line for every row as soon as it is known.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import statistics
@@ -29,7 +30,7 @@ PACKAGE = os.path.dirname(os.path.abspath(mpnanny.__file__)) + os.sep
 
 
 def syncs(setup: Setup) -> Rows:
-    """Plain steps of a watched run, under shadow="auto": torch tells every wait for the device."""
+    """Plain steps of a watched run that also has shadow steps: torch tells every wait."""
     for name, subject in setup.subjects().items():
         for precision in PRECISIONS:
             yield _syncs(setup, name, subject, precision)
@@ -66,15 +67,14 @@ def _syncs(setup: Setup, name: str, subject: Subject, precision: str) -> Row:
         steps(plain, "error")
     except RuntimeError as error:
         return Row(what, SKIPPED, f"the unwatched training waits itself: {error}")
-    nanny = setup.watch(watched, trace_interval=10**9)
-    watched.steps(6)  # the sampled step and the first shadow steps
+    nanny = setup.watch(watched, trace_interval=10**9, shadow="steps=0-2")
+    watched.steps(6)  # the sampled step is among them, and all shadow steps
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = seen  # type: ignore[assignment]
         steps(watched, "warn")
     before = len(nanny.summary()["notes"])
     raised = ""
-    watched.steps(4)  # past step 16, which is shadowed
     try:
         steps(watched, "error")
     except RuntimeError as error:
@@ -98,12 +98,14 @@ def _syncs(setup: Setup, name: str, subject: Subject, precision: str) -> Row:
 
 def overhead(setup: Setup) -> Rows:
     """Blocks of steps of a watched copy and of an unwatched one, in turns."""
-    rounds, block = (2, 2) if setup.small else (9, 20)
+    rounds = 2 if setup.small else 9
     for name, subject in setup.subjects(large=True).items():
         for precision in PRECISIONS:
             ratios = {}
             plain = setup.training(subject, precision)
             plain.steps(5)
+            once = plain.steps(3).wall / 3
+            block = 2 if setup.small else max(3, min(20, round(0.2 / once)))
             for interval in (10**9, 1):
                 watched = setup.training(subject, precision)
                 nanny = setup.watch(watched, trace_interval=interval, shadow="off")
@@ -211,6 +213,8 @@ def memory(setup: Setup) -> Rows:
         peaks: dict[str, int] = {}
         references = 0
         for mode in ("unwatched", "off", "every=3"):
+            gc.collect()
+            before = torch.cuda.memory_allocated() if setup.device == "cuda" else 0
             training = setup.training(subject, "fp16")
             path = setup.database()
             nanny = setup.watch(training, db=path, shadow=mode) if mode != "unwatched" else None
@@ -218,7 +222,7 @@ def memory(setup: Setup) -> Rows:
                 torch.cuda.reset_peak_memory_stats()
             training.steps(5)
             if setup.device == "cuda":
-                peaks[mode] = torch.cuda.max_memory_allocated()
+                peaks[mode] = torch.cuda.max_memory_allocated() - before
             if nanny is not None:
                 nanny.close()
                 found = rows_of(path, "SELECT max(memory) AS most FROM shadow_step")[0]["most"]

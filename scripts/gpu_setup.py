@@ -83,6 +83,12 @@ class Setup:
             found["gpt, 150 million parameters"] = LARGE
         return found
 
+    def subjects_to_compile(self) -> dict[str, Subject]:
+        """Small enough to be compiled several times."""
+        if self.small:
+            return self.subjects()
+        return {"gpt of 2 blocks": Subject(lambda: models.Gpt(256, 2), SUBJECTS["gpt"].batch)}
+
     def training(self, subject: Subject, precision: str, **options: Any) -> Training:
         made = Training(subject, precision, self.device, **options)
         made.wait = self.wait
