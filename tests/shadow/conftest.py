@@ -51,11 +51,13 @@ def train(db: str, database: Callable[[], Database]) -> Callable[..., Finds]:
         update: Callable[[], None] | None = None,
     ) -> Finds:
         descent = optimizer or torch.optim.SGD(model.parameters(), lr=1e-3)
-        with MixedPrecisionNanny(model, db=db, shadow=shadow, quiet=True):
+        with MixedPrecisionNanny(model, db=db, shadow=shadow, quiet=True) as nanny:
             for step in range(steps):
-                descent.zero_grad()
-                loss_of(step).backward()
-                descent.step() if update is None else update()
+                # Where the weights are updated by hand, it is the program that says what a step is.
+                with contextlib.nullcontext() if update is None else nanny.step(step):
+                    descent.zero_grad()
+                    loss_of(step).backward()
+                    descent.step() if update is None else update()
         found = Finds(database())
         assert database().rows("SELECT * FROM event WHERE type = 'hook_failed'") == []
         return found

@@ -244,6 +244,20 @@ def test_updates_by_hand_are_lost_as_those_of_an_optimizer(train, rate):
     assert first["line"] == "model.w.sub_(model.w.grad, alpha=rate)"
 
 
+def test_weights_that_no_optimizer_updates_have_steps_all_the_same(db, database):
+    """Found by their backward passes, once it is clear that no optimizer will follow."""
+    model = Weights()
+    with MixedPrecisionNanny(model, db=db, shadow="every=1", quiet=True):
+        for step in range(24):
+            model.w.grad = None
+            model.loss(step).backward()
+            with torch.no_grad():
+                model.w.sub_(model.w.grad, alpha=RATE)
+    found = Finds(database())
+    assert len(found.steps) >= 12
+    assert found.first()["line"] == "model.w.sub_(model.w.grad, alpha=RATE)"
+
+
 @pytest.mark.xfail(reason="the change itself is taken for its compensation", strict=True)
 def test_a_change_that_is_computed_before_is_lost_as_well(train):
     model = Weights()
