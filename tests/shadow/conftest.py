@@ -50,12 +50,14 @@ def train(db: str, database: Callable[[], Database]) -> Callable[..., Finds]:
         shadow: str = "every=1",
         update: Callable[[], None] | None = None,
     ) -> Finds:
-        descent = optimizer or torch.optim.SGD(model.parameters(), lr=1e-3)
+        descent = optimizer
+        if descent is None and update is None:
+            descent = torch.optim.SGD(model.parameters(), lr=1e-3)
         with MixedPrecisionNanny(model, db=db, shadow=shadow, quiet=True) as nanny:
             for step in range(steps):
                 # Where the weights are updated by hand, it is the program that says what a step is.
                 with contextlib.nullcontext() if update is None else nanny.step(step):
-                    descent.zero_grad()
+                    model.zero_grad()
                     loss_of(step).backward()
                     descent.step() if update is None else update()
         found = Finds(database())

@@ -222,13 +222,7 @@ def test_two_steps_are_not_enough_to_call_an_update_lost(train):
     [
         0.25,
         RATE,
-        pytest.param(
-            1.0,
-            marks=pytest.mark.xfail(
-                reason="the gradient, which is the change, is taken for its compensation",
-                strict=True,
-            ),
-        ),
+        1.0,
     ],
 )
 def test_updates_by_hand_are_lost_as_those_of_an_optimizer(train, rate):
@@ -258,7 +252,6 @@ def test_weights_that_no_optimizer_updates_have_steps_all_the_same(db, database)
     assert found.first()["line"] == "model.w.sub_(model.w.grad, alpha=RATE)"
 
 
-@pytest.mark.xfail(reason="the change itself is taken for its compensation", strict=True)
 def test_a_change_that_is_computed_before_is_lost_as_well(train):
     model = Weights()
 

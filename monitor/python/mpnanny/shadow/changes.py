@@ -35,6 +35,7 @@ class _Seen:
     tensor: Callable[[], torch.Tensor | None]
     reference: torch.Tensor
     entry: Entry
+    number: int  # of the operator
     name: str
     change: float = 0.0
     lost: float = 0.0
@@ -86,6 +87,7 @@ class Changes:
     def see(
         self,
         site: Site,
+        number: int,
         index: int,
         tensor: torch.Tensor,
         reference: torch.Tensor,
@@ -101,7 +103,7 @@ class Changes:
         if seen is None:
             alias = tensor.detach()
             seen = self._seen[key] = _Seen(
-                site, lambda: alias, reference, entry, name or "", numel=change.numel
+                site, lambda: alias, reference, entry, number, name or "", numel=change.numel
             )
         seen.change += change.change
         seen.lost += change.lost_change
@@ -190,7 +192,11 @@ class Changes:
             if other is None or other.untyped_storage()._cdata == own:
                 continue
             other = other.to(torch.float64).as_strided(tensor.shape, tensor.stride(), 0)
-            for candidate in (other - seen.reference, other - missing, other + missing):
+            if (other - seen.reference).norm() < 0.5 * size:
+                return True  # the whole value, more precisely
+            # What was missing is put aside after it got lost; before, it is the change itself.
+            later = entry.node is not None and entry.node.number > seen.number
+            for candidate in (other - missing, other + missing) if later else ():
                 if candidate.norm() < 0.5 * size:
                     return True
         return False

@@ -11,9 +11,9 @@ from typing import Any
 
 from torch import nn
 
-from .._core import figures
 from .findings import DIVERGED, EXCLUDED, RANGE, UNDEFINED, Finding
 from .places import Site
+from .weights import largest_weight
 
 # A run diverges where the values of an operator and the weights have grown by this since it began.
 GROWTH = 1e3
@@ -33,16 +33,11 @@ class Divergence:
         """A shadow step has ended; the first one counts."""
         if magnitudes and not self._magnitudes:
             self._magnitudes = magnitudes
-            self._weight = self._largest_weight()
+            self._weight = largest_weight(self._model())
 
     def updated(self, site: Site | None) -> None:
         """An optimizer has stepped."""
         self._line = site or self._line
-
-    def _largest_weight(self) -> float:
-        model = self._model()
-        found = None if model is None else figures([each.detach() for each in model.parameters()])
-        return 0.0 if found is None or found[4] is None else found[4]
 
     def find(self, found: list[Finding]) -> Finding | None:
         """Values that left a format's range after they had grown by orders of magnitude since the
@@ -54,7 +49,7 @@ class Divergence:
             first = self._magnitudes.get(each.site.key)
             if not first or each.magnitude < GROWTH * first or self._line is None:
                 continue
-            weights = self._largest_weight()
+            weights = largest_weight(self._model())
             if not self._weight or weights < WEIGHT_GROWTH * self._weight:
                 continue
             for other in found:

@@ -322,7 +322,9 @@ class ShadowMode(StepMode):
             return
         change = compare_change(written.before, written.tensor, written.was, written.reference)
         if change is not None and change.moved:
-            self.changes.see(call.site, index, written.tensor, written.reference, entry, change)
+            self.changes.see(
+                call.site, call.node.number, index, written.tensor, written.reference, entry, change
+            )
 
     def _made_integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """Numbers became indices or counts: are they those that the reference makes?"""

@@ -29,10 +29,10 @@ from .places import Site, find_call
 from .rerun import copied, untouched, without_cast_cache
 from .schedule import Schedule
 from .step import ShadowStep
+from .weights import has_optimizer
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
 MOST_RERUNS = 3
-PATIENCE = 8  # backward passes without an optimizer's step, after which there is none
 
 
 def is_clean(tensor: torch.Tensor) -> bool:
@@ -261,8 +261,12 @@ class ShadowSession:
         """
         if self._optimizer or self._explicit:
             return
-        if self._backwards >= (backwards if self._by_hand else PATIENCE):
-            self._by_hand = True
+        if self._backwards < backwards:
+            return
+        if not self._by_hand:
+            self._by_hand = not has_optimizer(self._model())
+            self._optimizer = not self._by_hand
+        if self._by_hand:
             self._over = True
             self._boundary()
             self._number = self._count
