@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -159,7 +162,6 @@ def test_the_line_of_a_failing_loss_is_that_of_the_last_shadow_step(train):
     assert first["line"] == "return share.log().mean()"
 
 
-@pytest.mark.xfail(reason="nothing is said", strict=True)
 def test_without_memory_there_are_no_shadow_steps_and_that_is_said_once(
     train, database, monkeypatch
 ):
@@ -177,3 +179,36 @@ def test_references_beyond_the_allowance_start_again(train, monkeypatch):
     found = train(model, lambda _step: model(inputs(16, 64)).square().mean(), steps=2)
     assert len(found.steps) == 2 and found.severe == []
     assert all(json.loads(each["detail"])["restarts"].get("memory") for each in found.steps)
+
+
+def test_a_model_that_is_compiled_later_trains_as_ever(tmp_path):
+    """In a process of its own: what was compiled once turns shadow steps off from the start."""
+    program = tmp_path / "compiled.py"
+    program.write_text(
+        textwrap.dedent("""
+        import sys
+        import torch
+        from mpnanny import MixedPrecisionNanny
+
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+        descent = torch.optim.SGD(model.parameters(), lr=0.1)
+        if sys.argv[1] != "unwatched":
+            nanny = MixedPrecisionNanny(model, db=sys.argv[1], shadow="every=1")
+        compiled = torch.compile(model, backend="eager")
+        for step in range(4):
+            descent.zero_grad()
+            loss = compiled(torch.randn(4, 8)).square().mean()
+            loss.backward()
+            descent.step()
+        print(loss.item().hex())
+        """)
+    )
+
+    def run(how: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(program), how]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+    watched = run(str(tmp_path / "run.db"))
+    assert watched.stdout == run("unwatched").stdout
+    assert "torch.compile is in use" in watched.stderr

@@ -37,16 +37,7 @@ NOT_ALL = {
     "fake tensors in between": "a dispatch mode of the program is on",
 }
 # What is known to go wrong.
-KNOWN = {
-    "gradients of each sample": "a loss inside of a transform has no storage",
-    "evaluation by the fast path": "inference tensors have no version",
-    "an epoch in inference mode": "inference tensors have no version",
-    "lazy modules": "a parameter that is not yet initialised has no storage",
-    **dict.fromkeys(
-        ("SGD in lists", "AdamW in lists", "RMSprop in lists"),
-        "under a dispatch mode torch does not count what _foreach_ operators write",
-    ),
-}
+KNOWN = {"gradients of each sample": "a loss inside of a transform has no storage"}
 SHORT = 5  # steps of a training
 
 # Of each precision, and of each way to make a step; the others with --slow.
@@ -246,7 +237,6 @@ def test_an_error_in_the_program_leaves_through_the_shadow_step_as_it_is(small, 
     assert trouble_of(database()) == []
 
 
-@pytest.mark.xfail(reason=KNOWN["SGD in lists"], strict=True)
 def test_a_graph_whose_weights_have_changed_is_refused_as_ever(db):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))

@@ -39,6 +39,7 @@ class Listener(Protocol):
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None: ...
     def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
     def heard_loaded(self, owner: Any) -> None: ...
+    def heard_compile(self) -> None: ...
     def hooks_off(self) -> AbstractContextManager[None]: ...
 
 
@@ -177,6 +178,15 @@ def _script(original: Callable[..., Any]) -> Callable[..., Any]:
     return script
 
 
+def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_compile()
+        return original(*args, **kwargs)
+
+    return compile
+
+
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     if is_compiling():
         return
@@ -206,6 +216,8 @@ def add(listener: Listener) -> None:
             _wrap(loads, "load_state_dict", _load)
         # It compiles the hooks of a module, which it cannot.
         _wrap(torch.jit, "script", _script)
+        _wrap(torch, "compile", _compile)
+        _wrap(torch.nn.Module, "compile", _compile)
         before = torch_optimizer.register_optimizer_step_pre_hook(_before_step)
         after = torch_optimizer.register_optimizer_step_post_hook(_after_step)
         _undo.extend((before.remove, after.remove))

@@ -8,10 +8,11 @@ of the backward pass). What a finding is worth is decided in verdict.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
 from .comparison import compare_change
 from .findings import RANGE, UNDEFINED
-from .history import Held, History, is_float
+from .history import Held, History, is_float, version_of
 from .judge import WRONG_INTEGERS, Judge
 from .operators import (
     COMPLEX,
@@ -31,6 +32,7 @@ from .operators import (
     SKIP,
     SOFTMAX,
     VIEW,
+    Operator,
     operator_of,
 )
 from .places import Places
@@ -39,6 +41,20 @@ from .references import Entry, References, wide, widened
 pass_through(__file__)
 
 _NONE: Any = object()  # the reference of an operator that could not be run on references
+
+
+@contextlib.contextmanager
+def counted_writes(operator: Operator, args: tuple[Any, ...]) -> Iterator[None]:
+    """Under a dispatch mode torch does not count what operators on lists write. Without the count
+    a graph whose weights have changed would be derived as if they had not.
+    """
+    lists = [args[at] for at in operator.written if at < len(args)]
+    written = [each for each in floats(lists) if not each.is_inference()]
+    before = [each._version for each in written]
+    yield
+    stale = [each for each, was in zip(written, before, strict=True) if each._version == was]
+    if stale:
+        torch.autograd.graph.increment_version(stale)
 
 
 class ShadowMode(StepMode):
@@ -75,12 +91,21 @@ class ShadowMode(StepMode):
     ) -> Any:
         if kwargs is None:
             kwargs = {}
+        operator = operator_of(func)
+        if operator.is_uncounted and operator.written:
+            with counted_writes(operator, args):
+                return self._run(func, types, args, kwargs)
+        return self._run(func, types, args, kwargs)
+
+    def _run(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.looking or types:
             return func(*args, **kwargs)
         began = time.perf_counter()
         call = None
         try:
             call = self._before(func, args, kwargs)
+        except NotImplementedError:  # inside a transform of torch.func tensors have no memory
+            self.restarts["torch.func"] += 1
         except Exception as error:
             self._stop(error)
         self.seconds += time.perf_counter() - began
@@ -89,6 +114,8 @@ class ShadowMode(StepMode):
             began = time.perf_counter()
             try:
                 self._after(call, args, kwargs, result)
+            except NotImplementedError:
+                self.restarts["torch.func"] += 1
             except Exception as error:
                 self._stop(error)
             self.seconds += time.perf_counter() - began
@@ -216,7 +243,7 @@ class ShadowMode(StepMode):
             call.node.bytes += alias.numel() * alias.element_size()
             return Held(
                 alias,
-                alias._version,
+                version_of(alias),
                 entry.node if entry is not None else None,
                 value.untyped_storage()._cdata,
             )

@@ -20,6 +20,11 @@ MOST_NODES = 2048
 MOST_BYTES = 256 << 20
 
 
+def version_of(tensor: torch.Tensor) -> int:
+    """How often its memory was written; of an inference tensor torch does not count."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
 @dataclass(slots=True)
 class Held:
     """A floating-point tensor among the arguments of an operator."""
@@ -30,7 +35,7 @@ class Held:
     memory: int  # its storage
 
     def intact(self) -> bool:
-        return self.alias._version == self.version
+        return self.version == version_of(self.alias)
 
 
 @dataclass(slots=True)

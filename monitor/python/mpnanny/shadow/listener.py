@@ -92,6 +92,9 @@ class ShadowSteps(StepListener):
     def remove(self, mode: Any) -> None:
         self._stack.remove(mode)
 
+    def refused(self, why: str) -> None:
+        self._notes.note(f"no shadow steps: {why}")
+
     # --- what happens ---
 
     def watch_begins(self) -> None:
@@ -161,6 +164,12 @@ class ShadowSteps(StepListener):
     def errors_raised(self, alerts: Sequence[NewAlert]) -> None:
         if self._session is not None and not all(map(_is_ours, alerts)):
             self._session.error()
+
+    def compile_begins(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+            self._notes.note("no shadow steps any more: torch.compile is in use")
 
     def run_ends(self) -> None:
         session, self._session = self._session, None

@@ -25,6 +25,8 @@ def allowance() -> int:
     free = _free_on_host()
     if torch.cuda.is_initialized():
         device, _ = torch.cuda.mem_get_info()
+        # What torch keeps for its next tensors is free for ours.
+        device += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         free = min(free, device)
     most = min(CAP, int((free - RESERVE) * PART))
     return most if most >= 64 << 20 else 0

@@ -70,6 +70,7 @@ class Operator:
         "casts",
         "change",
         "is_list",
+        "is_uncounted",
         "kind",
         "name",
         "overwrites",
@@ -83,7 +84,7 @@ class Operator:
         self.kind = SKIP
         self.written: tuple[int, ...] = ()  # positions of the arguments that are written
         self.written_names: tuple[str, ...] = ()
-        self.is_list = self.overwrites = self.casts = self.change = False
+        self.is_list = self.is_uncounted = self.overwrites = self.casts = self.change = False
         self.arguments: tuple[str, ...] = ()
         self.schema_name = ""
         schema = getattr(function, "_schema", None)
@@ -95,6 +96,7 @@ class Operator:
             return
         self.arguments = tuple(argument.name for argument in schema.arguments)
         self.is_list = rest.startswith(("_foreach", "_fused", "_amp_foreach"))
+        self.is_uncounted = rest.startswith("_foreach")
         self.casts = schema.name in _CASTS
         written = [
             (at, argument)

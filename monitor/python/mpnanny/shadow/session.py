@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from ..operators.places import Place
 from .call import floats
@@ -52,6 +53,7 @@ class Sink(Protocol):
 
     def shadowed(self, step: ShadowStep, why: str, seconds: float) -> None: ...
     def found(self, step: int, findings: list[Finding]) -> None: ...
+    def refused(self, why: str) -> None: ...
 
 
 class ShadowSession:
@@ -109,13 +111,8 @@ class ShadowSession:
     @property
     def watches_failures(self) -> bool:
         """Whether a step that fails now would be looked at."""
-        return (
-            self._on
-            and self._step is None
-            and not self._failed
-            and not self._broken
-            and self._reruns < MOST_RERUNS
-        )
+        seen = self._failed or self._broken or self._reruns >= MOST_RERUNS
+        return self._on and self._step is None and not seen
 
     # --- what happens in the training ---
 
@@ -171,8 +168,9 @@ class ShadowSession:
             return
         if not self.watches_failures:
             return
-        bad = [each for each in losses if is_float(each) and not bool(each.isfinite().all())]
-        if bad and bad[0].device.type == "cpu":
+        on_host = [each for each in losses if is_float(each) and each.device.type == "cpu"]
+        bad = [each for each in on_host if not bool(each.isfinite().all())]
+        if bad:
             self._failed = True
             self._reruns += 1
             found = self._graph.find(bad, output)
@@ -249,7 +247,7 @@ class ShadowSession:
         self.forget()
 
     def forget(self) -> None:
-        """Nothing more; what was found and not reported is lost."""
+        """Nothing more; what was not reported is lost."""
         self._on = False
         self._step = self._inputs = self._output = self._output_gradient = None
 
@@ -292,10 +290,9 @@ class ShadowSession:
         model = self._model()
         if model is None:
             return
-        for name, module in model.named_modules():
-            self._modules.setdefault(id(module), name)
+        self._modules |= {id(each): name for name, each in model.named_modules()}
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if is_float(tensor):
+            if not is_lazy(tensor) and is_float(tensor):
                 self._names[tensor.untyped_storage()._cdata] = name
 
     def _make(self) -> ShadowStep:
@@ -315,6 +312,7 @@ class ShadowSession:
             return
         if allowance() <= 0:
             self._on = False  # after one refusal it stays off
+            self._sink.refused("there is not enough free memory")
             return
         step = self._make()
         if not self._stack.push(step.mode):

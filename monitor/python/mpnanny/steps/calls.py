@@ -235,6 +235,10 @@ class TorchCalls:
     # --- states ---
 
     @harmless
+    def heard_compile(self) -> None:
+        self._events.compile_begins()
+
+    @harmless
     def heard_loaded(self, owner: Any) -> None:
         if owner is self._model.module:
             self._events.state_loaded("model")

@@ -99,6 +99,9 @@ class StepListener:
     def state_loaded(self, what: str) -> None:
         """`what` (model, optimizer or scaler) took a state dict."""
 
+    def compile_begins(self) -> None:
+        """torch.compile() was called: what it makes must be made as without a monitor."""
+
     def block_left(self, step: OpenStep) -> None:
         """The block of `step` has ended; its optimizer may still follow."""
 
