@@ -27,7 +27,7 @@ GRADIENT_SHARE = 0.01
 UPDATE_SHARE = 0.01
 STATE_ERROR = 0.2
 OUTPUT_ERROR = 0.2
-OWN_ERROR = 0.3  # of one parameter's gradient, if it is not tiny beside the others
+OWN_ERROR = 1.0  # of one parameter's gradient, if it is not tiny beside the others
 OWN_SIZE = 0.1
 BUFFER_SIZE = 1e-3  # of the largest buffer beside it, that a buffer's error must be at least
 # A skipped step at a loss scale above this is part of the search for one; a scale as small gives
@@ -146,7 +146,7 @@ class ShadowStep:
             if scale is not None or self._small_loss():
                 continue
             own = math.sqrt(found.squared_reference / found.numel)
-            if found.error > OWN_ERROR and own > OWN_SIZE * mean:
+            if found.error >= OWN_ERROR and own > OWN_SIZE * mean:
                 origin.reached("gradient", name, found.error)
             floor = MATTERS * own
             if found.flushed > FLUSHED_SHARE * max(1, found.nonzero) and own > OWN_SIZE * mean:
