@@ -46,10 +46,8 @@ class Call:
     """One operator between its start and its end."""
 
     __slots__ = (
-        "args",
         "function",
         "inputs",
-        "kwargs",
         "memories",
         "node",
         "operator",

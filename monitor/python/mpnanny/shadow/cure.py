@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .call import tensors_of
 from .comparison import compare
 from .findings import EXCLUDED, INTEGERS, PROVEN, RANGE, Cure, Finding
 from .history import Held, Node
@@ -44,9 +45,9 @@ class _Recomputation:
     def __init__(self, nodes: set[int], target: torch.dtype) -> None:
         self._nodes = nodes
         self._target = target
-        self._done: dict[int, list[torch.Tensor | None]] = {}
+        self._done: dict[int, list[torch.Tensor]] = {}
 
-    def of(self, node: Node) -> list[torch.Tensor | None] | None:
+    def of(self, node: Node) -> list[torch.Tensor] | None:
         """The results of `node`; None where an input is gone."""
         number = node.number
         if number in self._done:
@@ -62,8 +63,7 @@ class _Recomputation:
         result = node.function(*args, **kwargs)
         if node.operator.written:
             result = [args[at] for at in node.operator.written if at < len(args)]
-        flat: list[torch.Tensor | None] = []
-        _tensors(result, flat)
+        flat = list(tensors_of(result))
         self._done[number] = flat
         return flat
 
@@ -93,7 +93,7 @@ class _Recomputation:
             if results is None:
                 return None
             for layout, result in zip(producer.outputs, results, strict=False):
-                if layout.memory != held.memory or result is None:
+                if layout.memory != held.memory:
                     continue
                 whole = torch.empty_strided(
                     layout.shape, layout.stride, dtype=dtype, device=alias.device
@@ -103,14 +103,6 @@ class _Recomputation:
         if not held.intact():
             return None
         return alias.to(dtype, copy=True)
-
-
-def _tensors(value: Any, out: list[torch.Tensor | None]) -> None:
-    if isinstance(value, torch.Tensor):
-        out.append(value)
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            _tensors(each, out)
 
 
 def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float:
@@ -164,8 +156,7 @@ def _search(
         with torch.no_grad(), disabled():
             results = _Recomputation(set(nodes), target).of(node)
         if results is not None and index < len(results):
-            result = results[index]
-            after = math.inf if result is None else _error_of(result, reference, finding.kind)
+            after = _error_of(results[index], reference, finding.kind)
             if after <= bound:
                 _write(finding, nodes, target, before, after)
                 return True

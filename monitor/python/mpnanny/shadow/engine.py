@@ -3,7 +3,7 @@ own FP64 history, and has the two compared (judge).
 
 The mode calls each operator with exactly what came and returns exactly what that returned. It
 belongs to one step and to the thread that pushed it (and, as torch hands modes on, to the threads
-of the backward pass). What a finding is worth is decided in verdict.
+of the backward pass). What a finding is worth is decided in step.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def counted_writes(operator: Operator, args: tuple[Any, ...]) -> Iterator[None]:
 
 
 class ShadowMode(StepMode):
-    """Pushed for one step. `places` knows where an operator belongs, `trouble` is told of what goes
-    wrong in here, `changes` of what in-place operators did to what outlives the step.
+    """Pushed for one step. `places` knows where an operator belongs, `trouble` gets what goes
+    wrong in here, `changes` what in-place operators did to what outlives the step.
     """
 
     supports_higher_order_operators = True
@@ -132,8 +132,6 @@ class ShadowMode(StepMode):
     def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         operator = operator_of(func)
         if operator.kind is SKIP:
-            if operator.name == "aten._local_scalar_dense":
-                self._scalar(args)
             return None
         site = self.places.find(operator.name, keep=True)
         if site is None or operator.kind is VIEW:

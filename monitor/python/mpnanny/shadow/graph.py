@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from .findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
-from .history import is_float
+from .history import is_clean, is_float
 from .places import Site
 
 MOST_NODES = 4096
@@ -59,11 +59,6 @@ def _operator_of(node: Any) -> str:
     """LogSoftmaxBackward0 -> log_softmax."""
     name = re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _is_clean(tensor: torch.Tensor) -> bool:
-    """Finite, or with the -inf of a mask and nothing worse."""
-    return bool((tensor.isfinite() | (tensor == -math.inf)).all())
 
 
 class LossGraph:
@@ -223,7 +218,7 @@ class _Replay:
         results = [_Values(each) for each in zip(*made, strict=True)]
         inputs = [each for each in call if isinstance(each, _Values)]
         held = results[0][0]
-        if not bool(held.isfinite().all()) and all(_is_clean(each[0]) for each in inputs):
+        if not bool(held.isfinite().all()) and all(is_clean(each[0]) for each in inputs):
             if self.first is None:
                 self.first = self._first(node, overload, inputs, results[0])
         return results

@@ -7,6 +7,7 @@ such. The ring is bounded in operators and in bytes; nothing in it keeps memory 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +85,11 @@ def is_float(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor) and value.dtype in FLOATS and value.layout is torch.strided
     )
+
+
+def is_clean(tensor: torch.Tensor) -> bool:
+    """Finite, or with the -inf of a mask and nothing worse."""
+    return bool((tensor.isfinite() | (tensor == -math.inf)).all())
 
 
 class History:

@@ -37,8 +37,6 @@ DECISIONS = {
     "aten::sgn": 0,
     "aten::sign": 0,
 }
-# Results that are the first argument's elements, in another place or type.
-_CASTS = frozenset(("aten::_to_copy", "aten::copy_", "aten::clone"))
 # Whether a seeded operator draws at all, by the name of its probability.
 _DROPS = ("dropout_p", "p", "drop_p")
 
@@ -67,7 +65,6 @@ class Operator:
 
     __slots__ = (
         "arguments",
-        "casts",
         "change",
         "is_list",
         "is_uncounted",
@@ -84,7 +81,7 @@ class Operator:
         self.kind = SKIP
         self.written: tuple[int, ...] = ()  # positions of the arguments that are written
         self.written_names: tuple[str, ...] = ()
-        self.is_list = self.is_uncounted = self.overwrites = self.casts = self.change = False
+        self.is_list = self.is_uncounted = self.overwrites = self.change = False
         self.arguments: tuple[str, ...] = ()
         self.schema_name = ""
         schema = getattr(function, "_schema", None)
@@ -97,7 +94,6 @@ class Operator:
         self.arguments = tuple(argument.name for argument in schema.arguments)
         self.is_list = rest.startswith(("_foreach", "_fused", "_amp_foreach"))
         self.is_uncounted = rest.startswith("_foreach")
-        self.casts = schema.name in _CASTS
         written = [
             (at, argument)
             for at, argument in enumerate(schema.arguments)

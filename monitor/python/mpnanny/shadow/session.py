@@ -24,7 +24,7 @@ from .changes import Changes
 from .divergence import Divergence
 from .findings import EXCLUDED, Finding
 from .graph import LossGraph
-from .history import is_float
+from .history import is_clean, is_float
 from .memory import allowance
 from .places import Site, find_call
 from .rerun import copied, untouched, without_cast_cache
@@ -34,11 +34,6 @@ from .weights import has_optimizer
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
 MOST_RERUNS = 3
-
-
-def is_clean(tensor: torch.Tensor) -> bool:
-    """Finite, or with the -inf of a mask and nothing worse."""
-    return bool((tensor.isfinite() | (tensor == -math.inf)).all())
 
 
 class Stack(Protocol):

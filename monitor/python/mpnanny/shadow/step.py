@@ -114,7 +114,7 @@ class ShadowStep:
         scale was this and a gradient was not finite.
         """
         rows = []
-        squares = errors = 0.0
+        squares = 0.0
         numel = 0
         for name, parameter in parameters:
             gradient = parameter.grad
@@ -129,7 +129,6 @@ class ShadowStep:
                 continue
             rows.append((name, gradient, reference, entry, found))
             squares += found.squared_reference
-            errors += found.squared_error
             numel += found.numel
         if not numel:
             return
