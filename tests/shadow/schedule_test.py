@@ -21,7 +21,9 @@ def run_of(schedule: Schedule, steps: int, plain: float, cost: float) -> list[in
 
 
 def test_auto_takes_first_steps_and_then_ever_fewer():
-    assert run_of(Schedule(parse("auto")), 300, 0.1, 0.01) == [0, 1, 4, 16, 32, 64, 128, 256]
+    shadowed = run_of(Schedule(parse("auto")), 300, 0.1, 0.01)
+    assert shadowed[:12] == [0, 1, 4, 5, 6, 7, 8, 10, 12, 15, 18, 22]
+    assert len(shadowed) < 30
 
 
 @pytest.mark.parametrize("cost", [0.2, 1.0, 2.4])

@@ -2,7 +2,8 @@
 
 It must cost nothing and break nothing in programs that never train: torch is not imported here, an
 error is not raised, and the sitecustomize that would have been found without us still runs. When
-the program itself imports torch's optimizers, mpnanny.process.launched hears of each that is made.
+the program itself imports torch, mpnanny.process.launched hears of that, and of each optimizer that
+is made.
 """
 
 from __future__ import annotations
@@ -72,33 +73,42 @@ def _launched() -> Any:
     return launched
 
 
+def _torch_imported(_module: Any) -> None:
+    _launched().torch_imported()
+
+
 class _AfterImport:
-    """Finds _OPTIMIZERS as it would be found without us, and calls _listen() once it has run."""
+    """Finds modules as they would be found without us, and calls something once each has run."""
+
+    def __init__(self, calls: dict[str, Any]) -> None:
+        self._calls = calls
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != _OPTIMIZERS:
+        call = self._calls.pop(name, None)
+        if call is None:
             return None
-        sys.meta_path.remove(self)
+        if not self._calls:
+            sys.meta_path.remove(self)
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
+            spec = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
                 break
         else:
             return None
         if hasattr(spec.loader, "exec_module"):
-            _run_then_listen(spec.loader)
+            _run_then_call(spec.loader, call)
         return spec
 
 
-def _run_then_listen(loader: Any) -> None:
+def _run_then_call(loader: Any, call: Any) -> None:
     run = loader.exec_module
 
     def exec_module(module: Any) -> None:
         del loader.exec_module
         run(module)
         try:
-            _listen(module)
+            call(module)
         except Exception as error:
             _say(error)
 
@@ -108,8 +118,10 @@ def _run_then_listen(loader: Any) -> None:
 def _hook() -> None:
     if _OPTIMIZERS in sys.modules:  # a .pth file was faster
         _listen(sys.modules[_OPTIMIZERS])
+        _torch_imported(None)
     else:
-        sys.meta_path.insert(0, _AfterImport())
+        calls = {_OPTIMIZERS: _listen, "torch": _torch_imported}
+        sys.meta_path.insert(0, _AfterImport(calls))
 
 
 def _run_the_next() -> None:

@@ -26,7 +26,8 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .._nanny import MixedPrecisionNanny
-from .ends import live_runs
+from ..shadow import prelude
+from .ends import in_spawned_import, live_runs
 
 _optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 _others: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # modules that no optimizer trains
@@ -36,6 +37,13 @@ _backwards = 0
 
 PATIENCE = 2  # backward passes without any optimizer, after which the weights are those of the loss
 MOST_NODES = 4096  # of the loss's graph
+
+
+def torch_imported() -> None:
+    """Called once, before the program's first operator: tables and data are looked at as well."""
+    options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
+    if not in_spawned_import() and options.get("shadow", "auto") != "off":
+        prelude.begin()
 
 
 def optimizer_made(optimizer: torch.optim.Optimizer) -> None:

@@ -84,7 +84,15 @@ class ShadowMode(StepMode):
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
         self._trouble = trouble
         self._most_bytes = most_bytes
+        self._most_seconds = math.inf
+        self._most_elements: float = math.inf
         self._number = 0
+
+    def limit(self, seconds: float = math.inf, elements: float = math.inf) -> None:
+        """Ends by itself after so many `seconds` of its own, and leaves out operators on tensors
+        of more than `elements`.
+        """
+        self._most_seconds, self._most_elements = seconds, elements
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -103,6 +111,9 @@ class ShadowMode(StepMode):
         began = time.perf_counter()
         call = None
         try:
+            if self.seconds > self._most_seconds:
+                self._end()
+                return func(*args, **kwargs)
             call = self._before(func, args, kwargs)
         except NotImplementedError:  # inside a transform of torch.func tensors have no memory
             self.restarts["torch.func"] += 1
@@ -121,11 +132,19 @@ class ShadowMode(StepMode):
             self.seconds += time.perf_counter() - began
         return result
 
-    def _stop(self, error: Exception) -> None:
+    def _end(self) -> None:
         self.looking = False
         self.references.clear()
         self.history.clear()
+
+    def _stop(self, error: Exception) -> None:
+        self._end()
         self._trouble(error)
+
+    def _is_too_large(self, values: Any) -> bool:
+        if self._most_elements == math.inf:
+            return False
+        return any(each.numel() > self._most_elements for each in floats(values))
 
     # --- before the operator ---
 
@@ -138,6 +157,11 @@ class ShadowMode(StepMode):
             return None
         if operator.name == "aten._local_scalar_dense":
             self._scalar(args)
+            return None
+        if self._is_too_large((args, kwargs)):
+            for at in operator.written:
+                for tensor in floats(args[at] if at < len(args) else None):
+                    self.references.forget(tensor)
             return None
         self._number += 1
         self.operators += 1
@@ -262,6 +286,8 @@ class ShadowMode(StepMode):
     # --- after the operator ---
 
     def _after(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+        if self._is_too_large(result):
+            return
         if call.operator.schema_name in ("aten::nan_to_num", "aten::nan_to_num_"):
             self._replaced(call)
         made = self._reference_result(call, args, kwargs, result)

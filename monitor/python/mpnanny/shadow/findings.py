@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,13 @@ class Finding:
     @property
     def key(self) -> tuple[Any, ...]:
         return self.kind, self.site.key
+
+    @property
+    def only_blurs_gradients(self) -> bool:
+        """It gets to gradients, which stay finite, and to nothing else."""
+        return all(what == "gradient" for what, _ in self.reach) and all(
+            map(math.isfinite, self.reach.values())
+        )
 
     def reached(self, what: str, name: str, error: float) -> None:
         """It gets to a loss, a gradient, a state, an output or an index; so do its parents."""

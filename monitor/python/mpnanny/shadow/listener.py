@@ -24,6 +24,7 @@ from ..steps.listeners import StepListener
 from ..steps.reading import tensors
 from ..steps.state import RunState
 from ..steps.step import OpenStep
+from . import prelude
 from .findings import Finding
 from .places import Site, find_call
 from .schedule import Schedule, parse
@@ -78,7 +79,10 @@ class ShadowSteps(StepListener):
                 self,
                 self._states,
                 lambda error: notes.trouble(self.name, error),
+                prelude.take(),
             )
+        else:
+            prelude.end()
 
     # --- torch's stack of modes ---
 
@@ -110,6 +114,10 @@ class ShadowSteps(StepListener):
             first = next(model.parameters(), None)
             device = first.device.type if first is not None else "cpu"
             self._session.model_runs(args, kwargs, device)
+
+    def model_evaluates(self) -> None:
+        if self._session is not None:
+            self._session.model_evaluates()
 
     def model_ran(self, output: Any, failed: bool) -> None:
         if self._session is not None and not failed:

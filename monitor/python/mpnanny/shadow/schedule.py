@@ -1,9 +1,9 @@
 """Which steps are shadowed.
 
-"auto": the first two steps, then steps at growing distances, the first steps after an ERROR and
-when something drifts. It measures what its steps cost beyond plain ones and waits until the whole
-is below SHARE of the run; the first SECONDS are free, because a run of minutes has no use for a
-monitor that waits for them.
+"auto": the first two steps, then steps at growing distances (a quarter of the steps so far), the
+first steps after an ERROR, one when something drifts, and the first evaluations. It measures what
+its steps cost beyond plain ones and waits until the whole is below SHARE of the run; the first
+SECONDS are free, because a run of minutes has no use for a monitor that waits for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from dataclasses import dataclass
 SHARE = 0.01  # of the run's time
 SECONDS = 5.0  # in all, that a short run pays at most
 FIRST = (0, 1, 4)
+GROWTH = 4  # the next distance is this part of the steps so far
 AFTER_ERROR = 2  # steps
+RECURS = 0.25
 DRIFT_GAP = 16  # steps between two that are asked for because something drifts
 
 _STEPS = re.compile(r"steps=(\d+)-(\d+)$")
@@ -48,10 +50,11 @@ class Schedule:
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._next = 16  # after FIRST
+        self._next = FIRST[-1] + 1
         self._wanted = 0  # steps, for an ERROR or a drift
         self._why = ""
         self._last_drift = -DRIFT_GAP
+        self._evaluations = 0
         self._plain: list[float] = []  # seconds of plain steps, the newest
         self._dearest = 0.0  # seconds of a shadow step
         self.extra = 0.0  # seconds that shadow steps have cost beyond plain ones
@@ -65,8 +68,8 @@ class Schedule:
         return sorted(self._plain)[len(self._plain) // 2]
 
     def why(self, step: int) -> str:
-        """Why step `step` is to be shadowed: first | schedule | error | drift | asked; "": it is
-        not.
+        """Why step `step` is to be shadowed: first | schedule | error | drift | evaluation | asked;
+        "": it is not.
         """
         asked = self._asked
         if asked.mode == "off":
@@ -105,8 +108,21 @@ class Schedule:
         self.extra += cost
         if step > 0:  # the first one also loads what any first step loads
             self._dearest = max(self._dearest, cost)
-        while self._next <= step:
-            self._next *= 2
+        self._next = max(self._next, step + max(1, step // GROWTH))
+
+    def evaluation(self, step: int) -> bool:
+        """The model is evaluated before step `step`: whether that is looked at, as the first, the
+        second, the fourth … are.
+        """
+        self._evaluations += 1
+        is_next = self._evaluations & (self._evaluations - 1) == 0
+        return self._asked.mode == "auto" and is_next and self._can_afford(step)
+
+    def needed(self, steps: int) -> float:
+        """In how many of `steps` shadow steps a gradient has to be wrong for it to be more than
+        chance; where the user has chosen the steps, one is enough.
+        """
+        return max(2, RECURS * steps) if self._asked.mode == "auto" else 1
 
     def error(self) -> None:
         """A new ERROR: the next steps are looked at."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from .graph import LossGraph
 from .history import is_clean, is_float
 from .memory import allowance
 from .places import Site, find_call
+from .prelude import Prelude
 from .rerun import copied, untouched, without_cast_cache
 from .schedule import Schedule
 from .step import ShadowStep
@@ -34,6 +36,7 @@ from .weights import has_optimizer
 
 MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
 MOST_RERUNS = 3
+MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
 
 
 class Stack(Protocol):
@@ -52,7 +55,9 @@ class Sink(Protocol):
 
 
 class ShadowSession:
-    """`states()`: name and tensor of buffers."""
+    """`states()`: name and tensor of buffers. `prelude`: the shadow that is on since the program
+    began, with which the first shadow step goes on.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class ShadowSession:
         sink: Sink,
         states: Callable[[], Iterable[tuple[str, torch.Tensor]]],
         trouble: Callable[[Exception], None],
+        prelude: Prelude | None = None,
     ) -> None:
         self._model = weakref.ref(model)
         self._schedule = schedule
@@ -69,9 +75,10 @@ class ShadowSession:
         self._sink = sink
         self._states = states
         self._trouble = trouble
-        self._names: dict[int, str] = {}
-        self._modules: dict[int, str] = {}
-        self._changes = Changes(lambda memory: self._names.get(memory))
+        self._prelude = prelude
+        self._names: dict[int, str] = {} if prelude is None else prelude.names
+        self._modules: dict[int, str] = {} if prelude is None else prelude.modules
+        self._changes = Changes(self._names.get) if prelude is None else prelude.changes
         self._graph = LossGraph()
         # The training step under way.
         self._step: ShadowStep | None = None
@@ -81,6 +88,7 @@ class ShadowSession:
         self._over = False  # it has ended; what follows until the model runs belongs to it
         self._backwards = 0  # of the step
         self._failed = False  # the step's first bad value was seen
+        self._evaluated = False  # the model was evaluated after the last step
         self._began = time.perf_counter()
         # What a failing step is run again with.
         self._reruns = 0
@@ -92,6 +100,8 @@ class ShadowSession:
         # The run.
         self._on = True
         self._broken = False  # an ERROR was found
+        self._shadow_steps = 0
+        self._recurring: Counter[Any] = Counter()  # shadow steps in which a finding was made
         self._heard_model = False
         self._optimizer = False  # one has been heard
         self._explicit = False  # steps are blocks
@@ -113,7 +123,15 @@ class ShadowSession:
 
     def start(self) -> None:
         """The model is there, the training begins."""
-        self._begin()
+        prelude, self._prelude = self._prelude, None
+        if prelude is None or not prelude.hand_over():
+            self._begin(self._schedule.why(self._count))
+        elif self._schedule.why(self._count):
+            self._know()
+            self._step, self._why = prelude.step, "first"
+            self._step.started = self._began
+        else:
+            prelude.end()
 
     def begins(self, number: int, explicit: bool) -> None:
         """Training step `number` begins; `explicit`: the program says where it ends."""
@@ -133,6 +151,18 @@ class ShadowSession:
             self._generator = torch.get_rng_state()
             self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
             self._output_gradient = None
+
+    def model_evaluates(self) -> None:
+        """The model runs in an evaluation. Its metrics may steer the training: it is looked at
+        together with the step that follows.
+        """
+        if self._step is not None or not self._on or self._evaluated or not self._heard_model:
+            return
+        self._evaluated = True
+        if self._schedule.evaluation(self._count):
+            self._begin("evaluation")
+            if self._step is not None:
+                self._step.mode.limit(seconds=MOST_EVALUATION)
 
     def model_ran(self, output: Any) -> None:
         """It has ended."""
@@ -277,15 +307,15 @@ class ShadowSession:
             self._schedule.plain(now - self._began)
         self._count += 1
         self._number += 1
-        self._failed = False
+        self._failed = self._evaluated = False
         self._began = time.perf_counter()
-        self._begin()
+        self._begin(self._schedule.why(self._count))
 
     def _know(self) -> None:
         model = self._model()
         if model is None:
             return
-        self._modules |= {id(each): name for name, each in model.named_modules()}
+        self._modules.update((id(each), name) for name, each in model.named_modules())
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if not is_lazy(tensor) and is_float(tensor):
                 self._names[tensor.untyped_storage()._cdata] = name
@@ -301,9 +331,8 @@ class ShadowSession:
             allowance(),
         )
 
-    def _begin(self) -> None:
-        why = self._schedule.why(self._count) if self._on else ""
-        if not why:
+    def _begin(self, why: str) -> None:
+        if not why or not self._on:
             return
         if allowance() <= 0:
             self._on = False  # after one refusal it stays off
@@ -324,6 +353,7 @@ class ShadowSession:
         if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
             self._first_loss = step.loss
         self._divergence.began(step.mode.judge.magnitudes)
+        self._shadow_steps += 1
         seconds = time.perf_counter() - step.started
         self._schedule.shadowed(self._count, seconds, step.mode.seconds)
         self._sink.shadowed(step, self._why, seconds)
@@ -334,6 +364,10 @@ class ShadowSession:
             if "from" in each.detail and each.precision is not EXCLUDED:
                 # Weights that an earlier failure has spoilt.
                 each.severity = "INFO" if self._broken else "WARNING"
+            if each.severity == "WARNING" and each.only_blurs_gradients:
+                self._recurring[each.key] += 1
+                if self._recurring[each.key] < self._schedule.needed(self._shadow_steps):
+                    each.severity = "INFO"  # sums cancel by chance now and then
         self._broken = self._broken or any(each.severity == "ERROR" for each in found)
         diverged = self._divergence.find(found)
         self._sink.found(self._number, found if diverged is None else [diverged, *found])

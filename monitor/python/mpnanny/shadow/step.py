@@ -192,8 +192,10 @@ class ShadowStep:
         found = mode.judge.findings.all() + lost
         for each in found:
             _rate(each)
-            if each.severity == "WARNING" and each.kind != LOST_CHANGE and self._is_settled():
-                each.severity = "INFO"
+            if each.severity == "WARNING" and self._is_settled():
+                # 16-bit weights that stand still for want of resolution look settled as well.
+                if each.kind != LOST_CHANGE or each.dtype == "float32":
+                    each.severity = "INFO"
         mode.references.clear()
         mode.history.clear()
         return sorted((each for each in found if _counts(each)), key=Finding.order)

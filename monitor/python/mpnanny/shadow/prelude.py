@@ -1,0 +1,109 @@
+"""What a program computes before its first training step: tables, schedules, data.
+
+Under `mpnanny run` a shadow begins when torch has been imported (_launch/sitecustomize.py). The
+run's first shadow step goes on with it, so that an error in a table is followed to the loss. It
+ends by itself where it would cost too much, or where torch.compile begins. One in a process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from ..hooks import taps
+from ..operators.modes import ModeStack
+from ..operators.places import pass_through
+from .changes import Changes
+from .memory import allowance
+from .step import ShadowStep
+
+MOST_SECONDS = 1.0  # of the shadow itself
+MOST_ELEMENTS = 1 << 22  # of a tensor: larger ones are data or weights, which take long
+MOST_BYTES = 1 << 30
+
+pass_through(__file__)
+
+
+class _Ears(taps.Listener):
+    """Hears of torch what would disturb."""
+
+    def heard_compile(self) -> None:
+        end()
+
+    def hooks_off(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class Prelude:
+    """`modules`: names by id, `names`: of parameters and buffers by their memory; the session that
+    goes on with it fills them in.
+    """
+
+    def __init__(self) -> None:
+        self.modules: dict[int, str] = {}
+        self.names: dict[int, str] = {}
+        self.changes = Changes(self.names.get)
+        self.errors: list[Exception] = []
+        self._thread = threading.get_ident()
+        self._ears = _Ears()
+        bytes_allowed = min(MOST_BYTES, allowance())
+        self.step = ShadowStep(
+            0, self.modules, self.changes, None, self.errors.append, bytes_allowed
+        )
+        self.step.mode.limit(MOST_SECONDS, MOST_ELEMENTS)
+
+    def begin(self) -> bool:
+        """Whether it is on torch's stack now."""
+        if not ModeStack().push(self.step.mode):
+            return False
+        taps.add(self._ears)
+        return True
+
+    def hand_over(self) -> bool:
+        """Whether the caller can go on with `step`, which is on its thread's stack."""
+        taps.remove(self._ears)
+        mode = self.step.mode
+        if self._thread == threading.get_ident() and mode.looking and not self.errors:
+            mode.limit()
+            return True
+        self.end()
+        return False
+
+    def end(self) -> None:
+        taps.remove(self._ears)
+        mode = self.step.mode
+        mode.looking = False
+        mode.references.clear()
+        mode.history.clear()
+        if self._thread == threading.get_ident():
+            ModeStack().remove(mode)
+
+
+_current: Prelude | None = None
+
+
+def begin() -> None:
+    """torch has been imported; the program's next operators are the first ones."""
+    global _current
+    if _current is None and torch.utils.data.get_worker_info() is None:
+        prelude = Prelude()
+        if prelude.begin():
+            _current = prelude
+            os.register_at_fork(after_in_child=end)
+
+
+def take() -> Prelude | None:
+    """The prelude that is under way, for the one who goes on with it or ends it."""
+    global _current
+    prelude, _current = _current, None
+    return prelude
+
+
+def end() -> None:
+    """No prelude any more."""
+    prelude = take()
+    if prelude is not None:
+        prelude.end()
