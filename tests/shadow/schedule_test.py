@@ -48,15 +48,15 @@ def test_what_is_too_dear_is_done_no_third_time():
 
 def test_errors_and_drift_are_looked_at():
     schedule = Schedule(parse("auto"))
-    run_of(schedule, 40, 0.1, 0.01)
+    run_of(schedule, 200, 0.1, 0.01)  # the newest is 196, the next one far away
     schedule.error()
-    assert [schedule.why(step) for step in (40, 41, 42)] == ["error", "error", ""]
-    schedule.drift(43)
-    assert [schedule.why(44), schedule.why(45)] == ["drift", ""]
-    schedule.drift(50)  # too soon after the last one
-    assert schedule.why(51) == ""
-    schedule.drift(60)
-    assert schedule.why(61) == "drift"
+    assert [schedule.why(step) for step in (200, 201, 202)] == ["error", "error", ""]
+    schedule.drift(203)
+    assert [schedule.why(204), schedule.why(205)] == ["drift", ""]
+    schedule.drift(210)  # too soon after the last one
+    assert schedule.why(211) == ""
+    schedule.drift(220)
+    assert schedule.why(221) == "drift"
     assert schedule.plain_seconds == 0.1
 
 
@@ -74,3 +74,14 @@ def test_what_is_asked_for_is_done_at_any_price(asked, expected):
 def test_a_wrong_schedule_is_refused_where_it_is_given(text):
     with pytest.raises(ValueError, match="shadow="):
         MixedPrecisionNanny(nn.Linear(2, 2), shadow=text)
+
+
+def test_evaluations_are_looked_at_ever_more_rarely():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 10, 0.1, 0.01)
+    assert [schedule.evaluation(10) for _ in range(9)] == [
+        *(True, True, False, True, False, False, False, True, False)
+    ]
+    schedule.extra = SECONDS
+    assert not any(schedule.evaluation(10) for _ in range(9))
+    assert not Schedule(parse("every=5")).evaluation(5)

@@ -153,6 +153,11 @@ class MixedPrecisionNanny:
         """
         return Step(self._session, step)
 
+    def note(self, text: str) -> None:
+        """Adds `text` to what the run's record says of what could not be watched."""
+        if self._session is not None:
+            self._session.notes.note(text)
+
     def count_from(self, step: int) -> None:
         """Without blocks: the next step has this number, if none has begun yet."""
         if self._session is not None:

@@ -9,6 +9,7 @@ in no module, the loss of a backward pass shows them. From then on nothing liste
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import gc
 import json
@@ -44,6 +45,17 @@ def torch_imported() -> None:
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if not in_spawned_import() and options.get("shadow", "auto") != "off":
         prelude.begin()
+        atexit.register(_nothing_trained)
+
+
+def _nothing_trained() -> None:
+    """The program ends and has trained nothing that is known here: what was seen is recorded."""
+    if _decided or prelude.operators() == 0:
+        return
+    nanny = _watch(_Weights([]))
+    if nanny is not None:
+        nanny.note("nothing was trained: no backward() was called and no optimizer stepped")
+        nanny.close()
 
 
 def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
@@ -136,14 +148,14 @@ def _before_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> 
         _stop(f"not watching: {type(error).__name__}: {error}")
 
 
-def _watch(model: nn.Module) -> None:
+def _watch(model: nn.Module) -> MixedPrecisionNanny | None:
     _stop(None)
     if live_runs():
-        return  # the script watches by itself
+        return None  # the script watches by itself
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if "db" in options:
         options["db"] = _path_of_our_own(options["db"])
-    MixedPrecisionNanny(model, **options)  # it lives until the process ends
+    return MixedPrecisionNanny(model, **options)  # it lives until the process ends
 
 
 def _stop(why: str | None) -> None:

@@ -216,6 +216,19 @@ def _write(
     finding.precision = PROVEN
 
 
+def cure_loop(finding: Finding, node: Node, error: float) -> None:
+    """An accumulation too long to be computed again: what went into it was right, and the reference
+    that accumulates in FP64 is what a wider accumulator gives, up to the error of what went in.
+    """
+    if node.fed is None or max(node.fed, node.entered) > CURED * error:
+        return
+    lines = [node.site.source] if node.site.source else []
+    what = str(_target(node, torch.float32)).removeprefix("torch.")
+    finding.cure = Cure(lines, [node.operator.name], what, error, max(node.fed, node.entered))
+    finding.precision = PROVEN
+    finding.detail.pop("cure", None)
+
+
 def exclude(finding: Finding) -> None:
     """The reference has it too."""
     finding.precision = EXCLUDED

@@ -112,7 +112,7 @@ class ShadowMode(StepMode):
         call = None
         try:
             if self.seconds > self._most_seconds:
-                self._end()
+                self.end()
                 return func(*args, **kwargs)
             call = self._before(func, args, kwargs)
         except NotImplementedError:  # inside a transform of torch.func tensors have no memory
@@ -132,13 +132,14 @@ class ShadowMode(StepMode):
             self.seconds += time.perf_counter() - began
         return result
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """From now on it only passes on."""
         self.looking = False
         self.references.clear()
         self.history.clear()
 
     def _stop(self, error: Exception) -> None:
-        self._end()
+        self.end()
         self._trouble(error)
 
     def _is_too_large(self, values: Any) -> bool:
@@ -354,6 +355,7 @@ class ShadowMode(StepMode):
             inverse = reference_args[2]
             for gradient in reference_args[0]:
                 gradient.mul_(inverse)
+            reference_args[1].copy_(args[1])  # whether to skip is the training's own decision
             return reference_args[0]
         try:
             return call.function(*reference_args, **call.reference_kwargs)

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 import torch
@@ -25,11 +26,14 @@ MOST_NODES = 4096
 TYPES = (None, torch.float32, torch.float64)  # None: as it was held
 
 # Nodes whose result is their input's elements in another shape.
-_SHAPES = frozenset(
+SHAPES = frozenset(
     ("view", "unsafe_view", "reshape_alias", "squeeze", "unsqueeze", "alias", "clone", "expand")
 )
 # Functions that are positive everywhere: a 0 out of them is one that was flushed.
 _POSITIVE = frozenset(("exp", "exp2", "sigmoid", "softmax", "softplus"))
+
+
+_saved_names: dict[type, list[str]] = {}  # by the type of the node
 
 
 @dataclass(slots=True)
@@ -55,7 +59,7 @@ def _walk(losses: Iterable[torch.Tensor]) -> list[Any]:
     return found
 
 
-def _operator_of(node: Any) -> str:
+def operator_of(node: Any) -> str:
     """LogSoftmaxBackward0 -> log_softmax."""
     name = re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
@@ -87,13 +91,19 @@ class LossGraph:
                 replay.value(loss.grad_fn)
         if replay.first is None:
             return None
-        at = nodes.index(replay.first.node)
+        return _finding(replay.first, self.sites(names)[nodes.index(replay.first.node)])
+
+    def sites(self, names: list[str]) -> list[Site | None]:
+        """Where the nodes of a loss stand, by their names in the order of the walk: as in the last
+        shadow step, whose graph may have had more turns of a loop, or fewer.
+        """
         known = [each.name for each in self._remembered]
-        site = None
-        # The same walk up to this node: the same operators.
-        if known == names or known[: at + 1] == names[: at + 1]:
-            site = self._remembered[at].site
-        return _finding(replay.first, site)
+        found: list[Site | None] = [None] * len(names)
+        blocks = SequenceMatcher(None, known, names, autojunk=False).get_matching_blocks()
+        for block in blocks:
+            for at in range(block.size):
+                found[block.b + at] = self._remembered[block.a + at].site
+        return found
 
 
 @dataclass(slots=True)
@@ -143,7 +153,7 @@ class _Values(tuple[torch.Tensor, ...]):
     """A result, once for each of TYPES."""
 
 
-_NO_EDGE: Any = object()  # an input without a derivative
+NO_EDGE: Any = object()  # an input without a derivative
 
 
 class _Replay:
@@ -168,7 +178,7 @@ class _Replay:
             for each, number in node.next_functions:
                 results = None if each is None else self.value(each)
                 if each is None:
-                    inputs.append(_NO_EDGE)
+                    inputs.append(NO_EDGE)
                 else:
                     known = results is not None and number < len(results)
                     inputs.append(results[number] if known and results else None)
@@ -177,21 +187,21 @@ class _Replay:
         return made
 
     def _compute(self, node: Any, inputs: list[Any]) -> list[_Values] | None:
-        operator = _operator_of(node)
+        operator = operator_of(node)
         metadata = list(getattr(node, "_input_metadata", None) or ())
         first = inputs[0] if inputs else None
         if metadata and isinstance(first, _Values):
             if operator == "to_copy":
                 return [_Values((first[0].to(metadata[0].dtype), *first[1:]))]
-            if operator in _SHAPES:
+            if operator in SHAPES:
                 return [_reshaped(first, tuple(metadata[0].shape))]
         packet = getattr(torch.ops.aten, operator, None)
-        saved = None if packet is None else _saved(node)
+        saved = None if packet is None else saved_by(node)
         if packet is None or saved is None:
             return None
         for name in packet.overloads():
             overload = getattr(packet, name)
-            call = _arguments(overload, saved, inputs)
+            call = arguments_of(overload, saved, inputs, _in_types)
             made = None if call is None else self._run(node, overload, call, metadata)
             if made is not None:
                 return made
@@ -232,7 +242,7 @@ class _Replay:
         elif bool(exact[bad].isfinite().all()):
             cured = "float64"
         positive = any(
-            each is not None and _operator_of(each) in _POSITIVE for each, _ in node.next_functions
+            each is not None and operator_of(each) in _POSITIVE for each, _ in node.next_functions
         ) and any(bool((each[0] == 0).any()) for each in inputs)
         return _First(node, str(overload).removesuffix(".default"), held, exact, cured, positive)
 
@@ -248,29 +258,42 @@ def _in_types(tensor: torch.Tensor) -> _Values:
     return _Values(tensor if each is None else tensor.to(each) for each in TYPES)
 
 
-def _saved(node: Any) -> dict[str, Any] | None:
+def saved_by(node: Any) -> dict[str, Any] | None:
     """What autograd has kept for the node's derivative, by the names of arguments."""
+    kind = type(node)
+    names = _saved_names.get(kind)
+    if names is None:
+        names = [name for name in dir(node) if name.startswith("_saved_")]
+        _saved_names[kind] = names
     found: dict[str, Any] = {}
-    for name in dir(node):
-        if name.startswith("_saved_"):
-            try:
-                found[name[7:]] = _signed(getattr(node, name))
-            except RuntimeError:  # freed, or changed since
-                return None
+    for name in names:
+        try:
+            found[name[7:]] = signed(getattr(node, name))
+        except RuntimeError:  # freed, or changed since
+            return None
     return found
 
 
-def _signed(value: Any) -> Any:
+def signed(value: Any) -> Any:
     """Autograd keeps a dimension counted from the end as a number without sign."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 63:
         return value - (1 << 64)
     if isinstance(value, (tuple, list)) and value and all(type(each) is int for each in value):
-        return [_signed(each) for each in value]
+        return [signed(each) for each in value]
     return value
 
 
-def _arguments(overload: Any, saved: dict[str, Any], inputs: list[Any]) -> list[Any] | None:
-    """The arguments of a call, each float tensor in all TYPES; None where one is missing."""
+def arguments_of(
+    overload: Any,
+    saved: dict[str, Any],
+    inputs: list[Any],
+    lift: Callable[[torch.Tensor], Any],
+    constant: float | None = None,
+) -> list[Any] | None:
+    """The arguments of a call; None where one is missing. `inputs`: those along the graph's edges,
+    None where one could not be computed. `lift`: makes of a float tensor what `inputs` consists of.
+    `constant`: a number that was not kept.
+    """
     arguments: list[Any] = []
     known = False
     position = 0  # among the tensors that have a derivative
@@ -279,27 +302,34 @@ def _arguments(overload: Any, saved: dict[str, Any], inputs: list[Any]) -> list[
             break
         kind = str(argument.type)
         if kind in ("Tensor", "Optional[Tensor]"):
-            computed = inputs[position] if position < len(inputs) else _NO_EDGE
-            position += 1
             value = saved.get(argument.name)
-            if isinstance(computed, _Values):
+            if isinstance(value, torch.Tensor) and not value.dtype.is_floating_point:
+                arguments.append(value)  # a condition, an index: it has no derivative
+                continue
+            computed = inputs[position] if position < len(inputs) else NO_EDGE
+            position += 1
+            if computed is not None and computed is not NO_EDGE:
                 known = True
                 arguments.append(computed)
             elif isinstance(value, torch.Tensor):
                 known = True
-                arguments.append(_in_types(value) if is_float(value) else value)
+                arguments.append(lift(value) if is_float(value) else value)
             elif computed is None:
                 return None  # it was not to be had
             elif kind != "Tensor":
                 arguments.append(None)
+            elif constant is not None:
+                arguments.append(lift(torch.tensor(constant)))
             elif (like := next((each for each in saved.values() if is_float(each)), None)) is None:
                 return None
             else:  # not kept: any finite number shows what the others do
-                arguments.append(_in_types(like.new_ones(())))
+                arguments.append(lift(like.new_ones(())))
             continue
         value = saved.get(argument.name)
         if value is None and argument.has_default_value():
             value = argument.default_value
+        if value is None and kind == "number":
+            value = constant
         if value is None and not kind.startswith("Optional"):
             return None
         if isinstance(value, torch.Tensor):

@@ -63,6 +63,7 @@ class Node:
     bytes: int = 0
     error: float = 0.0
     entered: float = 0.0  # error with which a loop over the same line was entered
+    fed: float | None = None  # in a loop: the largest error of what was added to it on the way
 
     def inputs(self) -> list[Held]:
         found: list[Held] = []

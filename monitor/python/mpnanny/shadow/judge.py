@@ -13,12 +13,13 @@ import torch
 
 from .call import Call, tensors_of
 from .comparison import Comparison, compare
-from .cure import exclude, find_cure
+from .cure import cure_loop, exclude, find_cure
 from .findings import (
     AMPLIFIED,
     CLIPPED,
     FLUSHED,
     INTEGERS,
+    NOT_TESTED,
     RANGE,
     UNDEFINED,
     Finding,
@@ -110,7 +111,8 @@ class Judge:
             return
         entry.error = error
         entry.noise = error > CARRIES and (
-            found.is_noise(held.dtype) or (noise and _depends_on_noise(call, index, reference))
+            (found.is_noise(held.dtype) and (carried is None or carried.error < WRONG))
+            or (noise and _depends_on_noise(call, index, reference))
         )
         entry.origin = origin if error > CARRIES and not entry.noise else None
         if origin is not None and origin.kind == INTEGERS and error > 0:
@@ -156,7 +158,7 @@ class Judge:
             found = each.compare()
             if found is None:
                 continue
-            if not found.is_noise(each.held.dtype):
+            if not each.noise:
                 error = max(error, found.error)
             rank = max(rank, 3 if found.range else 2 if found.undefined else bool(found.infinite))
         return error, rank
@@ -206,15 +208,21 @@ class Judge:
             return made
         return None
 
-    def _entered(self, call: Call, error: float) -> float:
-        """The error with which a loop over this line was entered: an accumulation makes its error
-        in many small portions.
+    def _follow_loop(self, call: Call, error: float) -> None:
+        """Fills in the node's `entered` and `fed`: a loop over this line makes its error in many
+        small portions.
         """
+        node = call.node
+        node.entered = error
         for each in call.sources():
-            node = each.node
-            if node is not None and node.site.key == call.site.key:
-                return min(error, node.entered)
-        return error
+            before = each.node
+            if before is not None and before.site.key == call.site.key:
+                others = [other for other in call.sources() if other is not each]
+                found = [other.compare() for other in others if not other.noise]
+                fed = max((each.error for each in found if each is not None), default=0.0)
+                node.entered = min(error, before.entered)
+                node.fed = max(fed, before.fed or 0.0)
+                return
 
     def _wrong(
         self,
@@ -227,7 +235,8 @@ class Judge:
     ) -> Finding | None:
         error = found.error
         error_in, rank = self._inputs_worst(call)
-        call.node.entered = entered = self._entered(call, error_in)
+        self._follow_loop(call, error_in)
+        entered = call.node.entered
         times = AMPLIFICATION if error > WRONG else NOTED_AMPLIFICATION
         if rank == 3 or error < times * entered:
             return None
@@ -236,6 +245,8 @@ class Judge:
         share = found.flushed / max(1, found.nonzero) if flushed else 1.0
         made = self._add(call, kind, held, found, share, entered, origin)
         self._cure(made, call, index, reference, held.dtype)
+        if made.precision == NOT_TESTED and call.node.fed is not None:
+            cure_loop(made, call.node, error)
         return made
 
     def _flushed(

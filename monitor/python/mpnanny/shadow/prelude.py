@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -20,21 +21,26 @@ from .changes import Changes
 from .memory import allowance
 from .step import ShadowStep
 
-MOST_SECONDS = 1.0  # of the shadow itself
+MOST_SECONDS = 2.0  # of the shadow itself
 MOST_ELEMENTS = 1 << 22  # of a tensor: larger ones are data or weights, which take long
 MOST_BYTES = 1 << 30
 
 pass_through(__file__)
 
 
-class _Ears(taps.Listener):
-    """Hears of torch what would disturb."""
+class _CompileListener:
+    """A taps.Listener that minds nothing but torch.compile."""
 
     def heard_compile(self) -> None:
         end()
 
     def hooks_off(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("heard_"):
+            raise AttributeError(name)
+        return lambda *_: None
 
 
 class Prelude:
@@ -48,7 +54,7 @@ class Prelude:
         self.changes = Changes(self.names.get)
         self.errors: list[Exception] = []
         self._thread = threading.get_ident()
-        self._ears = _Ears()
+        self._listener: Any = _CompileListener()
         bytes_allowed = min(MOST_BYTES, allowance())
         self.step = ShadowStep(
             0, self.modules, self.changes, None, self.errors.append, bytes_allowed
@@ -59,12 +65,12 @@ class Prelude:
         """Whether it is on torch's stack now."""
         if not ModeStack().push(self.step.mode):
             return False
-        taps.add(self._ears)
+        taps.add(self._listener)
         return True
 
     def hand_over(self) -> bool:
         """Whether the caller can go on with `step`, which is on its thread's stack."""
-        taps.remove(self._ears)
+        taps.remove(self._listener)
         mode = self.step.mode
         if self._thread == threading.get_ident() and mode.looking and not self.errors:
             mode.limit()
@@ -73,11 +79,10 @@ class Prelude:
         return False
 
     def end(self) -> None:
-        taps.remove(self._ears)
+        """Nothing is looked at any more; what was found until then is known to `step`."""
+        taps.remove(self._listener)
         mode = self.step.mode
-        mode.looking = False
-        mode.references.clear()
-        mode.history.clear()
+        mode.end()
         if self._thread == threading.get_ident():
             ModeStack().remove(mode)
 
@@ -93,6 +98,11 @@ def begin() -> None:
         if prelude.begin():
             _current = prelude
             os.register_at_fork(after_in_child=end)
+
+
+def operators() -> int:
+    """How many the program has run under the prelude that is under way."""
+    return 0 if _current is None else _current.step.mode.operators
 
 
 def take() -> Prelude | None:

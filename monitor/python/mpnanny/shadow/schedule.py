@@ -92,8 +92,10 @@ class Schedule:
     def _can_afford(self, step: int) -> bool:
         if step < 2:
             return True
-        allowed = max(SECONDS, SHARE * self.total)
-        return self.extra + self._dearest <= allowed
+        return self.extra + self._dearest <= self._allowed()
+
+    def _allowed(self) -> float:
+        return max(SECONDS, SHARE * self.total)
 
     def plain(self, seconds: float) -> None:
         """A step without shadow took so long."""
@@ -117,6 +119,13 @@ class Schedule:
         self._evaluations += 1
         is_next = self._evaluations & (self._evaluations - 1) == 0
         return self._asked.mode == "auto" and is_next and self._can_afford(step)
+
+    def can_pay(self, cost: float) -> bool:
+        """Whether a plain step may cost `cost` seconds more, which are counted."""
+        if self._asked.mode == "auto" and self.extra + cost > self._allowed():
+            return False
+        self.extra += cost
+        return True
 
     def needed(self, steps: int) -> float:
         """In how many of `steps` shadow steps a gradient has to be wrong for it to be more than

@@ -26,6 +26,7 @@ from .divergence import Divergence
 from .findings import EXCLUDED, Finding
 from .graph import LossGraph
 from .history import is_clean, is_float
+from .loss_backward import LossBackward
 from .memory import allowance
 from .places import Site, find_call
 from .prelude import Prelude
@@ -80,6 +81,7 @@ class ShadowSession:
         self._modules: dict[int, str] = {} if prelude is None else prelude.modules
         self._changes = Changes(self._names.get) if prelude is None else prelude.changes
         self._graph = LossGraph()
+        self._loss_backward = LossBackward()
         # The training step under way.
         self._step: ShadowStep | None = None
         self._why = ""
@@ -124,7 +126,10 @@ class ShadowSession:
     def start(self) -> None:
         """The model is there, the training begins."""
         prelude, self._prelude = self._prelude, None
-        if prelude is None or not prelude.hand_over():
+        if prelude is None:
+            self._begin(self._schedule.why(self._count))
+        elif not prelude.hand_over():
+            self._report(prelude.step.finish(()))
             self._begin(self._schedule.why(self._count))
         elif self._schedule.why(self._count):
             self._know()
@@ -201,6 +206,8 @@ class ShadowSession:
             found = self._graph.find(bad, output)
             if found is not None:
                 self._report([found])
+        elif on_host and self._schedule.can_pay(self._loss_backward.seconds):
+            self._loss_backward.keep(on_host, output)
 
     def gradients(self, parameters: list[tuple[str, torch.Tensor]]) -> None:
         """An optimizer is about to use the gradients of `parameters`."""
@@ -211,7 +218,8 @@ class ShadowSession:
     def gradients_broke(self) -> None:
         """An optimizer is about to use gradients that are not finite, in a step without shadow."""
         self._failed = True
-        self._rerun_backward()
+        if not self._rerun_loss():
+            self._rerun_backward()
 
     def skipped(self, parameters: list[tuple[str, torch.Tensor]], scale: float) -> None:
         """A scaler did not let the optimizer step. Infinities of the backward pass at a scale that
@@ -233,6 +241,7 @@ class ShadowSession:
         """The training step is over, but for what follows until the next one begins."""
         self._over = True
         self._inputs = self._output = self._output_gradient = None
+        self._loss_backward.forget()
         if self._step is None:
             self._boundary()  # the next one's data are made from here on
 
@@ -374,20 +383,43 @@ class ShadowSession:
 
     # --- the failing step ---
 
-    def _rerun(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> None:
+    def _rerun(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> bool:
+        """Whether it showed something."""
         try:
             with untouched(module):
                 if not self._stack.push(shadow.mode):
-                    return
+                    return False
                 try:
                     again()
                 finally:
                     self._stack.remove(shadow.mode)
             found = shadow.finish(())
             self._sink.shadowed(shadow, "rerun", time.perf_counter() - shadow.started)
-            self._report([each for each in found if each.reach])
+            found = [each for each in found if each.reach]
+            self._report(found)
+            return bool(found)
         except Exception as error:
             self._trouble(error)
+            return False
+
+    def _rerun_loss(self) -> bool:
+        """Forward and loss were finite, gradients are not: whether the loss's own backward pass has
+        made them so.
+        """
+        model = self._model()
+        if model is None:
+            return False
+        shadow = self._make()
+
+        def place(node: Place) -> None:
+            shadow.places.outer = node
+
+        def again() -> None:
+            self._loss_backward.run(
+                self._graph.sites, place, lambda each: shadow.reach_gradients([("", each)])
+            )
+
+        return self._rerun(model, shadow, again)
 
     def _rerun_backward(self) -> None:
         """Forward and loss were finite, gradients are not: both passes of the model again, from the

@@ -15,7 +15,16 @@ from .call import floats
 from .changes import Changes
 from .comparison import MATTERS_LOSS, compare
 from .engine import ShadowMode
-from .findings import AMPLIFIED, FLUSHED, INTEGERS, LOST_CHANGE, RANGE, UNDEFINED, Finding
+from .findings import (
+    AMPLIFIED,
+    FLUSHED,
+    INTEGERS,
+    LOST_CHANGE,
+    NOT_TESTED,
+    RANGE,
+    UNDEFINED,
+    Finding,
+)
 from .history import is_float
 from .judge import FLUSHED_SHARE, MATTERS, WRONG
 from .places import Places, Site
@@ -192,6 +201,7 @@ class ShadowStep:
         found = mode.judge.findings.all() + lost
         for each in found:
             _rate(each)
+            _follow(each)
             if each.severity == "WARNING" and self._is_settled():
                 # 16-bit weights that stand still for want of resolution look settled as well.
                 if each.kind != LOST_CHANGE or each.dtype == "float32":
@@ -241,6 +251,16 @@ def _rate(finding: Finding) -> None:
         finding.severity = "ERROR"
     else:
         finding.severity = "WARNING"
+
+
+def _follow(finding: Finding) -> None:
+    """Out of range because of values that were wholly wrong before: what cures those cures this."""
+    if finding.kind != RANGE or finding.precision != NOT_TESTED:
+        return
+    for each in finding.ancestors():
+        if each.cure is not None and each.error_out >= OWN_ERROR:
+            finding.cure, finding.precision = each.cure, each.precision
+            return
 
 
 def _is_note(finding: Finding) -> bool:
