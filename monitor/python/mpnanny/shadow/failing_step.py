@@ -1,0 +1,221 @@
+"""A step without shadow whose first bad value has been seen: what made it runs again, at once,
+under a shadow.
+
+Of a module whose output is bad the forward pass, on copies; of a bad loss its graph; of bad
+gradients the backward pass of the loss, or both passes of the model from the gradient that reached
+its output. What that takes is kept from each plain step until its end: aliases, and what autograd
+has kept of a small loss.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..operators.places import Place
+from .call import floats
+from .findings import Finding
+from .graph import LossGraph
+from .history import is_clean, is_float
+from .loss_backward import LossBackward
+from .places import Site, find_call
+from .rerun import copied, untouched, without_cast_cache
+from .step import ShadowStep
+
+MOST_GRADIENT = 16 << 20  # bytes of the model's output gradient that are kept for a rerun
+MOST_RERUNS = 3
+
+
+class FailingStep:
+    """Of one run. `make()`: a shadow for what runs again; `push`, `remove`: put it on torch's stack
+    of modes; `show(shadow, findings)`: takes what was found, the shadow is None where none ran;
+    `can_pay(seconds)`: whether a plain step may cost so much more.
+    """
+
+    def __init__(
+        self,
+        model: Callable[[], nn.Module | None],
+        modules: dict[int, str],
+        make: Callable[[], ShadowStep],
+        push: Callable[[Any], bool],
+        remove: Callable[[Any], None],
+        show: Callable[[ShadowStep | None, list[Finding]], None],
+        can_pay: Callable[[float], bool],
+        trouble: Callable[[Exception], None],
+    ) -> None:
+        self._model = model
+        self._modules = modules
+        self._make = make
+        self._push = push
+        self._remove = remove
+        self._show = show
+        self._can_pay = can_pay
+        self._trouble = trouble
+        self._seen = False  # the step's first bad value was
+        self._reruns = 0
+        self._graph = LossGraph()
+        self._loss_backward = LossBackward()
+        self._inputs: tuple[Any, Any] | None = None
+        self._generator: torch.Tensor | None = None
+        self._autocast: tuple[bool, torch.dtype] | None = None
+        self._output: torch.Tensor | None = None
+        self._output_gradient: torch.Tensor | None = None
+
+    @property
+    def watches(self) -> bool:
+        """Whether a failure now would be looked at."""
+        return not self._seen and self._reruns < MOST_RERUNS
+
+    # --- what happens in the step ---
+
+    def begins(self) -> None:
+        self._seen = False
+
+    def remember(self, losses: list[torch.Tensor], site_of: Callable[[int], Site | None]) -> None:
+        """Of a shadow step: where the operators of its loss stand."""
+        self._graph.remember(losses, site_of)
+
+    def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
+        self._inputs = (args, kwargs)
+        self._generator = torch.get_rng_state()
+        self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        self._output_gradient = None
+
+    def model_ran(self, output: Any) -> None:
+        if self._inputs is None or not is_float(output):
+            return
+        self._output = output
+        size = output.numel() * output.element_size()
+        if output.grad_fn is not None and size <= MOST_GRADIENT:
+            failing = weakref.ref(self)
+
+            def keep(gradient: torch.Tensor) -> None:
+                owner = failing()
+                if owner is not None and owner._inputs is not None:
+                    owner._output_gradient = gradient
+
+            output.register_hook(keep)
+
+    def backward(self, losses: list[torch.Tensor]) -> None:
+        """`losses` are about to be derived."""
+        output, self._output = self._output, None
+        on_host = [each for each in losses if is_float(each) and each.device.type == "cpu"]
+        bad = [each for each in on_host if not bool(each.isfinite().all())]
+        if bad:
+            self._seen = True
+            self._reruns += 1
+            found = self._graph.find(bad, output)
+            if found is not None:
+                self._show(None, [found])
+        elif on_host and self._can_pay(self._loss_backward.seconds):
+            self._loss_backward.keep(on_host, output)
+
+    def gradients_broke(self) -> None:
+        """An optimizer is about to use gradients that are not finite."""
+        self._seen = True
+        if not self._rerun_loss():
+            self._rerun_backward()
+
+    def forget(self) -> None:
+        """What was kept of the step."""
+        self._inputs = self._output = self._output_gradient = None
+        self._loss_backward.forget()
+
+    def module_broke(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """An output is not finite."""
+        if not all(map(is_clean, floats((args, kwargs)))):
+            return  # what went in was bad: the module around this one is still to come
+        self._seen = True
+        self._reruns += 1
+        device = next((each.device.type for each in floats(output)), "cpu")
+        shadow = self._make()
+        shadow.places.outer = find_call(module, self._modules)
+
+        # The whole model draws again what it drew; of a part of it that is not known.
+        generator = self._generator if module is self._model() else None
+
+        def run_again() -> None:
+            if generator is not None:
+                torch.set_rng_state(generator)
+            with torch.no_grad(), without_cast_cache(device):
+                result = module.forward(*copied(args), **copied(kwargs))
+            shadow.reach_outputs(result)
+
+        self._rerun(module, shadow, run_again)
+
+    # --- what runs again ---
+
+    def _rerun(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> bool:
+        """Whether it showed something."""
+        try:
+            with untouched(module):
+                if not self._push(shadow.mode):
+                    return False
+                try:
+                    again()
+                finally:
+                    self._remove(shadow.mode)
+            found = [each for each in shadow.finish(()) if each.reach]
+            self._show(shadow, found)
+            return bool(found)
+        except Exception as error:
+            self._trouble(error)
+            return False
+
+    def _rerun_loss(self) -> bool:
+        """Forward and loss were finite, gradients are not: whether the loss's own backward pass has
+        made them so.
+        """
+        model = self._model()
+        if model is None:
+            return False
+        shadow = self._make()
+
+        def place(node: Place) -> None:
+            shadow.places.outer = node
+
+        def again() -> None:
+            self._loss_backward.run(
+                self._graph.sites, place, lambda each: shadow.reach_gradients([("", each)])
+            )
+
+        return self._rerun(model, shadow, again)
+
+    def _rerun_backward(self) -> None:
+        """Forward and loss were finite, gradients are not: both passes of the model again, from the
+        gradient that reached its output.
+        """
+        model = self._model()
+        gradient, inputs, autocast = self._output_gradient, self._inputs, self._autocast
+        if model is None or gradient is None or inputs is None or autocast is None:
+            return
+        self._reruns += 1
+        shadow = self._make()
+        generator = self._generator
+
+        def run_again() -> None:
+            args, kwargs = copied(inputs[0], keep_graph=True), copied(inputs[1], keep_graph=True)
+            weights = {
+                name: each.detach().clone().requires_grad_(each.requires_grad)
+                for name, each in model.named_parameters()
+            }
+            if generator is not None:
+                torch.set_rng_state(generator)
+            device = gradient.device.type
+            with (
+                torch.enable_grad(),
+                torch.autocast(device, dtype=autocast[1], enabled=autocast[0], cache_enabled=False),
+            ):
+                output = torch.func.functional_call(model, weights, args, kwargs)
+            names = [name for name, each in weights.items() if each.requires_grad]
+            made = torch.autograd.grad(
+                output, [weights[name] for name in names], gradient, allow_unused=True
+            )
+            shadow.reach_gradients(zip(names, made, strict=True))
+
+        shadow.places.outer = Place("", "", 0, "")
+        self._rerun(model, shadow, run_again)
