@@ -22,7 +22,7 @@ class LeakySSM(nn.Module):
     def forward(self, x):
         drive = self.in_proj(x).float()
         decay = torch.exp(-torch.exp(self.log_dt))  # @fault
-        gain = 1 - decay
+        gain = 1 - decay  # @fault
         state = drive.new_zeros(x.shape[0], drive.shape[-1])
         states = []
         for t in range(x.shape[1]):

@@ -24,6 +24,7 @@ class Input:
     error: float
     origin: Finding | None
     noise: bool
+    rounding: float
     position: int | None  # in a list of tensors
 
     def compare(self) -> Comparison | None:
@@ -54,6 +55,7 @@ class Call:
         "position",
         "reference_args",
         "reference_kwargs",
+        "rounding",
         "site",
         "written",
     )
@@ -68,6 +70,7 @@ class Call:
         self.inputs: list[Input] = []
         self.written: list[Written] = []
         self.memories: set[int] = set()
+        self.rounding = 0.0  # as Entry.rounding, of this operator itself
         self.position: int | None = None  # in the lists of the call, of the result in question
 
     def sources(self) -> list[Input]:

@@ -23,6 +23,10 @@ HALF_ULP = {
     torch.complex128: 2.0**-53,
 }
 
+# The rounding of references, beside the terms of a sum: of FP64, and of FP32 in products.
+OF_FP64 = 256 * 2.0**-53
+OF_PRODUCTS = 16 * 2.0**-24
+
 
 class Comparison(NamedTuple):
     """numerics/reference_error.h: ReferenceError."""
@@ -60,13 +64,15 @@ class Comparison(NamedTuple):
         """Elements that are not finite here."""
         return self.range + self.undefined + self.infinite
 
-    def is_noise(self, dtype: torch.dtype) -> bool:
-        """Whether the reference is 0 but for the rounding of FP64 itself, as the gradient of a bias
-        before a normalisation: a sum whose terms cancel exactly. The held error is about half an
-        ulp of the terms, so the terms follow from it, and with them what FP64 makes of an exact 0.
+    def is_noise(self, dtype: torch.dtype, rounding: float) -> bool:
+        """Whether the reference is 0 but for its own rounding, as the gradient of a bias before a
+        normalisation: a sum whose terms cancel exactly. The held error is about half an ulp of the
+        terms, so the terms follow from it, and with them what FP64 makes of an exact 0. `rounding`:
+        of products in FP32 (Entry).
         """
-        terms = self.squared_error**0.5 / HALF_ULP.get(dtype, 2.0**-24)
-        return bool(self.squared_reference**0.5 <= 256 * 2.0**-53 * terms)
+        of_fp64 = OF_FP64 / HALF_ULP.get(dtype, 2.0**-24)
+        least = max(of_fp64, rounding) * self.squared_error**0.5
+        return bool(self.squared_reference**0.5 <= least)
 
 
 class Change(NamedTuple):
@@ -114,7 +120,7 @@ def on_device(held: torch.Tensor, reference: torch.Tensor, floor: float) -> Comp
     """The same by torch's operators, where the memory is out of the kernels' reach; waits for the
     device once.
     """
-    h, r = held.to(torch.float64), reference
+    h, r = held.to(torch.float64), reference.to(torch.float64)
     held_finite, finite = h.isfinite(), r.isfinite()
     both = held_finite & finite
     h, r0 = torch.where(both, h, 0.0), torch.where(both, r, 0.0)

@@ -19,6 +19,7 @@ import torch
 
 from ..operators.modes import StepMode
 from ..operators.places import pass_through
+from . import products
 from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
 from .comparison import compare_change
@@ -232,13 +233,21 @@ class ShadowMode(StepMode):
                             entry.error,
                             entry.origin,
                             entry.noise,
+                            entry.rounding,
                             position,
                         )
                     )
                 return written.reference
             call.inputs.append(
                 Input(
-                    value, reference, entry.node, entry.error, entry.origin, entry.noise, position
+                    value,
+                    reference,
+                    entry.node,
+                    entry.error,
+                    entry.origin,
+                    entry.noise,
+                    entry.rounding,
+                    position,
                 )
             )
             return reference
@@ -358,7 +367,7 @@ class ShadowMode(StepMode):
             reference_args[1].copy_(args[1])  # whether to skip is the training's own decision
             return reference_args[0]
         try:
-            return call.function(*reference_args, **call.reference_kwargs)
+            return products.run(call, reference_args, result)
         except Exception:
             self.restarts[operator.name] += 1
             return _NONE

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .call import Call, tensors_of
-from .comparison import Comparison, compare
+from .comparison import OF_FP64, OF_PRODUCTS, Comparison, compare
 from .cure import cure_loop, exclude, find_cure
 from .findings import (
     AMPLIFIED,
@@ -44,6 +44,8 @@ WRONG_INTEGERS = 0.01
 SAME = 1e-6  # relative difference of two references that are the same
 CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
+
+_DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
 
 
 @dataclass(slots=True)
@@ -84,6 +86,7 @@ class Judge:
             return
         self.compared += 1
         error = found.error
+        entry.rounding = max([call.rounding, *(each.rounding for each in call.sources())])
         self._add_to_profile(call, held, found)
         key = call.site.key
         if found.max_reference > self.magnitudes.get(key, 0.0):
@@ -111,7 +114,11 @@ class Judge:
             return
         entry.error = error
         entry.noise = error > CARRIES and (
-            (found.is_noise(held.dtype) and (carried is None or carried.error < WRONG))
+            (
+                found.is_noise(held.dtype, entry.rounding)
+                and (carried is None or carried.error < WRONG)
+            )
+            or _cancels(call, found, entry.rounding)
             or (noise and _depends_on_noise(call, index, reference))
         )
         entry.origin = origin if error > CARRIES and not entry.noise else None
@@ -339,6 +346,17 @@ class Judge:
             find_cure(made, call.node, index, reference, self._errors, held_dtype)
         except Exception as error:
             made.detail["cure"] = f"not tried: {type(error).__name__}"
+
+
+def _cancels(call: Call, found: Comparison, rounding: float) -> bool:
+    """Whether the references of two equal values were subtracted: what is left is their rounding.
+    (is_noise() does not see it where the held values are equal to the bit.)
+    """
+    if call.operator.schema_name not in _DIFFERENCES:
+        return False
+    inputs = (each.compare() for each in call.sources())
+    size = max((each.squared_reference for each in inputs if each is not None), default=0.0)
+    return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
 
 
 def _depends_on_noise(call: Call, index: int, reference: torch.Tensor) -> bool:

@@ -50,6 +50,9 @@ class Entry:
     error: float = 0.0  # relative error of what that wrote
     origin: Finding | None = None  # where the error comes from
     noise: bool = False  # the reference is 0 but for its own rounding: errors mean nothing
+    # The part of the held error below which the reference may be its own rounding, where it comes of
+    # products in FP32.
+    rounding: float = 0.0
 
 
 class References:
