@@ -7,7 +7,7 @@
 #include "numerics/element_reader.h"
 #include "numerics/format.h"
 
-// The loop over finite elements, compiled for several instruction sets; the loader takes the best
+// The loops over elements, compiled for several instruction sets; the loader takes the best
 // that the processor has. Sums go by lanes in every one of them, so that the order of additions,
 // and with it every bit of the result, is the same. (The build turns contraction to fused multiply-add
 // off for this file: it would make them differ.)
@@ -83,6 +83,39 @@ MPNANNY_CLONES void AddFinite(const double* held, const double* reference, int64
       sums.whole[lane] += whole ? 1 : 0;
       sums.wrong[lane] += (whole & (error != 0)) ? 1 : 0;
       sums.clipped[lane] += ((own == largest) & (magnitude > largest)) ? 1 : 0;
+    }
+  }
+  out = sums;
+}
+
+struct ChangeLanes {
+  double change[kLanes] = {}, lost_change[kLanes] = {}, kept_change[kLanes] = {};
+  double squared_change[kLanes] = {}, squared_error[kLanes] = {};
+  int64_t moved[kLanes] = {}, lost[kLanes] = {};
+};
+
+// `count` is a multiple of kLanes.
+MPNANNY_CLONES void AddChanges(const double* held_before, const double* held_after,
+                               const double* reference_before, const double* reference_after,
+                               int64_t count, ChangeLanes& out) {
+  ChangeLanes sums = out;
+  for (int64_t at = 0; at < count; at += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int64_t i = at + lane;
+      const double held = held_after[i] - held_before[i];
+      const double wanted = reference_after[i] - reference_before[i];
+      // An infinity or a NaN times 0 is NaN, which equals nothing.
+      const bool moved = (held * 0.0 == wanted * 0.0) & (wanted != 0);
+      const double h = moved ? held : 0.0, w = moved ? wanted : 0.0;
+      const double size = std::fabs(w), error = h - w;
+      const bool lost = moved & (h == 0);
+      sums.moved[lane] += moved ? 1 : 0;
+      sums.lost[lane] += lost ? 1 : 0;
+      sums.change[lane] += size;
+      sums.lost_change[lane] += lost ? size : 0.0;
+      sums.kept_change[lane] += std::copysign(1.0, w) * h;
+      sums.squared_change[lane] += w * w;
+      sums.squared_error[lane] += error * error;
     }
   }
   out = sums;
@@ -188,30 +221,28 @@ ChangeError CompareChange(const TensorView& held_before, const TensorView& held_
   found.numel = numel;
   ElementReader old_values(held_before), new_values(held_after);
   ElementReader old_references(reference_before), new_references(reference_after);
-  double old_held[kBlock], new_held[kBlock], old_reference[kBlock], new_reference[kBlock];
+  ChangeLanes sums;
+  alignas(64) double old_held[kBlock], new_held[kBlock];
+  alignas(64) double old_reference[kBlock], new_reference[kBlock];
   for (int64_t left = numel; left > 0;) {
     const int64_t count = std::min(left, kBlock);
     old_values.Read(count, old_held);
     new_values.Read(count, new_held);
     old_references.Read(count, old_reference);
     new_references.Read(count, new_reference);
-    for (int64_t i = 0; i < count; ++i) {
-      const double held = new_held[i] - old_held[i];
-      const double wanted = new_reference[i] - old_reference[i];
-      if (!std::isfinite(held) || !std::isfinite(wanted) || wanted == 0) continue;
-      const double size = std::fabs(wanted);
-      ++found.moved;
-      found.change += size;
-      found.squared_change += wanted * wanted;
-      found.squared_error += (held - wanted) * (held - wanted);
-      found.kept_change += wanted > 0 ? held : -held;
-      if (held == 0) {
-        ++found.lost;
-        found.lost_change += size;
-      }
-    }
+    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+    for (double* values : {old_held, new_held, old_reference, new_reference})
+      std::fill(values + count, values + padded, 0.0);
+    AddChanges(old_held, new_held, old_reference, new_reference, padded, sums);
     left -= count;
   }
+  found.moved = Sum(sums.moved);
+  found.lost = Sum(sums.lost);
+  found.change = Sum(sums.change);
+  found.lost_change = Sum(sums.lost_change);
+  found.kept_change = Sum(sums.kept_change);
+  found.squared_change = Sum(sums.squared_change);
+  found.squared_error = Sum(sums.squared_error);
   return found;
 }
 
