@@ -46,10 +46,10 @@ PyObject* Gradients(PyObject* object, PyObject* args) {
   PyObject *layers = nullptr, *tensors = nullptr;
   double inverse_scale = 1;
   if (!PyArg_ParseTuple(args, "OOd", &layers, &tensors, &inverse_scale)) return nullptr;
-  if (Recorder* recorder = Live(object)) {
-    recorder->Gradients(Pairs(*Self(object)->parameters, layers, tensors), inverse_scale);
-  }
-  Py_RETURN_NONE;
+  Recorder* const recorder = Live(object);
+  return PyBool_FromLong(
+      recorder != nullptr &&
+      recorder->Gradients(Pairs(*Self(object)->parameters, layers, tensors), inverse_scale));
 }
 
 PyObject* Weights(PyObject* object, PyObject* args) {

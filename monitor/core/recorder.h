@@ -75,8 +75,10 @@ class Recorder {
   }
 
   // Gradients, weights and updates, as their observers say.
-  void Gradients(std::span<const ParameterView> gradients, double inverse_scale) {
+  // Gradients() returns whether one of this step's is not finite so far.
+  bool Gradients(std::span<const ParameterView> gradients, double inverse_scale) {
     gradients_.Observe(gradients, inverse_scale);
+    return gradients_.any_nonfinite();
   }
   void ActivationGradient(int64_t layer, int32_t slot, const TensorView& gradient,
                           double inverse_scale) {

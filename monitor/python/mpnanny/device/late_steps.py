@@ -219,10 +219,11 @@ class DeviceSteps:
             lambda core: core.weights(reported, [each.arrived() for each in readings])
         )
 
-    def gradients(self, layers: list[int], gradients: list[Any], factor: Any) -> None:
+    def gradients(self, layers: list[int], gradients: list[Any], factor: Any) -> bool:
+        """False: whether one is not finite is known later."""
         late = self._open
         if late is None:
-            return
+            return False
         reported, readings = self._read_parameters(late, layers, gradients, late.sampled)
         with torch.no_grad():
             late.post(factor)
@@ -231,6 +232,7 @@ class DeviceSteps:
                 reported, [each.arrived() for each in readings], settled(factor)
             )
         )
+        return False
 
     def _read_parameters(
         self, late: _LateStep, layers: list[int], tensors: list[Any], all_figures: bool

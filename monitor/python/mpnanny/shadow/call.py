@@ -25,10 +25,35 @@ class Input:
     origin: Finding | None
     noise: bool
     rounding: float
+    found: Comparison | None
     position: int | None  # in a list of tensors
 
+    @classmethod
+    def of(
+        cls,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        entry: Entry,
+        found: Comparison | None,
+        position: int | None,
+    ) -> Input:
+        """`entry`: as it is before the operator. `found`: a comparison that was made already."""
+        return cls(
+            held,
+            reference,
+            entry.node,
+            entry.error,
+            entry.origin,
+            entry.noise,
+            entry.rounding,
+            found,
+            position,
+        )
+
     def compare(self) -> Comparison | None:
-        return compare(self.held, self.reference)
+        if self.found is None:
+            self.found = compare(self.held, self.reference)
+        return self.found
 
 
 @dataclass(slots=True)
@@ -38,8 +63,9 @@ class Written:
     tensor: torch.Tensor
     reference: torch.Tensor  # changes with the operator
     entry: Entry
-    before: torch.Tensor | None
-    was: torch.Tensor | None
+    before: torch.Tensor | None  # copy of the old value, where it is needed
+    was: torch.Tensor | None  # of the reference
+    found: Comparison | None  # of the old value with its reference
     position: int | None  # in a list of tensors
 
 

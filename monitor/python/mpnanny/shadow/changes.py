@@ -97,7 +97,7 @@ class Changes:
         memory = tensor.untyped_storage()._cdata
         name = self._names(memory)
         if name is not None:
-            self._add_update(entry, change, reference)
+            self._add_update(entry, change)
         key = (site.key, name or index)
         seen = self._seen.get(key)
         if seen is None:
@@ -110,9 +110,10 @@ class Changes:
         seen.kept += change.kept_change
         seen.stayed = change.lost
 
-    def _add_update(self, entry: Entry, change: Change, reference: torch.Tensor) -> None:
+    def _add_update(self, entry: Entry, change: Change) -> None:
         update = self.update
-        update.squared_weight += float(reference.abs().square().sum())
+        if entry.comparison is not None:
+            update.squared_weight += entry.comparison.squared_reference
         update.squared_change += change.squared_change
         update.squared_error += change.squared_error
         if entry.origin is not None:

@@ -102,6 +102,8 @@ def compare(held: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) -> 
     held, reference = _plain(held), _plain(reference)
     if held.device.type != "cpu":
         return on_device(held, reference, floor)
+    if held.dim() > 2 and held.stride(1) == 1 and held.shape[1] > 1:  # channels_last
+        held, reference = held.movedim(1, -1), reference.movedim(1, -1)
     figures: Any = _core.compare(held, reference, floor)
     return None if figures is None else Comparison(*figures)
 

@@ -22,7 +22,7 @@ from ..operators.places import pass_through
 from . import products
 from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
-from .comparison import compare_change
+from .comparison import compare, compare_change
 from .findings import RANGE, UNDEFINED
 from .history import Held, History, is_float, version_of
 from .judge import WRONG_INTEGERS, Judge
@@ -193,6 +193,7 @@ class ShadowMode(StepMode):
         for position, tensor in enumerate(floats(value)):
             entry = self.references.entry(tensor)
             existed = entry is not None
+            found = None if entry is None else entry.comparison_of(tensor)
             reference = self.references.writable(tensor, operator.overwrites)
             entry = self.references.entry(tensor)
             if entry is None:
@@ -200,10 +201,16 @@ class ShadowMode(StepMode):
             if not existed:
                 entry.new = False
             before = was = None
-            if operator.change:
+            if operator.change and not entry.new:  # it outlives the step
                 before, was = tensor.detach().clone(), reference.clone()
+            elif not operator.overwrites:
+                if operator.change:
+                    found = found or compare(tensor, reference)
+                if not operator.is_list:
+                    before = tensor.detach().clone()  # for a cure
+            entry.comparison = None
             call.written.append(
-                Written(tensor, reference, entry, before, was, position if is_list else None)
+                Written(tensor, reference, entry, before, was, found, position if is_list else None)
             )
 
     def _reference(
@@ -223,33 +230,13 @@ class ShadowMode(StepMode):
             call.memories.add(value.untyped_storage()._cdata)
             if id(value) in writes:
                 written = next(each for each in call.written if each.tensor is value)
-                if not call.operator.overwrites and written.before is not None:
-                    assert written.was is not None
-                    call.inputs.append(
-                        Input(
-                            written.before,
-                            written.was,
-                            entry.node,
-                            entry.error,
-                            entry.origin,
-                            entry.noise,
-                            entry.rounding,
-                            position,
-                        )
-                    )
+                if call.operator.change and not call.operator.overwrites:
+                    before = value if written.before is None else written.before
+                    was = written.reference if written.was is None else written.was
+                    call.inputs.append(Input.of(before, was, entry, written.found, position))
                 return written.reference
-            call.inputs.append(
-                Input(
-                    value,
-                    reference,
-                    entry.node,
-                    entry.error,
-                    entry.origin,
-                    entry.noise,
-                    entry.rounding,
-                    position,
-                )
-            )
+            found = entry.comparison_of(value)
+            call.inputs.append(Input.of(value, reference, entry, found, position))
             return reference
         if isinstance(value, torch.dtype):
             return wide(value) if value.is_floating_point or value in COMPLEX else value
@@ -271,7 +258,7 @@ class ShadowMode(StepMode):
             alias = value.detach()
             if id(value) in writes:
                 written = next(each for each in call.written if each.tensor is value)
-                alias = written.before if written.before is not None else alias.clone()
+                alias = torch.empty_like(alias) if written.before is None else written.before
             call.node.bytes += alias.numel() * alias.element_size()
             return Held(
                 alias,
@@ -322,6 +309,9 @@ class ShadowMode(StepMode):
             if not reference.is_floating_point() and reference.dtype not in COMPLEX:
                 continue
             entry = self.references.set(held, reference)
+            if reference.stride() != held.stride():
+                of_held = self.references.of(held)  # the same, in the held layout
+                reference = reference if of_held is None else of_held
             call.memories.add(memory)
             call.position = index if call.operator.is_list else None
             self.judge.judge(call, index, held, reference, entry)

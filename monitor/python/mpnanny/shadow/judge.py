@@ -99,6 +99,7 @@ class Judge:
             self._references.restart(held)
             entry.error, entry.origin = 0.0, None
             return
+        entry.keep(held, found, bool(call.written))
         carried = max(
             (each for each in call.sources() if each.origin is not None),
             key=lambda each: each.error,

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._core import nonfinite
 from ..model.names import LayerNames
 from ..model.optimizers import Watched
 from ..model.watched import WatchedModel
@@ -133,11 +132,11 @@ class ShadowSteps(StepListener):
         if self._session is not None:
             self._session.backward(list(tensors(losses)))
 
-    def gradients_read(self, step: OpenStep, gradients: list[Any]) -> None:
+    def gradients_read(self, step: OpenStep, bad: bool) -> None:
         session = self._session
         if session is None or session.shadowing or not session.watches_failures:
             return
-        if not step.uses_scaler and not self._state.on_device and nonfinite(gradients):
+        if bad and not step.uses_scaler:
             session.gradients_broke()
 
     def optimizer_begins(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .comparison import Comparison
+from .history import version_of
 from .operators import COMPLEX
 
 if TYPE_CHECKING:
@@ -50,9 +52,35 @@ class Entry:
     error: float = 0.0  # relative error of what that wrote
     origin: Finding | None = None  # where the error comes from
     noise: bool = False  # the reference is 0 but for its own rounding: errors mean nothing
-    # The part of the held error below which the reference may be its own rounding, where it comes of
+    # Part of the held error below which the reference may be its own rounding, where that is of
     # products in FP32.
     rounding: float = 0.0
+    comparison: Comparison | None = None  # the newest
+    compared: tuple[Any, ...] = ()  # which view of the memory, and which versions of it
+
+    def keep(self, tensor: torch.Tensor, found: Comparison, was_written: bool) -> None:
+        """`found` is what comparing `tensor` has given. torch counts a write after it was made."""
+        version = version_of(tensor)
+        self.comparison = found
+        self.compared = (
+            (version, version + was_written),
+            tensor.storage_offset(),
+            tensor.shape,
+            tensor.stride(),
+        )
+
+    def comparison_of(self, tensor: torch.Tensor) -> Comparison | None:
+        """What comparing `tensor` has given, if nothing was written since."""
+        if self.comparison is None:
+            return None
+        versions, offset, shape, stride = self.compared
+        same = (
+            version_of(tensor) in versions
+            and tensor.storage_offset() == offset
+            and tensor.shape == shape
+            and tensor.stride() == stride
+        )
+        return self.comparison if same else None
 
 
 class References:
@@ -141,6 +169,7 @@ class References:
             self.forget(tensor)
         else:
             self._view(entry, tensor).copy_(tensor.detach())
+            entry.comparison = None
 
     def forget(self, tensor: torch.Tensor) -> None:
         entry = self._entries.pop(tensor.untyped_storage()._cdata, None)

@@ -134,8 +134,8 @@ class CallOrder(StepListener):
             gradients = [parameter.grad for parameter in self._model.parameters.parameters]
             step.bad_gradients = bool(nonfinite(gradients))
 
-    def gradients_read(self, step: OpenStep, gradients: list[Any]) -> None:
-        if step.bad_gradients and not nonfinite(gradients):
+    def gradients_read(self, step: OpenStep, bad: bool) -> None:
+        if step.bad_gradients and not bad:
             self._say(("gradients_replaced",))
 
     def step_ends(self, step: OpenStep) -> None:

@@ -27,6 +27,6 @@ class Gradients:
         if state.sampling:
             state.reader.weights(held.layers, held.parameters)
         gradients = [parameter.grad for parameter in held.parameters]
-        self._events.gradients_read(step, gradients)
-        state.reader.gradients(held.layers, gradients, factor)
+        bad = state.reader.gradients(held.layers, gradients, factor)
+        self._events.gradients_read(step, bad)
         step.read |= held.ids

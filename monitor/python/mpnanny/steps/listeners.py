@@ -72,8 +72,10 @@ class StepListener:
     ) -> None:
         """Gradients are about to be scaled down from `total_norm` to `max_norm`."""
 
-    def gradients_read(self, step: OpenStep, gradients: list[Any]) -> None:
-        """`gradients` are whole, not yet clipped, and are being read: once a parameter and step."""
+    def gradients_read(self, step: OpenStep, bad: bool) -> None:
+        """Gradients were read, whole and not yet clipped: once a parameter and step. `bad`: one of
+        the step's is not finite; of those on a device that is not known.
+        """
 
     def scaler_steps(self, step: OpenStep, scaler: Any, optimizer: Any) -> None:
         """scaler.step(optimizer) was called and has not begun."""
