@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -59,6 +59,18 @@ class LayerError:
     rms: float = 0.0
 
 
+@dataclass(slots=True)
+class Result:
+    """What is judged: a result of an operator, as held and as its reference."""
+
+    call: Call
+    index: int  # among the results of the operator
+    held: torch.Tensor
+    reference: torch.Tensor
+    found: Comparison
+    origin: Finding | None  # where the error of its worst input comes from
+
+
 class Judge:
     """Of one step. `names(tensor)`: of a parameter or buffer, "" of anything else."""
 
@@ -107,9 +119,10 @@ class Judge:
         )
         origin = carried.origin if carried is not None else None
         noise = any(each.noise for each in call.sources())
+        result = Result(call, index, held, reference, found, origin)
         made: Finding | None = None
         if found.bad:
-            made = self._nonfinite(call, index, held, reference, found, origin)
+            made = self._nonfinite(result)
             entry.error, entry.noise = math.inf, False
             entry.origin = made or origin
             return
@@ -119,8 +132,8 @@ class Judge:
                 found.is_noise(held.dtype, entry.rounding)
                 and (carried is None or carried.error < WRONG)
             )
-            or _cancels(call, found, entry.rounding)
-            or (noise and _depends_on_noise(call, index, reference))
+            or _cancels(result, entry.rounding)
+            or (noise and _depends_on_noise(result))
         )
         entry.origin = origin if error > CARRIES and not entry.noise else None
         if origin is not None and origin.kind == INTEGERS and error > 0:
@@ -128,18 +141,15 @@ class Judge:
         if entry.noise:
             return
         if found.integers and found.wrong_integers:
-            entry.origin = (
-                self._integers(call, index, held, reference, found, origin, error) or entry.origin
-            )
+            entry.origin = self._integers(result) or entry.origin
         if found.clipped > CLIPPED_SHARE * found.numel and error > CLIPPED_ERROR:
-            share = found.clipped / found.numel
-            entry.origin = self._add(call, CLIPPED, held, found, share, 0.0, origin)
-            self._cure(entry.origin, call, index, reference, held.dtype)
+            entry.origin = self._add(CLIPPED, result, found.clipped / found.numel, 0.0)
+            self._cure(entry.origin, result)
             return
         if error > NOTED:
-            made = self._wrong(call, index, held, reference, found, origin)
+            made = self._wrong(result)
         elif found.flushed > FLUSHED_SHARE * max(1, found.nonzero):
-            made = self._flushed(call, index, held, reference, found, origin)
+            made = self._flushed(result)
         if made is not None:
             entry.origin = made
 
@@ -171,45 +181,35 @@ class Judge:
             rank = max(rank, 3 if found.range else 2 if found.undefined else bool(found.infinite))
         return error, rank
 
-    def _nonfinite(
-        self,
-        call: Call,
-        index: int,
-        held: torch.Tensor,
-        reference: torch.Tensor,
-        found: Comparison,
-        origin: Finding | None,
-    ) -> Finding | None:
+    def _nonfinite(self, result: Result) -> Finding | None:
+        call, found = result.call, result.found
         error, rank = self._inputs_worst(call)
         if found.range:
             if rank >= 2:
                 return None
-            made = self._add(
-                call, RANGE, held, found, found.range / found.numel, error, origin, math.inf
-            )
-            self._cure(made, call, index, reference, held.dtype)
+            made = self._add(RANGE, result, found.range / found.numel, error, math.inf)
+            self._cure(made, result)
             return made
         if rank >= (2 if found.undefined else 1):
-            return None if origin is not None else self._from_outside(call, held, found, rank)
+            return None if result.origin is not None else self._from_outside(result)
         args = (call.node.args, call.node.kwargs)
         if rank == 0 and not found.undefined and holds_nonfinite_number(args):
             return None  # a mask is filled in
         share = (found.undefined + found.infinite) / found.numel
-        made = self._add(call, UNDEFINED, held, found, share, error, origin, math.inf)
+        made = self._add(UNDEFINED, result, share, error, math.inf)
         exclude(made)
         return made
 
-    def _from_outside(
-        self, call: Call, held: torch.Tensor, found: Comparison, rank: int
-    ) -> Finding | None:
+    def _from_outside(self, result: Result) -> Finding | None:
         """What is not finite was there before the step began: a batch, weights."""
-        for each in call.sources():
+        for each in result.call.sources():
             if each.node is not None:
                 continue
             own = each.compare()
             if own is None or not (own.undefined or (own.infinite and bool((each.held > 0).any()))):
                 continue
-            made = self._add(call, UNDEFINED, held, own, own.bad / own.numel, 0.0, None, math.inf)
+            outside = replace(result, found=own)
+            made = self._add(UNDEFINED, outside, own.bad / own.numel, 0.0, math.inf)
             made.detail["from"] = "a tensor that was not finite before the step"
             if not self._names(each.held):  # of weights it is not known what broke them
                 exclude(made)
@@ -232,15 +232,8 @@ class Judge:
                 node.fed = max(fed, before.fed or 0.0)
                 return
 
-    def _wrong(
-        self,
-        call: Call,
-        index: int,
-        held: torch.Tensor,
-        reference: torch.Tensor,
-        found: Comparison,
-        origin: Finding | None,
-    ) -> Finding | None:
+    def _wrong(self, result: Result) -> Finding | None:
+        call, found = result.call, result.found
         error = found.error
         error_in, rank = self._inputs_worst(call)
         self._follow_loop(call, error_in)
@@ -251,70 +244,51 @@ class Judge:
         flushed = found.squared_flushed > 0.5 * found.squared_error
         kind = FLUSHED if flushed else AMPLIFIED
         share = found.flushed / max(1, found.nonzero) if flushed else 1.0
-        made = self._add(call, kind, held, found, share, entered, origin)
-        self._cure(made, call, index, reference, held.dtype)
+        made = self._add(kind, result, share, entered)
+        self._cure(made, result)
         if made.precision == NOT_TESTED and call.node.fed is not None:
             cure_loop(made, call.node, error)
         return made
 
-    def _flushed(
-        self,
-        call: Call,
-        index: int,
-        held: torch.Tensor,
-        reference: torch.Tensor,
-        found: Comparison,
-        origin: Finding | None,
-    ) -> Finding | None:
+    def _flushed(self, result: Result) -> Finding | None:
         """Many elements, and little of the whole: they count if they are not tiny."""
+        found = result.found
         floor = MATTERS * math.sqrt(found.squared_reference / found.numel)
-        again = compare(held, reference, floor)
+        again = compare(result.held, result.reference, floor)
         if again is None or again.flushed < FLUSHED_SHARE * max(1, again.nonzero):
             return None
-        for each in call.sources():
+        for each in result.call.sources():
             before = each.compare()
             if before is not None and before.flushed >= 0.5 * again.flushed:
                 return None  # they were 0 before
-        made = self._add(
-            call, FLUSHED, held, again, again.flushed / max(1, again.nonzero), 0.0, origin
-        )
-        self._cure(made, call, index, reference, held.dtype)
+        made = self._add(FLUSHED, result, again.flushed / max(1, again.nonzero), 0.0)
+        self._cure(made, result)
         return made
 
-    def _integers(
-        self,
-        call: Call,
-        index: int,
-        held: torch.Tensor,
-        reference: torch.Tensor,
-        found: Comparison,
-        origin: Finding | None,
-        error: float,
-    ) -> Finding | None:
+    def _integers(self, result: Result) -> Finding | None:
+        found, origin = result.found, result.origin
         if origin is not None and origin.kind == INTEGERS:
             return origin
         share = found.wrong_integers / found.numel
         if share < WRONG_INTEGERS or found.max_reference >= 2.0**53:
             return None
-        for each in call.sources():
+        for each in result.call.sources():
             before = each.compare()
             if before is None or not before.integers or before.wrong_integers:
                 return None
-        made = self._add(call, INTEGERS, held, found, share, 0.0, origin, error)
-        self._cure(made, call, index, reference, held.dtype)
+        made = self._add(INTEGERS, result, share, 0.0)
+        self._cure(made, result)
         return made
 
     def _add(
         self,
-        call: Call,
         kind: str,
-        held: torch.Tensor,
-        found: Comparison,
+        result: Result,
         share: float,
         error_in: float,
-        origin: Finding | None,
         error_out: float | None = None,
     ) -> Finding:
+        call, held, found = result.call, result.held, result.found
         kinds = list(dict.fromkeys(str(each.held.dtype)[6:] for each in call.sources()))
         own = str(held.dtype)[6:]
         dtype = own if kinds in ([], [own]) else f"{', '.join(kinds[:3])} → {own}"
@@ -329,30 +303,25 @@ class Judge:
                 magnitude=found.max_reference,
                 error_in=error_in,
                 error_out=found.error if error_out is None else error_out,
-                parents=() if origin is None else (origin,),
+                parents=() if result.origin is None else (result.origin,),
             )
         )
 
-    def _cure(
-        self,
-        made: Finding,
-        call: Call,
-        index: int,
-        reference: torch.Tensor,
-        held_dtype: torch.dtype,
-    ) -> None:
-        if made.count > 1 or made.cure is not None or call.node.args is None:
+    def _cure(self, made: Finding, result: Result) -> None:
+        node = result.call.node
+        if made.count > 1 or made.cure is not None or node.args is None:
             return
         try:
-            find_cure(made, call.node, index, reference, self._errors, held_dtype)
+            find_cure(made, node, result.index, result.reference, self._errors, result.held.dtype)
         except Exception as error:
             made.detail["cure"] = f"not tried: {type(error).__name__}"
 
 
-def _cancels(call: Call, found: Comparison, rounding: float) -> bool:
+def _cancels(result: Result, rounding: float) -> bool:
     """Whether the references of two equal values were subtracted: what is left is their rounding.
     (is_noise() does not see it where the held values are equal to the bit.)
     """
+    call, found = result.call, result.found
     if call.operator.schema_name not in _DIFFERENCES:
         return False
     inputs = (each.compare() for each in call.sources())
@@ -360,11 +329,12 @@ def _cancels(call: Call, found: Comparison, rounding: float) -> bool:
     return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
 
 
-def _depends_on_noise(call: Call, index: int, reference: torch.Tensor) -> bool:
+def _depends_on_noise(result: Result) -> bool:
     """Whether the reference would be another one if its inputs that are 0 but for rounding were 0:
     the gradient of a bias before a normalisation, divided by its own size, is. exp() of such a
     difference is 1 either way, and what is held instead is an error.
     """
+    call, index, reference = result.call, result.index, result.reference
     if call.written or call.operator.is_list:
         return True
     zeroed = {id(each.reference) for each in call.inputs if each.noise}
@@ -377,10 +347,10 @@ def _depends_on_noise(call: Call, index: int, reference: torch.Tensor) -> bool:
         return value
 
     try:
-        result = call.function(*without(call.reference_args), **call.reference_kwargs)
+        again = call.function(*without(call.reference_args), **call.reference_kwargs)
     except Exception:
         return True
-    made = list(tensors_of(result))
+    made = list(tensors_of(again))
     if index >= len(made) or made[index].shape != reference.shape:
         return True
     difference = (made[index] - reference).norm()
