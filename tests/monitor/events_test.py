@@ -112,6 +112,21 @@ def test_what_breaks_is_heard_with_its_call_and_the_alerts_follow(db):
     assert seen[0].message.endswith(" (and more)")
 
 
+@pytest.mark.parametrize("bad", [False, True])
+def test_who_reads_gradients_hears_whether_they_are_finite(db, bad):
+    model = Mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    nanny = MixedPrecisionNanny(model, optimizer, db=db, quiet=True)
+    part = heard(nanny)
+    for _ in range(2):
+        cross_entropy(model(batch()[0]), batch()[1]).backward()
+        if bad:
+            model.middle.weight.grad[0, 0] = torch.nan
+        optimizer.step()
+    nanny.close()
+    assert part.values["gradients_read"][1] is bad
+
+
 def test_a_part_that_fails_fails_alone(db, database):
     class Broken(StepListener):
         name = "a broken part"
