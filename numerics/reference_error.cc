@@ -4,19 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "numerics/clones.h"
 #include "numerics/element_reader.h"
 #include "numerics/format.h"
-
-// The loops over elements, compiled for several instruction sets; the loader takes the best
-// that the processor has. Sums go by lanes in every one of them, so that the order of additions,
-// and with it every bit of the result, is the same. (The build turns contraction to fused multiply-add
-// off for this file: it would make them differ.)
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define MPNANNY_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#else
-#define MPNANNY_CLONES
-#endif
 
 namespace mpnanny {
 namespace {
@@ -58,7 +48,7 @@ struct Lanes {
   int64_t clipped[kLanes] = {};
 };
 
-// `count` is a multiple of kLanes; all elements are finite.
+// The loop over finite elements. `count` is a multiple of kLanes.
 MPNANNY_CLONES void AddFinite(const double* held, const double* reference, int64_t count,
                               double floor, double largest, Lanes& out) {
   Lanes sums = out;

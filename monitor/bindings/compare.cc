@@ -1,6 +1,7 @@
 #include "monitor/bindings/compare.h"
 
 #include "monitor/bindings/tensor_reader.h"
+#include "numerics/format_error.h"
 #include "numerics/reference_error.h"
 
 namespace mpnanny {
@@ -45,6 +46,16 @@ PyObject* CompareChanges(PyObject*, PyObject* args) {
   return Py_BuildValue("(LLLddddd)", Count(found.numel), Count(found.moved), Count(found.lost),
                        found.change, found.lost_change, found.kept_change, found.squared_change,
                        found.squared_error);
+}
+
+PyObject* FormatsOf(PyObject*, PyObject* tensor) {
+  TensorList& list = Emptied();
+  if (!list.Add(tensor)) Py_RETURN_NONE;
+  const FormatErrors found = MeasureFormats(list.views()[0]);
+  return Py_BuildValue("(LLddddddiiLL)", Count(found.numel), Count(found.finite), found.absmax,
+                       found.rms, found.fp16, found.bf16, found.e4m3, found.e5m2,
+                       found.e4m3_scale, found.e5m2_scale, Count(found.fp16_overflow),
+                       Count(found.fp16_underflow));
 }
 
 }  // namespace mpnanny

@@ -1,5 +1,5 @@
-// Comparisons of held tensors with their FP64 references (numerics/reference_error.h), as functions
-// of the extension module. Used under Python's lock.
+// Comparisons of held tensors with their FP64 references (numerics/reference_error.h), and what
+// formats would make of them (numerics/format_error.h), as functions of the extension module. Used under Python's lock.
 #ifndef MPNANNY_MONITOR_BINDINGS_COMPARE_H_
 #define MPNANNY_MONITOR_BINDINGS_COMPARE_H_
 
@@ -13,6 +13,9 @@ PyObject* Compare(PyObject*, PyObject* args);
 
 // compare_change(held_before, held_after, reference_before, reference_after) -> tuple, or None.
 PyObject* CompareChanges(PyObject*, PyObject* args);
+
+// format_errors(tensor) -> tuple of the fields of FormatErrors, or None where it cannot be read.
+PyObject* FormatsOf(PyObject*, PyObject* tensor);
 
 }  // namespace mpnanny
 

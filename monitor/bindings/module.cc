@@ -35,6 +35,8 @@ PyMethodDef kFunctions[] = {
     {"compare_change", Method<&CompareChanges>(), METH_VARARGS,
      "compare_change(held_before, held_after, reference_before, reference_after) -> the fields of"
      " ChangeError | None"},
+    {"format_errors", Method<&FormatsOf>(), METH_O,
+     "format_errors(tensor) -> the fields of FormatErrors | None"},
     {"alert_types", Method<&ListAlertTypes>(), METH_NOARGS, "[(type, severity, threshold)]"},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT,

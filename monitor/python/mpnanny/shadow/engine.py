@@ -185,6 +185,7 @@ class ShadowMode(StepMode):
         if not operator.is_list:
             call.node.args = self._kept(call, args, writes)
             call.node.kwargs = self._kept(call, kwargs, writes)
+        self.judge.profile.enters(call)
         return call
 
     def _before_write(self, call: Call, value: Any) -> None:

@@ -27,6 +27,7 @@ from .findings import (
 )
 from .history import Layout
 from .operators import holds_nonfinite_number
+from .profile import Profile
 from .references import Entry, References
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
@@ -49,17 +50,6 @@ _DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
 
 
 @dataclass(slots=True)
-class LayerError:
-    """What a module's operators made in one phase: errors and sizes of the newest result."""
-
-    operators: int = 0
-    dtype: torch.dtype = torch.float32
-    error: float = 0.0
-    absmax: float = 0.0
-    rms: float = 0.0
-
-
-@dataclass(slots=True)
 class Result:
     """What is judged: a result of an operator, as held and as its reference."""
 
@@ -77,7 +67,7 @@ class Judge:
     def __init__(self, references: References, names: Callable[[torch.Tensor], str]) -> None:
         self.findings = Findings()
         self.compared = 0
-        self.profile: dict[tuple[str, int], LayerError] = {}  # by module and phase (1: backward)
+        self.profile = Profile()
         self.magnitudes: dict[Any, float] = {}  # of each place's results, largest of the reference
         self._errors: dict[int, float] = {}  # of what each operator made, by its number
         self._references = references
@@ -99,7 +89,7 @@ class Judge:
         self.compared += 1
         error = found.error
         entry.rounding = max([call.rounding, *(each.rounding for each in call.sources())])
-        self._add_to_profile(call, held, found)
+        self.profile.made(call.site, held.dtype, found)
         key = call.site.key
         if found.max_reference > self.magnitudes.get(key, 0.0):
             self.magnitudes[key] = found.max_reference
@@ -152,20 +142,6 @@ class Judge:
             made = self._flushed(result)
         if made is not None:
             entry.origin = made
-
-    def _add_to_profile(self, call: Call, held: torch.Tensor, found: Comparison) -> None:
-        site = call.site
-        if site.module is None or site.phase not in ("forward", "backward"):
-            return
-        key = (site.module, int(site.phase == "backward"))
-        layer = self.profile.get(key)
-        if layer is None:
-            layer = self.profile[key] = LayerError()
-        layer.operators += 1
-        layer.dtype = held.dtype
-        layer.error = found.error
-        layer.absmax = max(layer.absmax, found.max_reference)
-        layer.rms = math.sqrt(found.squared_reference / max(1, found.numel))
 
     def _inputs_worst(self, call: Call) -> tuple[float, int]:
         """The largest relative error of an input, and how bad inputs are: 0 finite, 1 infinite, 2

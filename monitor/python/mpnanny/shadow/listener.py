@@ -220,7 +220,7 @@ class ShadowSteps(StepListener):
 
         if why == "rerun":
             return
-        for (module, phase), layer in mode.judge.profile.items():
+        for (module, phase), layer in mode.judge.profile.layers.items():
             number = self._names.find(module)
             if number is not None:
                 self._core.shadow_profile(
@@ -230,10 +230,10 @@ class ShadowSteps(StepListener):
                     _DTYPES.get(layer.dtype),
                     layer.operators,
                     _finite(layer.error),
-                    None,
+                    layer.amplification,
                     _finite(layer.absmax),
                     _finite(layer.rms),
-                    *(None,) * 6,
+                    *layer.formats,
                 )
 
     def found(self, step: int, findings: list[Finding]) -> None:

@@ -1,0 +1,224 @@
+#include "numerics/format_error.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "numerics/clones.h"
+#include "numerics/element_reader.h"
+#include "numerics/format.h"
+
+namespace mpnanny {
+namespace {
+
+using internal::ElementReader;
+using internal::kBlock;
+
+constexpr int kLanes = 8;
+constexpr int64_t kGroups = kMostRounded / kLanes;  // elements are taken by so many at a time
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+// Where the squares of magnitudes, of errors and of scaled limits stay in double's range.
+constexpr double kLeast = 0x1p-500, kMost = 0x1p500;
+// What rounds to infinity in FP16 (ties to even: the mantissa of the largest number is odd), and
+// what to 0.
+constexpr double kFp16Overflow = 65520, kFp16Underflow = 0x1p-25;
+
+struct Counts {
+  double max[kLanes] = {}, squares[kLanes] = {};
+  int64_t finite[kLanes] = {}, over[kLanes] = {}, under[kLanes] = {};
+};
+
+// Of `count` elements, a multiple of kLanes. Puts their magnitudes in their place, 0 for what is
+// not finite.
+MPNANNY_CLONES void Count(double* values, int64_t count, Counts& out) {
+  Counts sums = out;
+  for (int64_t at = 0; at < count; at += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double magnitude = std::fabs(values[at + lane]);
+      const bool finite = magnitude <= std::numeric_limits<double>::max();  // of a NaN false
+      const double value = finite ? magnitude : 0.0;
+      sums.max[lane] = value > sums.max[lane] ? value : sums.max[lane];
+      sums.squares[lane] += value * value;
+      sums.finite[lane] += finite ? 1 : 0;
+      sums.over[lane] += value >= kFp16Overflow ? 1 : 0;
+      sums.under[lane] += ((value > 0) & (value <= kFp16Underflow)) ? 1 : 0;
+      values[at + lane] = value;
+    }
+  }
+  out = sums;
+}
+
+template <typename T>
+T Sum(const T (&lanes)[kLanes]) {
+  T sum = 0;
+  for (const T lane : lanes) sum += lane;
+  return sum;
+}
+
+// A format whose values are divided by a power of two.
+struct Grid {
+  double largest = 0, smallest_normal = 0;
+  int mantissa_bits = 0;
+
+  static Grid Of(Format format, int scale) {
+    const FormatInfo& info = Info(format);
+    return {std::ldexp(info.max, -scale), std::ldexp(info.min_normal, -scale), info.mantissa_bits};
+  }
+};
+
+struct Squares {
+  double error = 0;
+  double saturated = 0;  // of that, by what is beyond the largest number
+
+  Squares operator+(const Squares& other) const {
+    return {error + other.error, saturated + other.saturated};
+  }
+  Squares operator*(double weight) const { return {error * weight, saturated * weight}; }
+};
+
+// `values` are magnitudes between 0 and kMost; `count` is a multiple of kLanes. Adding and
+// subtracting 1.5 times a power of two rounds to the spacing that doubles have there: it is chosen
+// so that this is the format's at the value's exponent.
+MPNANNY_CLONES Squares RoundAll(const double* values, int64_t count, const Grid& grid) {
+  constexpr int64_t kExponent = 0x7ffLL << 52, kHalf = 1LL << 51;
+  const int64_t shift = static_cast<int64_t>(52 - grid.mantissa_bits) << 52;
+  const double largest = grid.largest, least = grid.smallest_normal;
+  double errors[kLanes] = {}, saturated[kLanes] = {};
+  for (int64_t at = 0; at < count; at += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double value = values[at + lane];
+      double held = value < largest ? value : largest;
+      const double normal = held > least ? held : least;
+      const int64_t exponent = std::bit_cast<int64_t>(normal) & kExponent;
+      const double rounder = std::bit_cast<double>((exponent + shift) | kHalf);
+      held = (held + rounder) - rounder;
+      const double error = (value - held) * (value - held);
+      errors[lane] += error;
+      saturated[lane] += value > largest ? error : 0.0;
+    }
+  }
+  return {Sum(errors), Sum(saturated)};
+}
+
+// The elements that are rounded, as magnitudes, and the largest one of the tensor, which decides
+// the scale and may not be among them.
+struct Chosen {
+  alignas(64) double values[kMostRounded + kLanes];
+  int64_t count = 0;  // a multiple of kLanes
+  double largest[kLanes] = {};
+  double weight = 0;  // of `largest`: the part of the tensor that was chosen, 0 for all of it
+
+  Squares Round(const Grid& grid) const {
+    const Squares sums = RoundAll(values, count, grid);
+    return weight > 0 ? sums + RoundAll(largest, kLanes, grid) * weight : sums;
+  }
+  // Every magnitude is 0 on a grid of nothing, and its error itself.
+  double SquaredNorm() const { return Round({0, 1, 0}).error; }
+};
+
+// Which groups of elements are chosen: one, at random but always the same, of each of kGroups equal
+// stretches.
+class Groups {
+ public:
+  explicit Groups(int64_t numel) : all_(numel / kLanes) { Next(); }
+
+  int64_t first() const { return group_ * kLanes; }  // element of the next group
+  void Next() {
+    ++stretch_;
+    const int64_t from = stretch_ * all_ / kGroups, to = (stretch_ + 1) * all_ / kGroups;
+    group_ = from + static_cast<int64_t>(Hash(static_cast<uint64_t>(stretch_)) %
+                                         static_cast<uint64_t>(std::max<int64_t>(1, to - from)));
+    if (stretch_ >= kGroups) group_ = std::numeric_limits<int64_t>::max() / kLanes;
+  }
+
+ private:
+  static uint64_t Hash(uint64_t value) {  // SplitMix64
+    value += 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+  }
+
+  int64_t all_, stretch_ = -1, group_ = 0;
+};
+
+double Error(const Chosen& chosen, Format format, double norm) {
+  return std::sqrt(chosen.Round(Grid::Of(format, 0)).error / norm);
+}
+
+// Every scale up to that at which the largest element just fits rounds what is normal alike, and
+// smaller ones lose more of what is small. Beyond it what is cut off grows with every scale: once
+// that alone is more than the least error, there is nothing left to find.
+double BestError(const Chosen& chosen, Format format, double absmax, double norm, int& scale) {
+  const double largest = Info(format).max;
+  int tried = std::ilogb(largest) - std::ilogb(absmax);
+  if (std::ldexp(absmax, tried) > largest) --tried;
+  scale = tried;
+  double least = std::numeric_limits<double>::infinity();
+  for (;; ++tried) {
+    const Squares sums = chosen.Round(Grid::Of(format, tried));
+    if (sums.error < least) {
+      least = sums.error;
+      scale = tried;
+    }
+    if (sums.saturated >= least) return std::sqrt(least / norm);
+  }
+}
+
+}  // namespace
+
+FormatErrors MeasureFormats(const TensorView& view) {
+  FormatErrors found;
+  found.fp16 = found.bf16 = found.e4m3 = found.e5m2 = kNan;
+  if (view.dtype == DType::kUnknown || view.known != nullptr) return found;
+  const int64_t numel = found.numel = view.numel();
+  ElementReader reader(view);
+  Counts counts;
+  Chosen chosen;
+  Groups groups(numel);
+  int64_t padding = 0;
+  alignas(64) double block[kBlock];
+  for (int64_t at = 0; at < numel;) {
+    const int64_t count = std::min(numel - at, kBlock);
+    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+    reader.Read(count, block);
+    std::fill(block + count, block + padded, 0.0);
+    padding += padded - count;
+    Count(block, padded, counts);
+    if (numel <= kMostRounded) {
+      std::copy(block, block + padded, chosen.values + chosen.count);
+      chosen.count += padded;
+    } else {
+      for (; groups.first() < at + count; groups.Next()) {
+        const double* const from = block + (groups.first() - at);
+        std::copy(from, from + kLanes, chosen.values + chosen.count);
+        chosen.count += kLanes;
+      }
+    }
+    at += count;
+  }
+  if (numel > kMostRounded) {
+    chosen.weight = static_cast<double>(chosen.count) / static_cast<double>(numel);
+  }
+  found.finite = Sum(counts.finite) - padding;
+  found.fp16_overflow = Sum(counts.over);
+  found.fp16_underflow = Sum(counts.under);
+  if (found.finite == 0) return found;
+  found.absmax = *std::max_element(counts.max, counts.max + kLanes);
+  found.rms = std::sqrt(Sum(counts.squares) / static_cast<double>(found.finite));
+  if (found.absmax == 0) {
+    found.fp16 = found.bf16 = found.e4m3 = found.e5m2 = 0;
+    return found;
+  }
+  if (found.absmax < kLeast || found.absmax > kMost) return found;
+  chosen.largest[0] = found.absmax;
+  const double norm = chosen.SquaredNorm();
+  found.fp16 = Error(chosen, Format::kFp16, norm);
+  found.bf16 = Error(chosen, Format::kBf16, norm);
+  found.e4m3 = BestError(chosen, Format::kE4M3, found.absmax, norm, found.e4m3_scale);
+  found.e5m2 = BestError(chosen, Format::kE5M2, found.absmax, norm, found.e5m2_scale);
+  return found;
+}
+
+}  // namespace mpnanny
