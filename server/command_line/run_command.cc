@@ -26,6 +26,7 @@ struct RunOptions {
   int64_t warmup_steps = 100;
   int64_t max_db_mb = 2048;
   std::string dump;
+  std::string shadow;
   bool quiet = false;
   bool arguments = false;
   std::string package;
@@ -46,6 +47,7 @@ Json WatchOptions(const RunOptions& options) {
                 {"arguments", options.arguments},
                 {"quiet", options.quiet}};
   if (!options.dump.empty()) watch["dump_on_error"] = options.dump;
+  if (!options.shadow.empty()) watch["shadow"] = options.shadow;
   if (!options.name.empty()) watch["name"] = options.name;
   if (!options.layers.empty()) watch["layers"] = options.layers;
   return watch;
@@ -153,6 +155,11 @@ void AddRunCommand(CommandSet& set) {
                   "Watch only layers of this name or glob; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
+  command
+      .add_option("--shadow", options->shadow,
+                  "Steps that run a second time in FP64: auto (the default), every=N, steps=A-B or "
+                  "off; with layers=GLOB,… only these modules, with eager also under torch.compile")
+      ->type_name("WORDS");
   command
       .add_option("--precision", options->precision,
                   "The format that values are judged by, auto by default")

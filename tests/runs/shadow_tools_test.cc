@@ -73,6 +73,18 @@ TEST(ShadowToolsTest, SummaryHasABlockAndAParagraph) {
                              std::string(kSentence)),
             std::string::npos)
       << output.text;
+  // Of the newest step.
+  EXPECT_EQ(shadow["formats"]["step"], 99);
+  EXPECT_EQ(shadow["formats"]["layers"], 2);
+  EXPECT_EQ(shadow["formats"]["worst"]["fp16"],
+            Json::parse(R"({"error":0.002,"layer":"block.norm","phase":"backward"})"));
+  EXPECT_EQ(shadow["formats"]["worst"]["fp16_underflow"]["share"], 0.125);
+  EXPECT_FALSE(shadow["formats"]["worst"].contains("fp16_overflow"));  // 0
+  EXPECT_NE(output.text.find("FP16 0.2 % (block.norm's gradient), BF16 0.2 % (block.norm), "
+                             "E4M3 3 % (block.norm), E5M2 6 % (block.norm). FP16 would round 12 % "
+                             "of block.norm to 0."),
+            std::string::npos)
+      << output.text;
   static const DataFiles data = *DataFiles::Create();
   const std::string page =
       FindTool("run_summary").definition.command.formats.at("md")(output.structured, {data, false});

@@ -41,7 +41,8 @@ Json ShadowJson(const ShadowSummary& shadow, size_t bytes) {
                {"seconds", JsonNumber(shadow.seconds)},
                {"overhead_share", JsonNumber(shadow.overhead_share, 3)},
                {"findings", Json::array()},
-               {"total", shadow.total}};
+               {"total", shadow.total},
+               {"formats", FormatLossJson(shadow.formats)}};
   size_t used = DumpJson(json).size();
   for (const auto& [finding, module] : shadow.findings) {
     Json row = runs::FindingJson(finding, module);
@@ -59,7 +60,12 @@ Json ShadowSchema() {
        {"overhead_share", runs::NumberSchema("Their extra time over that of all steps.")},
        {"findings", runs::ListSchema(runs::FindingSchema("What went wrong where."),
                                      "Worst first, at most 5.")},
-       {"total", runs::IntegerSchema("All findings.")}},
+       {"total", runs::IntegerSchema("All findings.")},
+       {"formats",
+        {{"type", {"object", "null"}},
+         {"description",
+          "Per format the layer whose result or gradient would lose most: worst.fp16 … {error "
+          "(relative L2), layer, phase}, worst.fp16_overflow {share …}."}}}},
       "What steps computed a second time in FP64 found; null: there were none.");
 }
 
@@ -76,7 +82,9 @@ std::string ShadowText(const ShadowSummary& shadow, int64_t world_size, size_t b
     ++shown;
   }
   const std::string more = More(shadow.total, shown);
-  return text + (more.empty() ? "" : "  " + more + ".\n");
+  if (!more.empty()) text += "  " + more + ".\n";
+  const std::string formats = FormatLossText(shadow.formats);
+  return formats.empty() || text.size() + formats.size() > bytes ? text : text + formats + "\n";
 }
 
 std::string ShadowMarkdown(const Json& shadow) {
@@ -96,7 +104,10 @@ std::string ShadowMarkdown(const Json& shadow) {
             MarkdownText(finding["text"].get<std::string>()) + "\n";
   }
   const std::string more = More(total, shadow["findings"].size());
-  return text + (more.empty() ? "" : "- " + more + "\n");
+  if (!more.empty()) text += "- " + more + "\n";
+  const Json& formats = shadow["formats"];
+  return formats.is_object() ? text + "- " + MarkdownText(formats["text"].get<std::string>()) + "\n"
+                             : text;
 }
 
 }  // namespace mpnanny::run_summary

@@ -63,6 +63,11 @@ Result<void> AddShadow(const runs::Source& source, Summary& summary) {
   if (steps->extra_seconds && summary.total_duration > 0) {
     shadow.overhead_share = std::min(1.0, *steps->extra_seconds / summary.total_duration);
   }
+  std::vector<int64_t> numbers;
+  for (const runs::ShadowStep& step : steps->steps) numbers.push_back(step.step);
+  auto formats = ReadFormatLosses(source, numbers);
+  if (!formats) return formats.error();
+  shadow.formats = *std::move(formats);
   auto findings = runs::ReadShadowFindings(source);
   if (!findings) return findings.error();
   shadow.total = static_cast<int64_t>(findings->rows.size());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/run_summary/format_losses.h"
 #include "tools/runs/run.h"
 #include "tools/runs/shadow.h"
 #include "tools/runs/whole_run.h"
@@ -26,6 +27,7 @@ struct ShadowSummary {
   };
   std::vector<Shown> findings;  // worst first, at most kFindingsShown
   int64_t total = 0;            // all findings
+  std::optional<FormatLosses> formats;
   std::vector<std::string> notes;
 };
 inline constexpr size_t kFindingsShown = 5;

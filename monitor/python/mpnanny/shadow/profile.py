@@ -86,7 +86,7 @@ class Profile:
                 layer.error_in = max(layer.error_in, each.error)
             if node is None or key is None or not _leaves(node.site, call.site):
                 continue
-            value = (node.number, each.reference.storage_offset())
+            value = (node.number, int(each.reference.storage_offset()))
             if value not in self._measured:
                 self._measured.add(value)
                 self._left(self._layer(key), each)
