@@ -24,6 +24,7 @@ from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
 from .comparison import compare, compare_change
 from .findings import RANGE, UNDEFINED
+from .followed import Followed
 from .history import Held, History, is_float, version_of
 from .judge import WRONG_INTEGERS, Judge
 from .operators import (
@@ -81,6 +82,7 @@ class ShadowMode(StepMode):
         self.seconds = 0.0  # that the shadow took beside the operators themselves
         self.operators = 0
         self.restarts: Counter[str] = Counter()
+        self.followed = Followed(self.references, self.judge.profile, self.restarts)
         self.looking = True
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
         self._trouble = trouble
@@ -126,6 +128,7 @@ class ShadowMode(StepMode):
             began = time.perf_counter()
             try:
                 self._after(call, args, kwargs, result)
+                self.followed.count(call.site)
             except NotImplementedError:
                 self.restarts["torch.func"] += 1
             except Exception as error:
@@ -164,6 +167,8 @@ class ShadowMode(StepMode):
             for at in operator.written:
                 for tensor in floats(args[at] if at < len(args) else None):
                     self.references.forget(tensor)
+            return None
+        if not self.followed.takes(operator, site, args, kwargs, self._most_bytes):
             return None
         self._number += 1
         self.operators += 1
@@ -371,7 +376,7 @@ class ShadowMode(StepMode):
             entry.origin.reached("state", name, math.inf)
         if written.before is None or written.was is None:
             return
-        if entry.new or entry.noise:
+        if entry.new or entry.noise or not self.followed.history:
             return
         change = compare_change(written.before, written.tensor, written.was, written.reference)
         if change is not None and change.moved:

@@ -27,10 +27,12 @@ from . import prelude
 from .findings import Finding
 from .places import Site, find_call
 from .schedule import Schedule, parse
+from .scope import OPTIMIZER, OUTSIDE, Scope, Scopes
 from .session import ShadowSession
 from .step import ShadowStep
 
 MOST_FINDINGS = 20  # of a step
+MOST_NAMES = 16  # of the layers that a step followed
 
 # As in tensor_stats.dtype.
 _DTYPES = {
@@ -66,11 +68,13 @@ class ShadowSteps(StepListener):
         self._record = record
         self._notes = notes
         self._stack = stack
-        self._schedule = Schedule(parse(asked))
+        wanted = parse(asked)
+        self._schedule = Schedule(wanted)
+        self._scopes = Scopes(wanted.layers)
         self._ids: dict[Any, int] = {}  # of findings, in the database
         self._loss: float | None = None
         self._session: ShadowSession | None = None
-        if asked != "off":
+        if wanted.mode != "off":
             self._session = ShadowSession(
                 model.module,
                 self._schedule,
@@ -203,9 +207,13 @@ class ShadowSteps(StepListener):
 
     # --- what the session finds ---
 
+    def begins(self, step: ShadowStep, most_bytes: int) -> None:
+        step.mode.followed.scope = self._scopes.begin(most_bytes)
+
     def shadowed(self, step: ShadowStep, why: str, seconds: float) -> None:
         mode = step.mode
         detail = {"restarts": dict(mode.restarts), "own_seconds": round(mode.seconds, 6)}
+        detail |= self._followed(mode.followed.scope)
         self._core.shadow_step(
             step.number,
             why,
@@ -220,6 +228,14 @@ class ShadowSteps(StepListener):
 
         if why == "rerun":
             return
+        note = self._scopes.ended(
+            mode.followed.scope,
+            mode.followed.sizes,
+            mode.references.most_bytes,
+            mode.restarts["memory"] > 0,
+        )
+        if note is not None:
+            self._notes.note(note)
         for (module, phase), layer in mode.judge.profile.layers.items():
             number = self._names.find(module)
             if number is not None:
@@ -235,6 +251,19 @@ class ShadowSteps(StepListener):
                     _finite(layer.rms),
                     *layer.formats,
                 )
+
+    def _followed(self, scope: Scope | None) -> dict[str, Any]:
+        if scope is None:
+            return {"mode": "history"}
+        followed = [
+            unit if unit in (OPTIMIZER, OUTSIDE) else self._record.layer(unit)
+            for unit in sorted(scope.followed)[:MOST_NAMES]
+        ]
+        return {
+            "mode": "history" if scope.history else "operator",
+            "followed": followed,
+            "left_out": len(scope.left_out),  # layers, the optimizer, what is outside of layers
+        }
 
     def found(self, step: int, findings: list[Finding]) -> None:
         for each in findings[:MOST_FINDINGS]:

@@ -20,6 +20,7 @@ from .call import Call, Input
 from .comparison import Comparison
 from .operators import COMPLEX
 from .places import Site
+from .references import Entry
 
 MOST_VALUES = 8  # of a layer and a phase, whose formats are measured in a step
 MOST_FROM_DEVICE = 16384  # elements of a tensor that come to the host for it
@@ -79,17 +80,31 @@ class Profile:
         """An operator is about to run: what it takes from other layers leaves these."""
         own = _key(call.site)
         for each in call.inputs:
-            node = each.node
-            key = None if node is None else _key(node.site)
-            if own is not None and key != own and not each.noise and math.isfinite(each.error):
+            from_outside = each.node is None or _key(each.node.site) != own
+            if own is not None and from_outside and not each.noise and math.isfinite(each.error):
                 layer = self._layer(own)
                 layer.error_in = max(layer.error_in, each.error)
-            if node is None or key is None or not _leaves(node.site, call.site):
-                continue
-            value = (node.number, int(each.reference.storage_offset()))
-            if value not in self._measured:
-                self._measured.add(value)
-                self._left(self._layer(key), each)
+            self.takes(call.site, each.held.dtype, each.reference, each)
+
+    def takes(
+        self, site: Site, dtype: torch.dtype, reference: torch.Tensor, known: Input | Entry
+    ) -> None:
+        """An operator at `site` takes a value, of which so much is `known`."""
+        node = known.node
+        key = None if node is None else _key(node.site)
+        if node is None or key is None or not _leaves(node.site, site):
+            return
+        value = (node.number, int(reference.storage_offset()))
+        if value in self._measured:
+            return
+        self._measured.add(value)
+        layer = self._layer(key)
+        layer.values += 1
+        error = 0.0 if known.noise else known.error
+        layer.error = error if layer.values == 1 else max(layer.error, error)
+        layer.dtype = dtype
+        if layer.values <= MOST_VALUES:
+            self._measure(layer, reference)
 
     def made(self, site: Site, dtype: torch.dtype, found: Comparison) -> None:
         """An operator's result was compared."""
@@ -110,14 +125,8 @@ class Profile:
             layer = self.layers[key] = LayerProfile()
         return layer
 
-    def _left(self, layer: LayerProfile, value: Input) -> None:
-        layer.values += 1
-        error = 0.0 if value.noise else value.error
-        layer.error = error if layer.values == 1 else max(layer.error, error)
-        layer.dtype = value.held.dtype
-        if layer.values > MOST_VALUES:
-            return
-        found = format_errors(value.reference)
+    def _measure(self, layer: LayerProfile, reference: torch.Tensor) -> None:
+        found = format_errors(reference)
         if found is None or not found.finite:
             return
         layer.rms = found.rms if layer.values == 1 else max(layer.rms, found.rms)

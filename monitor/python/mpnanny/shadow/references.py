@@ -89,6 +89,7 @@ class References:
         self._fresh = 0
         self.bytes = 0
         self.most_bytes = 0
+        self.made_bytes = 0  # of all references so far
 
     def entry(self, tensor: torch.Tensor) -> Entry | None:
         """The entry of the tensor's memory; None where it has none, or of elements of another
@@ -195,6 +196,7 @@ class References:
         )
         self._entries[key] = entry
         self.bytes += base.numel() * 8
+        self.made_bytes += base.numel() * 8
         self.most_bytes = max(self.most_bytes, self.bytes)
         self._fresh += 1
         if self._fresh >= SWEEP_EVERY:

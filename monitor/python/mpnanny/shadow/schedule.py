@@ -9,7 +9,7 @@ SECONDS are free, because a run of minutes has no use for a monitor that waits f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SHARE = 0.01  # of the run's time
 SECONDS = 5.0  # in all, that a short run pays at most
@@ -25,16 +25,47 @@ _EVERY = re.compile(r"every=(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user wants: `auto`, `off`, every so many steps, or a range of steps."""
+    """What the user wants: `auto`, `off`, every so many steps, or a range of steps; of all layers
+    or of some; and whether what torch.compile has made runs eagerly in these steps.
+    """
 
     mode: str  # auto | off | every | steps
     every: int = 0
     first: int = 0
     last: int = 0
+    layers: tuple[str, ...] = ()  # names or globs; empty: everything
+    eager: bool = False
 
 
 def parse(text: str) -> Asked:
-    """`auto`, `off`, `every=N` or `steps=A-B`; ValueError for anything else."""
+    """Words: `auto`, `off`, `every=N` or `steps=A-B`, and in any order with it `layers=GLOB,…` and
+    `eager`. ValueError for anything else.
+    """
+    layers: tuple[str, ...] = ()
+    eager = False
+    when: list[str] = []
+    for word in text.split():
+        if word == "eager":
+            eager = True
+        elif word.startswith("layers="):
+            layers += tuple(each for each in word.removeprefix("layers=").split(",") if each)
+            if not layers:
+                raise ValueError(f"shadow={text!r}: layers= names no layer")
+        else:
+            when.append(word)
+    if len(when) > 1 or not text.strip():
+        raise _wrong(text)
+    return replace(_when(when[0] if when else "auto", text), layers=layers, eager=eager)
+
+
+def _wrong(text: str) -> ValueError:
+    return ValueError(
+        f"shadow={text!r} is not one of auto, off, every=N, steps=A-B, with layers=GLOB,… or eager"
+        " beside it"
+    )
+
+
+def _when(text: str, whole: str) -> Asked:
     if text in ("auto", "off"):
         return Asked(text)
     if found := _EVERY.match(text):
@@ -42,7 +73,7 @@ def parse(text: str) -> Asked:
             return Asked("every", every=int(found[1]))
     elif (found := _STEPS.match(text)) and int(found[1]) <= int(found[2]):
         return Asked("steps", first=int(found[1]), last=int(found[2]))
-    raise ValueError(f"shadow={text!r} is not one of auto, off, every=N, steps=A-B")
+    raise _wrong(whole)
 
 
 class Schedule:

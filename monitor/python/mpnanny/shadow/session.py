@@ -42,6 +42,7 @@ class Stack(Protocol):
 class Sink(Protocol):
     """Takes what was found."""
 
+    def begins(self, step: ShadowStep, most_bytes: int) -> None: ...
     def shadowed(self, step: ShadowStep, why: str, seconds: float) -> None: ...
     def found(self, step: int, findings: list[Finding]) -> None: ...
     def refused(self, why: str) -> None: ...
@@ -290,11 +291,13 @@ class ShadowSession:
     def _begin(self, why: str) -> None:
         if not why or not self._on:
             return
-        if allowance() <= 0:
+        most_bytes = allowance()
+        if most_bytes <= 0:
             self._on = False  # after one refusal it stays off
             self._sink.refused("there is not enough free memory")
             return
         step = self._make()
+        self._sink.begins(step, most_bytes)
         if not self._stack.push(step.mode):
             self._on = False
             return

@@ -79,6 +79,7 @@ class ShadowStep:
             entry = self.mode.references.entry(loss)
             reference = self.mode.references.of(loss)
             if entry is None or reference is None:
+                self._loss_outside(loss)
                 continue
             found = compare(loss, reference)
             if found is None:
@@ -90,6 +91,24 @@ class ShadowStep:
                 entry.origin.reached("loss", "", math.inf)
             elif found.error > LOSS_ERROR and not self._converged(found.max_reference):
                 entry.origin.reached("loss", "", found.error)
+
+    def _loss_outside(self, loss: torch.Tensor) -> None:
+        """A loss that is not followed."""
+        size = loss.detach().abs().max().item() if loss.numel() else 0.0
+        if math.isfinite(size):
+            self.loss = size
+        else:
+            self._reached_alone("loss", math.inf)
+
+    def _reached_alone(self, what: str, error: float) -> None:
+        """Something is not finite, in a step in which each operator was followed by itself: what
+        became of its result is not known.
+        """
+        if self.mode.followed.history:
+            return
+        for each in self.mode.judge.findings.all():
+            if each.kind in (RANGE, UNDEFINED):
+                each.reached(what, "", error)
 
     def _converged(self, loss: float) -> bool:
         return self._first_loss is not None and loss < MATTERS_LOSS * self._first_loss
@@ -122,6 +141,7 @@ class ShadowStep:
         """An optimizer is about to use the gradients of `parameters`. `scale`: it is not, the loss
         scale was this and a gradient was not finite.
         """
+        self._left_gradients(scale)
         rows = []
         squares = 0.0
         numel = 0
@@ -167,6 +187,18 @@ class ShadowStep:
         for origin, error in by_origin.values():
             if error > GRADIENT_SHARE * squares:
                 origin.reached("gradient", "", math.sqrt(error / max(squares, 1e-300)))
+
+    def _left_gradients(self, scale: float | None) -> None:
+        """Gradients that went on to layers that are not followed."""
+        if scale is not None and scale <= SEARCHED_SCALE:
+            self._reached_alone("gradient", math.inf)
+        for origin, error in self.mode.followed.left_gradients:
+            if math.isinf(error):
+                if scale is None or scale <= SEARCHED_SCALE or origin.kind == UNDEFINED:
+                    origin.reached("gradient", "", error)
+            elif scale is None and not self._small_loss():
+                origin.reached("gradient", "", error)
+        self.mode.followed.left_gradients.clear()
 
     def _small_loss(self) -> bool:
         return self.loss is not None and self._converged(self.loss)

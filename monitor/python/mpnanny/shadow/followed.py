@@ -1,0 +1,81 @@
+"""Where what a step follows ends: which operators have references, and what becomes of an error
+that goes on to one that has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from .call import floats
+from .findings import Finding
+from .judge import WRONG
+from .operators import Operator
+from .places import Site
+from .profile import Profile
+from .references import References
+from .scope import Scope, unit_of
+
+
+class Followed:
+    """Of one step. `restarts` gets what had to be left out."""
+
+    def __init__(self, references: References, profile: Profile, restarts: Counter[str]) -> None:
+        self.scope: Scope | None = None  # None: everything
+        self.sizes: Counter[str] = Counter()  # bytes of references that each unit (scope) made
+        self.left_gradients: list[tuple[Finding, float]] = []  # wrong, and not followed any further
+        self._references = references
+        self._profile = profile
+        self._restarts = restarts
+        self._counted = 0
+
+    @property
+    def history(self) -> bool:
+        """Whether references go on from one operator to the next."""
+        return self.scope is None or self.scope.history
+
+    def count(self, site: Site) -> None:
+        """The references that were made since the last call are those of an operator at `site`."""
+        self.sizes[unit_of(site)] += self._references.made_bytes - self._counted
+        self._counted = self._references.made_bytes
+
+    def takes(
+        self, operator: Operator, site: Site, args: Any, kwargs: dict[str, Any], most_bytes: int
+    ) -> bool:
+        """Whether the operator that is about to run is followed. References end in others."""
+        scope = self.scope
+        if scope is None:
+            return True
+        chosen = scope.follows(site)
+        if chosen and scope.history:
+            return True
+        tensors = list(floats((args, kwargs)))
+        if chosen:
+            self._references.clear()
+            if sum(each.numel() for each in tensors) * 8 <= most_bytes:
+                return True
+            self._restarts["too large"] += 1
+            return False
+        if site.phase == "backward" and site.module is None and not site.file:
+            # Where gradients are collected: those of the layers that are followed.
+            if all(self._references.entry(each) is not None for each in tensors):
+                return True
+        for tensor in tensors:
+            self._leaves(tensor, site)
+        written = [args[at] for at in operator.written if at < len(args)]
+        written += [kwargs.get(name) for name in operator.written_names]
+        for tensor in floats(written):
+            self._references.forget(tensor)
+        return False
+
+    def _leaves(self, tensor: Any, site: Site) -> None:
+        entry, reference = self._references.entry(tensor), self._references.of(tensor)
+        if entry is None or reference is None or entry.node is None:
+            return
+        self._profile.takes(site, tensor.dtype, reference, entry)
+        if entry.origin is None or entry.error < WRONG:
+            return
+        if entry.node.site.phase != "backward":
+            entry.origin.reached("output", "", entry.error)
+        elif site.phase == "backward":
+            self.left_gradients.append((entry.origin, entry.error))
