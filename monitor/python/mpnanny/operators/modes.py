@@ -43,26 +43,28 @@ def compiles() -> bool:
 
 
 class ModeStack:
-    """The stack of the thread that calls. Modes may be of any kind and go in any order."""
+    """The stack of the thread that calls. Modes may be of any kind and go in any order. `eager`:
+    what torch.compile has made runs eagerly while the mode is on.
+    """
 
-    def unusable(self) -> str:
+    def unusable(self, eager: bool = False) -> str:
         """Why no mode can be used in this process, in words; "" if one can."""
         if _push is None or _pop is None or _length is None or _at is None:
             return "this torch has no dispatch modes"
-        return "torch.compile is in use" if compiles() else ""
+        return "torch.compile is in use" if not eager and compiles() else ""
 
-    def refusal(self) -> str:
+    def refusal(self, eager: bool = False) -> str:
         """Why no mode can be put there now, in words; "" if one can."""
-        why = self.unusable()
+        why = self.unusable(eager)
         if why:
             return why
         if any(_at(index) not in _ours for index in range(_length())):
             return "a dispatch mode of the program is on"
         return ""
 
-    def push(self, mode: TorchDispatchMode) -> bool:
+    def push(self, mode: TorchDispatchMode, eager: bool = False) -> bool:
         """Puts `mode` on top of the stack, if that can be."""
-        if self.refusal():
+        if self.refusal(eager):
             return False
         _ours.add(mode)
         _push(mode)

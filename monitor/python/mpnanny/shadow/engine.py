@@ -88,14 +88,13 @@ class ShadowMode(StepMode):
         self._trouble = trouble
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
-        self._most_elements: float = math.inf
         self._number = 0
 
     def limit(self, seconds: float = math.inf, elements: float = math.inf) -> None:
         """Ends by itself after so many `seconds` of its own, and leaves out operators on tensors
         of more than `elements`.
         """
-        self._most_seconds, self._most_elements = seconds, elements
+        self._most_seconds, self.followed.most_elements = seconds, elements
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -146,11 +145,6 @@ class ShadowMode(StepMode):
         self.end()
         self._trouble(error)
 
-    def _is_too_large(self, values: Any) -> bool:
-        if self._most_elements == math.inf:
-            return False
-        return any(each.numel() > self._most_elements for each in floats(values))
-
     # --- before the operator ---
 
     def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
@@ -163,20 +157,12 @@ class ShadowMode(StepMode):
         if operator.name == "aten._local_scalar_dense":
             self._scalar(args)
             return None
-        if self._is_too_large((args, kwargs)):
-            for at in operator.written:
-                for tensor in floats(args[at] if at < len(args) else None):
-                    self.references.forget(tensor)
-            return None
         if not self.followed.takes(operator, site, args, kwargs, self._most_bytes):
             return None
         self._number += 1
         self.operators += 1
-        if self.references.bytes > self._most_bytes:
-            self.references.sweep()
-            if self.references.bytes > self._most_bytes:
-                self.references.clear()  # starts again from what is held
-                self.restarts["memory"] += 1
+        if not self.references.stay_below(self._most_bytes):
+            self.restarts["memory"] += 1
         call = Call(operator, func, site, self._number)
         for at in operator.written:
             if at < len(args):
@@ -289,7 +275,7 @@ class ShadowMode(StepMode):
     # --- after the operator ---
 
     def _after(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
-        if self._is_too_large(result):
+        if self.followed.is_too_large(result):
             return
         if call.operator.schema_name in ("aten::nan_to_num", "aten::nan_to_num_"):
             self._replaced(call)

@@ -4,6 +4,7 @@ that goes on to one that has none.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -22,6 +23,7 @@ class Followed:
 
     def __init__(self, references: References, profile: Profile, restarts: Counter[str]) -> None:
         self.scope: Scope | None = None  # None: everything
+        self.most_elements: float = math.inf  # of a tensor
         self.sizes: Counter[str] = Counter()  # bytes of references that each unit (scope) made
         self.left_gradients: list[tuple[Finding, float]] = []  # wrong, and not followed any further
         self._references = references
@@ -43,6 +45,9 @@ class Followed:
         self, operator: Operator, site: Site, args: Any, kwargs: dict[str, Any], most_bytes: int
     ) -> bool:
         """Whether the operator that is about to run is followed. References end in others."""
+        if self.is_too_large((args, kwargs)):
+            self._end_in(operator, args, kwargs)
+            return False
         scope = self.scope
         if scope is None:
             return True
@@ -62,11 +67,20 @@ class Followed:
                 return True
         for tensor in tensors:
             self._leaves(tensor, site)
+        self._end_in(operator, args, kwargs)
+        return False
+
+    def is_too_large(self, values: Any) -> bool:
+        if self.most_elements == math.inf:
+            return False
+        return any(each.numel() > self.most_elements for each in floats(values))
+
+    def _end_in(self, operator: Operator, args: Any, kwargs: dict[str, Any]) -> None:
+        """What the operator writes has no reference any more."""
         written = [args[at] for at in operator.written if at < len(args)]
         written += [kwargs.get(name) for name in operator.written_names]
         for tensor in floats(written):
             self._references.forget(tensor)
-        return False
 
     def _leaves(self, tensor: Any, site: Site) -> None:
         entry, reference = self._references.entry(tensor), self._references.of(tensor)

@@ -24,6 +24,7 @@ from ..steps.reading import tensors
 from ..steps.state import RunState
 from ..steps.step import OpenStep
 from . import prelude
+from .eager import Eager
 from .findings import Finding
 from .places import Site, find_call
 from .schedule import Schedule, parse
@@ -71,6 +72,7 @@ class ShadowSteps(StepListener):
         wanted = parse(asked)
         self._schedule = Schedule(wanted)
         self._scopes = Scopes(wanted.layers)
+        self._eager = Eager() if wanted.eager else None
         self._ids: dict[Any, int] = {}  # of findings, in the database
         self._loss: float | None = None
         self._session: ShadowSession | None = None
@@ -90,14 +92,20 @@ class ShadowSteps(StepListener):
     # --- torch's stack of modes ---
 
     def push(self, mode: Any) -> bool:
-        why = self._stack.refusal()
+        eager = self._eager
+        why = self._stack.refusal(eager is not None)
+        why = why or ("" if eager is None else eager.refusal())
         if why:
             self._notes.note(f"no shadow steps: {why}")
             return False
-        return self._stack.push(mode)
+        if eager is not None:
+            eager.begin()
+        return self._stack.push(mode, eager is not None)
 
     def remove(self, mode: Any) -> None:
         self._stack.remove(mode)
+        if self._eager is not None:
+            self._eager.end()
 
     def refused(self, why: str) -> None:
         self._notes.note(f"no shadow steps: {why}")
@@ -177,6 +185,8 @@ class ShadowSteps(StepListener):
             self._session.error()
 
     def compile_begins(self) -> None:
+        if self._eager is not None:
+            return
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -188,6 +198,8 @@ class ShadowSteps(StepListener):
             session.close()
 
     def forked(self) -> None:
+        if self._eager is not None:
+            self._eager.end()
         session, self._session = self._session, None
         if session is not None:
             session.forget()

@@ -210,6 +210,17 @@ class References:
         for key in gone:
             self.bytes -= self._entries.pop(key).base.numel() * 8
 
+    def stay_below(self, most_bytes: int) -> bool:
+        """Drops all where they take more; what is met then starts from what is held. Whether there
+        was room.
+        """
+        if self.bytes > most_bytes:
+            self.sweep()
+        if self.bytes <= most_bytes:
+            return True
+        self.clear()
+        return False
+
     def clear(self) -> None:
         self._entries.clear()
         self.bytes = self._fresh = 0

@@ -92,6 +92,14 @@ class Schedule:
         self.total = 0.0  # seconds of the run so far
 
     @property
+    def eager(self) -> bool:
+        """Whether what torch.compile has made runs eagerly in shadow steps. Then these must not end
+        inside of a compiled function, as where a model's forward pass begins: torch puts the state
+        of its dispatcher back afterwards.
+        """
+        return self._asked.eager
+
+    @property
     def plain_seconds(self) -> float | None:
         """Median of the newest plain steps."""
         if not self._plain:

@@ -123,10 +123,14 @@ class ShadowSession:
         elif not prelude.hand_over():
             self._report(prelude.step.finish(()))
             self._begin(self._schedule.why(self._count))
+        elif self._schedule.eager:  # it began without that
+            prelude.end()
+            self._begin(self._schedule.why(self._count))
         elif self._schedule.why(self._count):
             self._know()
             self._step, self._why = prelude.step, "first"
             self._step.started = self._began
+            self._sink.begins(self._step, allowance())
         else:
             prelude.end()
 
@@ -142,7 +146,8 @@ class ShadowSession:
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
         self._heard_model = True
-        self._boundary_by_hand(1)
+        if not self._schedule.eager:
+            self._boundary_by_hand(1)
         if self.watches_failures:
             self._failing.model_runs(args, kwargs, device)
 
@@ -152,6 +157,8 @@ class ShadowSession:
         """
         if self._step is not None or not self._on or self._evaluated or not self._heard_model:
             return
+        if self._schedule.eager:
+            return  # no step may begin inside of a compiled function
         self._evaluated = True
         if self._schedule.evaluation(self._count):
             self._begin("evaluation")
@@ -165,7 +172,7 @@ class ShadowSession:
 
     def backward(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
-        if not self._heard_model:
+        if not self._heard_model or self._schedule.eager:
             self._boundary_by_hand(2)
         self._backwards += 1
         step = self._step
@@ -210,7 +217,7 @@ class ShadowSession:
         """The training step is over, but for what follows until the next one begins."""
         self._over = True
         self._failing.forget()
-        if self._step is None:
+        if self._step is None or self._schedule.eager:
             self._boundary()  # the next one's data are made from here on
 
     def error(self) -> None:
