@@ -12,6 +12,7 @@ import pytest
 import torch
 from conftest import Database
 from finds import Finds, inputs
+from mpnanny import MixedPrecisionNanny
 from mpnanny.shadow import session
 from mpnanny.shadow.schedule import parse
 from mpnanny.shadow.scope import OPTIMIZER, OUTSIDE, matcher
@@ -69,7 +70,7 @@ class Variance(nn.Module):
             return x + x.tanh()
         y = (x + 300).to(torch.bfloat16)
         variance = (y * y).mean(1, keepdim=True) - y.mean(1, keepdim=True) ** 2
-        return x * variance.float().tanh()
+        return x * variance.float().tanh().to(x.dtype)
 
 
 class Model(nn.Module):
@@ -258,3 +259,25 @@ def test_everything_is_followed_again_once_there_is_memory(train, monkeypatch, d
     steps = steps_of(database)
     assert any("followed" in step["detail"] for step in steps[:6])
     assert "followed" not in steps[-1]["detail"]
+
+
+@pytest.mark.parametrize("how", ["every=1 layers=layers.1", "in turn", "alone"])
+def test_the_training_is_the_same_however_much_is_followed(how, allow, db):
+    def weights(shadow: str) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = Model(False, True, False).bfloat16()
+        descent = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        with MixedPrecisionNanny(model, db=f"{db}.{len(shadow)}", shadow=shadow, quiet=True):
+            for _ in range(12):
+                for _half in range(2):  # gradients add up
+                    model(inputs(32, 16).bfloat16()).float().square().mean().backward()
+                descent.step()
+                descent.zero_grad()
+        versions = [torch.tensor(each._version) for each in model.parameters()]
+        return [*(each.detach() for each in model.parameters()), *versions, torch.get_rng_state()]
+
+    expected = weights("off")
+    if how in ("in turn", "alone"):
+        allow(60_000 if how == "in turn" else 9_000)
+    got = weights(how if "=" in how else "every=1")
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))

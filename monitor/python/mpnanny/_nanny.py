@@ -66,7 +66,10 @@ class MixedPrecisionNanny:
     a new alert; by default two trace intervals, 50 at least. `arguments`: the script's arguments go
     into the file; they may hold secrets. `shadow`: which steps
     are run a second time in FP64, to measure where precision is lost (docs/shadow.md): "auto",
-    "every=N", "steps=A-B" or "off". Wrong arguments raise here; later nothing does.
+    "every=N", "steps=A-B" or "off"; beside it "layers=GLOB,…" follows only what runs inside of
+    these modules, and "eager" runs the shadow steps of what torch.compile has made eagerly, whose
+    bits are not those of compiled steps: "every=200 layers=encoder.*,head eager". Wrong arguments
+    raise here; later nothing does.
     """
 
     def __init__(
