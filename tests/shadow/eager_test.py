@@ -1,4 +1,4 @@
-"""Shadow steps of trainings that torch.compile has been at: they run eagerly where that is asked."""
+"""Shadow steps of trainings with torch.compile: they run eagerly where that is asked."""
 
 from __future__ import annotations
 

@@ -106,6 +106,8 @@ class _Recomputation:
 
 
 def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float:
+    if not result.is_floating_point() and not result.is_complex():
+        result = result.to(torch.float64)  # indices
     found = compare(result, reference)
     if found is None or found.bad:
         return math.inf

@@ -26,10 +26,11 @@ from .comparison import compare, compare_change
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
 from .history import Held, History, is_float, version_of
-from .judge import WRONG_INTEGERS, Judge
+from .judge import WRONG_INDICES, WRONG_INTEGERS, Judge
 from .operators import (
     COMPLEX,
     DECISIONS,
+    INTEGERS_OF_FLOATS,
     PLAIN,
     SKIP,
     SOFTMAX,
@@ -366,17 +367,23 @@ class ShadowMode(StepMode):
             return
         change = compare_change(written.before, written.tensor, written.was, written.reference)
         if change is not None and change.moved:
+            made = call.node.number
+            if call.operator.schema_name == "aten::copy_":  # what it copies was rounded before
+                made = max((each.node.number for each in call.inputs if each.node), default=made)
             self.changes.see(
-                call.site, call.node.number, index, written.tensor, written.reference, entry, change
+                call.site, made, index, written.tensor, written.reference, entry, change
             )
 
     def _made_integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """Numbers became indices or counts: are they those that the reference makes?"""
-        if call.operator.name != "aten._to_copy" or held.dtype is torch.bool or not call.inputs:
+        name = call.operator.schema_name
+        if name not in INTEGERS_OF_FLOATS or held.dtype is torch.bool or not call.inputs:
             return
-        origin = call.inputs[0].origin
-        if origin is None or held.shape != reference.shape:
+        if held.shape != reference.shape or not held.numel():
             return
-        wrong = (held != reference).sum().item() / max(1, held.numel())
-        if wrong >= WRONG_INTEGERS:
+        origin = max(call.inputs, key=lambda each: each.error).origin
+        wrong = (held != reference).sum().item() / held.numel()
+        if name != "aten::_to_copy" and wrong >= WRONG_INDICES:
+            origin = self.judge.wrong_indices(call, held, reference, wrong, origin)
+        if origin is not None and wrong >= WRONG_INTEGERS:
             origin.reached("index", call.site.source, wrong)

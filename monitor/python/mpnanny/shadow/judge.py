@@ -42,6 +42,7 @@ CARRIES = 0.02  # errors below this are no longer followed
 FLUSHED_SHARE = 0.3  # of the elements that matter
 MATTERS = 1e-2  # of the root mean square, that an element must have to matter
 WRONG_INTEGERS = 0.01
+WRONG_INDICES = 0.25
 SAME = 1e-6  # relative difference of two references that are the same
 CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
@@ -143,6 +144,25 @@ class Judge:
         if made is not None:
             entry.origin = made
 
+    def wrong_indices(
+        self,
+        call: Call,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        share: float,
+        origin: Finding | None,
+    ) -> Finding | None:
+        """The operator finds the place of numbers among others, and it is another one than with the
+        references.
+        """
+        compared = compare(held.to(torch.float64), reference.to(torch.float64))
+        if compared is None:
+            return None
+        result = Result(call, 0, held, reference.to(torch.float64), compared, origin)
+        made = self._add(INTEGERS, result, share, 0.0, share)
+        self._cure(made, result)
+        return made
+
     def _inputs_worst(self, call: Call) -> tuple[float, int]:
         """The largest relative error of an input, and how bad inputs are: 0 finite, 1 infinite, 2
         NaN, 3 not finite here only. Measured on exactly the elements that went in.
@@ -217,7 +237,9 @@ class Judge:
         times = AMPLIFICATION if error > WRONG else NOTED_AMPLIFICATION
         if rank == 3 or error < times * entered:
             return None
-        flushed = found.squared_flushed > 0.5 * found.squared_error
+        flushed = (
+            found.squared_flushed > 0.5 * found.squared_error and _underflows(result, 0.0) > 0.5
+        )
         kind = FLUSHED if flushed else AMPLIFIED
         share = found.flushed / max(1, found.nonzero) if flushed else 1.0
         made = self._add(kind, result, share, entered)
@@ -232,6 +254,8 @@ class Judge:
         floor = MATTERS * math.sqrt(found.squared_reference / found.numel)
         again = compare(result.held, result.reference, floor)
         if again is None or again.flushed < FLUSHED_SHARE * max(1, again.nonzero):
+            return None
+        if _underflows(result, floor) < 0.5:
             return None
         for each in result.call.sources():
             before = each.compare()
@@ -303,6 +327,18 @@ def _cancels(result: Result, rounding: float) -> bool:
     inputs = (each.compare() for each in call.sources())
     size = max((each.squared_reference for each in inputs if each is not None), default=0.0)
     return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
+
+
+def _underflows(result: Result, floor: float) -> float:
+    """The share of what became 0 (of at least `floor`) that the type has no number for. The rest
+    was rounded away before, as the derivative of a gate whose value is 1 in 16 bits.
+    """
+    smallest = torch.finfo(result.held.dtype).smallest_normal * torch.finfo(result.held.dtype).eps
+    zeros = compare(result.held, result.reference, floor)
+    above = compare(result.held, result.reference, max(floor, smallest))
+    if zeros is None or above is None or not zeros.flushed:
+        return 0.0
+    return 1.0 - above.flushed / zeros.flushed
 
 
 def _depends_on_noise(result: Result) -> bool:

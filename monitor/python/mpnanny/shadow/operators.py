@@ -37,6 +37,9 @@ DECISIONS = {
     "aten::sgn": 0,
     "aten::sign": 0,
 }
+# Make whole numbers of floating-point ones: of a cast it is not known what they are for, the others
+# make indices.
+INTEGERS_OF_FLOATS = frozenset(("aten::_to_copy", "aten::searchsorted", "aten::bucketize"))
 # Whether a seeded operator draws at all, by the name of its probability.
 _DROPS = ("dropout_p", "p", "drop_p")
 

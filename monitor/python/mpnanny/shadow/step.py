@@ -177,7 +177,8 @@ class ShadowStep:
             if found.error >= OWN_ERROR and own > OWN_SIZE * mean:
                 origin.reached("gradient", name, found.error)
             floor = MATTERS * own
-            if found.flushed > FLUSHED_SHARE * max(1, found.nonzero) and own > OWN_SIZE * mean:
+            flushed = found.flushed > FLUSHED_SHARE * max(1, found.nonzero)
+            if origin.kind == FLUSHED and flushed and own > OWN_SIZE * mean:
                 again = compare(gradient, reference, floor)
                 if again is not None and again.flushed > FLUSHED_SHARE * max(1, again.nonzero):
                     origin.reached("gradient", name, again.flushed / max(1, again.nonzero))
