@@ -15,6 +15,7 @@ import pytest
 import torch
 from finds import Finds, inputs
 from mpnanny import MixedPrecisionNanny
+from mpnanny.shadow import loss_backward
 from mpnanny.shadow import session as shadow_session
 from torch import nn
 
@@ -212,3 +213,63 @@ def test_a_model_that_is_compiled_later_trains_as_ever(tmp_path):
     watched = run(str(tmp_path / "run.db"))
     assert watched.stdout == run("unwatched").stdout
     assert "torch.compile is in use" in watched.stderr
+
+
+# --- the loss's own backward pass, of a step without shadow ---
+
+
+def test_the_gradient_of_a_loss_that_is_finite_is_found_at_its_line(train):
+    """acos at exactly 1: the loss is 0 there, its derivative infinite."""
+    model = nn.Linear(8, 3)
+
+    def loss_of(step: int) -> torch.Tensor:
+        vector = model(inputs())
+        cosine = vector[:, 0] * (0.0 if step == 3 else 0.1) + (1.0 if step == 3 else 0.0)
+        return cosine.acos().mean()
+
+    first = train(model, loss_of, steps=5, shadow="steps=0-1").first()
+    assert (first["kind"], first["step"], first["phase"]) == ("undefined", 3, "backward")
+    assert first["line"] == "return cosine.acos().mean()" and first["precision"] == "excluded"
+    assert "gradient" in first["reach"]
+
+
+def test_a_branch_that_where_drops_and_whose_gradient_is_nan_is_proven_to_be_precision(train):
+    """1 - exp(-x) of a tiny x is 0 in FP32; log() of it is not chosen, its derivative is 0/0."""
+    model = nn.Linear(8, 1)
+
+    def loss_of(step: int) -> torch.Tensor:
+        rate = model(inputs()).squeeze(1).exp() * (1e-9 if step == 3 else 1.0)
+        logs = torch.log(1.0 - torch.exp(-rate))
+        return -torch.where(rate > 1e-6, logs, -rate).mean()
+
+    first = train(model, loss_of, steps=5, shadow="steps=0-1").first()
+    assert (first["kind"], first["step"]) == ("range", 3)
+    assert first["line"] == "logs = torch.log(1.0 - torch.exp(-rate))"
+    assert first["precision"] == "proven"
+
+
+def test_a_loop_that_has_become_longer_keeps_its_lines(train):
+    model = nn.Linear(8, 4)
+
+    def loss_of(step: int) -> torch.Tensor:
+        share = model(inputs()).softmax(1)
+        product = share
+        for _ in range(2 + 40 * (step == 3)):
+            product = product * share * 0.1
+        return -product.sum(1).log().mean()
+
+    first = train(model, loss_of, steps=5, shadow="steps=0-1").first()
+    assert first["step"] == 3 and first["precision"] == "proven"
+    assert first["line"] == "return -product.sum(1).log().mean()"
+
+
+def test_a_large_graph_is_not_kept(train, monkeypatch):
+    monkeypatch.setattr(loss_backward, "MOST_BYTES", 0)
+    model = nn.Linear(8, 3)
+
+    def loss_of(step: int) -> torch.Tensor:
+        cosine = model(inputs())[:, 0] * (0.0 if step == 3 else 0.1) + (1.0 if step == 3 else 0.0)
+        return cosine.acos().mean()
+
+    found = train(model, loss_of, steps=4, shadow="steps=0-1")
+    assert all(each["step"] != 3 or "acos" not in each["line"] for each in found.all)
