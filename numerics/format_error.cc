@@ -6,13 +6,12 @@
 #include <limits>
 
 #include "numerics/clones.h"
-#include "numerics/element_reader.h"
+#include "numerics/elements.h"
 #include "numerics/format.h"
 
 namespace mpnanny {
 namespace {
 
-using internal::ElementReader;
 using internal::kBlock;
 
 constexpr int kLanes = 8;
@@ -29,21 +28,23 @@ struct Counts {
   int64_t finite[kLanes] = {}, over[kLanes] = {}, under[kLanes] = {};
 };
 
-// Of `count` elements, a multiple of kLanes. Puts their magnitudes in their place, 0 for what is
-// not finite.
-MPNANNY_CLONES void Count(double* values, int64_t count, Counts& out) {
+// The magnitude of what is finite, 0 for what is not (a NaN is not smaller than anything).
+inline double FiniteMagnitude(double value) {
+  const double magnitude = std::fabs(value);
+  return magnitude <= std::numeric_limits<double>::max() ? magnitude : 0.0;
+}
+
+// `count` is a multiple of kLanes.
+MPNANNY_CLONES void AddCounts(const double* values, int64_t count, Counts& out) {
   Counts sums = out;
   for (int64_t at = 0; at < count; at += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
-      const double magnitude = std::fabs(values[at + lane]);
-      const bool finite = magnitude <= std::numeric_limits<double>::max();  // of a NaN false
-      const double value = finite ? magnitude : 0.0;
+      const double value = FiniteMagnitude(values[at + lane]);
       sums.max[lane] = value > sums.max[lane] ? value : sums.max[lane];
       sums.squares[lane] += value * value;
-      sums.finite[lane] += finite ? 1 : 0;
+      sums.finite[lane] += std::fabs(values[at + lane]) == value ? 1 : 0;
       sums.over[lane] += value >= kFp16Overflow ? 1 : 0;
       sums.under[lane] += ((value > 0) & (value <= kFp16Underflow)) ? 1 : 0;
-      values[at + lane] = value;
     }
   }
   out = sums;
@@ -117,19 +118,30 @@ struct Chosen {
   double SquaredNorm() const { return Round({0, 1, 0}).error; }
 };
 
-// Which groups of elements are chosen: one, at random but always the same, of each of kGroups equal
-// stretches.
+// Which elements are chosen: all up to kMostRounded; beyond that of each of kGroups equal stretches
+// one group, at random but always the same.
 class Groups {
  public:
-  explicit Groups(int64_t numel) : all_(numel / kLanes) { Next(); }
+  explicit Groups(int64_t numel) : numel_(numel), all_(numel <= kMostRounded) {
+    if (all_) {
+      end_ = numel;
+    } else {
+      Next();
+    }
+  }
 
-  int64_t first() const { return group_ * kLanes; }  // element of the next group
+  // Elements of the group that is next; beyond the last one there are none.
+  int64_t first() const { return first_; }
+  int64_t end() const { return end_; }
   void Next() {
     ++stretch_;
-    const int64_t from = stretch_ * all_ / kGroups, to = (stretch_ + 1) * all_ / kGroups;
-    group_ = from + static_cast<int64_t>(Hash(static_cast<uint64_t>(stretch_)) %
-                                         static_cast<uint64_t>(std::max<int64_t>(1, to - from)));
-    if (stretch_ >= kGroups) group_ = std::numeric_limits<int64_t>::max() / kLanes;
+    const int64_t groups = numel_ / kLanes;
+    const int64_t from = stretch_ * groups / kGroups, to = (stretch_ + 1) * groups / kGroups;
+    first_ = (from + static_cast<int64_t>(Hash(static_cast<uint64_t>(stretch_)) %
+                                          static_cast<uint64_t>(std::max<int64_t>(1, to - from)))) *
+             kLanes;
+    if (all_ || stretch_ >= kGroups) first_ = numel_;
+    end_ = std::min(first_ + kLanes, numel_);
   }
 
  private:
@@ -140,7 +152,45 @@ class Groups {
     return value ^ (value >> 31);
   }
 
-  int64_t all_, stretch_ = -1, group_ = 0;
+  int64_t numel_;
+  bool all_;
+  int64_t stretch_ = -1, first_ = 0, end_ = 0;
+};
+
+// Goes through a tensor once, block by block.
+struct Pass {
+  explicit Pass(int64_t numel) : groups(numel) {}
+
+  void Add(const double* values, int64_t count) {
+    const int64_t whole = count / kLanes * kLanes;
+    AddCounts(values, whole, counts);
+    if (whole < count) {
+      double rest[kLanes] = {};
+      std::copy(values + whole, values + count, rest);
+      AddCounts(rest, kLanes, counts);
+      padding += kLanes - (count - whole);
+    }
+    while (groups.first() < at + count) {
+      const int64_t from = std::max(groups.first(), at), to = std::min(groups.end(), at + count);
+      for (int64_t i = from; i < to; ++i) {
+        chosen.values[chosen.count++] = FiniteMagnitude(values[i - at]);
+      }
+      if (to < groups.end()) break;  // the rest of it is in the next block
+      groups.Next();
+    }
+    at += count;
+  }
+  void Add(const float* values, int64_t count) {
+    double wide[kBlock];
+    std::copy(values, values + count, wide);
+    Add(wide, count);
+  }
+
+  Counts counts;
+  int64_t padding = 0;  // zeros that stand for no element
+  int64_t at = 0;       // elements so far
+  Groups groups;
+  Chosen chosen;
 };
 
 double Error(const Chosen& chosen, Format format, double norm) {
@@ -173,35 +223,15 @@ FormatErrors MeasureFormats(const TensorView& view) {
   found.fp16 = found.bf16 = found.e4m3 = found.e5m2 = kNan;
   if (view.dtype == DType::kUnknown || view.known != nullptr) return found;
   const int64_t numel = found.numel = view.numel();
-  ElementReader reader(view);
-  Counts counts;
-  Chosen chosen;
-  Groups groups(numel);
-  int64_t padding = 0;
-  alignas(64) double block[kBlock];
-  for (int64_t at = 0; at < numel;) {
-    const int64_t count = std::min(numel - at, kBlock);
-    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
-    reader.Read(count, block);
-    std::fill(block + count, block + padded, 0.0);
-    padding += padded - count;
-    Count(block, padded, counts);
-    if (numel <= kMostRounded) {
-      std::copy(block, block + padded, chosen.values + chosen.count);
-      chosen.count += padded;
-    } else {
-      for (; groups.first() < at + count; groups.Next()) {
-        const double* const from = block + (groups.first() - at);
-        std::copy(from, from + kLanes, chosen.values + chosen.count);
-        chosen.count += kLanes;
-      }
-    }
-    at += count;
-  }
+  Pass pass(numel);
+  ForEachElements(view, [&](const auto* values, int64_t count) { pass.Add(values, count); });
+  const Counts& counts = pass.counts;
+  Chosen& chosen = pass.chosen;
   if (numel > kMostRounded) {
     chosen.weight = static_cast<double>(chosen.count) / static_cast<double>(numel);
   }
-  found.finite = Sum(counts.finite) - padding;
+  while (chosen.count % kLanes != 0) chosen.values[chosen.count++] = 0;
+  found.finite = Sum(counts.finite) - pass.padding;
   found.fp16_overflow = Sum(counts.over);
   found.fp16_underflow = Sum(counts.under);
   if (found.finite == 0) return found;

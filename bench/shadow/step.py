@@ -46,6 +46,7 @@ from turns import TURN, medians, pairs, shadowed_turns, watch
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "reference operators": [(engine.ShadowMode, "_reference_result")],
     "comparisons": [(_core, "compare"), (_core, "compare_change")],
+    "formats": [(_core, "format_errors")],
     "copies": [
         *((references.References, name) for name in ("writable", "start", "set", "restart")),
         (engine.ShadowMode, "_before_write"),
