@@ -1,5 +1,6 @@
 // Comparisons of held tensors with their FP64 references (numerics/reference_error.h), and what
-// formats would make of them (numerics/format_error.h), as functions of the extension module. Used under Python's lock.
+// formats would make of them (numerics/format_error.h), as functions of the extension module. Used
+// under Python's lock.
 #ifndef MPNANNY_MONITOR_BINDINGS_COMPARE_H_
 #define MPNANNY_MONITOR_BINDINGS_COMPARE_H_
 

@@ -82,7 +82,9 @@ TEST(MeasureFormats, AgreesWithAPlainLoop) {
       for (const double unit : {1.0, 1e-9, 1e6, 1e-30, 1e30}) {
         SCOPED_TRACE(testing::Message() << size << ", " << spread << ", " << unit);
         std::vector<double> values(size);
-        for (double& each : values) each = unit * normal(random) * std::exp(spread * normal(random));
+        for (double& each : values) {
+          each = unit * normal(random) * std::exp(spread * normal(random));
+        }
         ExpectPlain(values);
       }
     }
@@ -154,7 +156,9 @@ TEST(MeasureFormats, ChoosesElementsOfLargeTensors) {
     EXPECT_EQ(found.finite, size);
     EXPECT_EQ(found.fp16_overflow, 1);
     EXPECT_EQ(found.absmax, 1e5);
-    const auto near = [](double got, double expected) { EXPECT_NEAR(got, expected, 0.1 * expected); };
+    const auto near = [](double got, double expected) {
+      EXPECT_NEAR(got, expected, 0.1 * expected);
+    };
     near(found.fp16, RoundPlainly(values, Format::kFp16, 0).relative());
     near(found.bf16, RoundPlainly(values, Format::kBf16, 0).relative());
     near(found.e4m3, BestPlainly(values, Format::kE4M3, -20, 20));

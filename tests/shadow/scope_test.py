@@ -163,6 +163,14 @@ def test_gradients_of_the_layers_are_followed_to_the_optimizer(train):
     assert all(each["phase"] == "backward" for each in found.severe)
 
 
+def test_layers_that_there_are_not_are_said_once(train, database):
+    model = Model(True, False)
+    found = train(model, course(model), shadow="every=1 layers=decoder.*", steps=3)
+    assert found.all == [] and len(found.steps) == 3
+    notes = json.loads(database().one("SELECT notes FROM run")["notes"])
+    assert sum("follow nothing" in note for note in notes) == 1
+
+
 # --- layers in turn ---
 
 

@@ -127,8 +127,10 @@ class Scopes:
         """
         part, self._part = self._part, []
         if not part:
-            if not overflowed:
+            if not overflowed and (scope is None or scope.followed or not scope.left_out):
                 return None
+            if not overflowed:
+                return self._once("shadow steps follow nothing: no module that runs fits layers=")
             self._too_little = self._allowed
             self._sizes = dict(sizes)
             self._at = self._most_units = 0
