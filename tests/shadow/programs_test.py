@@ -23,7 +23,7 @@ from evaluate import (
 )
 
 HERE = pathlib.Path(__file__).parent
-FOLDERS = ("broken_a", "broken_b", "failing", "healthy")
+FOLDERS = ("broken_a", "broken_b", "failing", "healthy", "blind", "blind_2")
 # One of each kind of mistake; what every run of the tests can afford.
 SOME = (
     "barometer_forecast",
@@ -40,7 +40,7 @@ SOME = (
     "converged_classifier",
 )
 # Of the programs of a folder, in hundredths: what whole folders must reach.
-AS_MANY = {"operator and line": 80, "precision": 80}
+AS_MANY = {"operator and line": 75, "precision": 85}
 
 
 def trained(folders: Sequence[str], some: Sequence[str] | None) -> list[Judged]:
@@ -70,8 +70,8 @@ def test_mistakes_are_found_and_healthy_programs_are_left_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["broken_a", "broken_b", "failing"])
-def test_most_mistakes_are_found_at_their_lines(folder):
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_most_mistakes_are_found_and_no_healthy_program_gets_more_than_a_note(folder):
     results = trained([folder], None)
     report = "\n".join([*map(line, results), totals(results)])
     for what, answers in (
@@ -80,11 +80,7 @@ def test_most_mistakes_are_found_at_their_lines(folder):
     ):
         judged = [answer for answer in answers if answer is not None]
         assert 100 * sum(judged) >= AS_MANY[what] * len(judged), report
-
-
-@pytest.mark.slow
-def test_no_healthy_program_gets_more_than_a_note():
-    expect_healthy(trained(["healthy"], None))
+    expect_healthy([each for each in results if each.healthy])
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
