@@ -444,3 +444,18 @@ def test_a_sum_too_long_to_compute_again_is_proven_by_what_went_into_it(train):
     first = train(model, loss_of, steps=1).first()
     assert first["line"] == "total += torch.ones(())"
     assert first["precision"] == "proven" and first["cure"]["lines"] == [first["line"]]
+
+
+def test_of_what_an_optimizer_kept_it_is_not_known_what_broke_it(train):
+    """Infinite since an earlier step, NaN in this one: neither proven nor excluded."""
+    model = nn.Linear(8, 8)
+    scale = torch.full((8,), math.inf)
+
+    @torch.no_grad()
+    def update() -> None:
+        step = model.bias.grad * 0.0 * scale
+        model.bias.sub_(step)
+
+    first = train(model, lambda _: model(inputs()).square().mean(), 1, update=update).first()
+    assert (first["kind"], first["line"]) == ("undefined", "step = model.bias.grad * 0.0 * scale")
+    assert first["precision"] == "not_tested"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from mpnanny import MixedPrecisionNanny
 from mpnanny.shadow.schedule import SECONDS, SHARE, Schedule, parse
@@ -31,19 +33,32 @@ def test_auto_takes_first_steps_and_then_ever_fewer():
 def test_auto_costs_seconds_or_a_share_of_the_run(cost, steps):
     schedule = Schedule(parse("auto"))
     shadowed = run_of(schedule, steps, 0.05, cost)
-    assert shadowed[:2] == [0, 1]
+    assert shadowed[0] == 0
     assert schedule.extra == pytest.approx(cost * len(shadowed))
     assert schedule.extra <= max(SECONDS, SHARE * schedule.total)
 
 
-def test_what_is_too_dear_is_done_no_third_time():
-    """The first two steps are not asked for their price: it is not known."""
+def test_what_is_too_dear_is_done_no_second_time():
+    """The first step is not asked for its price: it is not known."""
     schedule = Schedule(parse("auto"))
-    assert run_of(schedule, 1000, 0.01, 4.0) == [0, 1]
-    # 8 seconds are used up, and one more would be 12: a share of 0.01 allows it after 1200 s.
+    assert run_of(schedule, 1000, 0.01, 4.0) == [0]
+    # 4 seconds are used up, and one more would be 8: a share of 0.01 allows it after 800 s.
     later = run_of(schedule, 200_000, 0.01, 4.0)
-    assert all(schedule.total >= 1199 for _ in later) and len(later) <= 3
+    assert all(schedule.total >= 799 for _ in later) and len(later) <= 5
     assert schedule.extra <= SHARE * schedule.total
+
+
+def test_a_step_that_had_to_end_early_is_tried_again_with_twice_the_time():
+    schedule = Schedule(parse("auto"))
+    assert schedule.why(0) and schedule.most_seconds() == SECONDS
+    schedule.shadowed(0, 6.0, SECONDS, ended_early=True)
+    step = 1
+    while not schedule.why(step):
+        schedule.plain(1.0)
+        step += 1
+    assert schedule.most_seconds() >= 2 * SECONDS
+    assert schedule.total >= 3 * SECONDS / SHARE - 1
+    assert Schedule(parse("every=2")).most_seconds() == math.inf
 
 
 def test_errors_and_drift_are_looked_at():

@@ -10,6 +10,7 @@ again are the smallest set, along that way, that has to be kept in the wider typ
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import torch
@@ -123,10 +124,11 @@ def find_cure(
     reference: torch.Tensor,
     errors: dict[int, float],
     dtype: torch.dtype,
+    deadline: float,
 ) -> None:
     """Fills in `precision` and `cure` of `finding`. `node`: the operator as it ran, whose result
     `index`, held as `dtype`, was to be `reference`. `errors`: how wrong each result was that
-    earlier operators of this step made, by their number.
+    earlier operators of this step made, by their number. `deadline`: of time.perf_counter().
     """
     before = math.inf if finding.kind == RANGE else finding.error_out
     if finding.kind == INTEGERS:
@@ -135,7 +137,12 @@ def find_cure(
     targets = dict.fromkeys((_target(node, dtype), torch.float64))
     for target in targets:
         for share in (0.25, 0.0):  # along the worst inputs; then along all
-            if _search(finding, node, index, reference, errors, target, before, bound, share):
+            if time.perf_counter() > deadline:
+                finding.detail["cure"] = "not found in the time that there was"
+                return
+            if _search(
+                finding, node, index, reference, errors, target, before, bound, share, deadline
+            ):
                 return
     finding.detail["cure"] = "not found"
 
@@ -150,11 +157,14 @@ def _search(
     before: float,
     bound: float,
     share: float,
+    deadline: float,
 ) -> bool:
     level = [node]
     nodes = {node.number: node}
     disabled: Any = getattr(torch._C, "_DisableAutocast", None)
     for _ in range(MOST_LEVELS):
+        if time.perf_counter() > deadline:
+            return False
         with torch.no_grad(), disabled():
             results = _Recomputation(set(nodes), target).of(node)
         if results is not None and index < len(results):

@@ -5,6 +5,7 @@ which kind of it.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,6 +44,7 @@ FLUSHED_SHARE = 0.3  # of the elements that matter
 MATTERS = 1e-2  # of the root mean square, that an element must have to matter
 WRONG_INTEGERS = 0.01
 WRONG_INDICES = 0.25
+MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
 SAME = 1e-6  # relative difference of two references that are the same
 CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
@@ -70,6 +72,7 @@ class Judge:
         self.compared = 0
         self.profile = Profile()
         self.magnitudes: dict[Any, float] = {}  # of each place's results, largest of the reference
+        self._cure_seconds = 0.0
         self._errors: dict[int, float] = {}  # of what each operator made, by its number
         self._references = references
         self._names = names
@@ -191,6 +194,10 @@ class Judge:
         args = (call.node.args, call.node.kwargs)
         if rank == 0 and not found.undefined and holds_nonfinite_number(args):
             return None  # a mask is filled in
+        if rank == 1 and result.origin is None:
+            outside = self._from_outside(result)
+            if outside is not None:  # an infinity that was there before becomes NaN here
+                return outside
         share = (found.undefined + found.infinite) / found.numel
         made = self._add(UNDEFINED, result, share, error, math.inf)
         exclude(made)
@@ -198,7 +205,8 @@ class Judge:
 
     def _from_outside(self, result: Result) -> Finding | None:
         """What is not finite was there before the step began: a batch, weights."""
-        for each in result.call.sources():
+        call = result.call
+        for each in call.sources():
             if each.node is not None:
                 continue
             own = each.compare()
@@ -207,7 +215,8 @@ class Judge:
             outside = replace(result, found=own)
             made = self._add(UNDEFINED, outside, own.bad / own.numel, 0.0, math.inf)
             made.detail["from"] = "a tensor that was not finite before the step"
-            if not self._names(each.held):  # of weights it is not known what broke them
+            # Of weights, and of what an optimizer keeps, it is not known what broke them.
+            if not self._names(each.held) and call.site.phase not in ("optimizer", "state"):
                 exclude(made)
             return made
         return None
@@ -311,10 +320,14 @@ class Judge:
         node = result.call.node
         if made.count > 1 or made.cure is not None or node.args is None:
             return
+        began = time.perf_counter()
+        deadline = began + max(0.0, MOST_CURE_SECONDS - self._cure_seconds)
+        kind = result.held.dtype
         try:
-            find_cure(made, node, result.index, result.reference, self._errors, result.held.dtype)
+            find_cure(made, node, result.index, result.reference, self._errors, kind, deadline)
         except Exception as error:
             made.detail["cure"] = f"not tried: {type(error).__name__}"
+        self._cure_seconds += time.perf_counter() - began
 
 
 def _cancels(result: Result, rounding: float) -> bool:

@@ -8,6 +8,7 @@ SECONDS are free, because a run of minutes has no use for a monitor that waits f
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -129,7 +130,7 @@ class Schedule:
         return ""
 
     def _can_afford(self, step: int) -> bool:
-        if step < 2:
+        if step == 0:
             return True
         return self.extra + self._dearest <= self._allowed()
 
@@ -143,12 +144,17 @@ class Schedule:
         if len(self._plain) > 64:
             del self._plain[:32]
 
-    def shadowed(self, step: int, seconds: float, cost: float) -> None:
-        """Step `step` took `seconds`, of which the shadow took `cost`."""
+    def most_seconds(self) -> float:
+        """That the next shadow step may take of its own; then it ends where it is."""
+        return self._allowed() - self.extra if self._asked.mode == "auto" else math.inf
+
+    def shadowed(self, step: int, seconds: float, cost: float, ended_early: bool = False) -> None:
+        """Step `step` took `seconds`, of which the shadow took `cost`. One that had to end early is
+        tried again when twice as much is allowed.
+        """
         self.total += seconds
         self.extra += cost
-        if step > 0:  # the first one also loads what any first step loads
-            self._dearest = max(self._dearest, cost)
+        self._dearest = max(self._dearest, 2 * cost if ended_early else cost)
         self._next = max(self._next, step + max(1, step // GROWTH))
 
     def evaluation(self, step: int) -> bool:

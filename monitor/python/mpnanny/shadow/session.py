@@ -130,6 +130,7 @@ class ShadowSession:
             self._know()
             self._step, self._why = prelude.step, "first"
             self._step.started = self._began
+            self._step.mode.limit(seconds=self._schedule.most_seconds())
             self._sink.begins(self._step, allowance())
         else:
             prelude.end()
@@ -304,6 +305,7 @@ class ShadowSession:
             self._sink.refused("there is not enough free memory")
             return
         step = self._make()
+        step.mode.limit(seconds=self._schedule.most_seconds())
         self._sink.begins(step, most_bytes)
         if not self._stack.push(step.mode):
             self._on = False
@@ -315,13 +317,14 @@ class ShadowSession:
         if step is None:
             return
         self._stack.remove(step.mode)
+        ended_early = not step.mode.looking
         found = step.finish(self._states())
         if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
             self._first_loss = step.loss
         self._divergence.began(step.mode.judge.magnitudes)
         self._shadow_steps += 1
         seconds = time.perf_counter() - step.started
-        self._schedule.shadowed(self._count, seconds, step.mode.seconds)
+        self._schedule.shadowed(self._count, seconds, step.mode.seconds, ended_early)
         self._sink.shadowed(step, self._why, seconds)
         self._report(found)
 
