@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from finds import Finds, inputs
 from mpnanny import MixedPrecisionNanny
@@ -77,61 +75,6 @@ def test_a_module_that_fails_without_a_shadow_is_run_again(db, database):
     assert first["step"] == 2 and "output" in first["reach"]
     assert first["line"] == "return (x.half() * self.scale) * 1000"
     assert database().rows("SELECT * FROM event WHERE type = 'hook_failed'") == []
-
-
-class Remembering(nn.Module):
-    """Draws from generators that torch does not own, and keeps what it has seen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enter = nn.Linear(8, 8)
-        self.generator = torch.Generator().manual_seed(1)
-        self.seen: list[float] = []
-        self.counts = {"calls": 0}
-        self.scale = 1.0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.counts["calls"] += 1
-        noise = random.random() + torch.rand((), generator=self.generator).item()
-        self.seen.append(noise)
-        return self.enter(x).half() * (self.scale * 1000) + noise
-
-
-KNOWN = {
-    "python": "only torch's generators are put back",
-    "generator": "only torch's own generators are put back",
-    "list": "attributes are put back, what is in them is not",
-    "dict": "attributes are put back, what is in them is not",
-}
-
-
-@pytest.mark.parametrize(
-    "what",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name], strict=True))
-        for name in KNOWN
-    ],
-)
-def test_a_module_that_is_run_again_has_run_once(db, what):
-    def train(watch: Callable[[nn.Module], Any]) -> dict[str, Any]:
-        random.seed(0)
-        torch.manual_seed(0)
-        model = Remembering()
-        with watch(model):
-            for step in range(3):
-                model.scale = 100.0 if step == 1 else 1.0
-                output = model(inputs())
-                (output.float().nan_to_num().clamp(-1, 1)).mean().backward()
-        return {
-            "python": random.getstate(),
-            "generator": model.generator.get_state().tolist(),
-            "list": len(model.seen),
-            "dict": model.counts,
-        }
-
-    plain = train(lambda _model: contextlib.nullcontext())
-    watched = train(lambda model: MixedPrecisionNanny(model, db=db, shadow=NEVER, quiet=True))
-    assert watched[what] == plain[what]
 
 
 def test_a_loss_that_fails_without_a_shadow_is_named_from_its_graph(train):

@@ -44,7 +44,8 @@ class FoundBuffer:
 
     def tensor(self) -> torch.Tensor | None:
         """The buffer as it is now: assigning one makes another object."""
-        return self.module._buffers.get(self.key)
+        held = self.module._buffers  # without get() where the module is scripted
+        return held[self.key] if self.key in held else None
 
 
 def count_elements(parameter: nn.Parameter) -> int:

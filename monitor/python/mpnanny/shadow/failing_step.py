@@ -18,6 +18,7 @@ from torch import nn
 
 from ..operators.places import Place
 from .call import floats
+from .copies import NotAgain
 from .findings import Finding
 from .graph import LossGraph
 from .history import is_clean, is_float
@@ -152,16 +153,19 @@ class FailingStep:
     def _rerun(self, module: nn.Module, shadow: ShadowStep, again: Callable[[], None]) -> bool:
         """Whether it showed something."""
         try:
-            with untouched(module):
-                if not self._push(shadow.mode):
-                    return False
+            with untouched(module) as own_memory_only:
                 try:
+                    if not (self._push(shadow.mode) and self._push(own_memory_only)):
+                        return False
                     again()
                 finally:
+                    self._remove(own_memory_only)
                     self._remove(shadow.mode)
             found = [each for each in shadow.finish(()) if each.reach]
             self._show(shadow, found)
             return bool(found)
+        except NotAgain:
+            return False
         except Exception as error:
             self._trouble(error)
             return False

@@ -20,7 +20,7 @@ _OVERWRITE = frozenset(
     " geometric_".split()
 )
 # torch writes these arguments without saying so in the schema.
-_HIDDEN_WRITES = {
+HIDDEN_WRITES = {
     "aten::native_batch_norm": (3, 4),
     "aten::cudnn_batch_norm": (3, 4),
     "aten::miopen_batch_norm": (3, 4),
@@ -103,7 +103,7 @@ class Operator:
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
         self.written = tuple(at for at, argument in written if not argument.kwarg_only)
-        self.written += _HIDDEN_WRITES.get(schema.name, ())
+        self.written += HIDDEN_WRITES.get(schema.name, ())
         self.written_names = tuple(argument.name for _, argument in written)
         self.overwrites = rest in _OVERWRITE or bool(
             written and all(argument.kwarg_only for _, argument in written)
