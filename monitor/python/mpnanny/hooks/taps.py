@@ -1,4 +1,4 @@
-"""Listens where torch itself calls: GradScaler, backward(), gradient clipping, optimizers.
+"""Listens where torch itself calls: GradScaler, backward(), gradient clipping, optimizers, modes.
 
 torch has no hooks for these (but for optimizers), so the functions are wrapped while at least one
 nanny lives, and put back when the last one closes. A wrapper calls the original with exactly what
@@ -17,6 +17,7 @@ import torch.optim.optimizer as torch_optimizer
 from torch.amp import GradScaler
 from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..operators.places import pass_through
 
@@ -40,6 +41,7 @@ class Listener(Protocol):
     def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
     def heard_loaded(self, owner: Any) -> None: ...
     def heard_compile(self) -> None: ...
+    def heard_mode(self, mode: Any) -> None: ...
     def hooks_off(self) -> AbstractContextManager[None]: ...
 
 
@@ -187,6 +189,16 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
     return compile
 
 
+def _enter(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __enter__(self: Any) -> Any:
+        if not is_compiling():
+            for listener in tuple(_listeners):
+                listener.heard_mode(self)
+        return original(self)
+
+    return __enter__
+
+
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     if is_compiling():
         return
@@ -218,6 +230,7 @@ def add(listener: Listener) -> None:
         _wrap(torch.jit, "script", _script)
         _wrap(torch, "compile", _compile)
         _wrap(torch.nn.Module, "compile", _compile)
+        _wrap(TorchDispatchMode, "__enter__", _enter)
         before = torch_optimizer.register_optimizer_step_pre_hook(_before_step)
         after = torch_optimizer.register_optimizer_step_post_hook(_after_step)
         _undo.extend((before.remove, after.remove))

@@ -26,6 +26,8 @@ _length: Any = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _at: Any = getattr(torch._C, "_get_dispatch_stack_at", None)
 
 
+OTHERS_ON = "a dispatch mode of the program is on"
+
 # Of all runs: what else is on a stack is the program's.
 _ours: weakref.WeakSet[TorchDispatchMode] = weakref.WeakSet()
 
@@ -40,6 +42,22 @@ def compiles() -> bool:
     return any(each is not None for each in backends.values()) or bool(
         utils and utils.counters.get("frames", {}).get("total", 0)
     )
+
+
+def others_on() -> bool:
+    """Whether a mode of the program is on this thread's stack; one of ours that asks while it
+    handles an operator sees what lies below it.
+    """
+    return any(_at(index) not in _ours for index in range(_length()))
+
+
+def lies_above(mode: TorchDispatchMode) -> bool:
+    """Whether `mode`, which the program puts on the stack, comes between it and ours. Torch's own
+    (fake tensors, tracing) lie below any other; activation checkpointing only hands out again
+    what it has seen.
+    """
+    own = getattr(mode, "_mode_key", None) is not None
+    return not own and type(mode).__module__ != "torch.utils.checkpoint"
 
 
 class ModeStack:
@@ -58,9 +76,7 @@ class ModeStack:
         why = self.unusable(eager)
         if why:
             return why
-        if any(_at(index) not in _ours for index in range(_length())):
-            return "a dispatch mode of the program is on"
-        return ""
+        return OTHERS_ON if others_on() else ""
 
     def push(self, mode: TorchDispatchMode, eager: bool = False) -> bool:
         """Puts `mode` on top of the stack, if that can be."""

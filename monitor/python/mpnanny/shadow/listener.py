@@ -15,7 +15,7 @@ from torch import nn
 from ..model.names import LayerNames
 from ..model.optimizers import Watched
 from ..model.watched import WatchedModel
-from ..operators.modes import ModeStack
+from ..operators.modes import OTHERS_ON, ModeStack, lies_above
 from ..report.alerts import NewAlert
 from ..report.notes import Notes
 from ..report.record import Record
@@ -96,7 +96,7 @@ class ShadowSteps(StepListener):
         why = self._stack.refusal(eager is not None)
         why = why or ("" if eager is None else eager.refusal())
         if why:
-            self._notes.note(f"no shadow steps: {why}")
+            self.refused(why)
             return False
         if eager is not None:
             eager.begin()
@@ -107,8 +107,17 @@ class ShadowSteps(StepListener):
         if self._eager is not None:
             self._eager.end()
 
+    def usable(self) -> bool:
+        eager = self._eager
+        if eager is not None and eager.refusal():
+            return False
+        return not self._stack.unusable(eager is not None)
+
+    def holds(self, mode: Any) -> bool:
+        return self._stack.holds(mode)
+
     def refused(self, why: str) -> None:
-        self._notes.note(f"no shadow steps: {why}")
+        self._notes.note(f"no shadow steps{' while ' if why == OTHERS_ON else ': '}{why}")
 
     # --- what happens ---
 
@@ -191,6 +200,10 @@ class ShadowSteps(StepListener):
         if session is not None:
             session.close()
             self._notes.note("no shadow steps any more: torch.compile is in use")
+
+    def mode_enters(self, mode: Any) -> None:
+        if self._session is not None and lies_above(mode) and self._session.interrupted():
+            self.refused(OTHERS_ON)
 
     def run_ends(self) -> None:
         session, self._session = self._session, None

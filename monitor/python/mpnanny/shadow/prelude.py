@@ -2,7 +2,8 @@
 
 Under `mpnanny run` a shadow begins when torch has been imported (_launch/sitecustomize.py). The
 run's first shadow step goes on with it, so that an error in a table is followed to the loss. It
-ends by itself where it would cost too much, or where torch.compile begins. One in a process.
+ends by itself where it would cost too much, or where torch.compile or a dispatch mode of the
+program begins. One in a process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 from ..hooks import taps
-from ..operators.modes import ModeStack
+from ..operators.modes import ModeStack, lies_above
 from ..operators.places import pass_through
 from .changes import Changes
 from .memory import allowance
@@ -28,11 +29,15 @@ MOST_BYTES = 1 << 30
 pass_through(__file__)
 
 
-class _CompileListener:
-    """A taps.Listener that minds nothing but torch.compile."""
+class _Listener:
+    """A taps.Listener that minds nothing but torch.compile and modes of the program."""
 
     def heard_compile(self) -> None:
         end()
+
+    def heard_mode(self, mode: Any) -> None:
+        if lies_above(mode):
+            end()
 
     def hooks_off(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -54,7 +59,7 @@ class Prelude:
         self.changes = Changes(self.names.get)
         self.errors: list[Exception] = []
         self._thread = threading.get_ident()
-        self._listener: Any = _CompileListener()
+        self._listener: Any = _Listener()
         bytes_allowed = min(MOST_BYTES, allowance())
         self.step = ShadowStep(
             0, self.modules, self.changes, None, self.errors.append, bytes_allowed

@@ -37,6 +37,8 @@ class Stack(Protocol):
 
     def push(self, mode: Any) -> bool: ...
     def remove(self, mode: Any) -> None: ...
+    def holds(self, mode: Any) -> bool: ...
+    def usable(self) -> bool: ...  # whether what was refused now may be taken later
 
 
 class Sink(Protocol):
@@ -221,6 +223,24 @@ class ShadowSession:
         if self._step is None or self._schedule.eager:
             self._boundary()  # the next one's data are made from here on
 
+    def interrupted(self) -> bool:
+        """A mode of the program comes between it and the shadow, which is given up for this step
+        unless that is over; whether there was one.
+        """
+        step = self._step
+        if step is None or not self._stack.holds(step.mode):  # another thread's
+            return False
+        if self._over:
+            self._end()
+        else:
+            self._step = None
+            self._stack.remove(step.mode)
+            step.mode.end()
+            seconds = time.perf_counter() - step.started
+            self._schedule.shadowed(self._count, seconds, step.mode.seconds)
+        self._began = time.perf_counter()
+        return True
+
     def error(self) -> None:
         """A new ERROR alert."""
         self._schedule.error()
@@ -308,7 +328,7 @@ class ShadowSession:
         step.mode.limit(seconds=self._schedule.most_seconds())
         self._sink.begins(step, most_bytes)
         if not self._stack.push(step.mode):
-            self._on = False
+            self._on = self._stack.usable()
             return
         self._step, self._why = step, why
 

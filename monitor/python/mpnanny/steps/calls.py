@@ -239,6 +239,10 @@ class TorchCalls:
         self._events.compile_begins()
 
     @harmless
+    def heard_mode(self, mode: Any) -> None:
+        self._events.mode_enters(mode)
+
+    @harmless
     def heard_loaded(self, owner: Any) -> None:
         if owner is self._model.module:
             self._events.state_loaded("model")

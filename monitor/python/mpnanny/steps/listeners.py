@@ -104,6 +104,9 @@ class StepListener:
     def compile_begins(self) -> None:
         """torch.compile() was called: what it makes must be made as without a monitor."""
 
+    def mode_enters(self, mode: Any) -> None:
+        """The program is about to put a dispatch mode of its own on this thread's stack."""
+
     def block_left(self, step: OpenStep) -> None:
         """The block of `step` has ended; its optimizer may still follow."""
 
