@@ -35,10 +35,10 @@ double LargestOf(DType dtype) {
   return std::numeric_limits<double>::infinity();
 }
 
-// Adding and subtracting 1.5 * 2^52 rounds to a whole number; what is larger has no fraction.
-inline bool IsWhole(double value) {
-  constexpr double kRound = 0x1.8p52;
-  return (value + kRound) - kRound == value || std::fabs(value) > 0x1p51;
+// Adding and subtracting 2^52 rounds to a whole number; what is as large has no fraction.
+inline bool IsWhole(double magnitude) {
+  constexpr double kRound = 0x1p52;
+  return (magnitude + kRound) - kRound == magnitude || magnitude >= kRound;
 }
 
 struct Lanes {
@@ -69,7 +69,7 @@ MPNANNY_CLONES void AddFinite(const double* held, const double* reference, int64
       sums.nonzero[lane] += nonzero ? 1 : 0;
       sums.zeroed[lane] += flushed ? 1 : 0;
       sums.flushed[lane] += flushed ? r * r : 0.0;
-      const bool whole = IsWhole(r);
+      const bool whole = IsWhole(magnitude);
       sums.whole[lane] += whole ? 1 : 0;
       sums.wrong[lane] += (whole & (error != 0)) ? 1 : 0;
       sums.clipped[lane] += ((own == largest) & (magnitude > largest)) ? 1 : 0;
@@ -157,6 +157,31 @@ T Sum(const T (&lanes)[kLanes]) {
 
 double Max(const double (&lanes)[kLanes]) { return *std::max_element(lanes, lanes + kLanes); }
 
+// The sums of squares again, of elements that are scaled down: for those of which double holds no
+// squares. `most`: the largest magnitude.
+void AddScaledSquares(const TensorView& held, const TensorView& reference, double floor,
+                      double most, ReferenceError& out) {
+  constexpr int kExponent = 480;  // up to 2^40 squares of twice as much stay below 2^1024
+  const double scale = std::ldexp(1.0, kExponent - std::ilogb(most));
+  ElementReader values(held), references(reference);
+  out.squared_error = out.squared_reference = out.squared_flushed = 0;
+  alignas(64) double h[kBlock], r[kBlock];
+  for (int64_t left = out.numel; left > 0;) {
+    const int64_t count = std::min(left, kBlock);
+    values.Read(count, h);
+    references.Read(count, r);
+    for (int64_t i = 0; i < count; ++i) {
+      if (!std::isfinite(h[i]) || !std::isfinite(r[i])) continue;
+      const double wanted = r[i] * scale, error = h[i] * scale - wanted;
+      out.squared_error += error * error;
+      out.squared_reference += wanted * wanted;
+      if (r[i] != 0 && h[i] == 0 && std::fabs(r[i]) >= floor)
+        out.squared_flushed += wanted * wanted;
+    }
+    left -= count;
+  }
+}
+
 bool Readable(const TensorView& view, int64_t numel) {
   return view.dtype != DType::kUnknown && view.known == nullptr && view.numel() == numel;
 }
@@ -192,6 +217,10 @@ ReferenceError CompareWithReference(const TensorView& held, const TensorView& re
   found.max_error = Max(sums.max_error);
   found.max_reference = std::max(found.max_reference, Max(sums.max_reference));
   found.max_held = Max(sums.max_held);
+  if (!std::isfinite(found.squared_error + found.squared_reference)) {
+    const double most = std::max(Max(sums.max_reference), found.max_held);
+    AddScaledSquares(held, reference, floor, most, found);
+  }
   found.nonzero += Sum(sums.nonzero);
   found.flushed = Sum(sums.zeroed);
   found.wrong_integers = Sum(sums.wrong);

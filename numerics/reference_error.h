@@ -14,7 +14,9 @@
 namespace mpnanny {
 
 // "Held" is the value that the training computes with. Sums run over the elements that are finite
-// in both, in double; extremes are magnitudes.
+// in both, in double; extremes are magnitudes. Where a sum of squares is more than double holds
+// (elements above 1e154), all of them are of elements that were scaled down by one power of two:
+// their ratios are right.
 struct ReferenceError {
   int64_t numel = 0;
   int64_t range = 0;            // held is NaN or infinite, the reference is finite

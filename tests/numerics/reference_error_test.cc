@@ -156,13 +156,54 @@ TEST(CompareWithReference, KnowsWholeNumbersOfEveryMagnitude) {
     for (int i = 0; i < 50; ++i) {
       const double value = std::ldexp(1 + static_cast<double>(random() >> 11) * 0x1p-53, exponent);
       for (const double each : {value, -value, std::trunc(value), std::trunc(value) + 0.5}) {
-        if (std::fabs(each) > 0x1p51 && std::trunc(each) != each) continue;  // FP64 is at its end
         const Stored held = Store(DType::kFloat32, {kInf, 1});
         EXPECT_EQ(CompareAll(held, DType::kFloat32, {1, each}).integers, std::trunc(each) == each)
             << each;
       }
     }
   }
+}
+
+TEST(CompareWithReference, KnowsHalvesUpToTheLastOnesThatDoubleHas) {
+  const Stored held = Store(DType::kFloat32, {1});
+  for (const double each : {0x1p51 - 0.5, 0x1p51 + 0.5, 0x1p52 - 1.5, 0x1p52 - 0.5}) {
+    for (const double sign : {1.0, -1.0}) {
+      EXPECT_FALSE(CompareAll(held, DType::kFloat32, {sign * each}).integers) << each;
+      EXPECT_TRUE(CompareAll(held, DType::kFloat32, {sign * (each + 0.5)}).integers) << each;
+    }
+  }
+}
+
+TEST(CompareWithReference, SquaresThatDoubleHasNotAreInProportion) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  for (const double size : {1e100, 1e154, 1e155, 1e200, 1e300, kLargest / 4}) {
+    SCOPED_TRACE(size);
+    for (const int64_t count : {1, 7, 5003}) {
+      std::vector<double> reference, held;
+      for (int64_t i = 0; i < count; ++i) {
+        reference.push_back((i % 2 != 0 ? -2 : 2) * size);
+        held.push_back((i % 4 != 0 ? 1.5 : 0) * reference.back() / 2);
+      }
+      const int64_t zeros = (count + 3) / 4;
+      const ReferenceError found =
+          CompareWithReference(View(held, {count}), View(reference, {count}));
+      ASSERT_TRUE(std::isfinite(found.squared_reference)) << found.squared_reference;
+      ASSERT_GT(found.squared_reference, size >= 1e155 ? 1e280 : 1e100);  // large beside others
+      const double error = (zeros * 1.0 + (count - zeros) * 0.0625) / count;
+      EXPECT_NEAR(found.squared_error / found.squared_reference, error, 1e-12);
+      EXPECT_NEAR(found.squared_flushed / found.squared_reference, 1.0 * zeros / count, 1e-12);
+      EXPECT_EQ(found.max_reference, 2 * size);
+      EXPECT_EQ(found.flushed, zeros);
+    }
+  }
+}
+
+TEST(CompareWithReference, DifferencesThatDoubleHasNotAreInProportion) {
+  const std::vector<double> held = {1e308, 1, std::numeric_limits<double>::quiet_NaN()};
+  const std::vector<double> reference = {-1e308, 1e-300, 5};
+  const ReferenceError found = CompareWithReference(View(held, {3}), View(reference, {3}));
+  EXPECT_NEAR(found.squared_error / found.squared_reference, 4, 1e-12);
+  EXPECT_EQ(found.range, 1);
 }
 
 TEST(CompareWithReference, ClippedIsTheLargestOfTheFormatForMore) {

@@ -45,3 +45,19 @@ def test_changes_too(reference, dtype):
 def test_an_empty_tensor_has_no_errors():
     empty = comparison.on_device(torch.empty(0), torch.empty(0, dtype=torch.float64), 0.0)
     assert empty.numel == 0 and empty.error == 0 and not empty.integers
+
+
+@pytest.mark.parametrize("size", [1e155, 1e200, 1e300])
+def test_squares_that_a_double_does_not_hold_are_in_proportion(size):
+    reference = torch.tensor([2.0, -2.0, 2.0, math.inf], dtype=torch.float64) * size
+    held = torch.tensor([1.5, -1.0, 0.0, 0.0], dtype=torch.float64) * size
+    kernel = comparison.compare(held, reference)
+    assert kernel.error == pytest.approx(math.sqrt((0.25 + 1 + 4) / 12))
+    figures_agree(kernel, comparison.on_device(held, reference, 0.0))
+    assert math.isfinite(2 * kernel.squared_reference)  # with those of other tensors
+
+
+def test_halves_are_no_whole_numbers_as_long_as_there_are_any():
+    for each in (2.0**51 + 0.5, 2.0**52 - 0.5):
+        kernel = comparison.compare(torch.zeros(1), torch.tensor([each], dtype=torch.float64))
+        assert not kernel.integers

@@ -150,6 +150,12 @@ def on_device(held: torch.Tensor, reference: torch.Tensor, floor: float) -> Comp
         torch.cat([h.abs().flatten(), zero]).max(),
     ]
     figures = torch.stack([each.to(torch.float64) for each in rows]).tolist()
+    if not all(map(math.isfinite, figures[9:12])):
+        most = max(h.abs().max().item(), r0.abs().max().item())
+        scale = 2.0 ** (481 - math.frexp(most)[1])
+        h, r0 = h * scale, r0 * scale
+        scaled = torch.stack([h - r0, r0, torch.where(flushed, r0, 0.0)])
+        figures[9:12] = scaled.square().flatten(1).sum(1).tolist()
     counts = [int(each) for each in figures[:8]]
     rest: Any = (*counts, bool(figures[8]), *figures[9:])
     return Comparison(held.numel(), *rest)
