@@ -177,8 +177,8 @@ class Tracing(StepListener):
                 self._say(f"the operator behind {explained}")
 
     def errors_raised(self, alerts: Sequence[NewAlert]) -> None:
-        """The following steps are dense. What a trace has found does not count."""
-        if any(alert.layer not in self._layers for alert in alerts):
+        """The following steps are dense. What a trace or a shadow step has found does not count."""
+        if any(not alert.of_shadow and alert.layer not in self._layers for alert in alerts):
             self.trace_next()
 
     def trace_next(self) -> None:

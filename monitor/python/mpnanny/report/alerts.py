@@ -43,6 +43,11 @@ class NewAlert:
     producer: bool | None
     message: str
 
+    @property
+    def of_shadow(self) -> bool:
+        """Raised by a finding of a shadow step, which has the operator and the line already."""
+        return self.type.startswith("SHADOW_")
+
     def named(self, layer: str | None) -> Alert:
         """As people get it, with the layer's name."""
         return Alert(

@@ -186,11 +186,11 @@ class ShadowSteps(StepListener):
     def step_ended(self, step: OpenStep, alerts: list[NewAlert]) -> None:
         if self._session is None:
             return
-        if any(alert.severity == "WARNING" and not _is_ours(alert) for alert in alerts):
+        if any(alert.severity == "WARNING" and not alert.of_shadow for alert in alerts):
             self._session.drift()
 
     def errors_raised(self, alerts: Sequence[NewAlert]) -> None:
-        if self._session is not None and not all(map(_is_ours, alerts)):
+        if self._session is not None and not all(alert.of_shadow for alert in alerts):
             self._session.error()
 
     def compile_begins(self) -> None:
@@ -344,11 +344,6 @@ class ShadowSteps(StepListener):
         if what in ("output", "index", "replaced"):
             return self._record.source(name)
         return self._record.layer(name)
-
-
-def _is_ours(alert: NewAlert) -> bool:
-    """Raised by a finding: what it says was measured already."""
-    return alert.type.startswith("SHADOW_")
 
 
 def _finite(value: float) -> float | None:
