@@ -9,6 +9,7 @@ import pytest
 import torch
 from finds import Finds, inputs
 from mpnanny import MixedPrecisionNanny
+from mpnanny.shadow.history import Held, is_backed, version_of
 from torch import nn
 
 # --- values that leave a range ---
@@ -459,3 +460,33 @@ def test_of_what_an_optimizer_kept_it_is_not_known_what_broke_it(train):
     first = train(model, lambda _: model(inputs()).square().mean(), 1, update=update).first()
     assert (first["kind"], first["line"]) == ("undefined", "step = model.bias.grad * 0.0 * scale")
     assert first["precision"] == "not_tested"
+
+
+def test_memory_that_is_taken_from_a_living_tensor_is_not_read():
+    """As sharded training does with gathered weights: the tensor stays, its storage is resized."""
+    alive = torch.ones(4, 3)
+    assert is_backed(alive) and is_backed(alive.t()) and is_backed(alive[1:, ::2])
+    assert is_backed(torch.empty(0)) and is_backed(torch.ones(1).expand(5))
+    gone = torch.ones(4, 3)
+    part = gone[1:]
+    gone.untyped_storage().resize_(0)
+    assert not is_backed(gone) and not is_backed(part)
+    held = Held(gone, version_of(gone), None, 0)
+    assert not held.intact()
+
+
+def test_a_weight_whose_memory_is_taken_after_a_lost_change_is_no_crash(train):
+    model = nn.Linear(64, 64).bfloat16()
+    gathered: list[torch.Tensor] = []
+
+    @torch.no_grad()
+    def update() -> None:
+        whole = model.weight.detach().clone()
+        whole.add_(1e-6)
+        gathered.append(whole)
+        whole.untyped_storage().resize_(0)
+
+    train(
+        model, lambda _: model(inputs(4, 64).bfloat16()).float().square().mean(), 6, update=update
+    )
+    assert len(gathered) == 6

@@ -19,6 +19,7 @@ import torch
 
 from .comparison import HALF_ULP, Change
 from .findings import LOST_CHANGE, PROVEN, Finding
+from .history import is_backed
 from .places import Site
 from .references import Entry, References
 
@@ -179,7 +180,7 @@ class Changes:
     def _is_elsewhere(self, seen: _Seen, references: References) -> bool:
         """Whether another living tensor holds what this one has lost."""
         tensor = seen.tensor()
-        if tensor is None:
+        if tensor is None or not is_backed(tensor):
             return False
         missing = seen.reference - tensor.to(torch.float64)
         size = missing.norm()

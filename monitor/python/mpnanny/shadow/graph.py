@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from .findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
-from .history import is_clean, is_float
+from .history import is_backed, is_clean, is_float
 from .places import Site
 
 MOST_NODES = 4096
@@ -171,7 +171,7 @@ class _Replay:
             return self._values[node]
         self._values[node] = None  # while it is computed
         leaf = getattr(node, "variable", None)
-        if isinstance(leaf, torch.Tensor) and is_float(leaf):
+        if isinstance(leaf, torch.Tensor) and is_float(leaf) and is_backed(leaf):
             made: list[_Values] | None = [_in_types(leaf)]
         else:
             inputs = []
@@ -268,9 +268,12 @@ def saved_by(node: Any) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     for name in names:
         try:
-            found[name[7:]] = signed(getattr(node, name))
+            value = getattr(node, name)
         except RuntimeError:  # freed, or changed since
             return None
+        if isinstance(value, torch.Tensor) and not is_backed(value):
+            return None
+        found[name[7:]] = signed(value)
     return found
 
 

@@ -26,6 +26,17 @@ def version_of(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
 
 
+def is_backed(tensor: torch.Tensor) -> bool:
+    """Whether its memory is still there: sharded training takes it away from tensors that live on,
+    by resizing their storage, which torch counts as no write.
+    """
+    if not tensor.numel():
+        return True
+    last = sum((n - 1) * each for n, each in zip(tensor.shape, tensor.stride(), strict=True))
+    end = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    return end <= tensor.untyped_storage().nbytes()
+
+
 @dataclass(slots=True)
 class Held:
     """A floating-point tensor among the arguments of an operator."""
@@ -36,7 +47,7 @@ class Held:
     memory: int  # its storage
 
     def intact(self) -> bool:
-        return self.version == version_of(self.alias)
+        return self.version == version_of(self.alias) and is_backed(self.alias)
 
 
 @dataclass(slots=True)

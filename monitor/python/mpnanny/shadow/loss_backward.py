@@ -9,7 +9,7 @@ they run again under a shadow, forward and then backward, one node after the oth
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 
 from ..operators.places import Place, pass_through
 from .graph import NO_EDGE, SHAPES, arguments_of, operator_of, saved_by
-from .history import is_float
+from .history import is_backed, is_float
 from .places import Site
 
 MOST_NODES = 256
@@ -81,6 +81,8 @@ class LossBackward:
             if len(found) >= MOST_NODES or size > MOST_BYTES:
                 return None
             value = output if node is root else getattr(node, "variable", None)
+            if value is not None and not is_backed(value):
+                return None
             saved = {} if value is not None else saved_by(node)
             if saved is None:
                 return None
@@ -127,7 +129,7 @@ class LossBackward:
         leaves.
         """
         loss = self._loss
-        if loss is None:
+        if loss is None or not all(map(is_backed, self._tensors())):
             return
         for kept, site in zip(
             self._walk, sites_of([each.name for each in self._walk]), strict=True
@@ -141,6 +143,12 @@ class LossBackward:
                 runs[id(kept)] = made
         if id(loss) in runs:
             _derive(loss, runs, self._nodes[::-1], at, reached)
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        for kept in self._nodes:
+            if kept.value is not None:
+                yield kept.value
+            yield from (each for each in kept.saved.values() if isinstance(each, torch.Tensor))
 
     def _learn_results(self) -> None:
         for kept in self._nodes:
