@@ -344,7 +344,11 @@ class ShadowSession:
         self._divergence.began(step.mode.judge.magnitudes)
         self._shadow_steps += 1
         seconds = time.perf_counter() - step.started
-        self._schedule.shadowed(self._count, seconds, step.mode.seconds, ended_early)
+        cost = step.mode.seconds
+        plain = self._schedule.plain_seconds
+        if plain is not None and self._why != "evaluation":  # also what the modes cost torch itself
+            cost = max(cost, seconds - plain)
+        self._schedule.shadowed(self._count, seconds, cost, ended_early)
         self._sink.shadowed(step, self._why, seconds)
         self._report(found)
 
