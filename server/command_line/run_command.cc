@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/os_mapped_file.h"
 #include "base/program.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
@@ -35,6 +36,9 @@ struct RunOptions {
 
 // What Python's side reads: the options of MixedPrecisionNanny under their names there.
 constexpr char kOptionsVariable[] = "MPNANNY_RUN";
+// The process that becomes the command. If that is a Python it leaves a record whatever it does;
+// those that it starts do if they train.
+constexpr char kProcessVariable[] = "MPNANNY_RUN_PROCESS";
 
 Json WatchOptions(const RunOptions& options) {
   Json watch = {{"db", options.db},
@@ -105,8 +109,10 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
   const char* const before = std::getenv("PYTHONPATH");
   if (before != nullptr && *before != '\0') path += std::string(":") + before;
   context.out.flush();
-  const Error failed = ReplaceProgram(
-      options.command, {{"PYTHONPATH", path}, {kOptionsVariable, DumpJson(WatchOptions(watch))}});
+  const Error failed = ReplaceProgram(options.command,
+                                      {{"PYTHONPATH", path},
+                                       {kOptionsVariable, DumpJson(WatchOptions(watch))},
+                                       {kProcessVariable, std::to_string(CurrentProcess())}});
   return PrintError(context, "run", failed, false);
 }
 
@@ -120,7 +126,7 @@ void AddRunCommand(CommandSet& set) {
       "The command runs as it is; its exit code, its output and its signals are its own. In every "
       "Python that it starts, the first model that runs while an optimizer holds its parameters is "
       "watched and recorded; under torchrun each rank writes a file of its own (metrics.rank0.db). "
-      "Processes that do not train record nothing. A Python that ignores its environment "
+      "A Python that trains nothing leaves a record that says so. One that ignores its environment "
       "(-E, -I, -S) is not watched.");
   const auto options = std::make_shared<RunOptions>();
   command.add_option("command", options->command, "What to run, after --")->type_name("COMMAND");

@@ -8,9 +8,11 @@ is made.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import sys
+import time
 
 TYPE_CHECKING = False  # without importing typing
 if TYPE_CHECKING:
@@ -124,6 +126,36 @@ def _hook() -> None:
         sys.meta_path.insert(0, _AfterImport(calls))
 
 
+def _at_exit(began: float) -> None:
+    """The program has ended: if nothing was watched, a record says why."""
+    try:
+        is_command = os.environ.get("MPNANNY_RUN_PROCESS") == str(os.getpid())
+        launched = sys.modules.get("mpnanny.process.launched")
+        if launched is None and not is_command:
+            return  # a helper of the program
+        untrained = _load_untrained()
+        options = untrained.options()
+        if untrained.is_recorded(options["db"], began):
+            return  # by processes that the program has started
+        if launched is not None:
+            launched.program_ends(is_command, untrained.script_name())
+        else:
+            untrained.record(options, os.path.join(_PACKAGES, "mpnanny"))
+    except Exception as error:
+        _say(error)
+
+
+def _load_untrained() -> Any:
+    """It imports neither torch nor mpnanny, as nothing here does."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("_mpnanny_untrained", os.path.join(_FOLDER, "untrained.py"))
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _run_the_next() -> None:
     """The sitecustomize that this one hides. Its errors are its own, as ever."""
     from importlib.machinery import PathFinder
@@ -140,6 +172,7 @@ def _run_the_next() -> None:
 
 if "MPNANNY_RUN" in os.environ:
     try:
+        atexit.register(_at_exit, time.time())
         _hook()
     except Exception as error:
         _say(error)

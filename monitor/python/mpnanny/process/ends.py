@@ -36,6 +36,7 @@ _live: weakref.WeakSet[Run] = weakref.WeakSet()
 # child must not wait for when it collects them itself.
 _begun: weakref.WeakSet[Run] = weakref.WeakSet()
 _installed = False
+_had_runs = False
 
 
 def in_spawned_import() -> bool:
@@ -49,7 +50,14 @@ def live_runs() -> list[Run]:
     return list(_live)
 
 
+def had_runs() -> bool:
+    """Whether anything was ever watched in this process."""
+    return _had_runs
+
+
 def add(run: Run) -> None:
+    global _had_runs
+    _had_runs = True
     _install()
     _live.add(run)
     _begun.add(run)

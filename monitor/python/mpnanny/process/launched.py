@@ -9,7 +9,7 @@ in no module, the loss of a backward pass shows them. From then on nothing liste
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import fcntl
 import gc
 import json
@@ -28,12 +28,13 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .._nanny import MixedPrecisionNanny
 from ..shadow import prelude
-from .ends import in_spawned_import, live_runs
+from .ends import had_runs, in_spawned_import, live_runs
 
 _optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 _others: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # modules that no optimizer trains
 _handles: list[Any] = []
 _decided = False
+_why_not = ""  # in words, where that was decided
 _backwards = 0
 
 PATIENCE = 2  # backward passes without any optimizer, after which the weights are those of the loss
@@ -45,17 +46,45 @@ def torch_imported() -> None:
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if not in_spawned_import() and options.get("shadow", "auto") != "off":
         prelude.begin()
-        atexit.register(_nothing_trained)
 
 
-def _nothing_trained() -> None:
-    """The program ends and has trained nothing that is known here: what was seen is recorded."""
-    if _decided or prelude.operators() == 0:
+def program_ends(is_command: bool, name: str) -> None:
+    """Called at the end of a program that has imported torch, if no process has recorded anything.
+    `is_command`: it is what `mpnanny run` was given, and leaves a record whatever it did; `name`:
+    its script's.
+    """
+    if had_runs() or not (is_command or prelude.operators()):
         return
-    nanny = _watch(_Weights([]))
-    if nanny is not None:
-        nanny.note("nothing was trained: no backward() was called and no optimizer stepped")
-        nanny.close()
+    note = f"nothing was watched: {_seen()}"
+    options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
+    nanny = _watch(_Weights([]), quiet=True, name=options.get("name") or name)
+    if nanny is None or not nanny.run:
+        return
+    nanny.note(note)
+    nanny.close("closed" if getattr(sys, "last_value", None) is None else "exception")
+    if not options.get("quiet"):
+        summary = nanny.summary()
+        found = "".join(f"; {each['count']} {each['type']}" for each in summary["alerts"])
+        path = summary["run"].partition("#")[0]
+        print(f"mpnanny: {note}{found}; recorded into {path}", file=sys.stderr, flush=True)
+
+
+def _seen() -> str:
+    """What a program has done that was not watched, in words."""
+    if _why_not:
+        return _why_not
+    inside: set[int] = set()
+    for module in _modules():
+        with contextlib.suppress(Exception):  # half made
+            inside.update(id(each) for each in list(module.modules())[1:])
+    models = {type(each).__name__ for each in _modules() if id(each) not in inside}
+    made = (
+        f"modules were made ({', '.join(sorted(models)[:4])})" if models else "no module was made"
+    )
+    backward = "backward() was not called"
+    if _backwards:
+        backward = f"backward() was called {_backwards} {'time' if _backwards == 1 else 'times'}"
+    return f"torch was imported, {made}, {backward} and no optimizer stepped"
 
 
 def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
@@ -129,7 +158,7 @@ def _before_forward(module: nn.Module, _args: Any) -> None:
         else:
             _others.add(module)
     except Exception as error:
-        _stop(f"not watching: {type(error).__name__}: {error}")
+        _stop(f"{type(error).__name__}: {error}")
 
 
 def _before_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
@@ -141,32 +170,33 @@ def _before_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> 
         if model is None and not _backwards:
             return  # a closure comes first: its loss shows the weights
         if model is None:
-            _stop(f"not watching: no module holds the parameters of {type(optimizer).__name__}")
+            _stop(f"no module holds the parameters of {type(optimizer).__name__}")
         else:
             _watch(model)
     except Exception as error:
-        _stop(f"not watching: {type(error).__name__}: {error}")
+        _stop(f"{type(error).__name__}: {error}")
 
 
-def _watch(model: nn.Module) -> MixedPrecisionNanny | None:
+def _watch(model: nn.Module, **more: Any) -> MixedPrecisionNanny | None:
     _stop(None)
     if live_runs():
         return None  # the script watches by itself
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if "db" in options:
         options["db"] = _path_of_our_own(options["db"])
-    return MixedPrecisionNanny(model, **options)  # it lives until the process ends
+    return MixedPrecisionNanny(model, **{**options, **more})  # it lives until the process ends
 
 
 def _stop(why: str | None) -> None:
-    global _decided
+    global _decided, _why_not
     _decided = True
     for handle in _handles:
         handle.remove()
     _handles.clear()
     _others.clear()
     if why is not None:
-        print(f"mpnanny: {why}", file=sys.stderr, flush=True)
+        _why_not = why
+        print(f"mpnanny: not watching: {why}", file=sys.stderr, flush=True)
 
 
 def _held_ids() -> set[int]:
