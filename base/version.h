@@ -7,9 +7,10 @@ namespace mpnanny {
 extern const char kVersion[];   // "0.1.0"
 extern const char kRevision[];  // git revision, "unknown" outside a checkout
 
-// The newest database schema that this build reads and the one that its monitor writes (PRAGMA
-// user_version).
-inline constexpr int kSchemaVersion = 1;
+// The database schema that this build's monitor writes, and the newest that its tools read (the row
+// schema.version of the table `meaning`). PRAGMA user_version is another number: the oldest schema
+// whose readers understand the file, 1.
+inline constexpr int kSchemaVersion = 2;
 
 }  // namespace mpnanny
 

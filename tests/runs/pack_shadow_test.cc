@@ -11,7 +11,7 @@
 namespace mpnanny::test {
 namespace {
 
-// Two findings, of which the second (id 2 here) raised an alert, and what else shadow steps tell.
+// Two findings, of which the second (id 2 here) raised an alert, and what else shadow steps report.
 void ShadowRun(const std::string& path, int64_t rank = 0, int64_t world_size = 1) {
   Recording db(path);
   db.Run("project_apollo");
@@ -80,7 +80,7 @@ class PackShadowTest : public ::testing::Test {
     sqlite3_finalize(statement);
     return text;
   }
-  // A whole table; JSON is told by its content, not by its order.
+  // A whole table; JSON is compared by its content, not by its order.
   std::string Rows(const std::string& file, const std::string& table) {
     std::string columns =
         AskSql(file, "SELECT group_concat(name, ', ') FROM pragma_table_info('" + table +

@@ -1,5 +1,5 @@
 // Which operator made the first bad value, as the monitor's trace of operators tells it in the
-// message of an alert (docs/monitor_births.md).
+// message of an alert (docs/monitor_nonfinite.md).
 //
 // Plain values and a pure function.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_BIRTHS_H_

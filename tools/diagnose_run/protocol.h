@@ -1,4 +1,5 @@
-// How the training is made, as the monitor heard it (events, monitor/python/mpnanny/_protocol.py).
+// How the training is made, as the monitor heard it (events of
+// monitor/python/mpnanny/steps/call_order.py).
 //
 // Plain values. A run of an older monitor or from a log has none: `heard` is false then.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_PROTOCOL_H_

@@ -13,7 +13,7 @@
 namespace mpnanny::query_alerts {
 
 // Of an alert of a type SHADOW_…: its finding, or where that row is missing what the alert itself
-// tells of it; nullopt for other alerts, and where nothing is told.
+// reports of it; nullopt for other alerts, and where nothing is reported.
 Result<std::optional<runs::ShadowFinding>> FindingOf(const runs::Source& source,
                                                      const runs::AlertRow& alert);
 
