@@ -5,7 +5,8 @@ Usage: PYTHONPATH=build/release/python .venv/bin/python bench/shadow/run.py [--m
 
 Runs of the same training, of so many steps each, in turns; their order alternates. Prints one JSON
 line a model and precision: median of the pairs' ratios of wall time, from the first step to the end
-of close(), and of processor time of the process; the median of the seconds beyond "off"; how many
+of close(), and of processor time of the process; the median of the seconds beyond "off"; what the
+shadow has counted itself as its own seconds, which another program's load hardly touches; how many
 steps were shadowed. A shadow may take 1 % of a run, or 5 seconds where that is more.
 """
 
@@ -35,8 +36,9 @@ def run(model: str, precision: str, shadow: str, steps: int) -> dict[str, float]
         ):
             training.steps(steps)
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        shadowed = sqlite3.connect(path).execute("SELECT count(*) FROM shadow_step").fetchone()
-    return {"wall": wall, "processor": processor, "shadowed": shadowed[0]}
+        rows = sqlite3.connect(path).execute("SELECT detail FROM shadow_step").fetchall()
+    own = sum(json.loads(detail)["own_seconds"] for (detail,) in rows)
+    return {"wall": wall, "processor": processor, "own": own, "shadowed": len(rows)}
 
 
 def measure(model: str, precision: str, steps: int, pairs: int) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def measure(model: str, precision: str, steps: int, pairs: int) -> dict[str, Any
         "processor_ratio": median("processor"),
         "seconds_beyond": median("wall", beyond=True),
         "processor_seconds_beyond": median("processor", beyond=True),
+        "own_seconds": round(statistics.median(each["auto"]["own"] for each in made), 2),
         "shadow_steps": sorted(each["auto"]["shadowed"] for each in made),
         "load": round(os.getloadavg()[0], 1),
     }
