@@ -115,7 +115,9 @@ TEST(DiagnoseTest, ForwardOverflowNamesProducerGrowthAndCase) {
   ASSERT_FALSE(d["hypotheses"].empty());
   EXPECT_EQ(d["hypotheses"][0]["cause"], "t5-ffn-wo-fp16-overflow")
       << DumpJsonPretty(d["hypotheses"]);
-  EXPECT_GT(d["hypotheses"][0]["confidence"], 0.8);
+  // The layer is recorded, the case fits; no shadow step shows that FP32 cures it.
+  EXPECT_EQ(d["hypotheses"][0]["confidence"], 0.7);
+  EXPECT_EQ(d["first_bad"]["precision"], "not_tested");
   // The growth that was recorded (7 % a step) and the limit stand in the text.
   EXPECT_NE(output->text.find("×1.07 a step"), std::string::npos) << output->text;
   EXPECT_NE(output->text.find("65504"), std::string::npos);

@@ -1,11 +1,11 @@
 #include "tools/diagnose_run/code_evidence.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/text.h"
+#include "tools/diagnose_run/excerpts.h"
 #include "tools/static_check/engine.h"
 #include "tools/static_check/inputs/sources.h"
 #include "tools/static_check/shared_rules.h"
@@ -15,22 +15,6 @@ namespace {
 
 constexpr int kNearLines = 40;  // a module's forward and what stands around it
 constexpr size_t kMaxFindings = 200;
-
-struct Place {
-  std::string file;  // name without folders: a run and a check may see different roots
-  int line = 0;
-};
-
-// "pkg/model.py:62" as the monitor writes it.
-Place ParsePlace(const std::string& source) {
-  Place place;
-  const size_t colon = source.rfind(':');
-  if (colon == std::string::npos) return place;
-  const char* const begin = source.data() + colon + 1;
-  std::from_chars(begin, source.data() + source.size(), place.line);
-  place.file = std::filesystem::path(source.substr(0, colon)).filename().string();
-  return place;
-}
 
 bool IsNear(const static_check::Finding& finding, const Place& producer) {
   return producer.line > 0 &&
@@ -49,10 +33,12 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
   auto report = static_check::Check(collected->sources, {}, **rules, context.cancel);
   if (!report) return report.error();
   facts.code_checked = report->files_scanned > 0;
+  AddExcerpts(collected->sources, facts);
   if (!facts.code_checked) {
     facts.limits.push_back("No file of the given code could be checked or mentions torch.");
   }
-  const Place producer = facts.onset ? ParsePlace(facts.onset->source) : Place{};
+  const std::vector<std::string> named = NamedLines(facts);
+  const Place producer = named.empty() ? Place{} : ParsePlace(named.front());
   for (const static_check::Finding& finding : report->findings) {
     if (facts.findings.size() >= kMaxFindings) break;
     facts.findings.push_back({finding.rule, static_check::SeverityName(finding.severity),

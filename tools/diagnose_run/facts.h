@@ -14,6 +14,7 @@
 
 #include "tools/cases/signal.h"
 #include "tools/diagnose_run/births.h"
+#include "tools/diagnose_run/shadow_evidence.h"
 #include "tools/diagnose_run/profile.h"
 #include "tools/diagnose_run/protocol.h"
 #include "tools/diagnose_run/turns.h"
@@ -64,6 +65,7 @@ struct Onset {
   std::string layer, layer_type, source;  // raw; "" if not known
   bool is_nan = false, is_inf = false, is_overflow = false;
   std::string message;         // of the alert that it is taken from; raw, "" if there is none
+  std::optional<size_t> finding;  // what shadow steps measured of it: of ShadowEvidence::findings
   std::string what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
   std::string how;             // by what this is known: for people
   std::vector<int64_t> ranks;  // of merged ranks, those it was seen on, ascending
@@ -117,6 +119,13 @@ struct StaticFinding {
   bool near_source = false;  // within a few lines of the producer's source
 };
 
+// Lines of the run's code around one that the answer names.
+struct Excerpt {
+  std::string place;               // "train.py:42", as the run names it; escaped
+  int64_t first_line = 0;          // of `lines`, 1-based
+  std::vector<std::string> lines;  // escaped
+};
+
 // The run that this one goes on from, in the same file.
 struct Parent {
   int64_t run_id = 0, last_step = 0;
@@ -138,6 +147,7 @@ struct Facts {
   std::optional<Parent> parent;
   std::vector<Birth>
       births;  // operators behind the onset, in the order in which one led to another
+  ShadowEvidence measured;  // by shadow steps
   std::optional<Onset> onset;
   bool bad_at_end = false;       // the last steps are bad too: the run did not recover
   int64_t good_steps_after = 0;  // steps after the onset with a finite loss that were not skipped
@@ -147,6 +157,7 @@ struct Facts {
   std::vector<LogHit> log_hits;         // `log:` signals that a line or the question fits
   bool code_checked = false;            // the run's code was given and looked at
   std::vector<StaticFinding> findings;  // near the producer first, then by severity
+  std::vector<Excerpt> excerpts;        // of the lines that shadow steps and the onset name
   bool has_activations = false, has_gradients = false, has_weights = false;  // seen in a sample
   std::vector<std::string> limits;  // what the record cannot show, for people
 };

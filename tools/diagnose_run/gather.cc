@@ -136,6 +136,7 @@ Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   const runs::Run& run = source.run;
   std::vector<std::string>& limits = facts.limits;
   limits.insert(limits.end(), source.notes.begin(), source.notes.end());
+  limits.insert(limits.end(), facts.measured.notes.begin(), facts.measured.notes.end());
   if (facts.profile.steps.empty()) {
     limits.push_back(facts.summary.sampled_steps > 0
                          ? "No statistics of tensors were recorded before the first bad step."
@@ -190,6 +191,9 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   facts.onset = *std::move(onset);
   AddDerived(steps.course(), facts);
   GatherBirths(facts);
+  auto measured = ReadShadowEvidence(source, layers);
+  if (!measured) return measured.error();
+  facts.measured = *std::move(measured);
   if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
     return samples.error();
   }

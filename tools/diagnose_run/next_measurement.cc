@@ -34,11 +34,36 @@ std::vector<std::string> RulesToLookFor(const Facts& facts, const Diagnosis& dia
 
 }  // namespace
 
+namespace {
+
+// What is left to do about a cause that shadow steps measured.
+std::string AfterMeasurement(const Facts& facts, const Hypothesis& best) {
+  const runs::ShadowFinding& lead =
+      facts.measured.Lead(facts.measured.mechanisms[*best.mechanism]).finding;
+  const std::string past = std::to_string(lead.step);
+  if (lead.precision != "not_tested") {
+    return "None is needed for the cause: it is measured. To see that a fix works, apply it, train "
+           "past step " +
+           past + " with `mpnanny run --shadow steps=" + past + "-" +
+           std::to_string(lead.step + 2) +
+           " -- …` and ask again: this finding must be gone. With paths=[the training code] the "
+           "lines are shown.";
+  }
+  return "Train past step " + past + " once more with the lines above in FP32 and `mpnanny run "
+         "--shadow steps=" + past + "-" + std::to_string(lead.step + 2) +
+         " -- …`: if the finding is gone, precision is the cause there.";
+}
+
+}  // namespace
+
 std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   if (!facts.monitored) return kPatch;
+  if (!diagnosis.hypotheses.empty() && diagnosis.hypotheses[0].mechanism) {
+    return AfterMeasurement(facts, diagnosis.hypotheses[0]);
+  }
   if (diagnosis.verdict == "healthy") {
     return "None is needed. Whether the result equals a run in higher precision shows only beside "
-           "such a run with the same seed.";
+           "such a run with the same seed (compare_runs).";
   }
   if (diagnosis.verdict == "not_established") {
     return "Let the run make some steps with a logged loss (record.log(loss=loss)) and ask again.";
@@ -66,6 +91,13 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
     return "Train again from the last checkpoint before step " + std::to_string(facts.onset->step) +
            " with MixedPrecisionNanny(model, trace_interval=1): every layer is then sampled at "
            "every step, and the producer gets a name.";
+  }
+  if (facts.measured.shadow_steps.empty()) {
+    const int64_t step = facts.onset ? facts.onset->step : 0;
+    return "Record the run again with `mpnanny run --shadow steps=" +
+           std::to_string(std::max<int64_t>(0, step - 2)) + "-" + std::to_string(step + 1) +
+           " -- …` from the last checkpoint before it: those steps then run a second time in FP64, "
+           "which names the operator and says whether precision is to blame.";
   }
   const bool half =
       facts.precision == "fp16" || facts.precision == "bf16" || facts.precision == "fp8";

@@ -179,8 +179,7 @@ bool Visible(const Signal& signal, const Facts& facts) {
       return facts.monitored && facts.has_activations;
     case Signal::Kind::kScale:
       return facts.summary.scale_first.has_value();
-    case Signal::Kind::kRule:
-      return facts.code_checked;
+    case Signal::Kind::kRule:  // a checker that finds nothing proves nothing
     case Signal::Kind::kLog:
       return false;  // a log tells what its program chose to print
   }
@@ -264,7 +263,8 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   double weight = hypothesis.weight;
   double factor = 1;
   // What a detector established for this very case outweighs what speaks against its kind.
-  bool established = false, defined = false, undefined = false;
+  bool& established = hypothesis.established;
+  bool defined = false, undefined = false;
   for (const Signal& signal : entry.signals) {
     const Claim* claim =
         signal.kind == Signal::Kind::kSign ? FindClaim(claims, signal.name) : nullptr;
@@ -280,7 +280,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
       if (!Holds(hypothesis.evidence, WithStop(claim.sentence))) {
         hypothesis.evidence.push_back(claim.sentence);
       }
-    } else if (!established && AnyOf(entry, claim.opposes)) {
+    } else if ((!established || claim.measured) && AnyOf(entry, claim.opposes)) {
       factor *= 1 - kOpposed * claim.strength;
       hypothesis.against.push_back(claim.sentence);
     }

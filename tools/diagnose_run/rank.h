@@ -3,6 +3,7 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_RANK_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_RANK_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,14 @@
 namespace mpnanny::diagnose_run {
 
 struct Hypothesis {
-  const cases::Case* cause = nullptr;  // borrowed from the library
+  const cases::Case* cause = nullptr;  // borrowed from the library; nullptr: no case fits
+  // What shadow steps measured, if it stands on that: an index into ShadowEvidence::mechanisms, and the
+  // sentences made of it. A cause without a case has them.
+  std::optional<size_t> mechanism;
+  std::string title, fix;
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit
+  bool established = false;            // a detector is sure of a sign that all but proves the case
   std::vector<std::string> evidence, against;
   std::vector<const cases::Signal*>
       unseen;  // signals of the case that were looked for or could be looked for

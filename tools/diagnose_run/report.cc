@@ -5,7 +5,8 @@
 
 #include "base/text.h"
 #include "tools/diagnose_run/shorten.h"
-#include "tools/runs/schema.h"
+#include "tools/runs/operator_words.h"
+#include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -15,12 +16,15 @@ using runs::Name;
 
 // How much of an answer is told; every step down drops what matters least, until it fits.
 struct Extent {
-  size_t hypotheses, evidence, against, sentence, fix, other_fix, moments, limits, carriers;
+  size_t hypotheses, evidence, against, sentence, fix, other_fix, moments, limits, carriers, shadow,
+      excerpts;
 };
-constexpr Extent kExtents[] = {
-    {6, 8, 6, 600, 3000, 1500, 40, 10, 8}, {5, 6, 4, 420, 1100, 300, 16, 8, 6},
-    {4, 5, 3, 340, 800, 220, 14, 6, 4},    {3, 4, 2, 280, 600, 160, 10, 5, 3},
-    {2, 3, 2, 220, 400, 120, 8, 4, 2},     {1, 3, 1, 160, 300, 80, 6, 3, 1}};
+constexpr Extent kExtents[] = {{6, 8, 6, 600, 3000, 1500, 40, 10, 8, 24, 8},
+                               {5, 6, 4, 420, 1100, 300, 16, 8, 6, 4, 4},
+                               {4, 5, 3, 340, 800, 220, 14, 6, 4, 3, 3},
+                               {3, 4, 2, 280, 600, 160, 10, 5, 3, 2, 2},
+                               {2, 3, 2, 220, 400, 120, 8, 4, 2, 1, 1},
+                               {1, 3, 1, 160, 300, 80, 6, 3, 1, 1, 0}};
 
 const char* PlaceName(Onset::Place place) {
   switch (place) {
@@ -34,7 +38,7 @@ const char* PlaceName(Onset::Place place) {
   return "not_known";
 }
 
-Json FirstBadJson(const Onset& onset, const Extent& extent) {
+Json FirstBadJson(const Onset& onset, const Facts& facts, const Extent& extent) {
   Json carriers = Json::array();
   for (const Carrier& carrier : onset.carriers) {
     if (carriers.size() == extent.carriers) break;
@@ -57,6 +61,16 @@ Json FirstBadJson(const Onset& onset, const Extent& extent) {
                 onset.last_clean_sample ? Json(*onset.last_clean_sample) : Json(nullptr)},
                {"carriers", std::move(carriers)},
                {"carrier_count", onset.carrier_count}};
+  Json measured;
+  if (onset.finding) {
+    measured = runs::FindingJson(facts.measured.findings[*onset.finding].finding, "", false);
+  }
+  const auto of_measured = [&](const char* key) {
+    return onset.finding ? measured[key] : Json(nullptr);
+  };
+  json["operator"] = of_measured("operator");
+  json["precision"] = onset.finding ? measured["precision"] : Json("not_tested");
+  json["cure"] = of_measured("cure");
   if (!onset.ranks.empty()) {
     json["ranks"] = std::vector<int64_t>(
         onset.ranks.begin(),
@@ -74,13 +88,50 @@ std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t m
   return cut;
 }
 
-// The case itself and those that its page points to.
+// The case itself and those that its page points to; none where no case fits.
 Json CasesOf(const Hypothesis& hypothesis, const cases::CaseLibrary& library) {
+  if (!hypothesis.cause) return Json::array();
   Json ids = Json::array({hypothesis.cause->id});
   for (const std::string& id : hypothesis.cause->related) {
     if (ids.size() < 4 && library.Find(id)) ids.push_back(id);
   }
   return ids;
+}
+
+// A measured cause is called by what was measured, and has its case's name beside it.
+std::string TitleOf(const Hypothesis& h) { return h.title.empty() ? h.cause->title : h.title; }
+
+std::string FixOf(const Hypothesis& h, size_t bytes) {
+  if (h.fix.empty()) return Shorten(h.cause->fix, bytes);
+  if (!h.cause) return Shorten(h.fix, bytes);
+  return Shorten(h.fix, bytes) + " The case says: " + Shorten(h.cause->fix, bytes / 2);
+}
+
+Json ShadowJson(const ShadowEvidence& measured, const Extent& extent) {
+  Json findings = Json::array();
+  for (const Mechanism& mechanism : measured.mechanisms) {
+    for (const size_t index : mechanism.findings) {
+      if (findings.size() == extent.shadow) return findings;
+      const MeasuredFinding& each = measured.findings[index];
+      findings.push_back(runs::FindingJson(each.finding, each.module));
+    }
+  }
+  for (const MeasuredFinding& each : measured.minor) {
+    if (findings.size() == extent.shadow) break;
+    findings.push_back(runs::FindingJson(each.finding, each.module));
+  }
+  return findings;
+}
+
+Json ExcerptsJson(const Facts& facts, const Extent& extent) {
+  Json excerpts = Json::array();
+  for (const Excerpt& excerpt : facts.excerpts) {
+    if (excerpts.size() == extent.excerpts) break;
+    excerpts.push_back({{"source", excerpt.place},
+                        {"first_line", excerpt.first_line},
+                        {"lines", excerpt.lines}});
+  }
+  return excerpts;
 }
 
 // Static findings that are told: those near the producer first.
@@ -103,6 +154,8 @@ Json CodeJson(const Facts& facts) {
 // A cause this much weaker than the best is named in one line: its whole case would only distract.
 constexpr double kFarBehind = 0.5;
 
+constexpr size_t kShortWhat = 100;
+
 double Rounded(double confidence) { return std::round(confidence * 100) / 100; }
 
 Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
@@ -111,13 +164,13 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
   for (const Hypothesis& h : d.hypotheses) {
     if (hypotheses.size() == extent.hypotheses) break;
     const size_t fix = hypotheses.empty() ? extent.fix : extent.other_fix;
-    hypotheses.push_back({{"cause", h.cause->id},
-                          {"title", h.cause->title},
+    hypotheses.push_back({{"cause", h.cause ? Json(h.cause->id) : Json(nullptr)},
+                          {"title", Shorten(TitleOf(h), extent.sentence)},
                           {"confidence", Rounded(h.confidence)},
                           {"evidence", Cut(h.evidence, extent.evidence, extent.sentence)},
                           {"against", Cut(h.against, extent.against, extent.sentence)},
                           {"cases", CasesOf(h, library)},
-                          {"fix", Shorten(h.cause->fix, fix)}});
+                          {"fix", FixOf(h, fix)}});
   }
   Json timeline = Json::array();
   for (const Moment& moment : Thinned(d.timeline, extent.moments)) {
@@ -125,11 +178,15 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
   }
   return {{"verdict", d.verdict},
           {"headline", d.headline},
-          {"first_bad", d.first_bad ? FirstBadJson(*d.first_bad, extent) : Json(nullptr)},
+          {"first_bad", d.first_bad ? FirstBadJson(*d.first_bad, facts, extent) : Json(nullptr)},
           {"hypotheses", std::move(hypotheses)},
           {"hypotheses_left_out",
            d.hypotheses.size() - std::min(extent.hypotheses, d.hypotheses.size())},
+          {"shadow", ShadowJson(facts.measured, extent)},
           {"observations", Cut(d.observations, 6, extent.sentence)},
+          {"tested", d.tested},
+          {"not_tested", d.not_tested},
+          {"excerpts", ExcerptsJson(facts, extent)},
           {"code", CodeJson(facts)},
           {"code_findings", facts.findings.size()},
           {"timeline", std::move(timeline)},
@@ -154,15 +211,60 @@ std::string CodeText(const Facts& facts) {
   return text;
 }
 
+// "   40 | x = a - b", the named line marked.
+std::string ExcerptsText(const Facts& facts, const Extent& extent) {
+  std::string text;
+  for (size_t i = 0; i < std::min(extent.excerpts, facts.excerpts.size()); ++i) {
+    const Excerpt& excerpt = facts.excerpts[i];
+    text += "\n" + excerpt.place + "\n";
+    for (size_t j = 0; j < excerpt.lines.size(); ++j) {
+      const std::string number = std::to_string(excerpt.first_line + static_cast<int64_t>(j));
+      const bool named = excerpt.place.ends_with(":" + number);
+      text += (named ? "> " : "  ") + std::string(5 - std::min<size_t>(5, number.size()), ' ') +
+              number + " | " + excerpt.lines[j] + "\n";
+    }
+  }
+  return text;
+}
+
+// "Tested: …" and "Not tested: …": what the verdict rests on.
+std::string TestedText(const Diagnosis& d) {
+  std::string text;
+  if (!d.tested.empty()) text += "\nTested: " + Join(d.tested, "; ") + ".\n";
+  if (!d.not_tested.empty()) text += "Not tested: " + Join(d.not_tested, "; ") + ".\n";
+  return text;
+}
+
+std::string ShadowText(const ShadowEvidence& measured, const Extent& extent) {
+  std::string text;
+  size_t shown = 0;
+  for (const Mechanism& mechanism : measured.mechanisms) {
+    for (const size_t index : mechanism.findings) {
+      if (shown++ >= extent.shadow) continue;
+      const MeasuredFinding& each = measured.findings[index];
+      text += "- " + runs::FindingLine(each.finding, each.module, 1) + "\n";
+    }
+  }
+  for (const MeasuredFinding& each : measured.minor) {
+    if (shown++ >= extent.shadow) break;
+    text += "- " + runs::FindingLine(each.finding, each.module, 1) + "\n";
+  }
+  if (text.empty()) return "";
+  const size_t more = (shown > extent.shadow ? shown - extent.shadow : 0) +
+                      static_cast<size_t>(measured.left_out);
+  if (more > 0) text += "- and " + std::to_string(more) + " more (run_summary, query_alerts).\n";
+  return "\nMeasured against FP64 (shadow steps):\n" + text;
+}
+
 std::string CausesText(const Diagnosis& d, const Extent& extent) {
   if (d.hypotheses.empty()) return "";
   const auto told_above = [&](const std::string& sentence) {
     return std::find(d.observations.begin(), d.observations.end(), sentence) !=
            d.observations.end();
   };
-  const auto name = [](const Hypothesis& h) {
-    return h.cause->title + " [" + h.cause->id + "], confidence " +
-           runs::Number(Rounded(h.confidence), 2);
+  const auto name = [&](const Hypothesis& h) {
+    return Shorten(TitleOf(h), extent.sentence) + (h.cause ? " [" + h.cause->id + "]" : "") +
+           ", confidence " + runs::Number(Rounded(h.confidence), 2);
   };
   std::string text = "\nCauses, most likely first:\n";
   const double far_behind = kFarBehind * d.hypotheses[0].confidence;
@@ -179,7 +281,8 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
     for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
       text += "   against: " + sentence + "\n";
     }
-    text += "   fix: " + Shorten(h.cause->fix, shown == 0 ? extent.fix : extent.other_fix) + "\n";
+    if (h.mechanism && h.cause) text += "   known case: " + h.cause->title + "\n";
+    text += "   fix: " + FixOf(h, shown == 0 ? extent.fix : extent.other_fix) + "\n";
   }
   const size_t named = std::min(extent.hypotheses, d.hypotheses.size());
   if (shown < named) text += "Far less likely:\n";
@@ -204,7 +307,11 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     const Onset& onset = *d.first_bad;
     text += "\nFirst bad: step " + std::to_string(onset.step);
     if (!onset.phase.empty()) text += ", " + Name(onset.phase);
-    text += ": " + onset.what;
+    text += ": ";
+    // The headline has the whole sentence already.
+    text += onset.finding && onset.what.size() > kShortWhat
+                ? runs::OperatorWord(facts.measured.findings[*onset.finding].finding.op)
+                : onset.what;
     if (!onset.layer_type.empty()) text += " (" + Name(onset.layer_type) + ")";
     if (!onset.source.empty()) text += ", source " + Name(onset.source);
     text += ".\n  " +
@@ -229,25 +336,27 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
       text += ".\n";
     }
   }
+  text += ShadowText(facts.measured, extent);
   if (!d.observations.empty()) {
     text += "\nWhat the record shows:\n";
     for (const std::string& sentence : Cut(d.observations, 6, extent.sentence)) {
       text += "- " + sentence + "\n";
     }
   }
-  text += CodeText(facts);
+  text += ExcerptsText(facts, extent) + CodeText(facts);
   text += CausesText(d, extent);
   if (!d.timeline.empty()) text += "\nTime line:\n";
   for (const Moment& moment : Thinned(d.timeline, extent.moments)) {
     text += "  step " + std::to_string(moment.step) + "  " + Shorten(moment.what, extent.sentence) +
             "\n";
   }
+  text += TestedText(d);
   text += "\nNext measurement: " + d.next_measurement + "\n";
   if (!d.limits.empty()) text += "\nWhat this cannot see:\n";
   for (const std::string& limit : Cut(d.limits, extent.limits, extent.sentence)) {
     text += "- " + limit + "\n";
   }
-  if (!d.hypotheses.empty()) {
+  if (!d.hypotheses.empty() && d.hypotheses[0].cause) {
     text += "\nRead the case: mpnanny://knowledge/" + d.hypotheses[0].cause->id +
             (subject.run.empty() ? "." : "; single alerts: query_alerts.") + "\n";
   }
@@ -274,61 +383,6 @@ std::string DiagnosisText(const Subject& subject, const Facts& facts, const Diag
     if (text.size() <= bytes) break;
   }
   return text;
-}
-
-Json DiagnosisSchema() {
-  const Json texts = {{"type", "string"}};
-  const Json carrier = runs::ObjectSchema({{"step", runs::IntegerSchema("Step.")},
-                                           {"layer", runs::TextSchema("Layer.")},
-                                           {"type", runs::TextSchema("Alert type.")}});
-  Json first_bad = runs::OptionalObjectSchema(
-      {{"step", runs::IntegerSchema("First bad step.")},
-       {"phase",
-        runs::TextSchema("data, forward, loss, backward, optimizer; null: not known.", true)},
-       {"layer", runs::TextSchema("Module or parameter; null: not known.", true)},
-       {"what", runs::TextSchema("What was bad, in words.")},
-       {"source", runs::TextSchema("file:line of the layer; null: not known.", true)},
-       {"place",
-        {{"enum", {"producer", "first_seen", "not_known"}},
-         {"description", "How well the layer is known."}}},
-       {"how", runs::TextSchema("By what it is known.")},
-       {"last_clean_sample", runs::IntegerSchema("Last wholly finite sampled step before.", true)},
-       {"carriers", runs::ListSchema(carrier, "Who carried the value on, in order of time.")},
-       {"carrier_count", runs::IntegerSchema("All of them.")}},
-      "The first bad moment; null if there is none.");
-  first_bad["properties"]["ranks"] = runs::ListSchema(
-      {{"type", "integer"}}, "Ranks of a distributed run that saw it, the first 16.");
-  const Json hypothesis = runs::ObjectSchema(
-      {{"cause", runs::TextSchema("Id of a knowledge case; mpnanny://knowledge/{case} tells all.")},
-       {"title", runs::TextSchema("Its title.")},
-       {"confidence", {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}},
-       {"evidence", runs::ListSchema(texts, "What speaks for it, with numbers.")},
-       {"against", runs::ListSchema(texts, "What speaks against it.")},
-       {"cases", runs::ListSchema(texts, "The case and those related to it.")},
-       {"fix", runs::TextSchema("What to do.")}});
-  const Json code_finding = runs::ObjectSchema(
-      {{"rule", runs::TextSchema("Rule id; mpnanny://rules/{rule} tells all.")},
-       {"severity", {{"enum", {"error", "warning", "info"}}}},
-       {"place", runs::TextSchema("file:line.")},
-       {"message", runs::TextSchema("What is found.")},
-       {"near_producer", {{"type", "boolean"}, {"description", "Within 40 lines of it."}}},
-       {"cases", runs::ListSchema(texts, "Cases that explain it.")}});
-  const Json moment = runs::ObjectSchema(
-      {{"step", runs::IntegerSchema("Step.")}, {"what", runs::TextSchema("What happened.")}});
-  return runs::ObjectSchema(
-      {{"verdict", {{"enum", {"healthy", "broken", "degraded", "not_established"}}}},
-       {"headline", runs::TextSchema("The verdict and its reason in a sentence.")},
-       {"first_bad", first_bad},
-       {"hypotheses", runs::ListSchema(hypothesis, "Causes, most likely first.")},
-       {"hypotheses_left_out", runs::IntegerSchema("Less likely ones that did not fit.")},
-       {"observations", runs::ListSchema(texts, "What the record shows, with numbers.")},
-       {"code", runs::ListSchema(code_finding, "Static findings in `paths`, at most 3.")},
-       {"code_findings", runs::IntegerSchema("All of them.")},
-       {"timeline", runs::ListSchema(moment, "In order of time.")},
-       {"next_measurement", runs::TextSchema("The cheapest one that would decide.")},
-       {"limits", runs::ListSchema(texts, "What this diagnosis cannot see.")},
-       {"run", runs::TextSchema("Handle; null for a log.", true)},
-       {"name", runs::TextSchema("Name of the run or of the log.")}});
 }
 
 }  // namespace mpnanny::diagnose_run

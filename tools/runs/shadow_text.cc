@@ -180,7 +180,9 @@ std::string Precision(const ShadowFinding& finding) {
   }
   if (finding.precision == "not_tested") return " Whether FP32 cures it is not known.";
   if (finding.precision != "proven") return "";
-  if (!finding.cure) return " FP32 cures it.";
+  if (!finding.cure) {
+    return FormatOf(finding.dtype) == Format::kFp32 ? " FP64 would keep it." : " FP32 cures it.";
+  }
   const ShadowCure& cure = *finding.cure;
   const std::string wide = cure.what == "float64" ? "FP64"
                            : cure.what.empty() || cure.what == "float32"
@@ -309,10 +311,21 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
   return text;
 }
 
+FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
+  const auto trimmed = [](std::string text) {
+    return text.starts_with(' ') ? text.substr(1) : text;
+  };
+  return {(finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
+              ".",
+          trimmed(Precision(finding)), trimmed(Reach(finding))};
+}
+
 std::string FindingText(const ShadowFinding& finding, std::string_view module) {
-  const std::string what =
-      finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding);
-  return what + "." + Precision(finding) + Reach(finding);
+  FindingWords words = WordsOf(finding, module);
+  for (const std::string& part : {words.precision, words.reach}) {
+    if (!part.empty()) words.what += " " + part;
+  }
+  return words.what;
 }
 
 std::string FindingLine(const ShadowFinding& finding, std::string_view module, int64_t world_size) {

@@ -13,6 +13,12 @@
 
 namespace mpnanny::runs {
 
+// The same sentence in its parts, each with its full stop. `precision` and `reach` may be "".
+struct FindingWords {
+  std::string what, precision, reach;
+};
+FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
+
 // "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of 0.4 % into
 // 310 %: … In FP32 (lines 40–42) it would be 0.01 %. Reaches the loss." At most about 900 bytes.
 // `module`: the layer's raw name, "" for none.

@@ -33,6 +33,7 @@ struct Claim {
   std::vector<std::string> favours, opposes;
   // The run is not healthy for this alone, whatever its loss does.
   bool fault = false;
+  bool measured = false;  // the FP64 reference says so: nothing outweighs it
   bool in_loop = false;  // the training loop did it: what gradients show first made nothing
   bool stays = false;    // what is not finite stays so
   bool passing = false;  // it was over before the record ends

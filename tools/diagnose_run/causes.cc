@@ -1,0 +1,179 @@
+#include "tools/diagnose_run/causes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tools/diagnose_run/measured_text.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// A case is named as the cause of something measured from here on.
+constexpr double kFits = 0.4;
+// The steps after an ERROR in which the monitor looks again (docs/shadow.md).
+constexpr int64_t kLookedAtAfter = 2;
+// What was measured of a training that had run away already.
+constexpr double kAfterDivergence = 0.5;
+// A measurement this sure stays before documented cases, but for those of the training loop, which
+// no comparison with FP64 shows.
+constexpr double kStrong = 0.75;
+// What was measured and does not explain the first value that is not finite may be another fault.
+constexpr double kElsewhere = 0.7;
+
+// Alerts of the monitor that say, by statistics, what a kind of finding says by comparison.
+bool SameThing(const std::string& kind, const std::string& alert_type) {
+  if (kind == "lost_change") return alert_type == "STALE_UPDATE" || alert_type == "ABSORPTION";
+  if (kind == "flushed") return alert_type == "UNDERFLOW";
+  if (kind == "clipped") return alert_type == "SATURATION" || alert_type == "OVERFLOW";
+  return false;
+}
+
+// Whether the case speaks of what was measured: of the first value that is not finite, or of a
+// phenomenon that an alert names as well.
+bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
+              const Hypothesis& fitting) {
+  if (ExplainsOnset(facts, mechanism)) return true;
+  const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
+  const std::string& kind = lead.kind;
+  // A detector that is sure of its sign found it in the same part of the step.
+  const bool same_place =
+      fitting.established &&
+      std::any_of(fitting.cause->signals.begin(), fitting.cause->signals.end(),
+                  [&](const cases::Signal& signal) {
+                    const Claim* claim = signal.kind == cases::Signal::Kind::kSign
+                                             ? FindClaim(claims, signal.name)
+                                             : nullptr;
+                    return claim && claim->place && claim->place->phase == lead.phase;
+                  });
+  if (same_place) return true;
+  return std::any_of(fitting.cause->signals.begin(), fitting.cause->signals.end(),
+                     [&](const cases::Signal& signal) {
+                       return signal.kind == cases::Signal::Kind::kAlert &&
+                              SameThing(kind, signal.name) &&
+                              std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) ==
+                                  fitting.unseen.end();
+                     });
+}
+
+// What the reference says of precision, as a claim that cases are weighed by.
+std::vector<Claim> ReferenceClaims(const Facts& facts) {
+  const Mechanism* mechanism = LeadingMechanism(facts);
+  if (!mechanism || IsAfterDivergence(facts, *mechanism)) return {};
+  const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
+  Claim claim;
+  claim.sentence = PrecisionSentence(facts.measured, *mechanism);
+  claim.strength = 1;
+  claim.measured = true;
+  if (lead.precision == "proven") claim.opposes = {"category:not-precision"};
+  if (lead.precision == "excluded") claim.opposes = {"!precision:fp32"};
+  if (claim.opposes.empty() || IsTinyChange(lead)) return {};
+  return {claim};
+}
+
+Hypothesis FromMechanism(const Facts& facts, size_t index) {
+  const Mechanism& mechanism = facts.measured.mechanisms[index];
+  Hypothesis hypothesis;
+  hypothesis.mechanism = index;
+  hypothesis.title = MeasuredTitle(facts.measured, mechanism);
+  hypothesis.fix = MeasuredFix(facts.measured, mechanism);
+  hypothesis.evidence = MeasuredEvidence(facts.measured, mechanism);
+  hypothesis.confidence = MeasuredConfidence(facts.measured, mechanism);
+  if (facts.onset && !ExplainsOnset(facts, mechanism)) hypothesis.confidence *= kElsewhere;
+  if (IsAfterDivergence(facts, mechanism)) {
+    hypothesis.confidence *= kAfterDivergence;
+    hypothesis.against.push_back(
+        "Loss or gradients had left their level before: this can be what came of it.");
+  }
+  return hypothesis;
+}
+
+// Names the case as what was measured: its evidence and its fix come after the measurement's.
+void Join(Hypothesis& measured, Hypothesis fitting) {
+  measured.cause = fitting.cause;
+  std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
+  std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
+  measured.unseen = std::move(fitting.unseen);
+  measured.weight = fitting.weight;
+  measured.established = fitting.established;
+}
+
+// Whether the likeliest case that nothing was measured of stands on what the training loop did.
+bool BestCaseIsInLoop(const std::vector<Claim>& claims, const std::vector<Hypothesis>& causes) {
+  const auto best = std::find_if(causes.begin(), causes.end(),
+                                 [](const Hypothesis& cause) { return !cause.mechanism; });
+  return best != causes.end() && best->established && StandsOnLoop(claims, *best->cause);
+}
+
+}  // namespace
+
+bool StandsOnLoop(const std::vector<Claim>& claims, const cases::Case& cause) {
+  return std::any_of(cause.signals.begin(), cause.signals.end(), [&](const cases::Signal& signal) {
+    const Claim* claim =
+        signal.kind == cases::Signal::Kind::kSign ? FindClaim(claims, signal.name) : nullptr;
+    return claim && claim->in_loop;
+  });
+}
+
+bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
+  const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
+  if (!facts.onset || !GivesNonFinite(lead)) return false;
+  if (lead.step <= facts.onset->step + kLookedAtAfter) return true;
+  // What goes on in the same phase, step after step, is the same thing.
+  return facts.bad_at_end && lead.repeats > 1 && lead.phase == facts.onset->phase;
+}
+
+bool IsAfterDivergence(const Facts& facts, const Mechanism& mechanism) {
+  const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
+  if (lead.kind == "diverged") return false;
+  if (GivesNonFinite(lead) && (lead.dtype.ends_with("float16") && !lead.dtype.ends_with("bfloat16")))
+    return false;
+  if (GivesNonFinite(lead) && lead.dtype.find("float8") != std::string::npos) return false;
+  const Divergence divergence = FindDivergence(facts);
+  return (divergence.loss || divergence.norm) && facts.course.loss_rise_from &&
+         lead.step > *facts.course.loss_rise_from;
+}
+
+const Mechanism* LeadingMechanism(const Facts& facts) {
+  const auto& mechanisms = facts.measured.mechanisms;
+  if (mechanisms.empty()) return nullptr;
+  const auto explaining =
+      std::find_if(mechanisms.begin(), mechanisms.end(),
+                   [&](const Mechanism& mechanism) { return ExplainsOnset(facts, mechanism); });
+  return explaining == mechanisms.end() ? &mechanisms.front() : &*explaining;
+}
+
+std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>& claims,
+                                   const cases::CaseLibrary& library) {
+  std::vector<Claim> all = ReferenceClaims(facts);
+  all.insert(all.end(), claims.begin(), claims.end());
+  std::vector<Hypothesis> cases = Rank(facts, all, library);
+  std::vector<Hypothesis> causes;
+  const Mechanism* leading = LeadingMechanism(facts);
+  for (size_t i = 0; i < facts.measured.mechanisms.size(); ++i) {
+    causes.push_back(FromMechanism(facts, i));
+    // Cases were weighed against what the leading one says of precision.
+    const bool leads = &facts.measured.mechanisms[i] == leading;
+    if (leads && !cases.empty() && cases.front().confidence >= kFits &&
+        SpeaksOf(facts, all, *leading, cases.front())) {
+      Join(causes.back(), std::move(cases.front()));
+      cases.erase(cases.begin());
+    }
+    // What explains the first bad value stays first: it is where it comes from.
+    if (leads) std::rotate(causes.begin(), causes.end() - 1, causes.end());
+  }
+  const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer;
+  const double most = known ? kProducerKnown : kSignalsOnly;
+  for (Hypothesis& each : cases) {
+    if (!each.established) each.confidence = std::min(each.confidence, most);
+    causes.push_back(std::move(each));
+  }
+  const bool pinned = leading && !IsAfterDivergence(facts, *leading) &&
+                      (ExplainsOnset(facts, *leading) || causes.front().confidence >= kStrong) &&
+                      !BestCaseIsInLoop(all, causes);
+  std::stable_sort(
+      causes.begin() + (pinned ? 1 : 0), causes.end(),
+      [](const Hypothesis& a, const Hypothesis& b) { return a.confidence > b.confidence; });
+  return causes;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,113 @@
+#include "tools/diagnose_run/fault_place.h"
+
+#include "base/text.h"
+#include "tools/diagnose_run/causes.h"
+#include "tools/runs/shadow_text.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+
+using runs::Number;
+
+namespace {
+
+constexpr char kMeasuredHow[] = "its inputs and its result were compared with the same step in FP64";
+
+}  // namespace
+
+Onset PlaceOfMeasured(const Facts& facts) {
+  const size_t index = LeadingMechanism(facts)->findings.front();
+  const MeasuredFinding& lead = facts.measured.findings[index];
+  Onset onset;
+  onset.finding = index;
+  onset.step = lead.finding.step;
+  onset.phase = lead.finding.phase;
+  onset.place = Onset::Place::kProducer;
+  onset.layer_id = lead.finding.layer_id;
+  onset.layer = lead.module;
+  onset.source = lead.finding.source;
+  onset.what = runs::WordsOf(lead.finding, lead.module).what;
+  if (onset.what.ends_with('.')) onset.what.pop_back();
+  onset.how = kMeasuredHow;
+  return onset;
+}
+
+void JoinMeasured(const Facts& facts, Onset& onset) {
+  const Mechanism& mechanism = *LeadingMechanism(facts);
+  if (!ExplainsOnset(facts, mechanism)) return;
+  const Onset measured = PlaceOfMeasured(facts);
+  onset.finding = measured.finding;
+  if (measured.step < onset.step) {
+    onset.step = measured.step;
+    onset.phase = measured.phase;
+    onset.layer = measured.layer;
+    onset.layer_type.clear();
+  } else if (onset.layer.empty() && onset.phase == measured.phase) {
+    onset.layer = measured.layer;
+  }
+  if (!measured.source.empty()) onset.source = measured.source;
+  onset.place = Onset::Place::kProducer;
+  onset.what = measured.what;
+  onset.how = measured.how;
+}
+
+std::optional<Onset> PlaceOfFault(const Facts& facts, const std::vector<Claim>& claims,
+                                  const cases::Case* best) {
+  const Claim* chosen = nullptr;
+  double weight = 0;
+  if (best) {
+    for (const cases::Signal& signal : best->signals) {
+      if (signal.kind != cases::Signal::Kind::kSign || signal.weight <= weight) continue;
+      const Claim* claim = FindClaim(claims, signal.name);
+      if (!claim || !claim->place) continue;
+      chosen = claim;
+      weight = signal.weight;
+    }
+  }
+  for (const Claim& claim : claims) {
+    if (!chosen && claim.fault && claim.place) chosen = &claim;
+  }
+  if (!chosen) return std::nullopt;
+  Onset onset;
+  onset.step = chosen->place->step;
+  onset.phase = chosen->place->phase;
+  onset.layer = chosen->place->layer;
+  onset.layer_type = chosen->place->layer_type;
+  onset.source = chosen->place->source;
+  onset.what = chosen->place->what;
+  onset.place = onset.layer.empty() ? Onset::Place::kUnplaced : Onset::Place::kFirstSeen;
+  onset.how = !facts.monitored      ? "a log names no layer"
+              : onset.layer.empty() ? "the fault lies in the training loop and in no layer"
+                                    : "it is the first sampled tensor that shows it";
+  return onset;
+}
+
+std::optional<Onset> PlaceOfSkips(const Facts& facts) {
+  const auto burst = std::find_if(facts.turns.bursts.begin(), facts.turns.bursts.end(),
+                                  [](const Burst& b) { return !b.scalers_own; });
+  if (burst == facts.turns.bursts.end()) return std::nullopt;
+  Onset onset;
+  onset.step = burst->first;
+  onset.phase = "backward";
+  onset.what = "the first step that was skipped and that growing the scale does not explain";
+  onset.how = "no sample tells which layer it was";
+  double largest = 0;
+  for (const Series& series : facts.profile.series) {
+    if (series.kind != runs::kGradient) continue;
+    for (const Measured& point : series.points) {
+      if (point.step >= burst->first || point.absmax.value_or(0) <= largest) continue;
+      largest = *point.absmax;
+      onset.layer = series.layer;
+      onset.layer_type = series.type;
+      onset.source = series.source;
+    }
+  }
+  if (!onset.layer.empty()) {
+    onset.place = Onset::Place::kFirstSeen;
+    onset.how = "its gradient was the largest in the samples before, " + Number(largest) +
+                (burst->scale_first ? ", times a loss scale of " + Number(burst->scale_first) : "");
+  }
+  return onset;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,151 @@
+#include "tools/diagnose_run/measured_text.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "tools/runs/shadow_text.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+constexpr size_t kOthersNamed = 3;
+constexpr size_t kPlaceBytes = 200;
+
+// Shares of right first causes on the labelled trainings, rounded down (docs/diagnosis_confidence.md).
+constexpr double kProvenError = 0.9, kProvenWarning = 0.8;
+constexpr double kExcludedError = 0.85, kExcludedWarning = 0.75;
+constexpr double kNotTestedError = 0.6, kNotTestedWarning = 0.45;
+// The change is too small for FP32 as well: seldom where it began.
+constexpr double kTinyChange = 0.45;
+
+bool IsError(const runs::ShadowFinding& finding) { return finding.severity == "ERROR"; }
+
+// "train.py:40, lines 38–40": where to change something.
+std::string WhereToChange(const runs::ShadowFinding& finding) {
+  const std::vector<std::string> lines = LinesOf(finding);
+  if (lines.empty()) return "there";
+  if (lines.size() == 1) return "at " + EscapeControl(lines.front(), kPlaceBytes);
+  return "at " + EscapeControl(lines.front(), kPlaceBytes) + " (" +
+         runs::LinesText(lines, lines.front()) + ")";
+}
+
+std::string WideFormat(const runs::ShadowFinding& finding) {
+  return finding.cure && finding.cure->what == "float64" ? "FP64" : "FP32";
+}
+
+std::string FixOfLostChange(const runs::ShadowFinding& finding) {
+  return "Keep the value that is changed " + WhereToChange(finding) + " in " +
+         WideFormat(finding) +
+         " (FP32 master weights, an FP32 average or counter) and cast a copy of it where 16 bits "
+         "are wanted; or round stochastically, or keep what is lost and add it next time (Kahan).";
+}
+
+std::string FixOfPrecision(const runs::ShadowFinding& finding) {
+  const std::string where = WhereToChange(finding);
+  if (finding.kind == "lost_change") return FixOfLostChange(finding);
+  if (finding.kind == "integers") {
+    return "Keep whole numbers " + where + " in an integer type or in " + WideFormat(finding) + ".";
+  }
+  if (finding.kind == "clipped") {
+    return "Scale the values before the cast " + where + " so that they fit, or keep them in " +
+           WideFormat(finding) + ".";
+  }
+  std::string fix = "Compute " + where + " in " + WideFormat(finding) +
+                    ": convert the inputs there (.float(), .double()), within "
+                    "torch.autocast(device_type, enabled=False) where autocast is on, and cast the "
+                    "result back afterwards.";
+  if (finding.kind == "flushed" && finding.phase == "backward") {
+    fix += " For gradients that are too small for FP16 a loss scale (torch.amp.GradScaler) does the "
+           "same.";
+  }
+  if (finding.kind == "amplified") {
+    fix += " Or rewrite it so that nearly equal numbers are not subtracted.";
+  }
+  return fix;
+}
+
+}  // namespace
+
+std::string MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism) {
+  const MeasuredFinding& lead = measured.Lead(mechanism);
+  std::string title = runs::WordsOf(lead.finding, lead.module).what;
+  if (title.ends_with('.')) title.pop_back();
+  return title;
+}
+
+std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mechanism) {
+  const MeasuredFinding& lead = measured.Lead(mechanism);
+  const runs::ShadowFinding& finding = lead.finding;
+  const std::string detail = runs::WordsOf(finding, lead.module).precision;
+  if (finding.kind == "diverged") return detail;
+  if (IsTinyChange(finding)) {
+    return "FP64 would keep these changes, but they are below 6e-8 of the value that they are to "
+           "change: first ask why they are so small (learning rate, gradients that fade).";
+  }
+  if (finding.precision == "proven") return "Precision is the cause (proven). " + detail;
+  if (finding.precision == "excluded") return "It is not precision. " + detail;
+  return "Whether precision is the cause is not established: a computation in FP32 did not take "
+         "the error away, or could not be tried.";
+}
+
+std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
+  const MeasuredFinding& lead = measured.Lead(mechanism);
+  const runs::FindingWords words = runs::WordsOf(lead.finding, lead.module);
+  std::vector<std::string> evidence = {
+      "Measured at step " + std::to_string(lead.finding.step) +
+      (lead.finding.repeats > 1
+           ? ", and in " + runs::Count(lead.finding.repeats, "shadow step") + " together"
+           : "") +
+      ", by running every operator of the step a second time in FP64. " +
+      PrecisionSentence(measured, mechanism)};
+  if (!words.reach.empty()) evidence.push_back(words.reach);
+  for (size_t i = 1; i < mechanism.findings.size() && i <= kOthersNamed; ++i) {
+    const MeasuredFinding& other = measured.findings[mechanism.findings[i]];
+    evidence.push_back("With it, at step " + std::to_string(other.finding.step) + ": " +
+                       runs::WordsOf(other.finding, other.module).what);
+  }
+  if (mechanism.findings.size() > kOthersNamed + 1) {
+    evidence.push_back("And " +
+                       runs::Count(static_cast<int64_t>(mechanism.findings.size() - kOthersNamed - 1),
+                                   "more finding") +
+                       " of the same mistake.");
+  }
+  return evidence;
+}
+
+std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism) {
+  const runs::ShadowFinding& finding = measured.Lead(mechanism).finding;
+  if (finding.kind == "diverged") {
+    return "Lower the learning rate or warm it up longer, and clip gradients (after unscaling "
+           "them).";
+  }
+  if (IsTinyChange(finding)) {
+    return "Raise the learning rate, or find why the gradient is so small; where small changes are "
+           "right, sum them up apart or in FP64.";
+  }
+  if (finding.precision == "proven") return FixOfPrecision(finding);
+  if (finding.kind == "undefined") {
+    return "Keep the operator " + WhereToChange(finding) +
+           " away from inputs that it is not defined for (0, negative numbers, rows without an "
+           "element, data that are not finite): clamp or mask its input, or add a small number "
+           "inside the root, the logarithm or the divisor. Masking the result afterwards does not "
+           "help the gradient.";
+  }
+  if (finding.precision == "excluded") {
+    return "Change what is computed " + WhereToChange(finding) + "; another format does not help.";
+  }
+  if (finding.kind == "lost_change") return FixOfLostChange(finding);
+  return "Not established. Run the training once more with FP32 " + WhereToChange(finding) +
+         " and compare.";
+}
+
+double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
+  const runs::ShadowFinding& finding = measured.Lead(mechanism).finding;
+  if (IsTinyChange(finding)) return kTinyChange;
+  if (finding.precision == "proven") return IsError(finding) ? kProvenError : kProvenWarning;
+  if (finding.precision == "excluded") return IsError(finding) ? kExcludedError : kExcludedWarning;
+  return IsError(finding) ? kNotTestedError : kNotTestedWarning;
+}
+
+}  // namespace mpnanny::diagnose_run

@@ -1,0 +1,33 @@
+// Sentences about what shadow steps measured: title, evidence, fix and confidence of a cause that
+// stands on the measurement and on no documented case.
+//
+// Free functions without state.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_MEASURED_TEXT_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_MEASURED_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/diagnose_run/shadow_evidence.h"
+
+namespace mpnanny::diagnose_run {
+
+// "float16 multiplication at model.py:12 (ffn, forward) gives Inf or NaN in 3 % of the elements, …"
+std::string MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism);
+
+// Whether it is precision, in one sentence: proven, excluded or not tested.
+std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mechanism);
+
+// Precision, reach, how often it was seen, and the other findings of the same mistake.
+std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism);
+
+// What to change, from the kind of the finding and the lines that cured it.
+std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
+
+// How sure the cause is, by what stands behind it; docs/diagnosis_confidence.md has the shares of
+// right answers that these numbers come from.
+double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_MEASURED_TEXT_H_

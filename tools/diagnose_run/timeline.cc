@@ -1,0 +1,71 @@
+#include "tools/diagnose_run/timeline.h"
+
+#include <algorithm>
+
+#include "tools/diagnose_run/trend.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+
+using runs::Count;
+using runs::Name;
+using runs::Number;
+
+std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& first_bad) {
+  const run_summary::Summary& s = facts.summary;
+  std::vector<Moment> line;
+  if (!s.first_step) return line;
+  std::string start = "starts";
+  if (s.loss_first) start += ", loss " + Number(s.loss_first);
+  if (s.scale_first) start += ", loss scale " + Number(s.scale_first);
+  line.push_back({*s.first_step, start});
+  if (facts.scale.startup_skips > 0) {
+    line.push_back({*s.first_step, Count(facts.scale.startup_skips, "step") +
+                                       " skipped while the scaler looks for its scale (normal)"});
+  }
+  if (s.loss_min && s.loss_min_step) {
+    line.push_back({*s.loss_min_step, "least loss, " + Number(s.loss_min)});
+  }
+  if (facts.trend && facts.trend->absmax.size() > 1) {
+    // First, middle and last point tell the shape; the sentence about it stands in the evidence.
+    const auto& points = facts.trend->absmax;
+    for (const size_t i : {size_t{0}, points.size() / 2, points.size() - 1}) {
+      const std::string what =
+          "absmax of " + Name(facts.trend->layer) + " " + Number(points[i].second, 4);
+      if (line.empty() || line.back().what != what) line.push_back({points[i].first, what});
+    }
+  }
+  if (facts.onset && facts.onset->last_clean_sample) {
+    line.push_back({*facts.onset->last_clean_sample, "last sample that is finite everywhere"});
+  }
+  // The first alert of each type.
+  std::vector<std::string> types;
+  for (const SeenAlert& alert : facts.alerts) {
+    if (std::find(types.begin(), types.end(), alert.row.type) != types.end()) continue;
+    types.push_back(alert.row.type);
+    if (types.size() > 10) break;
+    line.push_back({alert.row.step, "first " + Name(alert.row.type) +
+                                        (alert.layer.empty() ? "" : " at " + Name(alert.layer)) +
+                                        (alert.derived ? " (from the steps)" : "")});
+  }
+  if (first_bad) line.push_back({first_bad->step, "FIRST BAD" + (first_bad->finding ? std::string(" (as measured)") : ": " + first_bad->what)});
+  if (s.first_nonfinite_loss) {
+    line.push_back({*s.first_nonfinite_loss, "first loss that is not finite"});
+  }
+  if (facts.scale.first_fall)
+    line.push_back({*facts.scale.first_fall, "loss scale begins to fall"});
+  if (facts.scale.longest_skip_run > 2 && facts.scale.longest_skip_first) {
+    line.push_back({*facts.scale.longest_skip_first,
+                    Count(facts.scale.longest_skip_run, "step") + " in a row skipped from here"});
+  }
+  std::string end = std::string("ends (") + runs::StatusName(facts.status) + ")";
+  if (!facts.monitored) end = "the log ends";
+  if (s.loss_last) end += ", loss " + Number(s.loss_last);
+  if (s.scale_last) end += ", loss scale " + Number(s.scale_last);
+  line.push_back({*s.last_step, end});
+  std::stable_sort(line.begin(), line.end(),
+                   [](const Moment& a, const Moment& b) { return a.step < b.step; });
+  return line;
+}
+
+}  // namespace mpnanny::diagnose_run
