@@ -22,11 +22,13 @@ TensorList& Collected(PyObject* tensors) {
 }  // namespace
 
 PyObject* SeeOrigin(PyObject* object, PyObject* args) {
-  const char *phase = nullptr, *name = nullptr, *source = nullptr, *message = nullptr;
+  const char *phase = nullptr, *name = nullptr, *source = nullptr, *message = nullptr,
+             *operators = nullptr;
   PyObject* module = nullptr;
   int nan = 0;
   long long count = 0;
-  if (!PyArg_ParseTuple(args, "sszOpLs", &phase, &name, &source, &module, &nan, &count, &message))
+  if (!PyArg_ParseTuple(args, "sszOpLss", &phase, &name, &source, &module, &nan, &count, &message,
+                        &operators))
     return nullptr;
   NanOrigin origin;
   origin.phase = phase;
@@ -37,6 +39,7 @@ PyObject* SeeOrigin(PyObject* object, PyObject* args) {
   origin.nan = nan != 0;
   origin.count = count;
   origin.message = message;
+  origin.operators = operators;
   Recorder* recorder = Live(object);
   return PyLong_FromLongLong(recorder != nullptr ? recorder->SeeOrigin(std::move(origin)) : 0);
 }
@@ -46,10 +49,10 @@ PyObject* Explained(PyObject* object, PyObject*) {
   return Text(recorder != nullptr ? recorder->TakeExplained() : "");
 }
 
-PyObject* BrokenBuffers(PyObject* object, PyObject* which) {
-  const char* text = PyUnicode_AsUTF8AndSize(which, nullptr);
-  if (text == nullptr) return nullptr;
-  if (Recorder* recorder = Live(object)) recorder->BrokenBuffers(text);
+PyObject* BrokenBuffers(PyObject* object, PyObject* args) {
+  const char *which = nullptr, *json = nullptr;
+  if (!PyArg_ParseTuple(args, "ss", &which, &json)) return nullptr;
+  if (Recorder* recorder = Live(object)) recorder->BrokenBuffers(which, json);
   Py_RETURN_NONE;
 }
 

@@ -7,14 +7,14 @@
 
 namespace mpnanny {
 
-// born(phase, name, source, module or None, nan, count, message) -> layer id
+// nan_origin(phase, name, source, module or None, nan, count, message, operators) -> layer id
 PyObject* SeeOrigin(PyObject* object, PyObject* args);
 
 // explained() -> what has been added to an alert since, or ""
 PyObject* Explained(PyObject* object, PyObject*);
 
-// broken_buffers(which): before explain()
-PyObject* BrokenBuffers(PyObject* object, PyObject* which);
+// broken_buffers(which, json): before explain()
+PyObject* BrokenBuffers(PyObject* object, PyObject* args);
 
 // nonfinite(tensors): 1 NaN + 2 +Inf + 4 -Inf, over a tensor or tuples, lists and dicts of them.
 PyObject* NonFinite(PyObject* module, PyObject* tensors);

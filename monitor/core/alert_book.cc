@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "monitor/core/alert_types.h"
+#include "monitor/core/json_text.h"
 
 namespace mpnanny {
 
@@ -49,7 +50,8 @@ AlertBook::Outcome AlertBook::Raise(AlertRow& alert) {
 }
 
 std::optional<AlertRow> AlertBook::Explain(int64_t step, std::string_view phase,
-                                           const std::string& text, int64_t layer,
+                                           const std::string& text, const std::string& detail,
+                                           int64_t layer,
                                            const std::function<bool(const AlertRow&)>& is_vague) {
   AlertRow* best = nullptr;
   const auto rank = [&](const AlertRow& row) {
@@ -61,7 +63,10 @@ std::optional<AlertRow> AlertBook::Explain(int64_t step, std::string_view phase,
     if (best == nullptr || rank(row) < rank(*best)) best = &row;
   }
   if (best == nullptr) return std::nullopt;
-  if (!best->explained) best->message += text;  // later steps say the same
+  if (!best->explained) {  // later steps say the same
+    best->message += text;
+    best->detail = JsonObject().Members(best->detail).Members(detail).Take();
+  }
   best->explained = true;
   if (!best->layer || best->producer == 0 || is_vague(*best)) {
     best->layer = layer;

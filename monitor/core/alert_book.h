@@ -43,11 +43,12 @@ class AlertBook {
   int64_t NextId() { return ++last_id_; }
 
   // Adds what is known now of the cause to an open value error that held at `step`: `text` to its
-  // message, and `layer` as the producer where none was known or the one that is `is_vague`. An
-  // alert that names a producer of `phase` comes first, then one that only carries, then one
-  // without a layer; the oldest of each. The changed row; nothing if there is none.
+  // message, the members of `detail` to its detail, and `layer` as the producer where none was
+  // known or the one that is `is_vague`. An alert that names a producer of `phase` comes first,
+  // then one that only carries, then one without a layer; the oldest of each. The changed row;
+  // nothing if there is none.
   std::optional<AlertRow> Explain(int64_t step, std::string_view phase, const std::string& text,
-                                  int64_t layer,
+                                  const std::string& detail, int64_t layer,
                                   const std::function<bool(const AlertRow&)>& is_vague);
 
  private:

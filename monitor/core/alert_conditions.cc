@@ -8,6 +8,7 @@
 
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
+#include "monitor/core/json_text.h"
 
 namespace mpnanny {
 namespace {
@@ -190,11 +191,17 @@ void LossCondition(const StepFacts& facts, const ScaleConditions& scale, Alerts&
       facts.forward_nonfinite
           ? Message("The loss is %s; a non-finite value had already come out of the forward pass.",
                     what)
-          : Message("The loss is %s although every watched module gave finite values: it was born "
+          : Message("The loss is %s although every watched module gave finite values: it was made "
                     "in the "
                     "loss function or between it and the last module.",
                     what));
   alert.producer = facts.forward_nonfinite ? 0 : 1;
+  const char* made = std::isnan(*facts.loss) ? R"(["nan"])"
+                     : *facts.loss > 0       ? R"(["posinf"])"
+                                             : R"(["neginf"])";
+  JsonObject detail;
+  detail.Text("where", facts.forward_nonfinite ? "carried" : "loss").Json("made", made);
+  alert.detail = detail.Take();
 }
 
 }  // namespace mpnanny

@@ -130,7 +130,34 @@ constexpr Meaning kCatalogue[] = {
     {"column", "alert.repeats", "how often the same condition held, this row included"},
     {"column", "alert.detail",
      "JSON; of a shadow finding: finding (shadow_finding.finding_id), operator, source, precision, "
-     "cure"},
+     "cure; of a value that is not finite the keys under what = 'alert.detail'"},
+    {"alert.detail", "where",
+     "where it was made or met: batch | module (one without children) | own_code (the code of a "
+     "module's own forward, not one of its children) | carried (the inputs were not finite) | "
+     "weights_before (found by the forward pass, written before it) | weights | buffers | loss | "
+     "gradients | optimizer"},
+    {"alert.detail", "made", "list of nan, posinf, neginf; inf where the sign is not known"},
+    {"alert.detail", "count", "elements that are not finite; counts: of each kind in `made`"},
+    {"alert.detail", "of", "elements in all"},
+    {"alert.detail", "dtype", "of the tensor that was made"},
+    {"alert.detail", "inputs",
+     "finite | not_finite; of an operator finite | mask (-Inf and nothing worse) | infinite"},
+    {"alert.detail", "largest_input", "largest finite magnitude among the inputs"},
+    {"alert.detail", "largest_output", "largest finite magnitude in the output"},
+    {"alert.detail", "after", "the last module before it whose output was finite"},
+    {"alert.detail", "buffers", "JSON: the module's buffers that are not finite, name and counts"},
+    {"alert.detail", "gradients", "of the step's parameter gradients: not_finite, of"},
+    {"alert.detail", "finite_before",
+     "true: weights and gradient were finite before the optimizer's step"},
+    {"alert.detail", "batch",
+     "what entered the model: call (forward pass of the step, from 1), inputs: a list of input "
+     "(argument, from 0), dtype, shape, nan, posinf, neginf, and the first 8 rows (first "
+     "dimension) and columns (last dimension) that are not finite with row_count, column_count"},
+    {"alert.detail", "traced_step", "step whose operators were traced"},
+    {"alert.detail", "operators",
+     "list, in the order in which one led to another: operator, phase, backward_of (the forward "
+     "operator) or autograd_node, source (file:line), module, made, count, of, dtype, shape, "
+     "inputs, largest_input"},
     {"shadow_finding.kind", "range", "not finite as it is held, finite in the reference"},
     {"shadow_finding.kind", "undefined", "not finite in both: no precision helps"},
     {"shadow_finding.kind", "amplified", "much error out of little"},

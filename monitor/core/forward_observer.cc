@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "monitor/core/bad_batch.h"
+#include "monitor/core/json_text.h"
+
 namespace mpnanny {
 namespace {
 
@@ -87,6 +90,7 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
   const TensorStats in = Together(inputs), out = Together(outputs), own = Together(parameters);
   const bool unclean = InputsUnclean(inputs);
   const std::string buffers = std::exchange(broken_buffers_, {});
+  const std::string buffers_json = std::exchange(broken_buffers_json_, {});
   const bool first = !observed_;
   observed_ = true;
   const int32_t slot = (calls_.Get(layer_id) - 1) * 256;
@@ -107,6 +111,14 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
   finding.layer = layer_id;
   finding.phase = "forward";
   finding.stats = out;
+  JsonObject detail;
+  const auto tell = [&](const char* where, const TensorStats& stats) {
+    detail.Text("where", where);
+    AddCounts(stats, detail);
+    detail.Text("inputs", unclean ? "not_finite" : "finite");
+    if (in.finite > 0) detail.Number("largest_input", in.absmax);
+    if (!outputs.empty()) detail.Text("dtype", dtype);
+  };
   if (unclean && (first || here.name.empty())) {
     finding.layer.reset();
     finding.phase = "data";
@@ -115,11 +127,15 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
     finding.producer = true;
     finding.message =
         "The batch is not finite: " + CountsOf(in) + " elements that enter " + name + ".";
+    tell("batch", in);
+    detail.Json("batch", BadBatchJson(inputs, calls_.Get(layer_id)));
   } else if (unclean) {
     finding.message = name + ": " + CountsOf(out) + " output elements in " + dtype +
                       "; it only carries on, its inputs hold " + CountsOf(in) + ".";
+    tell("carried", out);
     if (findings_.empty() && last_clean_ > 0) {
-      finding.message += " Born outside modules, after " + layers_.at(last_clean_).name + ".";
+      finding.message += " Made outside modules, after " + layers_.at(last_clean_).name + ".";
+      detail.Text("after", layers_.at(last_clean_).name);
     }
   } else if (own.nonfinite() > 0) {
     finding.phase = "optimizer";
@@ -129,11 +145,14 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
     finding.message = name + ": its weights are not finite (" + CountsOf(own) +
                       ") before this forward pass; the optimizer " +
                       "step before it, or a loaded checkpoint, wrote them.";
+    tell("weights_before", own);
   } else if (!buffers.empty()) {
     finding.producer = true;
     finding.message = name + ": " + CountsOf(out) + " output elements in " + dtype +
                       "; its inputs and weights are finite, its buffers are not: " + buffers +
                       ". What wrote them was an earlier step, or a loaded checkpoint.";
+    tell("buffers", out);
+    if (!buffers_json.empty()) detail.Json("buffers", buffers_json);
   } else {
     finding.producer = true;
     finding.message = name + ": " + CountsOf(out) + " output elements in " + dtype;
@@ -145,7 +164,10 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
       finding.message += " FP16 holds 65504 at most: it overflowed here.";
     if (!here.leaf)
       finding.message += " None of its modules made it: it is in the code of its own forward.";
+    tell(here.leaf ? "module" : "own_code", out);
+    if (out.finite > 0) detail.Number("largest_output", out.absmax);
   }
+  finding.detail = detail.Take();
   findings_.Add(std::move(finding));
 }
 

@@ -50,8 +50,11 @@ class ForwardObserver {
   // here, or it is the first of its kind in this step.
   bool Observe(int64_t layer, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, const Tickets& tickets);
-  // Before Explain(), where buffers of that module are not finite: which, in words.
-  void SetBrokenBuffers(std::string which) { broken_buffers_ = std::move(which); }
+  // Before Explain(), where buffers of that module are not finite: which, in words and as JSON.
+  void SetBrokenBuffers(std::string which, std::string json) {
+    broken_buffers_ = std::move(which);
+    broken_buffers_json_ = std::move(json);
+  }
   // `parameters`: the module's own.
   void Explain(int64_t layer, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, std::span<const TensorView> parameters);
@@ -71,7 +74,7 @@ class ForwardObserver {
   NonFiniteFindings& findings_;
 
   int64_t positions_ = 0;
-  std::string broken_buffers_;
+  std::string broken_buffers_, broken_buffers_json_;
   // of the step in progress
   PerLayer<int32_t> calls_;
   bool observed_ = false;

@@ -7,6 +7,8 @@
 
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
+#include "monitor/core/json_text.h"
+#include "monitor/core/non_finite_findings.h"
 
 namespace mpnanny {
 
@@ -85,6 +87,13 @@ void GradientObserver::RaiseNonFinite(const StepEnd& end, const ScaleConditions&
   alert.value = static_cast<double>(first.stats.nonfinite());
   alert.threshold = 0;
   if (later_is_finite) alert.producer = 1;
+  JsonObject detail;
+  detail.Text("where", "gradients");
+  AddCounts(first.stats, detail);
+  JsonObject counts;
+  counts.Int("not_finite", static_cast<int64_t>(bad_.size()));
+  counts.Int("of", static_cast<int64_t>(read_));
+  alert.detail = detail.Json("gradients", counts.Take()).Take();
 }
 
 void GradientObserver::RaiseMagnitude(Alerts& out) {

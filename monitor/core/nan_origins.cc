@@ -1,5 +1,7 @@
 #include "monitor/core/nan_origins.h"
 
+#include "monitor/core/json_text.h"
+
 namespace mpnanny {
 
 int64_t NanOrigins::See(NanOrigin origin) {
@@ -35,12 +37,16 @@ void NanOrigins::EndStep(bool broken, std::vector<AlertRow>& fresh) {
   LayerRow& row = operators_.at(origin.name);
   if (!row.type.empty()) file_.Put(row);
   row.type.clear();  // it is in the file now
+  JsonObject found;
+  found.Int("traced_step", seen.step);
+  if (!origin.operators.empty()) found.Json("operators", origin.operators);
+  const std::string detail = found.Take();
   const std::string text = " Traced at step " + std::to_string(seen.step) + ": " + origin.message;
   // The code of a module between its children is less than a line of it.
   const auto is_container = [&](const AlertRow& alert) {
     return alert.kind == TensorKind::kActivation && alert.layer && !layers_.at(*alert.layer).leaf;
   };
-  if (auto explained = book_.Explain(step, origin.phase, text, seen.layer, is_container)) {
+  if (auto explained = book_.Explain(step, origin.phase, text, detail, seen.layer, is_container)) {
     if (!explained->message.ends_with(text)) return;
     explained_ = explained->type + " of step " + std::to_string(explained->step) + ":" + text;
     file_.Put(AlertUpdate{*std::move(explained)});
@@ -53,6 +59,7 @@ void NanOrigins::EndStep(bool broken, std::vector<AlertRow>& fresh) {
   alert.value = static_cast<double>(origin.count);
   alert.threshold = 0;
   alert.producer = 1;
+  alert.detail = detail;
   if (book_.Raise(alert) != AlertBook::Outcome::kNew) return;
   file_.Put(alert);
   fresh.push_back(std::move(alert));

@@ -28,6 +28,7 @@ struct NanOrigin {
   bool nan = false;               // else infinite
   int64_t count = 0;              // of its elements that are not finite
   std::string message;
+  std::string operators;  // JSON array: it and those behind it, as alert.detail of the catalogue
 };
 
 class NanOrigins {

@@ -41,6 +41,7 @@ void NonFiniteFindings::Raise(int64_t step, bool harmless, Alerts& out) const {
       alert.value = static_cast<double>(count);
       alert.threshold = 0;
       alert.producer = finding.producer ? 1 : 0;
+      alert.detail = finding.detail;
     };
     if (const int64_t infinite = stats.posinf + stats.neginf; infinite > 0) raise("INF", infinite);
     if (stats.nan > 0) raise("NAN", stats.nan);
@@ -62,6 +63,23 @@ std::string CountsOf(const TensorStats& stats) {
     add(stats.neginf, "-Inf");
   }
   return text + (stats.partial ? " among " : " of ") + std::to_string(stats.numel);
+}
+
+void AddCounts(const TensorStats& stats, JsonObject& detail) {
+  std::string made;
+  const auto add = [&](bool there, const char* what) {
+    if (there) made += (made.empty() ? "" : ",") + JsonText(what);
+  };
+  add(stats.nan > 0, "nan");
+  if (stats.partial) {
+    add(stats.posinf + stats.neginf > 0, "inf");
+  } else {
+    add(stats.posinf > 0, "posinf");
+    add(stats.neginf > 0, "neginf");
+  }
+  detail.Json("made", "[" + made + "]");
+  if (!stats.partial) detail.Int("count", stats.nonfinite());
+  detail.Int("of", stats.numel);
 }
 
 }  // namespace mpnanny

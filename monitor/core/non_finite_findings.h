@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "monitor/core/alert_conditions.h"
+#include "monitor/core/json_text.h"
 #include "monitor/core/run_layers.h"
 
 namespace mpnanny {
@@ -21,6 +22,7 @@ struct NonFiniteFinding {
   TensorStats stats;
   bool producer = false;
   std::string message;
+  std::string detail;  // JSON, as alert.detail of the catalogue
 };
 
 class NonFiniteFindings {
@@ -50,6 +52,9 @@ class NonFiniteFindings {
 
 // "3 NaN and 2 +Inf of 64".
 std::string CountsOf(const TensorStats& stats);
+
+// The same as members of alert.detail: "made", "count" and "of".
+void AddCounts(const TensorStats& stats, JsonObject& detail);
 
 }  // namespace mpnanny
 

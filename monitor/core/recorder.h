@@ -68,7 +68,9 @@ class Recorder {
                std::span<const TensorView> outputs, Tickets tickets = {}) {
     return forward_.Observe(layer, inputs, outputs, tickets);
   }
-  void BrokenBuffers(std::string which) { forward_.SetBrokenBuffers(std::move(which)); }
+  void BrokenBuffers(std::string which, std::string json) {
+    forward_.SetBrokenBuffers(std::move(which), std::move(json));
+  }
   void Explain(int64_t layer, std::span<const TensorView> inputs,
                std::span<const TensorView> outputs, std::span<const TensorView> parameters) {
     forward_.Explain(layer, inputs, outputs, parameters);

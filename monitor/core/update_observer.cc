@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "monitor/core/alert_book.h"
+#include "monitor/core/json_text.h"
+#include "monitor/core/non_finite_findings.h"
 #include "monitor/core/tensor_sample.h"
 #include "numerics/elements.h"
 
@@ -91,6 +93,10 @@ void UpdateObserver::RaiseNonFinite(Alerts& out) const {
   alert.value = static_cast<double>(origin->after.nonfinite());
   alert.threshold = 0;
   alert.producer = 1;
+  JsonObject detail;
+  detail.Text("where", "optimizer").Json("finite_before", "true");
+  AddCounts(origin->after, detail);
+  alert.detail = detail.Take();
 }
 
 void UpdateObserver::RaiseStale(Alerts& out) {

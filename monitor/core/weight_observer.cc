@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "monitor/core/json_text.h"
+
 namespace mpnanny {
 namespace {
 
@@ -43,6 +45,10 @@ void WeightObserver::Observe(std::span<const ParameterView> weights) {
                         std::to_string(stats.nonfinite()) + " of " + std::to_string(stats.numel) +
                         " elements that are not finite; it was finite in the last sample, and the "
                         "forward pass of this step is.";
+      JsonObject detail;
+      detail.Text("where", "weights");
+      AddCounts(stats, detail);
+      finding.detail = detail.Take();
       findings_.Add(std::move(finding));
     }
   }

@@ -134,7 +134,7 @@ def train_fp32(model: nn.Module, steps: int, fault=None, **options) -> None:
     nanny.close()
 
 
-def test_a_birth_outside_leaf_modules_is_given_to_the_container(db, database):
+def test_an_origin_outside_leaf_modules_is_given_to_the_container(db, database):
     train_fp32(nn.Sequential(LogOfNegative()), 10, db=db)
     nan = database().alerts(type="NAN", producer=1)[0]
     assert (nan["layer"], nan["step"], nan["phase"]) == ("0", 6, "forward")
@@ -191,7 +191,7 @@ class NormAtZero(nn.Module):
         return self.last(hidden + ((hidden - hidden).square().sum(-1, keepdim=True)).sqrt())
 
 
-def test_a_backward_birth_names_the_last_clean_border(db, database):
+def test_a_backward_origin_names_the_last_clean_border(db, database):
     train_fp32(NormAtZero(), 3, db=db)
     alert = database().alerts(severity="ERROR")[0]
     assert (alert["type"], alert["phase"], alert["step"]) == ("NAN", "backward", 0)

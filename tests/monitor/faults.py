@@ -1,4 +1,4 @@
-"""What the tests of births outside of modules share: trainings that break at one step."""
+"""What the tests of NaN origins outside of modules share: trainings that break at one step."""
 
 from __future__ import annotations
 

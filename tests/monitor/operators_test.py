@@ -1,5 +1,5 @@
-"""Births outside of modules: the phase in the step where they are first seen, the operator and the
-line in the dense steps that follow, as long as the fault is there in them.
+"""NaN origins outside of modules: the phase in the step where they are first seen, the operator and
+the line in the dense steps that follow, as long as the fault is there in them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_a_loss_function_gets_its_operator_and_line(blocks, lag, db, database):
     assert "what went in is finite, up to 0" in first["message"]
     assert "aten.neg" in first["message"]  # what made +Inf of the -Inf
     (event,) = database().rows("SELECT detail FROM event WHERE type = 'operators_traced'")
-    assert f'"steps_with_a_birth": {3 - lag}' in event["detail"]
+    assert f'"steps_with_an_origin": {3 - lag}' in event["detail"]
 
 
 class Masked(nn.Module):
@@ -58,7 +58,7 @@ def test_a_masked_row_is_the_softmax_and_not_the_mask(blocks, lag, db, database)
     train(Masked(), lambda m, x, y, _: cross_entropy(m(x), y), db, blocks=blocks)
     carrier, first = database().alerts(type="NAN")
     assert (carrier["layer"], carrier["step"], carrier["producer"]) == ("leave", FAULT, 0)
-    assert "Born outside modules, after key" in carrier["message"]
+    assert "Made outside modules, after key" in carrier["message"]
     assert (first["phase"], first["step"]) == ("forward", FAULT)
     assert f" Traced at step {FAULT + 1 + lag}: aten._softmax" in first["message"]
     # It was the model's own alert: no module of it made the value.

@@ -1,8 +1,9 @@
 """Scenarios that people meet, each a training with one thing wrong with it, and what the monitor
 must say of it. Every test names the precision that its values are judged by.
 
-Loss scales that collapse, births outside modules, broken batches, loss functions and optimizers
-are in failures_test.py; what fires at three times its bound and not at a third in bounds_test.py.
+Loss scales that collapse, NaN origins outside modules, broken batches, loss functions and
+optimizers are in failures_test.py; what fires at three times its bound and not at a third in
+bounds_test.py.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def test_a_traced_training_has_the_same_bits(kind, mode, optimizer, blocks, db, 
         for key, value in theirs.items():
             assert value is mine[key] or torch.equal(mine[key], value), key
     (event,) = database().rows("SELECT detail FROM event WHERE type = 'operators_traced'")
-    assert '"steps": 9' in event["detail"] and '"steps_with_a_birth": 0' in event["detail"]
+    assert '"steps": 9' in event["detail"] and '"steps_with_an_origin": 0' in event["detail"]
     assert database().rows("SELECT * FROM layer WHERE type = 'operator'") == []
     assert not database().rows("SELECT * FROM event WHERE type = 'hook_failed'")
 
@@ -118,5 +118,5 @@ def test_so_has_one_on_a_device(kind, mode, lag, db, database):
     assert [x.hex() for x in traced[0]] == [x.hex() for x in plain[0]]
     assert all(torch.equal(traced[1][name], tensor) for name, tensor in plain[1].items())
     (event,) = database().rows("SELECT detail FROM event WHERE type = 'operators_traced'")
-    assert '"steps": 9' in event["detail"] and '"steps_with_a_birth": 0' in event["detail"]
+    assert '"steps": 9' in event["detail"] and '"steps_with_an_origin": 0' in event["detail"]
     assert not database().rows("SELECT * FROM event WHERE type = 'hook_failed'")

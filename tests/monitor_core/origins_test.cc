@@ -52,6 +52,7 @@ class OriginsTest : public testing::Test {
     NanOrigin origin;
     origin.source = "train.py:7";
     origin.message = name + " made 3 -Inf.";
+    origin.operators = R"([{"operator":")" + name + R"("}])";
     origin.phase = std::move(phase);
     origin.name = std::move(name);
     origin.count = 3;
@@ -97,6 +98,9 @@ TEST_F(OriginsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
                 " AND message NOT LIKE '%step 3%' AND producer = 1"),
             "1");
   EXPECT_EQ(Ask("SELECT type FROM layer WHERE name = 'aten.log'"), "operator");
+  EXPECT_EQ(Ask("SELECT detail FROM alert"),
+            R"({"where":"loss","made":["nan"],"traced_step":2,)"
+            R"("operators":[{"operator":"aten.log"}]})");
 }
 
 TEST_F(OriginsTest, AnOriginInAStepWithoutAnErrorIsNotReported) {
@@ -133,6 +137,10 @@ TEST_F(OriginsTest, WhereNoAlertFitsItIsOneOfItsOwn) {
   ASSERT_EQ(reported.size(), 2u);
   EXPECT_EQ(reported[1].producer, 1);
   EXPECT_EQ(Ask(kAlerts), "1 NAN forward first - 1|1 INF backward aten.div train.py:7 1");
+  EXPECT_EQ(Ask("SELECT detail FROM alert ORDER BY alert_id"),
+            R"({"where":"module","made":["nan"],"count":1,"of":1,"inputs":"finite",)"
+            R"("largest_input":1,"dtype":"float32"}|)"
+            R"({"traced_step":1,"operators":[{"operator":"aten.div"}]})");
 }
 
 TEST_F(OriginsTest, OperatorsOfTwoRunsInOneFileKeepApart) {

@@ -46,7 +46,7 @@ class Recorder:
     def activation_gradient(
         self, layer: int, slot: int, inverse_scale: float, tensor: Any
     ) -> None: ...
-    def born(
+    def nan_origin(
         self,
         phase: str,
         name: str,
@@ -55,8 +55,9 @@ class Recorder:
         nan: bool,
         count: int,
         message: str,
+        operators_json: str,
     ) -> int: ...
-    def broken_buffers(self, which: str) -> None: ...
+    def broken_buffers(self, which: str, buffers_json: str) -> None: ...
     def explained(self) -> str: ...
     def publish(
         self,

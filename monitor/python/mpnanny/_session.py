@@ -16,7 +16,9 @@ through its constructor and never sees the session.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +44,7 @@ from .report.alerts import AlertTuple
 from .report.console import Console
 from .report.course import Course, Summary, summarise
 from .report.dump import Dump
+from .report.failed_call import failed_call
 from .report.notes import Notes, harmless
 from .report.progress import Progress
 from .report.record import Record
@@ -79,6 +82,7 @@ class Session:
         self._record = Record(options.record)
         self._course = Course(options.warmup_steps)
         self._handle = ""
+        self._failure_kept = False
         rank, world_size = rank_and_size()
         console.rank = rank if world_size > 1 else None
         self.db = free_path(os.fspath(options.db), model, self.cell, rank, world_size)
@@ -274,6 +278,8 @@ class Session:
         try:
             self.steps.finish_last()
             self._device.deliver(wait=True)
+            if reason == "exception":
+                self._keep_failure(sys.exc_info()[1])
             for text in self._not_seen():
                 self.notes.note(text)
         except Exception as error:
@@ -315,10 +321,21 @@ class Session:
 
     # --- where the process ends (ends.py) ---
 
-    def expect_end(self, reason: str) -> None:
+    def expect_end(self, reason: str, error: BaseException | None = None) -> None:
         """An exception or a signal is about to end the process."""
         self.state.end_reason = reason
         self.modes.off()
+        if reason == "exception":
+            self._keep_failure(error)
+
+    @harmless
+    def _keep_failure(self, error: BaseException | None) -> None:
+        """What the call that failed was given. Once: the first is the reason."""
+        if self._failure_kept or error is None or not isinstance(error, Exception):
+            return
+        self._failure_kept = True
+        detail = json.dumps(failed_call(error, self._record))
+        self._core.event(max(self.state.number, 0), "exception", detail)
 
     @harmless
     def flush(self) -> None:

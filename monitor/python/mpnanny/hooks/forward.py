@@ -294,7 +294,7 @@ class ForwardHooks:
     ) -> None:
         """The core wants to know more of this call, whose output is not finite."""
         own = list(module._parameters.values()) if leaf else []
-        self._core.broken_buffers(broken_buffers(module))
+        self._core.broken_buffers(*broken_buffers(module, self._record))
         self._core.explain(layer, inputs, output, own)
         step = self._state.open
         first = step is not None and not step.explained

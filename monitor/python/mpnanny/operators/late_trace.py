@@ -24,7 +24,8 @@ class _Output:
     memory: int
     whole: bool  # nothing of the memory keeps what it held
     slip: Any
-    what: str  # "float16 [4, 4]"
+    dtype: str  # "float16"
+    shape: list[int]
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class _Call:
     """One operator, or (without one) tensors that an alert may be about."""
 
     operator: Operator | None
-    where: tuple[str, Place, str] | None
+    where: tuple[str, Place, dict[str, str]] | None
     read: list[int]  # memory
     numbers: int  # bits of arguments that are no tensors
     outputs: list[_Output]
@@ -96,7 +97,7 @@ class LateTrace(OperatorTrace):
     def _add(
         self,
         operator: Operator | None,
-        where: tuple[str, Place, str] | None,
+        where: tuple[str, Place, dict[str, str]] | None,
         read: list[int],
         numbers: int,
         tensors: list[tuple[int, torch.Tensor]],
@@ -110,8 +111,8 @@ class LateTrace(OperatorTrace):
                 self._asked.add(memory)
                 size = tensor.numel() * tensor.element_size()
                 whole = size >= tensor.untyped_storage().nbytes()
-                what = f"{str(tensor.dtype)[6:]} {list(tensor.shape)}"
-                outputs.append(_Output(memory, whole, slip, what))
+                dtype, shape = str(tensor.dtype)[6:], list(tensor.shape)
+                outputs.append(_Output(memory, whole, slip, dtype, shape))
         if outputs:
             self._calls.append(_Call(operator, where, read, numbers, outputs))
 
@@ -159,16 +160,16 @@ class LateTrace(OperatorTrace):
         assert call.operator is not None and call.where is not None
         bad = next(output for output in call.outputs if _bits(output.slip))
         bits = _bits(bad.slip)
-        parts = ((NAN, "NaN"), (POSINF, "+Inf"), (NEGINF, "-Inf"))
-        what = " and ".join(name for bit, name in parts if bits & bit)
+        parts = ((NAN, "nan"), (POSINF, "posinf"), (NEGINF, "neginf"))
         sizes = [largest[memory] for memory in call.read if memory in largest]
-        return self.written(
+        return self.origin(
             call.where,
             call.operator,
-            came,
-            max(sizes, default=None),
             parent,
-            bool(bits & NAN),
-            1,  # or more: elements are not counted there
-            f"{what} in {bad.what}",
+            made={name: None for bit, name in parts if bits & bit},  # not counted there
+            dtype=bad.dtype,
+            shape=bad.shape,
+            elements=None,
+            bits=came,
+            largest=max(sizes, default=None),
         )

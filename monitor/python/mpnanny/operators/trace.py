@@ -18,7 +18,7 @@ from .._core import figures, nonfinite
 from ..report.record import Record
 from .half_integers import lost_integers, makes_integers
 from .modes import StepMode
-from .origins import NAN, NEGINF, POSINF, Origin, rank
+from .origins import NAN, NEGINF, POSINF, Origin, fact_of, rank
 from .places import Place, find_place, pass_through
 
 MAX_ORIGINS = 32  # a step
@@ -275,65 +275,58 @@ class OperatorTrace(StepMode):
     ) -> Origin:
         bad = next(_bad(made), None)
         nan, posinf, neginf, numel, _ = figures(made if bad is None else bad)
-        parts = ((nan, "NaN"), (posinf, "+Inf"), (neginf, "-Inf"))
-        counts = " and ".join(f"{count} {what}" for count, what in parts if count)
-        shape = "" if bad is None else f" in {str(bad.dtype)[6:]} {list(bad.shape)}"
-        return self.written(
+        counts = {"nan": nan, "posinf": posinf, "neginf": neginf}
+        return self.origin(
             self.where(operator, place),
             operator,
-            bits,
-            largest,
             parent,
-            nan > 0,
-            nan + posinf + neginf,
-            f"{counts} of {numel} elements{shape}",
+            made={kind: count for kind, count in counts.items() if count},
+            dtype="" if bad is None else str(bad.dtype)[6:],
+            shape=None if bad is None else list(bad.shape),
+            elements=numel,
+            bits=bits,
+            largest=largest,
         )
 
-    def written(
+    def origin(
         self,
-        where: tuple[str, Place, str],
+        where: tuple[str, Place, dict[str, str]],
         operator: Operator,
-        bits: int,
-        largest: float | None,
         parent: Origin | None,
-        nan: bool,
-        count: int,
-        what: str,
+        **facts: Any,
     ) -> Origin:
-        """The origin in words. `bits`: what went in; `what`: what came out."""
+        """`facts`: those of fact_of() that tell what came out and what went in."""
         phase, place, within = where
         name = operator.name
         if phase == "backward" and place.operator != operator.name:
             name = f"backward of {place.operator}"
-        if not bits:
-            inputs = "what went in is finite"
-            inputs += f", up to {abs(largest):.5g}" if largest is not None else ""
-        elif bits == NEGINF:
-            inputs = "what went in holds -Inf, as masks do, and nothing worse"
-        else:
-            inputs = "what went in holds infinities and no NaN"
-        line = f" ({self._short(place)})" if place.file else ""
-        module = place.module
+        module = self._record.layer(place.module) if place.module else None
+        source = self._record.source(place.source)
         if module:
-            name = f"{self._record.layer(module)}: {name}"
+            name = f"{module}: {name}"
         return Origin(
             phase=phase,
-            module=module,
-            name=name + line,
-            source=self._record.source(place.source),
+            module=place.module,
+            name=name + (f" ({self._short(place)})" if place.file else ""),
+            source=source,
             parent=parent,
-            nan=nan,
-            count=count,
-            text=f"{operator.name}{within}{line} made {what}; {inputs}.",
+            fact=fact_of(
+                operator.name,
+                phase,
+                source if place.file else "",
+                module,
+                within,
+                **facts,
+            ),
         )
 
-    def where(self, operator: Operator, place: Place | None) -> tuple[str, Place, str]:
-        """Phase, place and, of a backward pass, whose it is."""
+    def where(self, operator: Operator, place: Place | None) -> tuple[str, Place, dict[str, str]]:
+        """Phase, place and, of a backward pass, whose it is: a member of the operator's facts."""
         phase = self._phase(place)
         if phase == "backward":
             place, within = self._place_in_backward(operator)
             return phase, place, within
-        return phase, place or self._find(operator.name), ""
+        return phase, place or self._find(operator.name), {}
 
     def _find(self, operator: str) -> Place:
         return find_place(operator, self._modules) or Place(operator, "", 0, None)
@@ -343,7 +336,7 @@ class OperatorTrace(StepMode):
             return self._record.source(place.source)
         return place.source.rpartition("/")[2]
 
-    def _place_in_backward(self, operator: Operator) -> tuple[Place, str]:
+    def _place_in_backward(self, operator: Operator) -> tuple[Place, dict[str, str]]:
         """The forward operator that the running node belongs to; a backward pass that the user
         wrote, or a forward one that is run again, is its own place.
         """
@@ -351,11 +344,11 @@ class OperatorTrace(StepMode):
         name = node.name().rpartition("::")[2] if node is not None else "the backward pass"
         own = self._find(operator.name)
         if own.file:
-            return own, f" in {name}"
+            return own, {"autograd_node": name}
         forward = self._places.get(node._sequence_nr()) if node is not None else None
         if forward is not None:
-            return forward, f" in the backward pass of {forward.operator}"
-        return Place(f"{operator.name} in {name}", "", 0, None), f" in {name}"
+            return forward, {"backward_of": forward.operator}
+        return Place(f"{operator.name} in {name}", "", 0, None), {"autograd_node": name}
 
     def _phase(self, place: Place | None) -> str:
         if self.in_optimizer:

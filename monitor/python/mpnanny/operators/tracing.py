@@ -156,11 +156,18 @@ class Tracing(StepListener):
     def _report(self, mode: OperatorTrace, last: bool) -> None:
         chosen = reported(mode.origins, mode.blamed)
         if chosen is not None:
-            origin, text = chosen
+            origin, text, facts = chosen
             self._found += 1
             module = None if origin.module is None else self._names.find(origin.module)
-            layer = self._core.born(
-                origin.phase, origin.name, origin.source, module, origin.nan, origin.count, text
+            layer = self._core.nan_origin(
+                origin.phase,
+                origin.name,
+                origin.source,
+                module,
+                origin.nan,
+                origin.count,
+                text,
+                facts,
             )
             self._names.add_operator(layer, origin.name)
             self._layers.add(layer)
@@ -200,7 +207,7 @@ class Tracing(StepListener):
             return
         detail = (
             f'{{"first_step": {self._first}, "steps": {self._steps},'
-            f' "operators": {self._operators}, "steps_with_a_birth": {self._found}}}'
+            f' "operators": {self._operators}, "steps_with_an_origin": {self._found}}}'
         )
         self._core.event(self._state.number, "operators_traced", detail)
         self._steps = self._operators = self._found = 0

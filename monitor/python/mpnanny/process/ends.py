@@ -27,7 +27,7 @@ class Run(Protocol):
 
     def close(self, reason: str = ...) -> None: ...
     def flush(self) -> None: ...
-    def expect_end(self, reason: str) -> None: ...
+    def expect_end(self, reason: str, error: BaseException | None = None) -> None: ...
     def abandon(self) -> None: ...
 
 
@@ -123,7 +123,7 @@ class _ExceptHook:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         for run in list(_live):
-            run.expect_end("signal" if issubclass(kind, KeyboardInterrupt) else "exception")
+            run.expect_end("signal" if issubclass(kind, KeyboardInterrupt) else "exception", error)
         (self.previous or sys.__excepthook__)(kind, error, trace)
 
 
