@@ -25,23 +25,23 @@ inline Facts BrokenAt(int64_t step, const std::string& phase, const std::string&
 }
 
 // An operator that made `what` ("NaN", "+Inf", "-Inf") of finite values.
-inline Birth Made(const std::string& op, const std::string& dtype, const std::string& what,
-                  double largest) {
-  Birth birth;
-  birth.op = op;
-  birth.dtype = dtype;
-  birth.nan = what.find("NaN") != std::string::npos;
-  birth.posinf = what.find("+Inf") != std::string::npos;
-  birth.neginf = what.find("-Inf") != std::string::npos;
-  birth.largest = largest;
-  return birth;
+inline NanOrigin Made(const std::string& op, const std::string& dtype, const std::string& what,
+                      double largest) {
+  NanOrigin origin;
+  origin.op = op;
+  origin.dtype = dtype;
+  origin.nan = what.find("NaN") != std::string::npos;
+  origin.posinf = what.find("+Inf") != std::string::npos;
+  origin.neginf = what.find("-Inf") != std::string::npos;
+  origin.largest = largest;
+  return origin;
 }
 
-inline Birth MaskedSoftmax(const std::string& dtype) {
-  Birth birth = Made("_softmax", dtype, "NaN", 0);
-  birth.inputs = Birth::Inputs::kMask;
-  birth.largest.reset();
-  return birth;
+inline NanOrigin MaskedSoftmax(const std::string& dtype) {
+  NanOrigin origin = Made("_softmax", dtype, "NaN", 0);
+  origin.inputs = NanOrigin::Inputs::kMask;
+  origin.largest.reset();
+  return origin;
 }
 
 // (step, absmax): also the root mean square and the mean; 1,000 elements without a zero.

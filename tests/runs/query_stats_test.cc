@@ -276,12 +276,12 @@ TEST(QueryStatsTest, LongRunsKeepExtremesAndSayWhatWasNotLookedAt) {
   db.Run("long");
   db.Execute("UPDATE run SET trace_interval=10; BEGIN");
   for (int i = 0; i < 3; ++i) db.Layer("l" + std::to_string(i));
-  const int64_t samples = 4000, spike = 27'130, birth = 35'550;
+  const int64_t samples = 4000, spike = 27'130, origin = 35'550;
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t step = i * 10;
     for (int64_t layer = 1; layer <= 3; ++layer) {
       const double smooth = 10 + std::sin(static_cast<double>(i) / 600);
-      const bool bad = layer == 2 && step >= birth;
+      const bool bad = layer == 2 && step >= origin;
       db.Stat(step, layer,
               {.nan = bad ? 3 : 0, .absmax = step == spike && layer == 2 ? 6e4 : smooth});
     }
@@ -295,7 +295,7 @@ TEST(QueryStatsTest, LongRunsKeepExtremesAndSayWhatWasNotLookedAt) {
   EXPECT_LT(looked_at, 600);
   const Json& series = answer["series"][0];
   EXPECT_EQ(series["worst"], (Json{{"step", spike}, {"value", 60000}}));  // there was an alert
-  EXPECT_EQ(series["nonfinite"]["first_step"], birth);  // every sample near it was read
+  EXPECT_EQ(series["nonfinite"]["first_step"], origin);  // every sample near it was read
   EXPECT_EQ(answer["omitted"], samples - static_cast<int64_t>(series["points"].size()));
   EXPECT_NE(DumpJson(answer["notes"]).find("Not every step"), std::string::npos);
   bool shown = false;
@@ -305,7 +305,7 @@ TEST(QueryStatsTest, LongRunsKeepExtremesAndSayWhatWasNotLookedAt) {
   const Json full = Ask({{"layers", {"l1"}}, {"detail", "full"}}, folder, 64'000);
   EXPECT_EQ(full["steps"]["all"], true);
   EXPECT_EQ(full["series"][0]["looked_at"], samples);
-  EXPECT_EQ(full["series"][0]["nonfinite"]["samples"], samples - birth / 10);
+  EXPECT_EQ(full["series"][0]["nonfinite"]["samples"], samples - origin / 10);
   EXPECT_EQ(full["series"][0]["nonfinite"]["last_step"], (samples - 1) * 10);
   EXPECT_EQ(full["series"][0]["points"].front()[0], 0);
   EXPECT_EQ(full["series"][0]["points"].back()[0], (samples - 1) * 10);

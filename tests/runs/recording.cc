@@ -167,6 +167,10 @@ void Recording::Alert(int64_t step, const AlertSpec& a) {
   Row(db_, kColumns, 14) << nullptr << run_ << step << a.phase << a.layer << a.kind << a.type
                         << a.severity << a.value << a.threshold << a.producer << a.repeats << step
                         << a.message;
+  if (a.detail.empty()) return;
+  std::string quoted;
+  for (const char c : a.detail) quoted += c == '\'' ? "''" : std::string(1, c);
+  Execute("UPDATE alert SET detail='" + quoted + "' WHERE alert_id=last_insert_rowid()");
 }
 
 RingFile::RingFile(const std::string& database, int64_t run_id, double started_at, int64_t pid)

@@ -53,6 +53,7 @@ struct AlertSpec {
   Real value = {}, threshold = {};
   int64_t repeats = 1;
   std::string message = "as measured";
+  std::string detail = {};  // JSON; of version 2
 };
 
 // One open database of the monitor's schema. Non-finite numbers become NULL, as SQLite does it.

@@ -55,6 +55,10 @@ void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagn
   if (facts.onset && facts.trend && !FindClaim(claims, "forward-overflow")) {
     d.observations.push_back("Before it: " + TrendText(*facts.trend) + ".");
   }
+  if (facts.protocol.failed) {
+    const std::string text = FailedCallText(*facts.protocol.failed);
+    if (d.headline.find(text) == std::string::npos) d.observations.push_back(text);
+  }
   for (const StaticFinding& finding : facts.findings) {
     if (!finding.near_source || d.observations.size() >= kMostObservations) break;
     d.observations.push_back("The code near the producer: " + finding.place + " " + finding.rule +

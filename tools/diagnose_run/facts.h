@@ -13,22 +13,25 @@
 #include <vector>
 
 #include "tools/cases/signal.h"
-#include "tools/diagnose_run/births.h"
-#include "tools/diagnose_run/shadow_evidence.h"
 #include "tools/diagnose_run/profile.h"
 #include "tools/diagnose_run/protocol.h"
+#include "tools/diagnose_run/shadow_evidence.h"
 #include "tools/diagnose_run/turns.h"
 #include "tools/run_summary/summary.h"
+#include "tools/runs/alert_detail.h"
 #include "tools/runs/alerts.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::diagnose_run {
 
+using runs::NanOrigin;
+
 // An alert with its layer's name. `derived`: no monitor wrote it, it follows from the recorded
 // steps.
 struct SeenAlert {
   runs::AlertRow row;
+  runs::AlertDetail detail;
   std::string layer;  // raw; "" if none
   bool derived = false;
 };
@@ -64,7 +67,7 @@ struct Onset {
   std::optional<int64_t> layer_id, kind;
   std::string layer, layer_type, source;  // raw; "" if not known
   bool is_nan = false, is_inf = false, is_overflow = false;
-  std::string message;         // of the alert that it is taken from; raw, "" if there is none
+  runs::AlertDetail detail;       // of the alert that it is taken from
   std::optional<size_t> finding;  // what shadow steps measured of it: of ShadowEvidence::findings
   std::string what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
   std::string how;             // by what this is known: for people
@@ -145,8 +148,8 @@ struct Facts {
   Protocol protocol;
   Profile profile;  // samples before the onset; all along without one
   std::optional<Parent> parent;
-  std::vector<Birth>
-      births;  // operators behind the onset, in the order in which one led to another
+  // Operators behind the onset, in the order in which one led to another.
+  std::vector<NanOrigin> origins;
   ShadowEvidence measured;  // by shadow steps
   std::optional<Onset> onset;
   bool bad_at_end = false;       // the last steps are bad too: the run did not recover

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "tools/diagnose_run/earlier_messages.h"
 #include "tools/diagnose_run/onset.h"
 #include "tools/diagnose_run/stat_signals.h"
 #include "tools/diagnose_run/step_pass.h"
@@ -26,6 +27,8 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
     }
     SeenAlert alert;
     alert.row = row;
+    alert.detail = row.detail.empty() ? ParseEarlierMessage(row.message)
+                                      : runs::ParseAlertDetail(row.detail);
     if (row.layer_id) {
       auto layer = layers.Find(*row.layer_id);
       if (!layer) {
@@ -123,12 +126,12 @@ Result<void> GatherParent(const runs::Source& source, Facts& facts) {
 }
 
 // Operators are told at the step of the onset; in an alert beside the chosen one if that has none.
-void GatherBirths(Facts& facts) {
+void GatherOrigins(Facts& facts) {
   if (!facts.onset) return;
-  facts.births = ParseBirths(facts.onset->message);
+  facts.origins = facts.onset->detail.operators;
   for (const SeenAlert& alert : facts.alerts) {
-    if (!facts.births.empty() || alert.row.step > facts.onset->step) break;
-    if (alert.row.step == facts.onset->step) facts.births = ParseBirths(alert.row.message);
+    if (!facts.origins.empty() || alert.row.step > facts.onset->step) break;
+    if (alert.row.step == facts.onset->step) facts.origins = alert.detail.operators;
   }
 }
 
@@ -190,7 +193,7 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   if (!onset) return onset.error();
   facts.onset = *std::move(onset);
   AddDerived(steps.course(), facts);
-  GatherBirths(facts);
+  GatherOrigins(facts);
   auto measured = ReadShadowEvidence(source, layers);
   if (!measured) return measured.error();
   facts.measured = *std::move(measured);

@@ -16,8 +16,6 @@ using runs::Name;
 // Steps after non-finite gradients in which the scaler must have come back, for them to be its
 // normal work.
 constexpr int64_t kRecoverySteps = 20;
-// The monitor's words for weights that the optimizer had written (monitor/core/alert_values.cc).
-constexpr char kBeforeForward[] = "before this forward pass";
 constexpr int64_t kBurstGap = 50;     // steps between two bursts of one fault
 constexpr int64_t kStepsBefore = 64;  // in which the step before one is looked for
 
@@ -88,7 +86,7 @@ Result<const SeenAlert*> BestOfStep(const std::vector<const SeenAlert*>& alerts,
     const int producer = !alert->row.producer ? 1 : *alert->row.producer != 0 ? 0 : 2;
     // Weights that were broken before the forward pass began come before all that it made.
     const bool weights_first = alert->row.phase == "optimizer" &&
-                               alert->row.message.find(kBeforeForward) != std::string::npos;
+                               alert->detail.where == runs::Where::kWeightsBefore;
     const std::tuple key(weights_first ? -1 : PhaseRank(alert->row.phase), producer, position);
     if (!best || key < best_key) {
       best = alert;
@@ -149,7 +147,7 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
     if (onset.phase == "loss") {
       onset.place = Onset::Place::kProducer;
       onset.how =
-          "all watched tensors of this step are finite, so the value was born in the loss "
+          "all watched tensors of this step are finite, so the value was made in the loss "
           "function or between it and the last module";
     }
     return {};
@@ -222,7 +220,7 @@ void MoveToFirstBurst(const Turns& turns, Onset& onset) {
     }
   }
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
-  if (before >= (ParseBirths(onset.message).empty() ? 2 : 1)) onset.step = first;
+  if (before >= (onset.detail.operators.empty() ? 2 : 1)) onset.step = first;
   if (onset.step == told) return;
   onset.how += "; gradients were not finite from step " + std::to_string(onset.step) +
                " on, and step " + std::to_string(told) + " is the first that tells where";
@@ -286,9 +284,9 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   if (onset.place == Onset::Place::kUnplaced) {
     if (auto placed = PlaceBySample(source, layers, onset); !placed) return placed.error();
   }
-  if (chosen) onset.message = chosen->row.message;
+  if (chosen) onset.detail = chosen->detail;
   // Weights that a forward pass found broken were written at the end of the step before.
-  if (onset.phase == "optimizer" && onset.message.find(kBeforeForward) != std::string::npos) {
+  if (onset.phase == "optimizer" && onset.detail.where == runs::Where::kWeightsBefore) {
     std::optional<int64_t> before;
     auto read = runs::ForEachStep(source, {onset.step - kStepsBefore, onset.step - 1},
                                   [&](const runs::StepRow& step) {

@@ -62,6 +62,8 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
     protocol.update_missing = step;
   } else if (type == "gradients_replaced" && !protocol.gradients_replaced) {
     protocol.gradients_replaced = step;
+  } else if (type == "exception" && !protocol.failed) {
+    protocol.failed = ParseFailedCall(step, detail);
   } else if (type == "accumulation") {
     protocol.backwards = std::max(protocol.backwards, Count(detail, "backwards"));
   }

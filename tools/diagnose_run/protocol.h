@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/diagnose_run/failed_call.h"
 #include "tools/runs/run.h"
 
 namespace mpnanny::diagnose_run {
@@ -54,6 +55,7 @@ struct Protocol {
   std::optional<int64_t> update_missing;
   std::optional<int64_t> gradients_replaced;
   int64_t backwards = 1;  // most backward passes of one step
+  std::optional<FailedCall> failed;  // the exception that ended the training
 };
 
 Result<Protocol> ReadProtocol(const runs::Source& source);

@@ -54,7 +54,7 @@ bool IsOfScale(const std::string& type) {
 // is known.
 bool ScaleFollows(const Facts& facts) {
   return facts.monitored && facts.onset &&
-         (facts.onset->phase != "backward" || !facts.births.empty());
+         (facts.onset->phase != "backward" || !facts.origins.empty());
 }
 
 // A case speaks of NaN at the loss; the monitor's word for it is LOSS_NAN.

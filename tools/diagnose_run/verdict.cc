@@ -81,6 +81,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (const LogHit* error = StrongestHit(facts, kErrorWeight)) {
     return say("broken", "A known error was raised: " + EscapeControl(error->line, 200));
   }
+  if (facts.protocol.failed && !OutOfRangeText(*facts.protocol.failed).empty()) {
+    return say("broken", FailedCallText(*facts.protocol.failed));
+  }
   if (s.steps < kLeastSteps) {
     if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
       return say("degraded", "A line tells of a known fault: " + EscapeControl(sign->line, 200));
@@ -153,7 +156,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   headline += ".";
   if (jump) headline += " " + jump->sentence;
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
-    headline += facts.status == runs::Status::kException
+    headline += facts.protocol.failed
+                    ? " " + FailedCallText(*facts.protocol.failed)
+                : facts.status == runs::Status::kException
                     ? " The training ended with an exception; the recorded numbers do not tell why."
                     : " The process was killed or went away; the recorded numbers do not tell why.";
   }

@@ -28,7 +28,11 @@ constexpr std::string_view kPlainWords[] = {
     "torch.bfloat16", "torch.float32", "cpu", "cuda", "mps", "model", "optimizer", "scaler", "data",
     "forward", "loss", "backward", "nan", "inf", "-inf", "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
     "momentum_buffer", "running", "closed", "exception", "killed", "proven", "excluded",
-    "not_tested", "not found"};
+    "not_tested", "not found",
+    // alert.detail
+    "posinf", "neginf", "finite", "not_finite", "mask", "infinite", "batch", "module", "own_code",
+    "carried", "weights_before", "weights", "buffers", "gradients", "int64", "int32", "int16",
+    "int8", "uint8"};
 
 // What a shadow finding reaches. A layer may well be called so: plain only where they stand for it.
 constexpr std::string_view kReached[] = {"loss",   "gradient", "state",
@@ -78,8 +82,15 @@ constexpr std::string_view kEventKeys[] = {
     "source",   "finding",   "cure",      "growth",   "at",      "from",  "forward", "mode",
     "operator", "operators", "precision", "restarts"};
 
+// Of alert.detail, and of the event of an exception.
+constexpr std::string_view kDetailKeys[] = {
+    "where",  "made",  "counts",    "inputs",  "input", "shape",  "nan",
+    "posinf", "call",  "batch",     "columns", "phase", "module", "after",
+    "neginf", "min",   "gradients", "buffers", "max",   "function"};
+
 bool IsOperators(std::string_view key) {
-  return key == "operator" || key == "operators" || key == "forward" || key == "restarts";
+  return key == "operator" || key == "operators" || key == "forward" || key == "restarts" ||
+         key == "backward_of";
 }
 
 // "train.py:40"
@@ -106,7 +117,7 @@ Json Redacted(const Json& value, std::string_view of = {}) {
   if (value.is_object()) {
     Json object = Json::object();
     for (const auto& [key, item] : value.items()) {
-      const bool plain = IsPlainKey(key) || IsAny(kEventKeys, key);
+      const bool plain = IsPlainKey(key) || IsAny(kEventKeys, key) || IsAny(kDetailKeys, key);
       const std::string hidden = of == "restarts" ? RedactedOperator(key) : HashedName(key);
       object[plain ? key : hidden] = Redacted(item, key);
     }

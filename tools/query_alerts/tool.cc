@@ -10,6 +10,7 @@
 #include "tools/query_alerts/alert_cases.h"
 #include "tools/query_alerts/alert_counts.h"
 #include "tools/query_alerts/alert_finding.h"
+#include "tools/runs/alert_detail.h"
 #include "tools/runs/alerts.h"
 #include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
@@ -76,7 +77,9 @@ using Finding = std::optional<runs::ShadowFinding>;
 
 // Of an alert that a shadow step raised the sentence is made here, from its finding.
 std::string Message(const runs::AlertRow& row, const std::string& layer, const Finding& finding) {
-  return finding ? runs::FindingText(*finding, layer) : EscapeControl(row.message, kMessageBytes);
+  if (finding) return runs::FindingText(*finding, layer);
+  const std::string batch = runs::BatchText(runs::ParseAlertDetail(row.detail), row.step);
+  return EscapeControl(row.message, kMessageBytes) + (batch.empty() ? "" : " The " + batch + ".");
 }
 
 Json RowJson(const runs::AlertRow& row, const std::string& layer, const Finding& finding,

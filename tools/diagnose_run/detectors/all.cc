@@ -4,9 +4,9 @@ namespace mpnanny::diagnose_run {
 
 std::vector<Claim> RunDetectors(const Facts& facts) {
   constexpr Detector kAll[] = {
-      DetectForwardOverflow, DetectBirthPlace,       DetectSoftmaxBirths,    DetectDomainBirths,
-      DetectLossBackward,    DetectRootGradient,     DetectOverflowBirths,   DetectNormOutputZero,
-      DetectRawInputs,       DetectGradientOverflow, DetectOptimizerBirth,   DetectLostGradients,
+      DetectForwardOverflow, DetectOriginPlace,      DetectSoftmaxOrigins,   DetectDomainOrigins,
+      DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins,  DetectNormOutputZero,
+      DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin,  DetectLostGradients,
       DetectScalerProtocol,  DetectScalerRestart,    DetectLossScale,        DetectSkippedSteps,
       DetectLostUpdates,     DetectAccumulation,     DetectPoisonedBuffer,   DetectGrowingLogits,
       DetectLrJump,          DetectRecurrence,       DetectOptimizerRestart, DetectOutlierBatch,

@@ -44,16 +44,16 @@ struct Claim {
 using Detector = void (*)(const Facts&, std::vector<Claim>&);
 
 void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims);
-void DetectBirthPlace(const Facts& facts, std::vector<Claim>& claims);
-void DetectSoftmaxBirths(const Facts& facts, std::vector<Claim>& claims);
-void DetectDomainBirths(const Facts& facts, std::vector<Claim>& claims);
+void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims);
+void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims);
+void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims);
 void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims);
 void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims);
-void DetectOverflowBirths(const Facts& facts, std::vector<Claim>& claims);
+void DetectOverflowOrigins(const Facts& facts, std::vector<Claim>& claims);
 void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims);
 void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims);
 void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims);
-void DetectOptimizerBirth(const Facts& facts, std::vector<Claim>& claims);
+void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims);
@@ -113,10 +113,10 @@ bool UsesHalf(const Facts& facts);
 bool IsScaled(const Facts& facts);
 
 // Whether it is one of these, in place ("add_") or not.
-bool IsOperator(const Birth& birth, std::initializer_list<std::string_view> names);
+bool IsOperator(const NanOrigin& origin, std::initializer_list<std::string_view> names);
 
 // "aten.log (train.py:57)", escaped.
-std::string OperatorName(const Birth& birth);
+std::string OperatorName(const NanOrigin& origin);
 
 }  // namespace mpnanny::diagnose_run
 

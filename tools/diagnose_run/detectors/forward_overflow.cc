@@ -18,8 +18,8 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
   const Onset& onset = *facts.onset;
   const bool near = facts.trend && facts.trend->limit > 0 &&
                     facts.trend->absmax.back().second > kNearLimit * facts.trend->limit;
-  const bool traced = std::any_of(facts.births.begin(), facts.births.end(),
-                                  [](const Birth& b) { return b.posinf && !b.backward; });
+  const bool traced = std::any_of(facts.origins.begin(), facts.origins.end(),
+                                  [](const NanOrigin& b) { return b.posinf && !b.backward; });
   if (!onset.is_inf && !onset.is_overflow && !near && !traced) return;
   Claim claim;
   claim.id = "forward-overflow";

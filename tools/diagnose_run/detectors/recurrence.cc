@@ -44,9 +44,9 @@ void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims) {
       }
     }
   }
-  const bool born_there =
+  const bool made_there =
       broken && IsRecurrent(facts.onset->layer_type, facts.onset->layer) && !InNarrowRange(facts);
-  if (born_there && (!recurrent || own < kDominates * others)) {
+  if (made_there && (!recurrent || own < kDominates * others)) {
     // No sample lies near enough to compare gradients; a recurrent layer that leaves FP32's range
     // while its inputs are small has multiplied itself there.
     Claim claim;

@@ -24,13 +24,13 @@ void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset || facts.onset->phase != "backward" || FindClaim(claims, "log-of-zero")) return;
   Claim claim;
   claim.id = "root-gradient-at-zero";
-  if (!facts.births.empty()) {
-    const Birth& birth = facts.births.front();
-    if (!birth.backward || birth.inputs == Birth::Inputs::kInfinite || !IsRoot(birth.of) ||
-        IsNormalisation(birth.of)) {
+  if (!facts.origins.empty()) {
+    const NanOrigin& origin = facts.origins.front();
+    if (!origin.backward || origin.inputs == NanOrigin::Inputs::kInfinite || !IsRoot(origin.of) ||
+        IsNormalisation(origin.of)) {
       return;
     }
-    claim.sentence = "The gradient was born in " + OperatorName(birth) +
+    claim.sentence = "The gradient became non-finite in " + OperatorName(origin) +
                      ", whose forward pass was finite: the derivative of a root or norm is 1 / (2 "
                      "root), and of a vector of zeros that is infinite; times 0 it is NaN.";
     claim.strength = 1;

@@ -23,8 +23,8 @@ bool InNarrowRange(const Facts& facts) {
            format == "fp8";
   };
   // What the operator itself made knows best.
-  for (const Birth& birth : facts.births) {
-    if (!birth.backward && !birth.dtype.empty()) return narrow(birth.dtype);
+  for (const NanOrigin& origin : facts.origins) {
+    if (!origin.backward && !origin.dtype.empty()) return narrow(origin.dtype);
   }
   // Then the tensor's own format; FP32 inside an FP16 run is what autocast keeps on purpose.
   if (facts.trend && !facts.trend->dtype.empty()) {
@@ -89,16 +89,16 @@ bool IsScaled(const Facts& facts) {
   return facts.summary.scale_first.has_value() && facts.summary.scale_max.value_or(1) != 1;
 }
 
-bool IsOperator(const Birth& birth, std::initializer_list<std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [&op = birth.op](std::string_view name) {
+bool IsOperator(const NanOrigin& origin, std::initializer_list<std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&op = origin.op](std::string_view name) {
     return op == name || (op.size() == name.size() + 1 && op.back() == '_' && op.starts_with(name));
   });
 }
 
-std::string OperatorName(const Birth& birth) {
+std::string OperatorName(const NanOrigin& origin) {
   std::string name =
-      birth.backward && !birth.of.empty() ? "the backward pass of " + birth.of : birth.op;
-  if (!birth.place.empty()) name += " (" + birth.place + ")";
+      origin.backward && !origin.of.empty() ? "the backward pass of " + origin.of : origin.op;
+  if (!origin.place.empty()) name += " (" + origin.place + ")";
   return EscapeControl(name, 200);
 }
 

@@ -7,38 +7,39 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-bool IsSoftmax(const Birth& birth) {
-  return birth.op.find("softmax") != std::string::npos ||
-         birth.op.find("dot_product_attention") != std::string::npos;
+bool IsSoftmax(const NanOrigin& origin) {
+  return origin.op.find("softmax") != std::string::npos ||
+         origin.op.find("dot_product_attention") != std::string::npos;
 }
 
 // What a mask's constant is put in by: -1e9 times a mask, added to scores, filled in, cast.
-bool PutsConstant(const Birth& birth) {
+bool PutsConstant(const NanOrigin& origin) {
   constexpr double kHalfMax = 65504;
-  const double largest = birth.largest.value_or(0);
+  const double largest = origin.largest.value_or(0);
   // Large activations need no constant to overflow.
-  if (IsOperator(birth, {"mul", "div"})) return largest * largest < kHalfMax;
-  if (IsOperator(birth, {"add", "sub", "rsub"})) return 2 * largest < kHalfMax;
+  if (IsOperator(origin, {"mul", "div"})) return largest * largest < kHalfMax;
+  if (IsOperator(origin, {"add", "sub", "rsub"})) return 2 * largest < kHalfMax;
   return IsOperator(
-      birth, {"masked_fill", "where", "fill", "full", "full_like", "new_full", "scalar_tensor",
-              "index_put", "index_fill", "masked_scatter", "_to_copy", "copy", "to"});
+      origin, {"masked_fill", "where", "fill", "full", "full_like", "new_full", "scalar_tensor",
+               "index_put", "index_fill", "masked_scatter", "_to_copy", "copy", "to"});
 }
 
 // -Inf alone, of finite values, in 16 bits: a large negative constant that the format cannot hold.
 // Arithmetic on many activations overflows to both sides; a few overflow to one as well.
-bool MakesMask(const Birth& birth) {
-  return birth.neginf && !birth.posinf && !birth.nan && !birth.backward &&
-         birth.inputs == Birth::Inputs::kFinite && IsHalf(birth.dtype) && PutsConstant(birth);
+bool MakesMask(const NanOrigin& origin) {
+  return origin.neginf && !origin.posinf && !origin.nan && !origin.backward &&
+         origin.inputs == NanOrigin::Inputs::kFinite && IsHalf(origin.dtype) &&
+         PutsConstant(origin);
 }
 
 }  // namespace
 
-void DetectSoftmaxBirths(const Facts& facts, std::vector<Claim>& claims) {
+void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset) return;
   const Onset& onset = *facts.onset;
-  const auto& births = facts.births;
-  const auto mask = std::find_if(births.begin(), births.end(), MakesMask);
-  if (mask != births.end()) {
+  const auto& origins = facts.origins;
+  const auto mask = std::find_if(origins.begin(), origins.end(), MakesMask);
+  if (mask != origins.end()) {
     Claim claim;
     claim.id = "mask-constant-overflow";
     claim.sentence = OperatorName(*mask) + " made -Inf in " + mask->dtype + " of finite values" +
@@ -49,12 +50,12 @@ void DetectSoftmaxBirths(const Facts& facts, std::vector<Claim>& claims) {
     claims.push_back(std::move(claim));
     return;
   }
-  const auto row = std::find_if(births.begin(), births.end(), [](const Birth& birth) {
-    return IsSoftmax(birth) && birth.nan && birth.inputs == Birth::Inputs::kMask;
+  const auto row = std::find_if(origins.begin(), origins.end(), [](const NanOrigin& origin) {
+    return IsSoftmax(origin) && origin.nan && origin.inputs == NanOrigin::Inputs::kMask;
   });
   Claim claim;
   claim.id = "masked-row-softmax";
-  if (row != births.end()) {
+  if (row != origins.end()) {
     claim.sentence = OperatorName(*row) +
                      " made NaN of -Inf that a mask had put there: a row in which every key is "
                      "masked has no softmax (0 / 0). That is so in every precision.";
@@ -67,8 +68,8 @@ void DetectSoftmaxBirths(const Facts& facts, std::vector<Claim>& claims) {
   // module's own code is no overflow.
   const bool attention = NameHas(onset.layer, {"attn", "attention"}) ||
                          NameHas(onset.layer_type, {"attn", "attention"});
-  const bool own_code = onset.message.find("in the code of its own forward") != std::string::npos;
-  if (births.empty() && attention && onset.is_nan && onset.phase == "forward" &&
+  const bool own_code = onset.detail.where == runs::Where::kOwnCode;
+  if (origins.empty() && attention && onset.is_nan && onset.phase == "forward" &&
       onset.place == Onset::Place::kProducer &&
       (own_code || NameHas(onset.layer_type, {"multihead"})) && !InNarrowRange(facts)) {
     claim.sentence = runs::Name(onset.layer) +

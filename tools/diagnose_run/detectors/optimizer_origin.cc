@@ -14,7 +14,7 @@ bool IsOptimizerKind(const std::optional<int64_t>& kind) {
 
 }  // namespace
 
-void DetectOptimizerBirth(const Facts& facts, std::vector<Claim>& claims) {
+void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
   const Series* state = nullptr;
   for (const Series& series : facts.profile.series) {
     if (series.kind == runs::kOptimizerState && IsHalf(series.dtype)) {
@@ -35,7 +35,7 @@ void DetectOptimizerBirth(const Facts& facts, std::vector<Claim>& claims) {
   if (onset.phase == "optimizer" && IsOptimizerKind(onset.kind) && onset.layer_type != "buffer") {
     Claim claim;
     claim.id = "optimizer-division";
-    const bool made = onset.message.find("weights and gradient were finite") != std::string::npos;
+    const bool made = onset.detail.finite_before;
     claim.sentence =
         "Weights or optimizer state are the first that is not finite, at step " +
         std::to_string(onset.step) + ": " + onset.what +

@@ -3,7 +3,7 @@
 
 namespace mpnanny::diagnose_run {
 
-void DetectBirthPlace(const Facts& facts, std::vector<Claim>& claims) {
+void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset || facts.onset->place == Onset::Place::kUnplaced) return;
   const Onset& onset = *facts.onset;
   const std::string at = " at step " + std::to_string(onset.step);
@@ -12,6 +12,8 @@ void DetectBirthPlace(const Facts& facts, std::vector<Claim>& claims) {
     claim.id = "data-not-finite";
     claim.sentence = "The batch itself is not finite" + at + ": " + onset.what + " (" + onset.how +
                      "). What the model computes from it says nothing about precision.";
+    const std::string batch = runs::BatchText(onset.detail, onset.step);
+    if (!batch.empty()) claim.sentence += " The " + batch + ".";
     claim.strength = 1;
     claim.favours = {"component:data"};
     claim.opposes = {"!component:data"};
@@ -20,7 +22,7 @@ void DetectBirthPlace(const Facts& facts, std::vector<Claim>& claims) {
   }
   if (onset.phase == "loss" && onset.place == Onset::Place::kProducer) {
     claim.id = "loss-born-nan";
-    claim.sentence = "Born in the loss" + at + ": " + onset.how + ".";
+    claim.sentence = "Made in the loss" + at + ": " + onset.how + ".";
     claim.favours = {"component:loss"};
     // A loss that ran away in finite numbers overflows in the end; where that happens says nothing
     // then.

@@ -38,27 +38,27 @@ void Add(const char* id, std::string sentence, double strength, std::vector<Clai
   claims.push_back(std::move(claim));
 }
 
-void JudgeOperator(const Birth& birth, std::vector<Claim>& claims) {
-  const std::string name = OperatorName(birth);
-  const std::string& op = birth.backward ? birth.of : birth.op;
-  const std::string largest = birth.largest ? ", up to " + runs::Number(birth.largest) : "";
-  const bool probabilities = !birth.largest || *birth.largest <= kProbability;
-  if (IsLog(op) && (birth.backward || birth.neginf || birth.posinf) &&
-      (birth.backward || probabilities)) {
+void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
+  const std::string name = OperatorName(origin);
+  const std::string& op = origin.backward ? origin.of : origin.op;
+  const std::string largest = origin.largest ? ", up to " + runs::Number(origin.largest) : "";
+  const bool probabilities = !origin.largest || *origin.largest <= kProbability;
+  if (IsLog(op) && (origin.backward || origin.neginf || origin.posinf) &&
+      (origin.backward || probabilities)) {
     Add("log-of-zero",
         name + " met a 0 among finite values" + largest +
-            (birth.dtype.empty() ? "" : " in " + birth.dtype) +
+            (origin.dtype.empty() ? "" : " in " + origin.dtype) +
             ": probabilities that had underflowed. log_softmax and the losses on logits take the "
             "logarithm before anything can underflow.",
         1, claims);
-  } else if (!birth.backward && (IsLog(op) || (HasDomain(op) && birth.nan))) {
+  } else if (!origin.backward && (IsLog(op) || (HasDomain(op) && origin.nan))) {
     Add("domain-error",
         name + " got finite values that it is not defined for" + largest +
             ": a negative number or zero. No precision helps.",
         1, claims);
-  } else if (!birth.backward && IsDivision(op)) {
+  } else if (!origin.backward && IsDivision(op)) {
     const bool half =
-        IsHalf(birth.dtype) && (!birth.largest || std::fabs(*birth.largest) < kSmallInHalf);
+        IsHalf(origin.dtype) && (!origin.largest || std::fabs(*origin.largest) < kSmallInHalf);
     if (half) {
       Add("half-zero-division",
           name + " divided by 0 in float16, with values" + largest +
@@ -74,16 +74,16 @@ void JudgeOperator(const Birth& birth, std::vector<Claim>& claims) {
 
 }  // namespace
 
-void DetectDomainBirths(const Facts& facts, std::vector<Claim>& claims) {
+void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset) return;
   const Onset& onset = *facts.onset;
-  if (!facts.births.empty()) {
-    const Birth& birth = facts.births.front();
-    if (birth.inputs == Birth::Inputs::kFinite) JudgeOperator(birth, claims);
+  if (!facts.origins.empty()) {
+    const NanOrigin& origin = facts.origins.front();
+    if (origin.inputs == NanOrigin::Inputs::kFinite) JudgeOperator(origin, claims);
     return;
   }
   if (onset.place != Onset::Place::kProducer) return;
-  const bool own_code = onset.message.find("in the code of its own forward") != std::string::npos;
+  const bool own_code = onset.detail.where == runs::Where::kOwnCode;
   if (onset.phase == "forward" && onset.is_nan && !InNarrowRange(facts) &&
       (own_code || NameHas(onset.layer_type, {"pool", "mean"})) &&
       !FindClaim(claims, "masked-row-softmax") && !FindDivergence(facts).norm) {

@@ -5,42 +5,74 @@
 #include <tuple>
 
 #include "tests/runs/detector_facts.h"
+#include "tools/diagnose_run/earlier_messages.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
 
-TEST(ParseBirths, ReadsWhatTheTraceOfOperatorsSays) {
-  const auto births = ParseBirths(
+std::vector<NanOrigin> OriginsOf(std::string_view message) {
+  return ParseEarlierMessage(message).operators;
+}
+
+runs::AlertDetail GradientsOf(int64_t bad, int64_t all) {
+  runs::AlertDetail detail;
+  detail.where = runs::Where::kGradients;
+  detail.bad_gradients = bad;
+  detail.gradients = all;
+  return detail;
+}
+
+TEST(EarlierMessages, AreReadAsTheFiguresOfTheirAlert) {
+  const auto origins = OriginsOf(
       "blocks.0.attn: 3 NaN of 9 output elements in float16. Traced at step 61: aten.mul.Tensor "
       "(a.py:108) made 6 -Inf of 6 elements in float16 [6]; what went in is finite, up to 1. "
       "aten._softmax (b.py:19) made 576 NaN of 576 elements in float16 [16, 6]; what went in holds "
       "-Inf, as masks do, and nothing worse.");
-  ASSERT_EQ(births.size(), 2u);
-  EXPECT_EQ(births[0].op, "mul");
-  EXPECT_EQ(births[0].place, "a.py:108");
-  EXPECT_EQ(births[0].dtype, "float16");
-  EXPECT_TRUE(births[0].neginf && !births[0].nan && !births[0].posinf && !births[0].backward);
-  EXPECT_EQ(births[0].largest, 1.0);
-  EXPECT_EQ(births[1].op, "_softmax");
-  EXPECT_EQ(births[1].inputs, Birth::Inputs::kMask);
-  const auto backward = ParseBirths(
+  ASSERT_EQ(origins.size(), 2u);
+  EXPECT_EQ(origins[0].op, "mul");
+  EXPECT_EQ(origins[0].place, "a.py:108");
+  EXPECT_EQ(origins[0].dtype, "float16");
+  EXPECT_TRUE(origins[0].neginf && !origins[0].nan && !origins[0].posinf && !origins[0].backward);
+  EXPECT_EQ(origins[0].largest, 1.0);
+  EXPECT_EQ(origins[1].op, "_softmax");
+  EXPECT_EQ(origins[1].inputs, NanOrigin::Inputs::kMask);
+  const auto backward = OriginsOf(
       "w: NaN. Traced at step 3: aten.div.Tensor in the backward pass of aten.linalg_vector_norm "
       "(l.py:7) made 4 NaN of 4 elements in float32 [4]; what went in is finite, up to 0.25.");
   ASSERT_EQ(backward.size(), 1u);
   EXPECT_TRUE(backward[0].backward);
   EXPECT_EQ(backward[0].op, "div");
   EXPECT_EQ(backward[0].of, "linalg_vector_norm");
-  EXPECT_TRUE(ParseBirths("").empty());
-  EXPECT_TRUE(ParseBirths("Traced at step 3").empty());
-  EXPECT_TRUE(ParseBirths("Traced at step 3: made ; what went in").empty());
+  EXPECT_TRUE(OriginsOf("").empty());
+  EXPECT_TRUE(OriginsOf("Traced at step 3").empty());
+  EXPECT_TRUE(OriginsOf("Traced at step 3: made ; what went in").empty());
+  const auto gradients = ParseEarlierMessage(
+      "head.bias: its gradient has 4 NaN of 4 elements; loss and forward pass are finite. 8 of 9 "
+      "gradients are not finite. Traced at step 3: nothing.");
+  EXPECT_EQ(gradients.where, runs::Where::kGradients);
+  EXPECT_EQ(gradients.bad_gradients, 8);
+  EXPECT_EQ(gradients.gradients, 9);
+  const auto own = ParseEarlierMessage(
+      "pool: 3 NaN of 9 output elements in float32; its inputs are finite, up to 2. None of its "
+      "modules made it: it is in the code of its own forward.");
+  EXPECT_EQ(own.where, runs::Where::kOwnCode);
+  const auto step = ParseEarlierMessage(
+      "w: the optimizer's step made 5 of 5 sampled weights non-finite; weights and gradient were "
+      "finite before it.");
+  EXPECT_TRUE(step.finite_before);
+  EXPECT_EQ(step.where, runs::Where::kOptimizer);
+  const auto before = ParseEarlierMessage(
+      "fc: its weights are not finite (5 NaN of 5) before this forward pass; the optimizer step "
+      "before it, or a loaded checkpoint, wrote them.");
+  EXPECT_EQ(before.where, runs::Where::kWeightsBefore);
 }
 
-TEST(SoftmaxBirths, AMaskConstantOrARowOfMinusInf) {
+TEST(SoftmaxOrigins, AMaskConstantOrARowOfMinusInf) {
   Facts facts = BrokenAt(60, "forward", "blocks.0.attn");
-  facts.births = {Made("mul", "float16", "-Inf", 1), MaskedSoftmax("float16")};
+  facts.origins = {Made("mul", "float16", "-Inf", 1), MaskedSoftmax("float16")};
   EXPECT_TRUE(Fires(facts, "mask-constant-overflow"));
   EXPECT_FALSE(Fires(facts, "masked-row-softmax"));
-  facts.births = {MaskedSoftmax("bfloat16")};
+  facts.origins = {MaskedSoftmax("bfloat16")};
   EXPECT_TRUE(Fires(facts, "masked-row-softmax"));
   EXPECT_FALSE(Fires(facts, "mask-constant-overflow"));
   // Nor are activations that overflow on one side, because they are few or large.
@@ -48,22 +80,22 @@ TEST(SoftmaxBirths, AMaskConstantOrARowOfMinusInf) {
                                                                 {"mul", 300, "square-overflow"},
                                                                 {"add", 40000, "add-overflow"}};
   for (const auto& [op, largest, sign] : large) {
-    facts.births = {Made(op, "float16", "-Inf", largest)};
+    facts.origins = {Made(op, "float16", "-Inf", largest)};
     EXPECT_FALSE(Fires(facts, "mask-constant-overflow")) << op;
     EXPECT_TRUE(Fires(facts, sign)) << op;
   }
-  facts.births = {Made("_to_copy", "float16", "-Inf", 1e9)};
+  facts.origins = {Made("_to_copy", "float16", "-Inf", 1e9)};
   EXPECT_TRUE(Fires(facts, "mask-constant-overflow"));
   // Arithmetic that overflows to both sides is no mask.
-  facts.births = {Made("bmm", "float16", "+Inf and 2 -Inf", 300)};
+  facts.origins = {Made("bmm", "float16", "+Inf and 2 -Inf", 300)};
   EXPECT_FALSE(Fires(facts, "mask-constant-overflow"));
   EXPECT_TRUE(Fires(facts, "matmul-overflow"));
 }
 
-TEST(SoftmaxBirths, UntracedOnlyWhereNothingOverflows) {
+TEST(SoftmaxOrigins, UntracedOnlyWhereNothingOverflows) {
   Facts facts = BrokenAt(60, "forward", "blocks.0.attn");
   facts.onset->is_nan = true;
-  facts.onset->message = "None of its modules made it: it is in the code of its own forward.";
+  facts.onset->detail.where = runs::Where::kOwnCode;
   facts.precision = "bf16";
   EXPECT_TRUE(Fires(facts, "masked-row-softmax"));
   facts.precision = "fp16";  // scores may have overflowed
@@ -74,30 +106,30 @@ TEST(SoftmaxBirths, UntracedOnlyWhereNothingOverflows) {
   EXPECT_TRUE(Fires(facts, "domain-error"));
 }
 
-TEST(DomainBirths, LogOfAProbabilityThatIsZeroAndOfANegative) {
+TEST(DomainOrigins, LogOfAProbabilityThatIsZeroAndOfANegative) {
   Facts facts = BrokenAt(9, "loss", "");
-  facts.births = {Made("log", "float16", "-Inf", 1)};
+  facts.origins = {Made("log", "float16", "-Inf", 1)};
   EXPECT_TRUE(Fires(facts, "log-of-zero"));
-  facts.births = {Made("log", "float32", "NaN", 40)};
+  facts.origins = {Made("log", "float32", "NaN", 40)};
   EXPECT_FALSE(Fires(facts, "log-of-zero"));
   EXPECT_TRUE(Fires(facts, "domain-error"));
-  facts.births = {Made("sqrt", "float32", "NaN", 2)};
+  facts.origins = {Made("sqrt", "float32", "NaN", 2)};
   EXPECT_TRUE(Fires(facts, "domain-error"));
 }
 
-TEST(DomainBirths, DivisionInHalfOrInAnyFormat) {
+TEST(DomainOrigins, DivisionInHalfOrInAnyFormat) {
   Facts facts = BrokenAt(9, "forward", "proj");
-  facts.births = {Made("div", "float16", "+Inf", 2e-4)};
+  facts.origins = {Made("div", "float16", "+Inf", 2e-4)};
   EXPECT_TRUE(Fires(facts, "half-zero-division"));
   EXPECT_FALSE(Fires(facts, "zero-division"));
-  facts.births = {Made("div", "float16", "+Inf", 3)};  // not of a size that underflows
+  facts.origins = {Made("div", "float16", "+Inf", 3)};  // not of a size that underflows
   EXPECT_TRUE(Fires(facts, "zero-division"));
-  facts.births = {Made("div", "float32", "NaN", 2e-4)};
+  facts.origins = {Made("div", "float32", "NaN", 2e-4)};
   EXPECT_TRUE(Fires(facts, "zero-division"));
   EXPECT_FALSE(Fires(facts, "half-zero-division"));
 }
 
-TEST(DomainBirths, UntracedLossIsJudgedByHowFarTheLogitsLie) {
+TEST(DomainOrigins, UntracedLossIsJudgedByHowFarTheLogitsLie) {
   Facts facts = BrokenAt(9, "loss", "");
   facts.precision = "fp32";
   AddSeries(facts, "head", runs::kActivation, "float32", {{0, 3}, {5, 70}});
@@ -112,48 +144,47 @@ TEST(DomainBirths, UntracedLossIsJudgedByHowFarTheLogitsLie) {
 TEST(LossBackward, EveryGradientIsNanAndLogitsAreFarApart) {
   Facts facts = BrokenAt(9, "backward", "head.bias");
   facts.onset->is_nan = true;
-  facts.onset->message =
-      "head.bias: its gradient has 4 NaN. 8 of 8 gradients are not finite. More.";
+  facts.onset->detail = GradientsOf(8, 8);
   AddSeries(facts, "head", runs::kActivation, "float16", {{0, 3}, {5, 30}});
   EXPECT_TRUE(Fires(facts, "log-of-zero"));
-  facts.onset->message = "head.bias: its gradient has 4 NaN. 7 of 8 gradients are not finite.";
+  facts.onset->detail = GradientsOf(7, 8);
   EXPECT_FALSE(Fires(facts, "log-of-zero"));  // something behind the loss made it
 }
 
 TEST(RootGradient, OfANormAtZeroAndNotOfALayerNorm) {
   Facts facts = BrokenAt(9, "backward", "proj.weight");
-  facts.births = {Made("div", "float32", "NaN", 1)};
-  facts.births[0].backward = true;
-  facts.births[0].of = "linalg_vector_norm";
+  facts.origins = {Made("div", "float32", "NaN", 1)};
+  facts.origins[0].backward = true;
+  facts.origins[0].of = "linalg_vector_norm";
   EXPECT_TRUE(Fires(facts, "root-gradient-at-zero"));
-  facts.births[0].of = "native_layer_norm";
+  facts.origins[0].of = "native_layer_norm";
   EXPECT_FALSE(Fires(facts, "root-gradient-at-zero"));
-  facts.births[0].of = "mul";
+  facts.origins[0].of = "mul";
   EXPECT_FALSE(Fires(facts, "root-gradient-at-zero"));
 }
 
-TEST(OverflowBirths, TellWhichKindOfOperatorLeftTheRange) {
+TEST(OverflowOrigins, TellWhichKindOfOperatorLeftTheRange) {
   Facts facts = BrokenAt(9, "forward", "m");
   const std::pair<const char*, const char*> kinds[] = {
       {"bmm", "matmul-overflow"}, {"add", "add-overflow"}, {"sum", "sum-overflow"},
       {"pow", "square-overflow"}, {"exp", "exp-overflow"}, {"_to_copy", "cast-overflow"},
       {"mul", "square-overflow"}};
   for (const auto& [op, sign] : kinds) {
-    facts.births = {Made(op, "float16", "+Inf", 60000)};
+    facts.origins = {Made(op, "float16", "+Inf", 60000)};
     EXPECT_TRUE(Fires(facts, sign)) << op;
     EXPECT_TRUE(Fires(facts, "forward-overflow")) << op;
   }
-  facts.births = {Made("bmm", "float32", "+Inf", 1e38)};  // of FP32's range, not of FP16's
+  facts.origins = {Made("bmm", "float32", "+Inf", 1e38)};  // of FP32's range, not of FP16's
   EXPECT_FALSE(Fires(facts, "matmul-overflow"));
   EXPECT_FALSE(Fires(facts, "forward-overflow"));
-  facts.births = {Made("mul", "float16", "+Inf", 100)};  // a product of 100s is no square
+  facts.origins = {Made("mul", "float16", "+Inf", 100)};  // a product of 100s is no square
   EXPECT_FALSE(Fires(facts, "square-overflow"));
 }
 
-TEST(OptimizerBirth, ItsOwnArithmeticOrAGradientThatNobodyChecked) {
+TEST(OptimizerOrigin, ItsOwnArithmeticOrAGradientThatNobodyChecked) {
   Facts facts = BrokenAt(9, "optimizer", "w");
   facts.onset->kind = runs::kWeight;
-  facts.onset->message = "w: the optimizer's step made 5 of 5; weights and gradient were finite";
+  facts.onset->detail.finite_before = true;
   EXPECT_TRUE(Fires(facts, "optimizer-division"));
   facts.onset->layer_type = "buffer";
   EXPECT_FALSE(Fires(facts, "optimizer-division"));

@@ -1,0 +1,42 @@
+// The exception that ended a training, and the tensors of the call that raised it
+// (monitor/python/mpnanny/report/failed_call.py). Labels that are out of range end so.
+//
+// Plain values and pure functions.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_FAILED_CALL_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_FAILED_CALL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace mpnanny::diagnose_run {
+
+struct GivenTensor {
+  std::string name, dtype;  // raw
+  std::vector<int64_t> shape;
+  std::optional<int64_t> min, max;  // of integers
+};
+
+struct FailedCall {
+  int64_t step = 0;
+  std::string error, text;       // "IndexError" and its words; raw
+  std::string function, source;  // of the call; file:line of the training's own code; raw
+  std::vector<GivenTensor> tensors;
+};
+
+// Of the event's detail.
+FailedCall ParseFailedCall(int64_t step, const Json& detail);
+
+// "target reaches 10, and input has 10 along dimension 1 (0 to 9)": where an integer tensor has an
+// element that is no index into the tensor beside it; "" if none has. Escaped.
+std::string OutOfRangeText(const FailedCall& call);
+
+// In a sentence or two, escaped.
+std::string FailedCallText(const FailedCall& call);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_FAILED_CALL_H_
