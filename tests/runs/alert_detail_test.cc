@@ -9,6 +9,7 @@
 #include "tests/runs/recording.h"
 #include "tools/diagnose_run/earlier_messages.h"
 #include "tools/diagnose_run/failed_call.h"
+#include "tools/pack/redaction.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -51,6 +52,33 @@ TEST(AlertDetail, OfTheTraceSaysWhatTheSentenceOfAnEarlierMonitorSaid) {
     EXPECT_EQ(a.largest, b.largest);
     EXPECT_EQ(a.place, b.place);
   }
+}
+
+TEST(AlertDetail, RedactionHidesNamesAndKeepsWhatHappened) {
+  const std::string hidden = pack::RedactedJson(
+      R"({"where":"own_code","after":"apollo.mask","gradients":{"not_finite":7,"of":8},
+      "operators":[{"operator":"aten.div.Tensor","backward_of":"aten.sqrt","module":"apollo.mask",
+       "source":"/home/jane/apollo.py:7","made":["nan","posinf"],"dtype":"float16","shape":[4],
+       "inputs":"mask","largest_input":2.5}],
+      "batch":{"call":2,"inputs":[{"input":0,"dtype":"float32","shape":[8,16],"nan":2,"rows":[3],
+       "row_count":1,"columns":[12],"column_count":1}]}})");
+  for (const char* word : {"apollo", "jane", "\"after\":\"mask"}) {
+    EXPECT_EQ(hidden.find(word), std::string::npos) << hidden;
+  }
+  const AlertDetail detail = ParseAlertDetail(hidden);
+  EXPECT_EQ(detail.where, Where::kOwnCode);
+  EXPECT_EQ(detail.bad_gradients, 7);
+  ASSERT_EQ(detail.operators.size(), 1u) << hidden;
+  const NanOrigin& origin = detail.operators[0];
+  EXPECT_EQ(origin.op, "div");
+  EXPECT_EQ(origin.of, "sqrt");
+  EXPECT_TRUE(origin.nan && origin.posinf && !origin.neginf);
+  EXPECT_EQ(origin.inputs, NanOrigin::Inputs::kMask);
+  EXPECT_EQ(origin.largest, 2.5);
+  EXPECT_TRUE(origin.place.ends_with(":7"));
+  EXPECT_EQ(BatchText(detail, 3),
+            "batch of step 3, its forward pass 2: input 0 (float32 [8, 16]) has 2 NaN, in row 3 of "
+            "8, column 12 of 16");
 }
 
 TEST(AlertDetail, WhatIsDamagedReadsAsAbsent) {

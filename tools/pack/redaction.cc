@@ -28,11 +28,13 @@ constexpr std::string_view kPlainWords[] = {
     "torch.bfloat16", "torch.float32", "cpu", "cuda", "mps", "model", "optimizer", "scaler", "data",
     "forward", "loss", "backward", "nan", "inf", "-inf", "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
     "momentum_buffer", "running", "closed", "exception", "killed", "proven", "excluded",
-    "not_tested", "not found",
-    // alert.detail
-    "posinf", "neginf", "finite", "not_finite", "mask", "infinite", "batch", "module", "own_code",
-    "carried", "weights_before", "weights", "buffers", "gradients", "int64", "int32", "int16",
-    "int8", "uint8"};
+    "not_tested", "not found", "int64", "int32", "int16", "int8", "uint8"};
+
+// Values of "where", "made" and "inputs" in alert.detail: plain only there.
+constexpr std::string_view kDetailWords[] = {
+    "nan",    "posinf", "neginf",  "inf",     "finite",    "not_finite", "mask", "infinite",
+    "batch",  "module", "carried", "weights", "buffers",   "gradients",  "loss", "optimizer",
+    "own_code", "weights_before"};
 
 // What a shadow finding reaches. A layer may well be called so: plain only where they stand for it.
 constexpr std::string_view kReached[] = {"loss",   "gradient", "state",
@@ -103,6 +105,7 @@ bool IsSource(std::string_view text) {
 std::string RedactedText(const std::string& text, std::string_view of) {
   if (IsOperators(of)) return RedactedOperator(text);
   if (of == "what" && IsAny(kReached, text)) return text;
+  if ((of == "where" || of == "made" || of == "inputs") && IsAny(kDetailWords, text)) return text;
   if (IsPlainWord(text) || IsNumber(text)) return text;
   return IsSource(text) ? RedactedSource(text) : RedactedLayer(text);
 }
