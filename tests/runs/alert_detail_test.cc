@@ -201,5 +201,27 @@ TEST(AlertDetail, ABrokenBatchIsToldByTheToolsThatShowIt) {
   }
 }
 
+TEST(FailedCall, LabelsOutOfRangeAreNoHealthyRun) {
+  test::TempFolder folder;
+  {
+    test::Recording db(folder.File("m.db"));
+    db.Run("labels", "exception");
+    for (int64_t step = 0; step < 60; ++step) db.Step(step, {.loss = 1.0});
+    db.Execute(
+        R"(INSERT INTO event (run_id, step, at, type, detail) VALUES (1, 60, 0, 'exception',
+        '{"error":"IndexError","text":"Target 10 is out of bounds.","source":"train.py:9",
+        "function":"cross_entropy","tensors":[{"name":"input","dtype":"float32","shape":[4,10]},
+        {"name":"target","dtype":"int64","shape":[4],"min":0,"max":10}]}'))");
+  }
+  auto output = test::Call("diagnose_run", {{"run", "m.db"}}, folder.path());
+  ASSERT_TRUE(output);
+  EXPECT_EQ(output->structured["verdict"], "broken");
+  EXPECT_NE(output->text.find(
+                "ended at step 60 with IndexError: Target 10 is out of bounds (train.py:9). Out of "
+                "range: target holds 10, and input has 10 along dimension 1: 0 to 9 is allowed."),
+            std::string::npos)
+      << output->text;
+}
+
 }  // namespace
 }  // namespace mpnanny::runs
