@@ -81,6 +81,9 @@ std::vector<AlertType> MakeTypes() {
       {"SHADOW_DIVERGED", "ERROR",
        "values that left a format's range had grown by more than 1000x at that operator since the "
        "first shadow step, and the largest weight by more than 30x"},
+      {"PROTOCOL", "WARNING",
+       "a relation between gradients, parameters and states that a training needs did not hold in "
+       "every step that was looked at, at least 3"},
   };
 }
 

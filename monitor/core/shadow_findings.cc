@@ -20,6 +20,9 @@ constexpr Kind kKindsOfFindings[] = {
     {"amplified", "SHADOW_AMPLIFIED"}, {"lost_change", "SHADOW_LOST_CHANGE"},
     {"flushed", "SHADOW_FLUSHED"},     {"integers", "SHADOW_INTEGERS"},
     {"clipped", "SHADOW_CLIPPED"},     {"diverged", "SHADOW_DIVERGED"},
+    {"no_gradient", "PROTOCOL"},       {"not_updated", "PROTOCOL"},
+    {"not_zeroed", "PROTOCOL"},        {"not_restored", "PROTOCOL"},
+    {"moved_on_skip", "PROTOCOL"},     {"scale_dependent", "PROTOCOL"},
 };
 
 // Empty: not one of ours.
@@ -96,6 +99,15 @@ std::string WhatHappened(const ShadowFindingRow& row) {
   if (row.kind == "diverged")
     return "the updates are too large (learning rate): values grew by orders of magnitude and left "
            "the format's range";
+  if (row.kind == "no_gradient")
+    return "parameters that the loss depends on get no gradient, or one that is 0";
+  if (row.kind == "not_updated")
+    return "parameters get gradients that are not 0, and nothing updates them";
+  if (row.kind == "not_zeroed")
+    return "the optimizer's gradients still hold those of its previous step";
+  if (row.kind == "not_restored") return "states that were saved together were not all restored";
+  if (row.kind == "moved_on_skip") return "a state went on although the step was skipped";
+  if (row.kind == "scale_dependent") return "the update depends on the loss scale";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))
     text += Message(" %.3g of the result", *row.error_out);
@@ -105,7 +117,7 @@ std::string WhatHappened(const ShadowFindingRow& row) {
 }
 
 std::string MessageOf(const ShadowFindingRow& row) {
-  std::string text = row.op;
+  std::string text = row.op.empty() ? "the training" : row.op;
   if (!row.source.empty()) text += " at " + row.source;
   if (!row.dtype.empty()) text += " in " + row.dtype;
   text += ": " + WhatHappened(row) + " (shadow step " + std::to_string(row.last_step) + ").";

@@ -237,17 +237,17 @@ TEST_F(ShadowTest, ASevereFindingIsOneAlertThatFollowsIt) {
 TEST_F(ShadowTest, EveryKindHasItsTypeAndAnErrorMakesTheNextStepsDense) {
   Begin(1);
   for (const char* kind : {"range", "undefined", "amplified", "lost_change", "flushed", "integers",
-                           "clipped", "diverged"}) {
+                           "clipped", "diverged", "no_gradient"}) {
     ShadowFindingRow row = Finding(1, kind);
     row.severity = "ERROR";
     recorder_->ShadowFinding(0, row);
   }
-  EXPECT_EQ(recorder_->ShadowFinding(0, Finding(1, "of another version")), 9);  // a row, no alert
+  EXPECT_EQ(recorder_->ShadowFinding(0, Finding(1, "of another version")), 10);  // a row, no alert
   EXPECT_EQ(Types(recorder_->EndStep({})),
             "SHADOW_RANGE SHADOW_UNDEFINED SHADOW_AMPLIFIED SHADOW_LOST_CHANGE SHADOW_FLUSHED "
-            "SHADOW_INTEGERS SHADOW_CLIPPED SHADOW_DIVERGED");
+            "SHADOW_INTEGERS SHADOW_CLIPPED SHADOW_DIVERGED PROTOCOL");
   EXPECT_TRUE(recorder_->dense());
-  EXPECT_EQ(Ask("SELECT count(*) FROM shadow_finding"), "9");
+  EXPECT_EQ(Ask("SELECT count(*) FROM shadow_finding"), "10");
 }
 
 TEST_F(ShadowTest, FindingsBeyondTheirNumberAreLeftOutAndToldOnce) {

@@ -120,6 +120,7 @@ inline constexpr Word kAlertTypes[] = {
     {"SHADOW_AMPLIFIED", "a small rounding error becomes a large one"},
     {"SHADOW_FLUSHED", "values that are not 0 in FP64 became 0"},
     {"SHADOW_CLIPPED", "a cast cut values off at the format's maximum"},
+    {"PROTOCOL", "gradients, parameters and states do not belong together as they should"},
 };
 
 inline constexpr Word kPhases[] = {

@@ -17,6 +17,7 @@ Result<std::optional<runs::ShadowFinding>> FindingOf(const runs::Source& source,
     if (!found || *found) return found;
   }
   if (told.op.empty() && told.source.empty()) return none;
+  if (!alert.type.starts_with(kPrefix)) return none;  // a type of several kinds
   runs::ShadowFinding finding;
   finding.kind = LowerCase(std::string_view(alert.type).substr(kPrefix.size()));
   finding.step = alert.step;

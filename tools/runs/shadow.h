@@ -43,6 +43,16 @@ struct ShadowGrowth {
   std::string op;
 };
 
+// Of kinds about gradients, parameters and states: what does not belong together as it should.
+struct ShadowRelation {
+  std::vector<std::string> parameters;  // raw names, the first ones
+  std::optional<double> count;          // of all parameters that are meant
+  std::optional<double> steps;          // in which it was so
+  bool none = false;                    // .grad is None, not 0
+  std::vector<std::string> saved, restored;
+  std::string what;
+};
+
 struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
@@ -61,6 +71,7 @@ struct ShadowFinding {
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;
   ShadowGrowth growth;
+  ShadowRelation relation;
 
   std::vector<int64_t> ranks;  // of merged ranks, those that told it, ascending
   size_t part = 0;             // whose row this is: 0 the deciding rank's, i of others[i - 1]
@@ -78,7 +89,7 @@ struct ShadowFindings {
 
 // All that fit, without what CompleteFinding() reads; at most 20,000, which it says.
 Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilter& filter = {});
-// Reads reach, cure and growth of one finding.
+// Reads reach, cure, growth and relation of one finding.
 Result<void> CompleteFinding(const Source& source, ShadowFinding& finding);
 // True if `a` is shown before `b`: severity, then kind, then error.
 bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b);

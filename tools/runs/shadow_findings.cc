@@ -117,6 +117,20 @@ ShadowGrowth GrowthOf(const Json& json) {
   return {NumberOf(json, "growth"), TextOf(json, "at"), TextOf(json, "operator")};
 }
 
+ShadowRelation RelationOf(const Json& json) {
+  if (!json.is_object()) return {};
+  ShadowRelation relation;
+  relation.parameters = TextsOf(json, "parameters");
+  relation.count = NumberOf(json, "count");
+  relation.steps = NumberOf(json, "steps");
+  const auto none = json.find("none");
+  relation.none = none != json.end() && none->is_boolean() && none->get<bool>();
+  relation.saved = TextsOf(json, "saved");
+  relation.restored = TextsOf(json, "restored");
+  relation.what = TextOf(json, "what");
+  return relation;
+}
+
 // JSON of the file; null where it is none.
 Json Parsed(const std::string& text) {
   auto json = text.empty() ? Result<Json>(Json()) : ParseJson(text);
@@ -232,10 +246,13 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.reach = ReachOf(Parsed(row->TextOr(0)));
   finding.cure = CureOf(Parsed(row->TextOr(1)));
   if (finding.kind == "diverged") finding.growth = GrowthOf(Parsed(row->TextOr(2)));
+  if (finding.reach.empty()) finding.relation = RelationOf(Parsed(row->TextOr(2)));
   return {};
 }
 
-bool IsShadowAlert(std::string_view type) { return type.starts_with("SHADOW_"); }
+bool IsShadowAlert(std::string_view type) {
+  return type.starts_with("SHADOW_") || type == "PROTOCOL";
+}
 
 ShadowAlert ParseShadowAlert(std::string_view detail) {
   ShadowAlert alert;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "numerics/format.h"
 #include "tools/runs/operator_words.h"
+#include "tools/runs/protocol_text.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
@@ -312,6 +313,9 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
 }
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
+  if (IsProtocol(finding.kind)) {
+    return {ProtocolText(finding, finding.source.empty() ? "" : Place(finding.source)), "", ""};
+  }
   const auto trimmed = [](std::string text) {
     return text.starts_with(' ') ? text.substr(1) : text;
   };

@@ -46,7 +46,7 @@ class NewAlert:
     @property
     def of_shadow(self) -> bool:
         """Raised by a finding of a shadow step, which has the operator and the line already."""
-        return self.type.startswith("SHADOW_")
+        return self.type.startswith("SHADOW_") or self.type == "PROTOCOL"
 
     def named(self, layer: str | None) -> Alert:
         """As people get it, with the layer's name."""

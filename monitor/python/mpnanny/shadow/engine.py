@@ -23,6 +23,7 @@ from . import products
 from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
 from .comparison import compare, compare_change
+from .dependencies import Dependencies
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
 from .history import Held, History, is_float, version_of
@@ -38,7 +39,7 @@ from .operators import (
     Operator,
     operator_of,
 )
-from .places import Places
+from .places import Places, Site, in_backward
 from .references import Entry, References, wide, widened
 
 pass_through(__file__)
@@ -80,6 +81,7 @@ class ShadowMode(StepMode):
         self.places = places
         self.changes = changes
         self.history = History()
+        self.dependencies = Dependencies()
         self.seconds = 0.0  # that the shadow took beside the operators themselves
         self.operators = 0
         self.restarts: Counter[str] = Counter()
@@ -90,6 +92,7 @@ class ShadowMode(StepMode):
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
         self._number = 0
+        self._site: Site | None = None  # of the operator under way
 
     def limit(self, seconds: float = math.inf, elements: float = math.inf) -> None:
         """Ends by itself after so many `seconds` of its own, and leaves out operators on tensors
@@ -124,11 +127,15 @@ class ShadowMode(StepMode):
             self._stop(error)
         self.seconds += time.perf_counter() - began
         result = func(*args, **kwargs)
-        if call is not None:
+        if self.looking and (call is not None or not self.places.in_optimizer):
             began = time.perf_counter()
             try:
-                self._after(call, args, kwargs, result)
-                self.followed.count(call.site)
+                if not self.places.in_optimizer:
+                    operator = operator_of(func)
+                    self.dependencies.saw(operator, self._site, in_backward(), args, kwargs, result)
+                if call is not None:
+                    self._after(call, args, kwargs, result)
+                    self.followed.count(call.site)
             except NotImplementedError:
                 self.restarts["torch.func"] += 1
             except Exception as error:
@@ -150,9 +157,10 @@ class ShadowMode(StepMode):
 
     def _before(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         operator = operator_of(func)
+        self._site = None
         if operator.kind is SKIP:
             return None
-        site = self.places.find(operator.name, keep=True)
+        self._site = site = self.places.find(operator.name, keep=True)
         if site is None or operator.kind is VIEW:
             return None
         if operator.name == "aten._local_scalar_dense":

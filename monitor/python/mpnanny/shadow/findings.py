@@ -18,6 +18,9 @@ AMPLIFIED = "amplified"  # much error out of little
 FLUSHED = "flushed"  # what is not 0 became 0
 CLIPPED = "clipped"  # a cast to a format cut values off
 DIVERGED = "diverged"  # updates so large that values left every range
+NO_GRADIENT = "no_gradient"  # cut off from a parameter that the loss depends on
+NOT_UPDATED = "not_updated"  # a parameter with a gradient that nothing changes
+NOT_ZEROED = "not_zeroed"  # a gradient that still holds that of the step before
 KINDS = (DIVERGED, RANGE, UNDEFINED, INTEGERS, LOST_CHANGE, AMPLIFIED, FLUSHED, CLIPPED)
 _SEVERITIES = ("ERROR", "WARNING", "INFO")
 

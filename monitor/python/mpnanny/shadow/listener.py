@@ -164,6 +164,7 @@ class ShadowSteps(StepListener):
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
     ) -> None:
         if self._session is not None and not closure:
+            self._session.optimizer_begins(optimizer)
             self._session.gradients(self._parameters(optimizer))
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
@@ -172,6 +173,7 @@ class ShadowSteps(StepListener):
             site = None
             if place.file:
                 site = Site("optimizer.step", "", "optimizer", place.file, place.line, None)
+            self._session.optimizer_ended(optimizer)
             self._session.stepped(site)
 
     def scaler_stepped(self, step: OpenStep, scaler: Any, optimizer: Any, skipped: Any) -> None:
@@ -315,6 +317,8 @@ class ShadowSteps(StepListener):
                 }
             )
         detail = {key: _number(value) for key, value in finding.detail.items()}
+        if "parameters" in detail:
+            detail["parameters"] = [self._record.layer(name) for name in detail["parameters"]]
         if "at" in detail:
             detail["at"] = self._record.source(str(detail["at"]))
         if site.forward and site.forward != site.operator:

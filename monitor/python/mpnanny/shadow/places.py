@@ -61,6 +61,11 @@ def find_call(module: torch.nn.Module | None, modules: dict[int, str]) -> Place:
     return Place("", file, line, modules.get(id(module), outer))
 
 
+def in_backward() -> bool:
+    """Whether autograd runs, and not to compute something again or to derive it once more."""
+    return _graph_task_id() != -1 and not torch.is_grad_enabled()
+
+
 class Places:
     """Follows one step. `modules`: names of the model's modules by id."""
 

@@ -25,6 +25,7 @@ from .history import is_float
 from .memory import allowance
 from .places import Site
 from .prelude import Prelude
+from .relations import Relations
 from .schedule import Schedule
 from .step import ShadowStep
 from .weights import has_optimizer
@@ -105,6 +106,7 @@ class ShadowSession:
         self._by_hand = False  # weights are updated without an optimizer
         self._first_loss: float | None = None
         self._divergence = Divergence(self._model)
+        self._relations = Relations(self._model, trouble)
 
     @property
     def shadowing(self) -> bool:
@@ -134,6 +136,7 @@ class ShadowSession:
             self._step.started = self._began
             self._step.mode.limit(seconds=self._schedule.most_seconds())
             self._sink.begins(self._step, allowance())
+            self._relations.begins(self._step)
         else:
             prelude.end()
 
@@ -179,6 +182,7 @@ class ShadowSession:
             self._boundary_by_hand(2)
         self._backwards += 1
         step = self._step
+        self._relations.backward(step, losses)
         if step is not None:
             step.backward(losses)
             self._failing.remember(losses, step.site_of)
@@ -190,6 +194,13 @@ class ShadowSession:
         if self._step is not None:
             self._step.gradients(parameters)
             self._step.places.in_optimizer = True
+
+    def optimizer_begins(self, optimizer: Any) -> None:
+        """It is about to step."""
+        self._relations.optimizer_begins(self._step, optimizer)
+
+    def optimizer_ended(self, optimizer: Any) -> None:
+        self._relations.optimizer_ended(optimizer)
 
     def gradients_broke(self) -> None:
         """An optimizer is about to use gradients that are not finite, in a step without shadow."""
@@ -330,6 +341,7 @@ class ShadowSession:
         if not self._stack.push(step.mode):
             self._on = self._stack.usable()
             return
+        self._relations.begins(step)
         self._step, self._why = step, why
 
     def _end(self) -> None:
@@ -351,6 +363,9 @@ class ShadowSession:
         self._schedule.shadowed(self._count, seconds, cost, ended_early)
         self._sink.shadowed(step, self._why, seconds)
         self._report(found)
+        # Faults of protocol: the arithmetic of later steps is looked at all the same.
+        if not ended_early:
+            self._sink.found(self._number, self._relations.found(step))
 
     def _ran_again(self, shadow: ShadowStep | None, found: list[Finding]) -> None:
         if shadow is not None:

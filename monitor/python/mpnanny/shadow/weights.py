@@ -23,6 +23,18 @@ def has_optimizer(model: nn.Module | None) -> bool:
     return any(id(weight) in ids for group in groups for weight in group["params"])
 
 
+def held_and_owned() -> tuple[set[int], set[int]]:
+    """The ids of all parameters of the process that an optimizer holds, and that a module has."""
+    held: set[int] = set()
+    owned: set[int] = set()
+    for each in gc.get_objects():
+        if issubclass(type(each), torch.optim.Optimizer):
+            held |= {id(one) for group in each.param_groups for one in group["params"]}
+        elif issubclass(type(each), nn.Module):
+            owned |= {id(one) for one in each.__dict__.get("_parameters", {}).values()}
+    return held, owned
+
+
 def largest_weight(model: nn.Module | None) -> float:
     """The largest finite magnitude; 0 where there is none, or out of the kernels' reach."""
     found = None if model is None else figures([each.detach() for each in model.parameters()])

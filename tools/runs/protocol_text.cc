@@ -1,0 +1,107 @@
+#include "tools/runs/protocol_text.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "tools/runs/operator_words.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::runs {
+namespace {
+
+constexpr size_t kNamesShown = 3;
+
+std::string Listed(const std::vector<std::string>& names, size_t count) {
+  std::vector<std::string> words;
+  for (const std::string& name : names) {
+    if (words.size() < kNamesShown && !name.empty()) words.push_back(Name(name));
+  }
+  const size_t more = count > words.size() ? count - words.size() : 0;
+  std::string text = Join(words, ", ");
+  if (more > 0) text += (text.empty() ? "" : " and ") + std::to_string(more) + " more";
+  return text;
+}
+
+// "2 parameters (a.weight, a.bias)".
+std::string Parameters(const ShadowRelation& relation) {
+  const size_t count =
+      relation.count && *relation.count >= 1 && *relation.count < 1e9
+          ? static_cast<size_t>(*relation.count)
+          : relation.parameters.size();
+  const std::string names = Listed(relation.parameters, count);
+  if (count == 1) return names.empty() ? "a parameter" : "the parameter " + names;
+  return std::to_string(count) + " parameters" + (names.empty() ? "" : " (" + names + ")");
+}
+
+std::string Steps(const ShadowRelation& relation) {
+  if (!relation.steps || !(*relation.steps >= 1 && *relation.steps < 1e9)) return "";
+  return ", in all " + std::to_string(static_cast<int64_t>(*relation.steps)) +
+         " steps that were looked at";
+}
+
+std::string At(const std::string& place) { return place.empty() ? "" : " at " + place; }
+
+std::string NoGradient(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  std::string text = "The " + OperatorWord(finding.op) + At(place);
+  text += finding.phase == "backward" ? " passes back a gradient that is 0 everywhere: "
+                                      : " cuts off the gradient: ";
+  text += Parameters(relation) + ", which the loss depends on and the optimizer holds, ";
+  text += relation.none ? "got no gradient" : "got a gradient of exactly 0";
+  return text + Steps(relation) + ".";
+}
+
+std::string NotUpdated(const ShadowFinding& finding) {
+  return "The gradient of " + Parameters(finding.relation) +
+         " is not 0, but no optimizer holds it and it does not change" + Steps(finding.relation) +
+         ".";
+}
+
+std::string NotZeroed(const ShadowFinding& finding, const std::string& place) {
+  std::string text = "The gradients that the optimizer gets still contain those of its step before";
+  text += Steps(finding.relation);
+  if (!place.empty()) text += ": backward() at " + place + " adds to them";
+  return text + ". zero_grad() is missing, or comes where it does not reach these parameters.";
+}
+
+std::string NotRestored(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  std::string text = "Saved together were the states of " +
+                     Listed(relation.saved, relation.saved.size()) + "; the load" + At(place) +
+                     " restored only " + Listed(relation.restored, relation.restored.size()) + ".";
+  if (!relation.what.empty()) text += " " + EscapeControl(relation.what, 300) + ".";
+  return text;
+}
+
+std::string MovedOnSkip(const ShadowFinding& finding, const std::string& place) {
+  const std::string what = finding.relation.what;
+  return (what.empty() ? "A state" : EscapeControl(what, 200)) + At(place) +
+         " went on in a step whose update was skipped; in other steps it changes exactly when the "
+         "weights do.";
+}
+
+std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
+  return "The update depends on the loss scale: " + OperatorWord(finding.op) + At(place) +
+         " mixes what carries the scale with what does not.";
+}
+
+}  // namespace
+
+bool IsProtocol(std::string_view kind) {
+  constexpr std::array<std::string_view, 6> kKinds = {"no_gradient",   "not_updated",
+                                                      "not_zeroed",    "not_restored",
+                                                      "moved_on_skip", "scale_dependent"};
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+}
+
+std::string ProtocolText(const ShadowFinding& finding, const std::string& place) {
+  if (finding.kind == "no_gradient") return NoGradient(finding, place);
+  if (finding.kind == "not_updated") return NotUpdated(finding);
+  if (finding.kind == "not_zeroed") return NotZeroed(finding, place);
+  if (finding.kind == "not_restored") return NotRestored(finding, place);
+  if (finding.kind == "moved_on_skip") return MovedOnSkip(finding, place);
+  return ScaleDependent(finding, place);
+}
+
+}  // namespace mpnanny::runs

@@ -1,0 +1,21 @@
+// Sentences of findings about gradients, parameters and states (alert type PROTOCOL).
+//
+// Free functions without state. Texts out of the file come back escaped.
+#ifndef MPNANNY_TOOLS_RUNS_PROTOCOL_TEXT_H_
+#define MPNANNY_TOOLS_RUNS_PROTOCOL_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+#include "tools/runs/shadow.h"
+
+namespace mpnanny::runs {
+
+bool IsProtocol(std::string_view kind);
+
+// One or two sentences; `place`: "file:line" as it is shown, "" if the finding has none.
+std::string ProtocolText(const ShadowFinding& finding, const std::string& place);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_PROTOCOL_TEXT_H_
