@@ -213,6 +213,52 @@ TEST(ShadowTextTest, OperatorsHaveWords) {
   EXPECT_EQ(OperatorWord(""), "an operator");
 }
 
+TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
+  ShadowFinding f;
+  f.kind = "no_gradient";
+  f.severity = "WARNING";
+  f.phase = "forward";
+  f.op = "aten.argmax";
+  f.source = "model.py:7";
+  f.precision = "excluded";
+  f.relation.parameters = {"gate.weight", "gate.bias"};
+  f.relation.count = 2;
+  f.relation.steps = 3;
+  f.relation.none = true;
+  EXPECT_EQ(FindingText(f, ""),
+            "The aten.argmax at model.py:7 cuts off the gradient: 2 parameters (gate.weight, "
+            "gate.bias), which the loss depends on and the optimizer holds, got no gradient, in all "
+            "3 steps that were looked at.");
+  f.phase = "backward";
+  f.op = "aten.round";
+  f.relation.none = false;
+  f.relation.count = 9;
+  EXPECT_EQ(FindingText(f, ""),
+            "The aten.round at model.py:7 passes back a gradient that is 0 everywhere: 9 parameters "
+            "(gate.weight, gate.bias and 7 more), which the loss depends on and the optimizer "
+            "holds, got a gradient of exactly 0, in all 3 steps that were looked at.");
+  f.kind = "not_updated";
+  f.source.clear();
+  f.relation.parameters = {"gate.bias"};
+  f.relation.count = 1;
+  EXPECT_EQ(FindingText(f, ""),
+            "The gradient of the parameter gate.bias is not 0, but no optimizer holds it and it "
+            "does not change, in all 3 steps that were looked at.");
+  f.kind = "not_zeroed";
+  f.source = "train.py:9";
+  EXPECT_EQ(FindingText(f, ""),
+            "The gradients that the optimizer gets still contain those of its step before, in all "
+            "3 steps that were looked at: backward() at train.py:9 adds to them. zero_grad() is "
+            "missing, or comes where it does not reach these parameters.");
+  f.kind = "not_restored";
+  f.relation = {};  // as of a damaged file
+  EXPECT_FALSE(FindingText(f, "").empty());
+  f.kind = "moved_on_skip";
+  EXPECT_FALSE(FindingText(f, "").empty());
+  f.kind = "scale_dependent";
+  EXPECT_FALSE(FindingText(f, "").empty());
+}
+
 TEST(ShadowTextTest, LongTextsAreCut) {
   ShadowFinding f = Cancellation();
   f.source = std::string(300, '/') + "deep/er/train.py:40";

@@ -55,22 +55,16 @@ def without_gradients(x: torch.Tensor) -> torch.Tensor:
 
 
 CUTS = {
-    "x.detach()": lambda x: (
-        x.detach()  # cut
-    ),
+    "x.detach()": lambda x: x.detach(),  # cut
     "no_grad": without_gradients,
-    "round": lambda x: (
-        x.round()  # cut
-    ),
-    "sign": lambda x: (
-        torch.sign(x)  # cut
-    ),
-    "clamp": lambda x: (
-        x.clamp(90, 100)  # cut
-    ),
+    "round": lambda x: x.round(),  # cut
+    "sign": lambda x: torch.sign(x),  # cut
+    "clamp": lambda x: x.clamp(90, 100),  # cut
     "whole numbers": lambda x: (
-        (x * 10).long()  # cut
-    ).float(),
+        (
+            (x * 10).long()  # cut
+        ).float()
+    ),
 }
 
 

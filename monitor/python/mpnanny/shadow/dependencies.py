@@ -1,6 +1,6 @@
-"""What depends on which parameter in one shadow step: of every memory the parameters that its values
-are made of, those of them that a gradient would reach through it, and the operators that cut the
-others off. And of a backward pass which operator's gradient is 0 first.
+"""What depends on which parameter in one shadow step: of every memory the parameters that its
+values are made of, those of them that a gradient would reach through it, and the operators that cut
+the others off. And of a backward pass which operator's gradient is 0 first.
 
 Sets of parameters and of cuts are the bits of one whole number, so that an operator costs a few
 dictionary look-ups. A memory is a storage's _cdata, as in references.
@@ -35,7 +35,8 @@ class Cut:
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    memory: int = tensor.untyped_storage()._cdata
+    return memory
 
 
 def is_zero(tensor: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -56,9 +56,7 @@ class _Left:
 class Relations:
     """Of one run. Hears of every step, looks at those with a shadow."""
 
-    def __init__(
-        self, model: weakref.ref[nn.Module], trouble: Callable[[Exception], None]
-    ) -> None:
+    def __init__(self, model: weakref.ref[nn.Module], trouble: Callable[[Exception], None]) -> None:
         self._model = model
         self._trouble = trouble
         self._on = True
@@ -231,10 +229,12 @@ class Relations:
             if not self._is_new(NO_GRADIENT, key):
                 continue
             first = these[0]
+            site = first.cut.site  # a line calls the forward operator, also where that shows later
+            site = replace(site, operator=site.forward or site.operator)
             total = max(self._totals.get(id(each.parameter()), 1) for each in these)
             yield _finding(
                 NO_GRADIENT,
-                first.cut.site,
+                site,
                 "WARNING",
                 len(these) / max(total, len(these)),
                 parameters=[each.name for each in these[:MOST_NAMES]],
