@@ -176,6 +176,28 @@ def test_zeroed_after_the_step_is_right(db, database):
     assert relations(run(db, model, 6, one_step, database)) == []
 
 
+def keep(buffer: torch.Tensor, gradient: torch.Tensor) -> None:
+    buffer.copy_(gradient)
+
+
+def test_gradients_that_are_copied_to_the_same_buffers_in_each_step_are_right(db, database):
+    """As data-parallel training does: the memory is that of the step before, its content is not."""
+    model = Two()
+    optimizer = adam(model)
+    buffers = {each: torch.zeros_like(each) for each in model.parameters()}
+    for each in model.parameters():
+        each.register_hook(lambda gradient, buffer=buffers[each]: keep(buffer, gradient))
+
+    def one_step(_step: int) -> None:
+        optimizer.zero_grad()
+        model(inputs()).square().mean().backward()
+        for each, buffer in buffers.items():
+            each.grad = buffer
+        optimizer.step()
+
+    assert relations(run(db, model, 12, one_step, database, "every=2")) == []
+
+
 # --- what is right ---
 
 

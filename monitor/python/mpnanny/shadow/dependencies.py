@@ -131,7 +131,7 @@ class Dependencies:
         if site is None or operator.kind is SKIP:
             return
         for each in written:
-            self._wrote(each, backward)
+            self._wrote(operator, each, backward)
         if backward:
             if operator.kind is not VIEW:
                 self._gradients(operator, site, inputs, fresh, written)
@@ -222,13 +222,13 @@ class Dependencies:
 
     # --- gradients ---
 
-    def _wrote(self, tensor: torch.Tensor, backward: bool) -> None:
+    def _wrote(self, operator: Operator, tensor: torch.Tensor, backward: bool) -> None:
         memory = memory_of(tensor)
         if memory in self._old:
-            if backward:
-                self._added.add(memory)
-            elif is_zero(tensor):
+            if operator.overwrites or is_zero(tensor):  # zeroed, or a buffer that is used again
                 self._old.pop(memory)
+            elif backward:
+                self._added.add(memory)
         if memory in self._bit_of and not backward:
             self.moved.add(memory)
 
