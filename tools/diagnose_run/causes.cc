@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "tools/diagnose_run/measured_text.h"
+#include "tools/runs/protocol_text.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
@@ -124,7 +125,7 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
 
 bool IsAfterDivergence(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
-  if (lead.kind == "diverged") return false;
+  if (lead.kind == "diverged" || runs::IsProtocol(lead.kind)) return false;
   if (GivesNonFinite(lead) && (lead.dtype.ends_with("float16") && !lead.dtype.ends_with("bfloat16")))
     return false;
   if (GivesNonFinite(lead) && lead.dtype.find("float8") != std::string::npos) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "tools/runs/protocol_text.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
@@ -39,6 +40,36 @@ std::string FixOfLostChange(const runs::ShadowFinding& finding) {
          WideFormat(finding) +
          " (FP32 master weights, an FP32 average or counter) and cast a copy of it where 16 bits "
          "are wanted; or round stochastically, or keep what is lost and add it next time (Kahan).";
+}
+
+// Of a relation between states that is broken; "" of any other kind.
+std::string FixOfProtocol(const runs::ShadowFinding& finding) {
+  const std::string& kind = finding.kind;
+  if (kind == "no_gradient") {
+    return "Let the gradient pass " + WhereToChange(finding) +
+           ": take the detach() or no_grad() away, use an operation that has a derivative, or a "
+           "straight-through estimator, x + (rounded(x) - x).detach(). If these parameters are not "
+           "to train, say so with requires_grad_(False).";
+  }
+  if (kind == "not_updated") {
+    return "Give these parameters to the optimizer; if they are not to train, say so with "
+           "requires_grad_(False).";
+  }
+  if (kind == "not_zeroed") {
+    return "Call optimizer.zero_grad() once for each update, before its first backward().";
+  }
+  if (kind == "not_restored") {
+    return "Restore what was saved with it as well, " + WhereToChange(finding) + ".";
+  }
+  if (kind == "moved_on_skip") {
+    return "Advance it only where the optimizer's step was made; a GradScaler skipped it if "
+           "scaler.get_scale() is smaller after scaler.update() than before.";
+  }
+  if (kind == "scale_dependent") {
+    return "Call scaler.unscale_(optimizer) once, before gradients are clipped, measured, changed or "
+           "added to.";
+  }
+  return "";
 }
 
 std::string FixOfPrecision(const runs::ShadowFinding& finding) {
@@ -79,6 +110,9 @@ std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& m
   const runs::ShadowFinding& finding = lead.finding;
   const std::string detail = runs::WordsOf(finding, lead.module).precision;
   if (finding.kind == "diverged") return detail;
+  if (runs::IsProtocol(finding.kind)) {
+    return "It is not precision: in FP64 the same holds.";
+  }
   if (IsTinyChange(finding)) {
     return "FP64 would keep these changes, but they are below 6e-8 of the value that they are to "
            "change: first ask why they are so small (learning rate, gradients that fade).";
@@ -120,6 +154,7 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
     return "Lower the learning rate or warm it up longer, and clip gradients (after unscaling "
            "them).";
   }
+  if (runs::IsProtocol(finding.kind)) return FixOfProtocol(finding);
   if (IsTinyChange(finding)) {
     return "Raise the learning rate, or find why the gradient is so small; where small changes are "
            "right, sum them up apart or in FP64.";
