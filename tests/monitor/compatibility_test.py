@@ -26,7 +26,7 @@ ALL = FEATURES | CHANGES | TENSORS
 # What is said of a feature: some words of every note. Of all others nothing is said.
 SAID: dict[str, list[str]] = {
     "scripted and traced parts": ["0, 1"],
-    "gradients of each sample": ["inside a transform"],
+    "gradients of each sample": ["gradients of single samples"],
     "hessian and jvp in between": ["inside a transform"],
     "evaluation by the fast path": ["encoder.self_attn.out_proj"],
     "quantized parts": ["no plain memory"],

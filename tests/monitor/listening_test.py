@@ -240,15 +240,27 @@ def test_a_compiled_optimizer_step_is_not_broken(db):
     assert not torch.equal(before, model.weight)
 
 
-def test_a_hand_written_update_does_not_gather_for_ever(db, database):
+def test_updates_written_by_hand_are_steps(db, database):
     model = nn.Linear(8, 3)
     nanny = watch_model(model, db=db, quiet=True)
-    for _ in range(600):
+    for _ in range(6):
         loss = model(torch.ones(2, 8)).square().mean()
         for parameter, gradient in zip(
             model.parameters(), torch.autograd.grad(loss, list(model.parameters())), strict=True
         ):
             parameter.data -= 1e-3 * gradient
+    nanny.close()
+    steps = database().rows("SELECT * FROM step")
+    assert len(steps) == 6
+    # That there is no optimizer shows after the first step.
+    assert [row["grad_norm"] is None for row in steps] == [True] + [False] * 5
+
+
+def test_forward_passes_without_an_update_do_not_gather_for_ever(db, database):
+    model = nn.Linear(8, 3)
+    nanny = watch_model(model, db=db, quiet=True)
+    for _ in range(600):
+        model(torch.ones(2, 8))
     nanny.close()
     assert database().one("SELECT count(*) AS n FROM step")["n"] == 2
     assert "without update" in database().one("SELECT notes FROM run")["notes"]

@@ -13,7 +13,7 @@ import textwrap
 import pytest
 import torch
 from conftest import PACKAGE, Database, Mlp
-from mpnanny.process import launched
+from mpnanny.process import launched, search
 from torch import nn
 
 PROGRAM = PACKAGE.parent / "bin" / "mpnanny"
@@ -189,10 +189,10 @@ def test_what_cannot_run_is_told(tmp_path):
 
 def test_the_whole_model_is_found_from_a_part():
     whole = nn.ModuleDict({"body": Mlp(), "head": nn.Linear(3, 2)})
-    assert launched._whole_model(whole["body"].enter) is whole
-    assert launched._owner({id(whole["head"].weight)}) is whole["head"]
-    assert launched._owner({id(p) for p in whole.parameters()}) is whole
-    assert launched._owner({0}) is None
+    assert search.whole_model(whole["body"].enter) is whole
+    assert search.owner({id(whole["head"].weight)}) is whole["head"]
+    assert search.owner({id(p) for p in whole.parameters()}) is whole
+    assert search.owner({0}) is None
 
 
 def test_a_file_that_another_process_records_into_is_left_to_it(tmp_path):

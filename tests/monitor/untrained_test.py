@@ -98,22 +98,23 @@ def test_a_program_that_dies_has_ended_with_an_exception(tmp_path):
     assert ran.notes and ran.runs[0]["end_reason"] == "exception"
 
 
-def test_why_an_optimizer_was_not_watched_is_in_the_record(tmp_path):
+def test_an_optimizer_of_tensors_without_a_loss_is_watched(tmp_path):
+    """Nothing but its own step shows them: no module holds them, no backward pass was heard."""
     ran = Ran(
         tmp_path,
         """
         import torch
         weight = torch.ones(2, requires_grad=True)
-        weight.grad = torch.ones(2)
         optimizer = torch.optim.SGD([weight], lr=0.1)
-        class Other(torch.nn.Module):
-            pass
-        from mpnanny.process import launched
-        launched._backwards = 1
-        optimizer.step()
+        for step in range(3):
+            weight.grad = torch.ones(2) * 2
+            optimizer.step()
         """,
     )
-    assert ran.notes == ["nothing was watched: no module holds the parameters of SGD"]
+    assert [run["name"] for run in ran.runs] == ["program"]
+    steps = Database(ran.path).rows("SELECT * FROM step ORDER BY step")
+    assert [row["step"] for row in steps] == [0, 1, 2]
+    assert [round(row["grad_norm"], 4) for row in steps] == [2.8284] * 3
 
 
 @pytest.mark.parametrize("launcher", ["", "import torch; torch.ones(3).sum().item()\n"])

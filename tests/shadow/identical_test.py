@@ -36,8 +36,6 @@ NOT_ALL = {
     "counting operators": "a dispatch mode of the program is on",
     "fake tensors in between": "a dispatch mode of the program is on",
 }
-# What is known to go wrong.
-KNOWN = {"gradients of each sample": "a loss inside of a transform has no storage"}
 SHORT = 5  # steps of a training
 
 # Of each precision, and of each way to make a step; the others with --slow.
@@ -60,14 +58,8 @@ def trouble_of(database: Database) -> list[Any]:
     return [row["detail"] for row in rows]
 
 
-def marked(name: str) -> Any:
-    if name in KNOWN:
-        return pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN[name], strict=True))
-    return name
-
-
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [marked(name) for name in ALL])
+@pytest.mark.parametrize("name", ALL)
 def test_every_step_a_shadow_step_is_the_same_training(name, db, database):
     two_threads = "thread" in name  # whose versions depend on when they are read
     _, plain, unwatched = course_of(lambda: ALL[name](lambda model: Unwatched()))

@@ -19,6 +19,7 @@ from .process.ends import in_spawned_import
 from .report.alerts import Alert
 from .report.console import Console
 from .report.course import Course, Summary, summarise
+from .steps.calls import TorchCalls
 
 
 class Step:
@@ -144,6 +145,11 @@ class MixedPrecisionNanny:
     def model(self) -> nn.Module | None:
         """The model; None in a copy, which watches nothing."""
         return self._model
+
+    @property
+    def calls(self) -> TorchCalls | None:
+        """What hears torch's calls for this run; for what begins runs while one is handed out."""
+        return None if self._session is None else self._session.calls
 
     @property
     def newest_step(self) -> int:

@@ -50,6 +50,7 @@ from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
 from .shadow.listener import ShadowSteps
+from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
 from .steps.gradients import Gradients
@@ -177,6 +178,7 @@ class Session:
             options.on_alert,
         )
         # What makes steps of it.
+        by_hand = ByHand(model, self.optimizers)
         self.scalers = Scalers(scaler)
         self.steps = Steps(
             core,
@@ -184,6 +186,7 @@ class Session:
             model,
             self.optimizers,
             unmoved,
+            by_hand,
             self._device,
             events,
             notes,
@@ -202,7 +205,7 @@ class Session:
             notes,
             watches(kinds, "activation_gradient"),
         )
-        self._calls = TorchCalls(
+        self.calls = TorchCalls(
             state,
             notes,
             model,
@@ -212,6 +215,7 @@ class Session:
             Gradients(state, events),
             OptimizerStates(state, kinds, core.event),
             self._hooks,
+            by_hand,
             events,
         )
         self._changes = Changes(
@@ -223,7 +227,7 @@ class Session:
         if self._core.note:
             self.notes.note(self._core.note)
         self._changes.follow()
-        taps.add(self._calls)
+        taps.add(self.calls)
         ends.add(self)
         self._handle = self.run
         self.events.watch_begins()
@@ -310,12 +314,17 @@ class Session:
             texts.append(
                 f"{len(unseen)} watched modules never ran in training ({why}): {some_of(unseen)}"
             )
+        if self.optimizers.main is None and self.state.steps_done and not self.state.blocks_used:
+            texts.append(
+                "no optimizer of torch's updates the weights: steps were counted by the gradients"
+                " that were taken; learning rate, optimizer state and updates are not known"
+            )
         return texts + [f"not readable: {reason}" for reason in self._core.unreadable()]
 
     def stop_listening(self) -> None:
         """No hook and no event any more."""
         self.events.run_ends()
-        taps.remove(self._calls)
+        taps.remove(self.calls)
         ends.remove(self)
         self._hooks.remove()
 

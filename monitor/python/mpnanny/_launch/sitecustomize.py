@@ -45,24 +45,6 @@ def _listen(module: Any) -> None:
             _say(error)
 
     optimizer_class.__init__ = __init__
-    _listen_to_backward(sys.modules["torch.autograd"], broken)
-
-
-def _listen_to_backward(module: Any, broken: list[Exception]) -> None:
-    """Hear of every backward pass: weights need not be in an optimizer, nor in a module."""
-    original = module.backward
-
-    @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if not broken:
-            try:
-                _launched().backward_called(tensors)
-            except Exception as error:
-                broken.append(error)
-                _say(error)
-        return original(tensors, *args, **kwargs)
-
-    module.backward = backward
 
 
 def _launched() -> Any:

@@ -16,6 +16,7 @@ from ..model.names import LayerNames
 from ..model.parts import FoundModule
 from ..report.notes import Notes
 from ..report.record import Record
+from ..steps.functional import plain
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.state import RunState
@@ -57,21 +58,26 @@ class _Hook:
 
 
 class _EnterModel(_Hook):
-    def __init__(self, hooks: ForwardHooks) -> None:
+    """`whole`: this is the model and not one of several that are trained together."""
+
+    def __init__(self, hooks: ForwardHooks, whole: bool) -> None:
         self._hooks = hooks
+        self._whole = whole
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         if not is_compiling():
-            self._hooks.enter_model(module, args, kwargs)
+            self._hooks.enter_model(module, args, kwargs, self._whole)
 
 
 class _LeaveModel(_Hook):
-    def __init__(self, hooks: ForwardHooks) -> None:
+    def __init__(self, hooks: ForwardHooks, whole: bool) -> None:
         self._hooks = hooks
+        self._whole = whole
 
     def __call__(self, _module: nn.Module, _args: Any, output: Any) -> None:
         if not is_compiling():
-            self._hooks.leave_model(output, failed=sys.exc_info()[0] is not None)
+            failed = sys.exc_info()[0] is not None
+            self._hooks.leave_model(output, failed, self._whole)
 
 
 class _Forward(_Hook):
@@ -107,11 +113,13 @@ class _Forward(_Hook):
             inputs = _together(args, kwargs) if kwargs else args
             if type(output) is not torch.Tensor and hasattr(output, "__dataclass_fields__"):
                 output = [getattr(output, field) for field in output.__dataclass_fields__]
+            if state.functional:
+                inputs, output = unwrapped(inputs), unwrapped(output)
             if state.on_device:
                 self._hooks.ran_on_device(self._layer, self._leaf, module, inputs, output)
             elif self._observe(self._layer, inputs, output):
                 self._hooks.broke(self._layer, self._leaf, module, args, kwargs, inputs, output)
-            if state.sampling and self._gradients:
+            if state.sampling and self._gradients and not state.functional:
                 self._watch_gradients(output)
         except Exception as error:
             self._hooks.trouble("a forward hook", error)
@@ -150,6 +158,15 @@ class _Gradient(_Hook):
             )
         except Exception as error:
             self._trouble("a gradient hook", error)
+
+
+def unwrapped(value: Any) -> Any:
+    """Without what torch.func puts around tensors."""
+    if isinstance(value, torch.Tensor):
+        return plain(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(plain(each) if isinstance(each, torch.Tensor) else each for each in value)
+    return value
 
 
 def _together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -216,17 +233,19 @@ class ForwardHooks:
 
     def _listen(self, layer: int, found: FoundModule) -> None:
         module, keep = found.module, self._handles.append
-        if not found.name:
-            keep(module.register_forward_pre_hook(_EnterModel(self), with_kwargs=True))
+        if found.root:
+            enter = _EnterModel(self, not found.name)
+            keep(module.register_forward_pre_hook(enter, with_kwargs=True))
         gradients = found.leaf and self._gradients
         hook = _Forward(self, self._state, self._core.observe, layer, found.leaf, gradients)
         handle = module.register_forward_hook(hook, with_kwargs=True)
-        if found.name and found.has_fast_path:
+        if not found.root and found.has_fast_path:
             self._avoided[layer] = handle
         else:
             keep(handle)
-        if not found.name:
-            keep(module.register_forward_hook(_LeaveModel(self), always_call=True))
+        if found.root:
+            leave = _LeaveModel(self, not found.name)
+            keep(module.register_forward_hook(leave, always_call=True))
 
     def remove(self) -> None:
         for handle in [*self._handles, *self._avoided.values()]:
@@ -249,7 +268,7 @@ class ForwardHooks:
 
     # --- what the hooks call ---
 
-    def enter_model(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def enter_model(self, module: nn.Module, args: Any, kwargs: Any, whole: bool) -> None:
         # Evaluation between training steps runs without gradients or in evaluation mode;
         # re-computation of a checkpoint is seen inside.
         state = self._state
@@ -259,7 +278,8 @@ class ForwardHooks:
             return
         if not state.idle:
             self._steps.model_runs()
-            self._events.model_runs(module, args, kwargs)
+            if whole and not state.functional:  # its tensors are wrapped
+                self._events.model_runs(module, args, kwargs)
             return
         self._events.model_evaluates()
         for layer, handle in self._avoided.items():
@@ -267,13 +287,14 @@ class ForwardHooks:
                 handle.remove()
                 self._avoided[layer] = None
 
-    def leave_model(self, output: Any, failed: bool) -> None:
+    def leave_model(self, output: Any, failed: bool, whole: bool) -> None:
         self._state.idle = False
         if None in self._avoided.values():
             for layer, found in self._watched:
                 if self._avoided.get(layer, self) is None:
                     self._listen(layer, found)
-        self._events.model_ran(output, failed)
+        if whole and not self._state.functional:
+            self._events.model_ran(output, failed)
 
     def ran_on_device(
         self, layer: int, leaf: bool, module: nn.Module, inputs: Any, output: Any
@@ -293,11 +314,12 @@ class ForwardHooks:
         output: Any,
     ) -> None:
         """The core wants to know more of this call, whose output is not finite."""
-        own = list(module._parameters.values()) if leaf else []
+        own = list(unwrapped(tuple(module._parameters.values()))) if leaf else []
         self._core.broken_buffers(*broken_buffers(module, self._record))
         self._core.explain(layer, inputs, output, own)
         step = self._state.open
         first = step is not None and not step.explained
         if step is not None:
             step.explained = True
-        self._events.module_broke(layer, module, args, kwargs, output, first)
+        if not self._state.functional:
+            self._events.module_broke(layer, module, args, kwargs, output, first)

@@ -8,6 +8,7 @@ it got and returns exactly what that returned.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..operators.places import pass_through
+from ..steps.functional import is_nested
 
 # Its wrappers lie between the program's line and the operators of scalers, clipping and optimizers.
 pass_through(__file__)
@@ -31,6 +33,9 @@ class Listener(Protocol):
     def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None: ...
     def heard_backward(self, tensors: Any) -> None: ...
     def heard_backward_ended(self) -> None: ...
+    def heard_gradients(self, outputs: Any, inputs: Any, gradients: Any) -> None: ...
+    def heard_function_begins(self) -> None: ...
+    def heard_function_ended(self, weights: Any, gradients: Any, value: Any) -> None: ...
     def heard_unscaled(self, scaler: Any, optimizer: Any) -> None: ...
     def heard_clip(self, parameters: Any, max_norm: Any, total_norm: Any) -> None: ...
     def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None: ...
@@ -151,6 +156,78 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
     return backward
 
 
+def _grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        gradients = original(outputs, inputs, *args, **kwargs)
+        # What is differentiated again is not what weights are updated with.
+        again = args[2] if len(args) > 2 else kwargs.get("create_graph", False)
+        if not again and not is_compiling():
+            for listener in tuple(_listeners):
+                listener.heard_gradients(outputs, inputs, gradients)
+        return gradients
+
+    return grad
+
+
+def _value_and_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.func.grad and grad_and_value, the outermost call."""
+
+    def grad_and_value_impl(
+        func: Any, argnums: Any, has_aux: bool, args: Any, kwargs: Any
+    ) -> tuple[Any, Any]:
+        if is_compiling() or is_nested():
+            return original(func, argnums, has_aux, args, kwargs)  # type: ignore[no-any-return]
+        for listener in tuple(_listeners):
+            listener.heard_function_begins()
+        ended: tuple[Any, Any, Any] = (None, None, None)
+        try:
+            gradients, result = original(func, argnums, has_aux, args, kwargs)
+            ended = (_chosen(args, argnums), gradients, result[0] if has_aux else result)
+        finally:
+            for listener in tuple(_listeners):
+                listener.heard_function_ended(*ended)
+        return gradients, result
+
+    return grad_and_value_impl
+
+
+def _chosen(args: Any, argnums: Any) -> Any:
+    return args[argnums] if isinstance(argnums, int) else tuple(args[each] for each in argnums)
+
+
+def _vjp(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.func.vjp of one number, the outermost call; its gradients come later."""
+
+    def vjp(func: Any, *primals: Any, **kwargs: Any) -> Any:
+        if is_compiling() or is_nested():
+            return original(func, *primals, **kwargs)
+        for listener in tuple(_listeners):
+            listener.heard_function_begins()
+        result: Any = None
+        try:
+            result = original(func, *primals, **kwargs)
+        finally:
+            if result is None:
+                for listener in tuple(_listeners):
+                    listener.heard_function_ended(None, None, None)
+        value, pull, *more = result
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            for listener in tuple(_listeners):
+                listener.heard_function_ended(None, None, None)
+            return result
+
+        @functools.wraps(pull)
+        def pulled(*args: Any, **kwargs: Any) -> Any:
+            gradients = pull(*args, **kwargs)
+            for listener in tuple(_listeners):
+                listener.heard_function_ended(primals, gradients, value)
+            return gradients
+
+        return (value, pulled, *more)
+
+    return vjp
+
+
 def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
     def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in tuple(_listeners):
@@ -222,6 +299,10 @@ def add(listener: Listener) -> None:
                 if name in vars(kind):
                     _wrap(kind, name, functools.partial(_outermost, name, make))
         _wrap(torch.autograd, "backward", _backward)
+        _wrap(torch.autograd, "grad", _grad)
+        transforms = sys.modules.get("torch._functorch.eager_transforms")
+        _wrap(transforms, "grad_and_value_impl", _value_and_grad)
+        _wrap(transforms, "_vjp_with_argnums", _vjp)
         # clip_grad_norm_ looks this one up in its module, however it was itself imported.
         _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
         for loads in (torch.nn.Module, torch.optim.Optimizer, GradScaler):

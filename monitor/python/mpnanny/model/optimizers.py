@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
-
-class Watched:
-    """Watched parameters and their layers, in the order of the model's definition, which the core
-    takes for the order of the forward pass.
-    """
-
-    def __init__(self, parameters: list[nn.Parameter], layers: list[int]) -> None:
-        self.parameters = parameters
-        self.layers = layers
-        self.ids = frozenset(map(id, parameters))
-        self.sharded = any(type(parameter).__name__ == "DTensor" for parameter in parameters)
-
-    def among(self, ids: Iterable[int]) -> Watched:
-        """Those of them whose id is in `ids`."""
-        ids = ids if isinstance(ids, (set, frozenset)) else set(ids)
-        return self._where([id(parameter) in ids for parameter in self.parameters])
-
-    def without(self, ids: set[int]) -> Watched:
-        return self._where([id(parameter) not in ids for parameter in self.parameters])
-
-    def _where(self, chosen: list[bool]) -> Watched:
-        return Watched(
-            [p for p, yes in zip(self.parameters, chosen, strict=True) if yes],
-            [layer for layer, yes in zip(self.layers, chosen, strict=True) if yes],
-        )
+from .copies import Copies, find_copies
+from .selection import Watched
 
 
 class Optimizers:
@@ -40,6 +15,7 @@ class Optimizers:
     main one, ends a training step: the one that was given, or the first that was heard.
     """
 
+    LOOKS = 4  # at what an optimizer holds, until it is another model's
     PATIENCE = 16  # steps of others without one of the main one, after which it is given up
 
     def __init__(self, main: Any, look_again: Callable[[], None]) -> None:
@@ -51,11 +27,14 @@ class Optimizers:
             weakref.WeakKeyDictionary()
         )
         self._steps_of_others = 0
+        self._copies: weakref.WeakKeyDictionary[Any, Copies] = weakref.WeakKeyDictionary()
+        self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def know(self, watched: Watched, all_ids: set[int]) -> None:
         """The parameters of the model as it is now."""
         self._watched, self._all_ids = watched, all_ids
         self._held.clear()
+        self._copies.clear()
 
     def held(self, optimizer: Any) -> Watched | None:
         """The watched parameters that `optimizer` holds; None if it is another model's."""
@@ -71,6 +50,36 @@ class Optimizers:
         if held is not None and (self.main is None or ids & _ids(self.main)):
             self.main = optimizer  # a new one for the same parameters takes over
         return held
+
+    def adopt(self, optimizer: Any) -> Watched | None:
+        """The watched parameters of which `optimizer` holds copies, if it does: it is about to step
+        after a backward pass of the model.
+        """
+        looks = self._looks[optimizer] = self._looks.get(optimizer, 0) + 1
+        if looks > self.LOOKS:
+            return None
+        copies = find_copies(optimizer, self._watched)
+        if copies is None:
+            return None
+        count = sum(len(group["params"]) for group in optimizer.param_groups)
+        self._copies[optimizer] = copies
+        self._held[optimizer] = (count, copies.originals)
+        if self.main is None:
+            self.main = optimizer
+        return copies.originals
+
+    def has_copies(self, optimizer: Any) -> bool:
+        """Whether it holds copies of the parameters: their own gradients stay as they are."""
+        return optimizer in self._copies
+
+    @property
+    def main_has_copies(self) -> bool:
+        return self.main in self._copies
+
+    def moved(self, optimizer: Any, held: Watched) -> Watched | None:
+        """What its step changes of what it holds, `held`; None if that cannot be read."""
+        copies = self._copies.get(optimizer)
+        return held if copies is None else copies.moved
 
     def others(self) -> list[Watched]:
         """What the optimizers beside the main one hold."""

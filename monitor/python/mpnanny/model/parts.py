@@ -24,6 +24,7 @@ class FoundModule:
     source: str
     leaf: bool
     numel: int
+    root: bool = False  # the model, or one of those that are trained together
     has_fast_path: bool = False  # torch takes another way through it while it has no hooks
 
 
@@ -46,6 +47,27 @@ class FoundBuffer:
         """The buffer as it is now: assigning one makes another object."""
         held = self.module._buffers  # without get() where the module is scripted
         return held[self.key] if self.key in held else None
+
+
+class Together(nn.Module):
+    """Stands for what one optimizer trains where no module holds all of it: several modules, and
+    tensors that are in none.
+    """
+
+    def __init__(self, modules: dict[str, nn.Module], tensors: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        for name, module in modules.items():
+            self.add_module(name, module)
+        self._tensors = tensors
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        yield from super().named_parameters(*args, **kwargs)
+        yield from self._tensors.items()
+
+
+def roots(model: nn.Module) -> list[str]:
+    """The names of the modules that the program calls as a whole; "" is the model itself."""
+    return [name for name, _ in model.named_children()] if isinstance(model, Together) else [""]
 
 
 def count_elements(parameter: nn.Parameter) -> int:
@@ -132,19 +154,23 @@ def find_modules(model: nn.Module, layers: Iterable[Selector] | None) -> Iterato
     selectors = list(layers) if layers is not None else None
     sources = _Sources(model)
     fast: list[str] = []
+    whole = roots(model)
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             continue  # its children do not call Python hooks
         if isinstance(module, nn.TransformerEncoderLayer):
             fast.append(name)
-        if name and selectors is not None and not _matches(name, module, selectors):
+        root = name in whole
+        if isinstance(module, Together):
+            continue  # never runs
+        if not root and selectors is not None and not _matches(name, module, selectors):
             continue
         leaf = _is_leaf(module)
-        if name and not leaf and not _runs_code(module):
+        if not root and not leaf and not _runs_code(module):
             continue
         numel = sum(count_elements(p) for p in module.parameters(recurse=False))
         inside = any(name == outer or name.startswith(f"{outer}.") for outer in fast)
-        yield FoundModule(name, module, sources.of(name), leaf, numel, inside)
+        yield FoundModule(name, module, sources.of(name), leaf, numel, root, inside)
 
 
 def scripted_parts(model: nn.Module) -> list[str]:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from .names import LayerNames
-from .optimizers import Watched
 from .parts import FoundBuffer, Selector, find_buffers
+from .selection import Watched
 
 ALWAYS_READ = 4096  # elements
 

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable
 from torch import nn
 
 from .names import LayerNames
-from .optimizers import Optimizers, Watched
+from .optimizers import Optimizers
 from .parts import (
     FoundModule,
     Selector,
     count_elements,
     find_modules,
     find_parameters,
+    roots,
     scripted_parts,
 )
+from .selection import Watched
 from .unmoved import Unmoved
 
 MOST_NAMES = 5
@@ -33,6 +35,9 @@ class WatchedModel:
         self.selectors = selectors
         self.parameters = Watched([], [])
         self.parameter_ids: set[int] = set()  # of the model, watched or not
+        self.layers_by_name: dict[str, int] = {}  # of the parameters
+        self.has_modules = True
+        self.prefixes: list[str] = []  # of the names of those modules that are trained together
 
 
 class Changes:
@@ -56,13 +61,15 @@ class Changes:
         self._unmoved = unmoved
         self._install = install
         self._note = note
-        self._layers: dict[str, int] = {}  # of parameters, by name
         self._seen: list[tuple[str, int]] = []
         self.leaves = 0
 
     def follow(self) -> None:
         """Takes the model as it is now."""
         module = self._model.module
+        held = (p for part in module.modules() for p in part._parameters.values() if p is not None)
+        if not all(isinstance(each, nn.Parameter) for each in held):
+            return  # functional_call() has put other tensors there for the duration of a call
         parts = [*module.named_modules(), *module.named_parameters()]
         now = [(name, id(part)) for name, part in parts]
         if now != self._seen:
@@ -85,16 +92,19 @@ class Changes:
         parameters: list[nn.Parameter] = []
         layers: list[int] = []
         for found in find_parameters(model.module, model.selectors):
-            layer = self._layers.get(found.name, 0) or self._names.add(
+            layer = model.layers_by_name.get(found.name, 0) or self._names.add(
                 found.name, "parameter", found.source, count_elements(found.parameter), False
             )
             if not layer:
                 late.append(found.name)
                 continue
-            self._layers[found.name] = layer
+            model.layers_by_name[found.name] = layer
             parameters.append(found.parameter)
             layers.append(layer)
         model.parameters = Watched(parameters, layers)
+        names = roots(model.module)
+        model.has_modules = bool(names)
+        model.prefixes = [f"{name}." for name in names if name]
         model.parameter_ids = {id(each) for each in model.module.parameters()}
         return late
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
 

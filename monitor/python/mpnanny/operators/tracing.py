@@ -10,7 +10,7 @@ from torch import nn
 
 from ..device.late_steps import DeviceSteps
 from ..model.names import LayerNames
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from ..report.alerts import NewAlert
 from ..report.notes import Notes

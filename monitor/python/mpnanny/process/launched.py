@@ -1,51 +1,120 @@
-"""Under `mpnanny run`: finds the model that is trained and watches it, without a word in its code.
+"""Under `mpnanny run`: finds the models that are trained and watches each, without a word in their
+code.
 
 The first optimizer that is made (see _launch/sitecustomize.py) makes this listen to every module.
 The first module that runs in training mode while an optimizer holds one of its parameters belongs
-to the model that is wanted: the largest module that contains it. If none is heard before an
-optimizer steps, that optimizer's parameters name the model. Where weights are in no optimizer, or
-in no module, the loss of a backward pass shows them. From then on nothing listens here.
+to a model that is wanted: the largest module that contains it, together with whatever else that
+optimizer holds. If none is heard before an optimizer steps, that optimizer's parameters name the
+model, or, if no loss depends on them (master copies), the weights of the last loss do. Where there
+is no optimizer, weights that differ between two backward passes are trained. Once every optimizer
+has its model nothing listens here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import gc
 import json
 import os
 import sys
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-import torch.optim.optimizer as torch_optimizer
 from torch import nn
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .._nanny import MixedPrecisionNanny
+from ..hooks import taps
+from ..model.parts import Together
 from ..shadow import prelude
+from ..steps.calls import TorchCalls
+from ..steps.functional import mean_loss, named
+from ..steps.reading import tensors
+from . import search
 from .ends import had_runs, in_spawned_import, live_runs
+from .undecided import Undecided
 
-_optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+_waiting: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()  # without a watched model
 _others: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # modules that no optimizer trains
 _handles: list[Any] = []
+_runs: list[MixedPrecisionNanny] = []
+_undecided = Undecided()
+_calls_closure: weakref.ref[torch.optim.Optimizer] | None = None  # the optimizer that does
+_scaled: tuple[Any, ...] = ()  # what scaler.scale() got and gave, until backward() ends
 _decided = False
 _why_not = ""  # in words, where that was decided
 _backwards = 0
+_forwards = 0  # heard since the last model was found
 
-PATIENCE = 2  # backward passes without any optimizer, after which the weights are those of the loss
-MOST_NODES = 4096  # of the loss's graph
+MOST_FORWARDS = 20_000  # of modules without another model: listening to each call costs
+
+
+class _Listener:
+    """A taps.Listener that hears of losses and optimizers until all models are found."""
+
+    def heard_scale(self, scaler: Any, outputs: Any, result: Any) -> None:
+        _harmless(scaled, scaler, outputs, result)
+
+    def heard_backward(self, losses: Any) -> None:
+        _harmless(backward_called, losses)
+
+    def heard_gradients(self, outputs: Any, inputs: Any, gradients: Any) -> None:
+        _harmless(gradients_returned, outputs, inputs, gradients)
+
+    def heard_function_ended(self, weights: Any, gradients: Any, value: Any) -> None:
+        _harmless(function_derived, weights, gradients, value)
+
+    def heard_backward_ended(self) -> None:
+        _harmless(backward_ended)
+
+    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
+        _harmless(optimizer_steps, optimizer, closure)
+
+    def hooks_off(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("heard_"):
+            raise AttributeError(name)
+        return lambda *_: None
+
+
+_listener: Any = _Listener()
+_listening = False
+
+
+def _harmless(call: Callable[..., None], *args: Any) -> None:
+    if _decided or is_compiling():
+        return
+    try:
+        call(*args)
+    except Exception as error:
+        _stop(f"{type(error).__name__}: {error}")
+
+
+def _listen(to_modules: bool) -> None:
+    global _listening
+    if not _listening:
+        _listening = True
+        taps.add(_listener)
+    if to_modules and not _handles:
+        # torch.compile warns of hooks on all modules; this one is gone when models are found.
+        warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
+        _handles.append(register_module_forward_pre_hook(_before_forward))
 
 
 def torch_imported() -> None:
     """Called once, before the program's first operator: tables and data are looked at as well."""
+    if in_spawned_import():
+        return
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
-    if not in_spawned_import() and options.get("shadow", "auto") != "off":
+    if options.get("shadow", "auto") != "off":
         prelude.begin()
+    _listen(to_modules=False)
 
 
 def program_ends(is_command: bool, name: str) -> None:
@@ -57,7 +126,8 @@ def program_ends(is_command: bool, name: str) -> None:
         return
     note = f"nothing was watched: {_seen()}"
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
-    nanny = _watch(_Weights([]), quiet=True, name=options.get("name") or name)
+    _watch(Together({}, {}), quiet=True, name=options.get("name") or name)
+    nanny = _runs[-1] if _runs else None
     if nanny is None or not nanny.run:
         return
     nanny.note(note)
@@ -74,10 +144,10 @@ def _seen() -> str:
     if _why_not:
         return _why_not
     inside: set[int] = set()
-    for module in _modules():
+    for module in search.modules():
         with contextlib.suppress(Exception):  # half made
             inside.update(id(each) for each in list(module.modules())[1:])
-    models = {type(each).__name__ for each in _modules() if id(each) not in inside}
+    models = {type(each).__name__ for each in search.modules() if id(each) not in inside}
     made = (
         f"modules were made ({', '.join(sorted(models)[:4])})" if models else "no module was made"
     )
@@ -87,161 +157,227 @@ def _seen() -> str:
     return f"torch was imported, {made}, {backward} and no optimizer stepped"
 
 
+# --- what happens ---
+
+
 def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
     """Called for every optimizer of the process."""
-    if _decided:
+    global _decided, _forwards
+    if _why_not or _watches_itself() or not _watched_ids().isdisjoint(_held_by(optimizer)):
         return
-    _optimizers.add(optimizer)
+    _decided, _forwards = False, 0
+    _waiting.add(optimizer)
     _others.clear()
-    if not _handles:
-        # torch.compile warns of hooks on all modules; this one is gone after its first word.
-        warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
-        _handles.append(register_module_forward_pre_hook(_before_forward))
-        _handles.append(torch_optimizer.register_optimizer_step_pre_hook(_before_step))
-
-
-def backward_called(losses: Any) -> None:
-    """Called for every backward pass of the process, before it begins."""
-    global _backwards
-    if _decided or is_compiling():
-        return
-    _backwards += 1
-    leaves = _leaves(losses)
-    ids = {id(each) for each in leaves}
-    held = _held_ids()
-    if not held:
-        if _backwards >= PATIENCE and leaves:
-            _watch(_owner(ids) or _Weights(leaves))
-    elif _owner(held) is None and leaves:  # of copies, or of weights that no module has
-        _watch(_owner(ids) or _Weights(leaves))
-
-
-def _leaves(losses: Any) -> list[torch.Tensor]:
-    """The tensors whose gradients the losses have."""
-    several = losses if isinstance(losses, (list, tuple)) else [losses]
-    nodes = [each.grad_fn for each in several if isinstance(each, torch.Tensor)]
-    seen: set[Any] = set()
-    found: dict[int, torch.Tensor] = {}
-    while nodes and len(seen) < MOST_NODES:
-        node = nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            found[id(variable)] = variable
-        nodes.extend(each for each, _ in node.next_functions)
-    return list(found.values())
-
-
-class _Weights(nn.Module):
-    """Stands for a model that is no module: tensors, and functions of them."""
-
-    def __init__(self, tensors: list[torch.Tensor]) -> None:
-        super().__init__()
-        self._tensors = tensors
-
-    def named_parameters(self, *_args: Any, **_kwargs: Any) -> Iterator[tuple[str, Any]]:
-        for at, tensor in enumerate(self._tensors):
-            yield f"weight{at}", tensor
+    _listen(to_modules=True)
 
 
 def _before_forward(module: nn.Module, _args: Any) -> None:
-    if _decided or is_compiling() or not torch.is_grad_enabled() or not module.training:
+    if torch.is_grad_enabled() and module.training:
+        _harmless(_module_runs, module)
+
+
+def _module_runs(module: nn.Module) -> None:
+    global _forwards
+    if module in _others:
         return
-    try:
-        if module in _others:
-            return
-        held = _held_ids()
-        if any(id(parameter) in held for parameter in module.parameters()):
-            _watch(_whole_model(module))
-        else:
-            _others.add(module)
-    except Exception as error:
-        _stop(f"{type(error).__name__}: {error}")
+    _forwards += 1
+    own = {id(parameter) for parameter in module.parameters()}
+    if not own.isdisjoint(_held_ids()):
+        _watch_whole(module, own)
+    elif _forwards > MOST_FORWARDS:
+        _stop_listening()
+    else:
+        _others.add(module)
 
 
-def _before_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """An optimizer steps and no module was heard: in evaluation mode, compiled, called by parts."""
-    if _decided or is_compiling():
+def _watch_whole(module: nn.Module, own: set[int]) -> None:
+    """The model of `module`, with everything else that its optimizers hold."""
+    optimizers = [each for each in _waiting if not own.isdisjoint(_held_by(each))]
+    calls = _watch(search.together(_held(optimizers), search.whole_model(module)))
+    closure = _closure_of()
+    if calls is not None and closure in optimizers:
+        calls.heard_optimizer_step(closure, True)
+
+
+def backward_called(losses: Any) -> None:
+    """A backward pass is about to begin: weights need not be in an optimizer, nor in a module."""
+    global _backwards
+    _backwards += 1
+    weights = search.leaves(losses)
+    ids = {id(each) for each in weights}
+    if not weights or not ids.isdisjoint(_watched_ids()):
         return
-    try:
-        model = _owner({id(p) for group in optimizer.param_groups for p in group["params"]})
-        if model is None and not _backwards:
-            return  # a closure comes first: its loss shows the weights
-        if model is None:
-            _stop(f"no module holds the parameters of {type(optimizer).__name__}")
-        else:
-            _watch(model)
-    except Exception as error:
-        _stop(f"{type(error).__name__}: {error}")
+    held = _held_ids()
+    if held and search.owner(held) is not None:
+        # Its module is heard when it runs, or when its optimizer steps, be it of copies.
+        _undecided.derived(weights, _unscaled(losses))
+        return
+    if not held and not _undecided.are_trained(weights):
+        _undecided.derived(weights, _unscaled(losses))
+        _listen(to_modules=True)  # to know what the weights go into
+        return
+    scaling = _scaled
+    calls = _watch(search.together(weights, ran=_that_ran()))
+    if calls is not None:
+        closure = _closure_of()
+        if closure is not None:
+            calls.heard_optimizer_step(closure, True)
+        if scaling and scaling[2] is losses:
+            calls.heard_scale(*scaling)
+        calls.heard_backward(losses)
 
 
-def _watch(model: nn.Module, **more: Any) -> MixedPrecisionNanny | None:
-    _stop(None)
-    if live_runs():
-        return None  # the script watches by itself
+def scaled(scaler: Any, outputs: Any, result: Any) -> None:
+    """scaler.scale(outputs) has returned `result`."""
+    global _scaled
+    _scaled = (scaler, outputs, result)
+
+
+def _unscaled(losses: Any) -> Any:
+    return _scaled[1] if _scaled and _scaled[2] is losses else losses
+
+
+def backward_ended() -> None:
+    global _scaled
+    _scaled = ()
+    _undecided.mark()
+
+
+def gradients_returned(outputs: Any, inputs: Any, gradients: Any) -> None:
+    """torch.autograd.grad() has returned."""
+    global _backwards
+    several = list(inputs.values()) if isinstance(inputs, dict) else inputs
+    weights = [each for each in tensors(several) if each.is_leaf]
+    if not weights or _waiting or not _watched_ids().isdisjoint(map(id, weights)):
+        return
+    _backwards += 1
+    if _undecided.are_trained(weights):
+        calls = _watch(search.together(weights, ran=_that_ran()))
+        if calls is not None:
+            calls.heard_gradients(outputs, inputs, gradients)
+        return
+    _undecided.derived(weights, outputs)
+    _undecided.mark()
+    _listen(to_modules=True)
+
+
+def function_derived(weights: Any, gradients: Any, value: Any) -> None:
+    """torch.func has returned gradients."""
+    global _backwards
+    if value is None or _waiting or live_runs():
+        return
+    _backwards += 1
+    given = dict(named(weights))
+    if _undecided.are_trained(list(given.values())):
+        model = next((each for each in _others if search.stand_for(each, given)), None)
+        calls = _watch(model if model is not None else search.together(given.values()))
+        if calls is not None:
+            calls.heard_function_ended(weights, gradients, value)
+        return
+    _undecided.derived(list(given.values()), mean_loss(value))
+    _undecided.mark()
+    _listen(to_modules=True)
+
+
+def _closure_of() -> Any:
+    """The optimizer that is calling a closure, if one is."""
+    return None if _calls_closure is None else _calls_closure()
+
+
+def optimizer_steps(optimizer: torch.optim.Optimizer, closure: bool) -> None:
+    """And no module was heard: in evaluation mode, compiled, called by parts; or none that runs,
+    where the optimizer holds copies of what does.
+    """
+    global _calls_closure
+    if optimizer not in _waiting:
+        return
+    ids = _held_by(optimizer)
+    owned = search.owner(ids) is not None
+    if closure:
+        _calls_closure = weakref.ref(optimizer)
+        if not owned:
+            return  # its loss shows the weights
+    trained = {id(each) for each in _undecided.weights}
+    copies = owned and bool(trained) and ids.isdisjoint(trained)
+    weights = _undecided.weights if copies else _held([optimizer])
+    _waiting.discard(optimizer)
+    losses, _undecided.open = _undecided.open, []
+    calls = _watch(search.together(weights))
+    if calls is not None:
+        calls.open_missed(losses)
+        calls.heard_optimizer_step(optimizer, closure)
+
+
+# --- watching ---
+
+
+def _watch(model: nn.Module, **more: Any) -> TorchCalls | None:
+    """Begins a run. What torch's calls mean for it: it has missed the one that is handed out."""
+    if _watches_itself():
+        _stop_listening()
+        return None
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if "db" in options:
         options["db"] = _path_of_our_own(options["db"])
-    return MixedPrecisionNanny(model, **{**options, **more})  # it lives until the process ends
+    finished, _undecided.finished = _undecided.finished, []
+    nanny = MixedPrecisionNanny(model, **{**options, **more})  # it lives until the process ends
+    _runs.append(nanny)
+    for optimizer in list(_waiting):
+        ids = _held_by(optimizer)
+        if not ids.isdisjoint(_watched_ids()) or search.owner(ids) is None:
+            _waiting.discard(optimizer)
+    if not _waiting:
+        _stop_listening()
+    if nanny.calls is not None:
+        nanny.calls.take_missed(finished)
+    return nanny.calls
 
 
-def _stop(why: str | None) -> None:
-    global _decided, _why_not
+def _watches_itself() -> bool:
+    """Whether the program has made runs of its own."""
+    return len(live_runs()) > sum(bool(nanny.run) for nanny in _runs)
+
+
+def _stop_listening() -> None:
+    global _decided, _listening
     _decided = True
     for handle in _handles:
         handle.remove()
     _handles.clear()
     _others.clear()
-    if why is not None:
-        _why_not = why
-        print(f"mpnanny: not watching: {why}", file=sys.stderr, flush=True)
+    _undecided.forget()
+    _listening = False
+    taps.remove(_listener)
+
+
+def _stop(why: str) -> None:
+    global _why_not
+    _stop_listening()
+    _why_not = why
+    print(f"mpnanny: not watching: {why}", file=sys.stderr, flush=True)
+
+
+def _held(optimizers: Iterable[torch.optim.Optimizer]) -> list[torch.Tensor]:
+    return [p for each in optimizers for group in each.param_groups for p in group["params"]]
+
+
+def _held_by(optimizer: torch.optim.Optimizer) -> set[int]:
+    return {id(each) for each in _held([optimizer])}
 
 
 def _held_ids() -> set[int]:
-    return {id(p) for each in _optimizers for group in each.param_groups for p in group["params"]}
+    return {id(each) for each in _held(_waiting)}
 
 
-def _modules() -> Iterable[nn.Module]:
-    """Every module of the process. type() and not isinstance(): that asks proxies, which work."""
-    return (each for each in gc.get_objects() if issubclass(type(each), nn.Module))
+def _watched_ids() -> set[int]:
+    models = [nanny.model for nanny in _runs if nanny.run]
+    return {id(p) for model in models if model is not None for p in model.parameters()}
 
 
-def _whole_model(module: nn.Module) -> nn.Module:
-    """The largest module that contains `module`; what only wraps the user's model is taken off."""
-    best, most = module, sum(1 for _ in module.modules())
-    for each in _modules():
-        try:
-            members = list(each.modules())
-        except Exception:
-            continue  # half made
-        if len(members) > most and any(member is module for member in members):
-            best, most = each, len(members)
-    return _unwrapped(best)
-
-
-def _owner(parameters: set[int]) -> nn.Module | None:
-    """The module with most of `parameters`, the smallest of several."""
-    best, best_worth = None, (0, 0)
-    for each in _modules():
-        try:
-            held = [id(parameter) in parameters for parameter in each.parameters()]
-        except Exception:
-            continue
-        worth = (sum(held), -len(held))
-        if worth > best_worth and sum(held) > 0:
-            best, best_worth = each, worth
-    return None if best is None else _unwrapped(best)
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    wrappers = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
-    while (inside := wrappers.get(type(model).__name__)) and isinstance(
-        getattr(model, inside, None), nn.Module
-    ):
-        model = getattr(model, inside)
-    return model
+def _that_ran() -> list[nn.Module]:
+    """The outermost modules that have run and that no optimizer trains."""
+    inside = {id(part) for each in _others for part in list(each.modules())[1:]}
+    return [each for each in _others if id(each) not in inside]
 
 
 def _path_of_our_own(db: str) -> str:

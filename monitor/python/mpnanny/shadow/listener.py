@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ..model.names import LayerNames
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from ..operators.modes import OTHERS_ON, ModeStack, lies_above
 from ..report.alerts import NewAlert
@@ -127,7 +127,7 @@ class ShadowSteps(StepListener):
 
     def step_begins(self, step: OpenStep) -> None:
         if self._session is not None:
-            self._session.begins(step.number, step.explicit)
+            self._session.begins(step.number)
 
     def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         if self._session is not None:

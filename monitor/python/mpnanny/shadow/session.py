@@ -17,6 +17,8 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ..model.parts import roots
+from ..steps.functional import plain
 from .changes import Changes
 from .divergence import Divergence
 from .failing_step import FailingStep
@@ -28,7 +30,6 @@ from .prelude import Prelude
 from .relations import Relations
 from .schedule import Schedule
 from .step import ShadowStep
-from .weights import has_optimizer
 
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
 
@@ -92,7 +93,6 @@ class ShadowSession:
         self._count = 0  # training steps so far
         self._number = 0  # the step's number
         self._over = False  # it has ended; what follows until the model runs belongs to it
-        self._backwards = 0  # of the step
         self._evaluated = False  # the model was evaluated after the last step
         self._began = time.perf_counter()
         # The run.
@@ -101,9 +101,7 @@ class ShadowSession:
         self._shadow_steps = 0
         self._recurring: Counter[Any] = Counter()  # shadow steps in which a finding was made
         self._heard_model = False
-        self._optimizer = False  # one has been heard
-        self._explicit = False  # steps are blocks
-        self._by_hand = False  # weights are updated without an optimizer
+        self._has_modules = bool(roots(model))  # whose forward passes show where steps begin
         self._first_loss: float | None = None
         self._divergence = Divergence(self._model)
         self._relations = Relations(self._model, trouble)
@@ -140,20 +138,16 @@ class ShadowSession:
         else:
             prelude.end()
 
-    def begins(self, number: int, explicit: bool) -> None:
-        """Training step `number` begins; `explicit`: the program says where it ends."""
-        self._explicit = explicit
+    def begins(self, number: int) -> None:
+        """Training step `number` begins."""
         self._boundary()
-        if self._optimizer or not self._count:
-            self._number = number
-            if self._step is not None:
-                self._step.number = number
+        self._number = number
+        if self._step is not None:
+            self._step.number = number
 
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
         self._heard_model = True
-        if not self._schedule.eager:
-            self._boundary_by_hand(1)
         if self.watches_failures:
             self._failing.model_runs(args, kwargs, device)
 
@@ -178,9 +172,6 @@ class ShadowSession:
 
     def backward(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
-        if not self._heard_model or self._schedule.eager:
-            self._boundary_by_hand(2)
-        self._backwards += 1
         step = self._step
         self._relations.backward(step, losses)
         if step is not None:
@@ -215,13 +206,11 @@ class ShadowSession:
         """A scaler did not let the optimizer step. Infinities of the backward pass at a scale that
         is given up are no finding; what no scale would cure is one.
         """
-        self._optimizer = True
         if self._step is not None:
             self._step.gradients(parameters, scale=scale)
 
     def stepped(self, site: Site | None) -> None:
         """An optimizer has stepped; `site`: where it was called."""
-        self._optimizer = True
         self._divergence.updated(site)
         if self._step is not None:
             self._step.places.in_optimizer = False
@@ -231,7 +220,7 @@ class ShadowSession:
         """The training step is over, but for what follows until the next one begins."""
         self._over = True
         self._failing.forget()
-        if self._step is None or self._schedule.eager:
+        if self._step is None or self._schedule.eager or not self._has_modules:
             self._boundary()  # the next one's data are made from here on
 
     def interrupted(self) -> bool:
@@ -273,28 +262,11 @@ class ShadowSession:
 
     # --- shadow steps ---
 
-    def _boundary_by_hand(self, backwards: int) -> None:
-        """Weights that no optimizer updates: what follows so many backward passes is another step.
-        Two where no module runs, so that one of them has its forward pass before it.
-        """
-        if self._optimizer or self._explicit:
-            return
-        if self._backwards < backwards:
-            return
-        if not self._by_hand:
-            self._by_hand = not has_optimizer(self._model())
-            self._optimizer = not self._by_hand
-        if self._by_hand:
-            self._over = True
-            self._boundary()
-            self._number = self._count
-
     def _boundary(self) -> None:
         """One training step is over and the next one begins."""
         if not self._over:
             return
         self._over = False
-        self._backwards = 0
         now = time.perf_counter()
         if self._step is not None:
             self._end()
@@ -313,7 +285,7 @@ class ShadowSession:
             return
         self._modules.update((id(each), name) for name, each in model.named_modules())
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if not is_lazy(tensor) and is_float(tensor):
+            if not is_lazy(tensor) and is_float(tensor) and plain(tensor) is tensor:
                 self._names[tensor.untyped_storage()._cdata] = name
 
     def _make(self) -> ShadowStep:

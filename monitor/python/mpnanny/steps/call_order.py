@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from .._core import nonfinite
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from .listeners import StepListener
 from .state import RunState

@@ -9,8 +9,11 @@ import torch
 
 from ..hooks.forward import ForwardHooks
 from ..model.optimizers import Optimizers
+from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from ..report.notes import Notes, harmless
+from . import functional
+from .by_hand import ByHand, head
 from .gradients import Gradients
 from .life import Steps
 from .listeners import StepListener
@@ -18,7 +21,7 @@ from .optimizer_states import OptimizerStates
 from .reading import found_inf, graph_task_id, reaches, tensors
 from .scalers import Scalers, read_scale
 from .state import RunState
-from .step import OpenStep, to_float
+from .step import Figure, OpenStep, to_float
 
 
 class TorchCalls:
@@ -37,6 +40,7 @@ class TorchCalls:
         gradients: Gradients,
         states: OptimizerStates,
         hooks: ForwardHooks,
+        by_hand: ByHand,
         events: StepListener,
     ) -> None:
         self.state = state
@@ -48,16 +52,32 @@ class TorchCalls:
         self._gradients = gradients
         self._states = states
         self._hooks = hooks
+        self._by_hand = by_hand
         self._events = events
 
     def hooks_off(self) -> AbstractContextManager[None]:
         return self._hooks.off()
+
+    # --- what came before the model was known ---
+
+    def take_missed(self, steps: list[list[Any]]) -> None:
+        """Steps that are over: of each the losses."""
+        for losses in steps:
+            self._by_hand.certain = True
+            self._steps.open_missed(losses)
+            self._steps.end_missed()
+
+    def open_missed(self, losses: list[Any]) -> None:
+        """A step that an optimizer is about to end: its losses."""
+        self._steps.open_missed(losses)
 
     # --- losses ---
 
     def _begin_if_ours(self, losses: Any) -> None:
         """A compiled model's forward pass is not heard; its loss is, and so is that of others."""
         state = self.state
+        if state.open is not None and self._by_hand.is_over(state.open) and self._is_ours(losses):
+            self._steps.finish()  # no module runs as a whole
         if state.open is None and not state.blocks_used:
             if self._is_ours(losses):  # and if that cannot be said, its forward pass was heard
                 state.trains_in_eval = not self._model.module.training
@@ -83,6 +103,7 @@ class TorchCalls:
         if not self._scalers.adopt(scaler, lambda: self._is_ours(outputs) is not False):
             return
         self._use_scaler(step, scaler)
+        self._forget_dropped(step)
         self._events.loss_scaled(step, scaler, outputs, scaled)
         for loss in tensors(outputs):
             if loss.numel() == 1:
@@ -95,6 +116,7 @@ class TorchCalls:
         step = self.state.open
         if step is None or self._is_ours(losses) is False:
             return
+        self._forget_dropped(step)
         step.backward_heard = True
         step.backwards += 1
         self._events.backward_begins(step, losses)
@@ -105,19 +127,121 @@ class TorchCalls:
             if loss.numel() == 1:
                 step.add_loss(to_float(loss))
 
+    def _forget_dropped(self, step: OpenStep) -> None:
+        """Of an earlier backward pass whose gradients were dropped before this one, as of a
+        generator's loss through its critic, the loss is not this step's.
+        """
+        if step.witness is None or step.in_closure or step.read:
+            return
+        (parameter, before), step.witness = step.witness, None
+        if parameter.grad is None or (any(before) and not any(head(parameter.grad))):
+            step.seen_loss, step.loss_from_scaler, step.backwards = None, False, 0
+
     @harmless
     def heard_backward_ended(self) -> None:
-        if self.state.open is not None:
-            self._events.backward_ended(self.state.open)
+        step = self.state.open
+        if step is None:
+            return
+        self._events.backward_ended(step)
+        given = (p for p in reversed(self._model.parameters.parameters) if p.grad is not None)
+        parameter = next(given, None)
+        step.witness = None if parameter is None else (parameter, head(parameter.grad))
+        if step.backward_heard and graph_task_id() == -1 and self._by_hand.backward_ended(step):
+            self._gradients.read(self._model.parameters, self.state.inverse_scale())
+            self._end_by_hand(step)
+
+    def _end_by_hand(self, step: OpenStep) -> None:
+        """Tensors in no module: nothing more will be heard of the step. A module's ends when that
+        runs again, which shows whether an update lies between.
+        """
+        if self._optimizers.main is None and not step.explicit and not self._model.has_modules:
+            self._steps.finish()
+
+    @harmless
+    def heard_gradients(self, outputs: Any, inputs: Any, gradients: Any) -> None:
+        """torch.autograd.grad() has returned `gradients` of `inputs`, which are no .grad."""
+        if isinstance(inputs, dict):
+            inputs, gradients = list(inputs.values()), list(gradients.values())
+        ids = {id(each) for each in tensors(inputs)} & self._model.parameter_ids
+        if not ids:
+            return
+        self.heard_backward(outputs)
+        step = self.state.open
+        if step is None:
+            return
+        self._events.backward_ended(step)
+        if self._by_hand.backward_ended(step):
+            own = {id(p): g for p, g in zip(tensors(inputs), gradients, strict=True)}
+            held = self._model.parameters.among(ids)
+            found = [own[id(each)] for each in held.parameters]
+            self._gradients.read(held, self.state.inverse_scale(), found)
+            self._end_by_hand(step)
+
+    @harmless
+    def heard_function_begins(self) -> None:
+        """A gradient of torch.func, in which modules may run."""
+        self.state.functional = True
+
+    @harmless
+    def heard_function_ended(self, weights: Any, gradients: Any, value: Any) -> None:
+        """`value` of a function and its gradients; None where it failed or gives none."""
+        state = self.state
+        state.functional = False
+        layers = None if value is None else functional.match(self._model, weights)
+        if layers is None:
+            return
+        if state.open is None and not state.blocks_used:
+            self._steps.begin_if_needed()
+        step = state.open
+        if step is None:
+            return
+        step.backward_heard = True
+        step.backwards += 1
+        step.add_loss(functional.mean_loss(value))
+        loss = functional.plain(value)
+        self._events.backward_begins(step, [loss] if loss.numel() == 1 else [])
+        self._events.backward_ended(step)
+        if self._optimizers.main is not None:
+            return
+        if functional.is_batched():
+            self.notes.note(
+                "gradients of single samples (vmap): the gradient norm is that of all of them"
+            )
+        held = functional.as_watched(weights, layers)
+        found = [tensor for _, tensor in functional.named(gradients)]
+        # The model's own parameters may still get these gradients, for an optimizer or by hand.
+        own = not held.ids.isdisjoint(self._model.parameter_ids)
+        if own and not self._by_hand.backward_ended(step):
+            return
+        self._gradients.read(held, 1.0, found)
+        step.read |= self._model.parameters.ids  # what the module holds is not what is trained
+        if own:
+            self._end_by_hand(step)
+        elif not step.explicit:
+            self._steps.finish()
 
     # --- gradients ---
 
-    @harmless
-    def heard_unscaled(self, scaler: Any, optimizer: Any) -> None:
+    def _held(self, optimizer: Any) -> Watched | None:
+        """The watched parameters that it updates; None if it is another model's."""
         held = self._optimizers.held(optimizer)
         step = self.state.open
+        if held is None and step is not None and step.backward_heard:
+            held = self._optimizers.adopt(optimizer)
+        return held
+
+    def _factor(self, optimizer: Any) -> Figure:
+        """What gradients are unscaled by that are applied as they are: of copies those have been
+        unscaled, and not the parameters' own.
+        """
+        return self.state.inverse_scale() if self._optimizers.has_copies(optimizer) else 1.0
+
+    @harmless
+    def heard_unscaled(self, scaler: Any, optimizer: Any) -> None:
+        held = self._held(optimizer)
+        step = self.state.open
         if step is not None and self._scalers.adopt(scaler, lambda: held is not None):
-            self._gradients.read(held, 1.0)
+            self._gradients.read(held, self._factor(optimizer))
             step.unscaled.add(id(optimizer))
             self._events.gradients_unscaled(step, scaler, optimizer)
 
@@ -139,7 +263,7 @@ class TorchCalls:
 
     @harmless
     def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None:
-        held = self._optimizers.held(optimizer)
+        held = self._held(optimizer)
         step = self.state.open
         if step is None or not self._scalers.adopt(scaler, lambda: held is not None):
             return
@@ -184,7 +308,7 @@ class TorchCalls:
 
     @harmless
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
-        held = self._optimizers.held(optimizer)
+        held = self._held(optimizer)
         if held is None:
             return
         if optimizer is self._optimizers.main:
@@ -196,22 +320,24 @@ class TorchCalls:
         step.in_closure, step.closure_heard = closure, False
         if not closure:  # else the closure makes the gradients
             # Had its scaler stepped it, they would be read: they are applied as they are.
-            self._gradients.read(held, 1.0)
-        if self.state.sampling:
-            self._states.before(held)
+            self._gradients.read(held, self._factor(optimizer))
+        moved = self._optimizers.moved(optimizer, held)
+        if self.state.sampling and moved is not None:
+            self._states.before(moved)
 
     @harmless
     def heard_optimizer_stepped(self, optimizer: Any) -> None:
         step = self.state.open
-        held = self._optimizers.held(optimizer)
+        held = self._held(optimizer)
         if step is None or held is None:
             return
         self._events.optimizer_ended(step, optimizer, held)
-        if step.in_closure:
+        if step.in_closure or not step.read:  # or a run that began within this call
             step.in_closure = False
-            self._gradients.read(held, 1.0)
-        if self.state.sampling:
-            self._states.after(optimizer, held, step.number)
+            self._gradients.read(held, self._factor(optimizer))
+        moved = self._optimizers.moved(optimizer, held)
+        if self.state.sampling and moved is not None:
+            self._states.after(optimizer, moved, step.number)
         step.stepped.add(id(optimizer))
         if self._optimizers.count_step(optimizer):
             _main_stepped(step, optimizer)
@@ -221,6 +347,7 @@ class TorchCalls:
     def _finish_if_over(self, step: OpenStep) -> None:
         if not step.optimizer_stepped:
             return
+        self._by_hand.per_step = max(step.backwards, 1)
         if not step.explicit:
             if graph_task_id() != -1:  # optimizers that step within the backward pass: more follow
                 step.over = True

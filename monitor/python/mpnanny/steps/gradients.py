@@ -4,7 +4,9 @@ whole and not yet clipped.
 
 from __future__ import annotations
 
-from ..model.optimizers import Watched
+from typing import Any
+
+from ..model.selection import Watched
 from .listeners import StepListener
 from .state import RunState
 from .step import Figure
@@ -17,16 +19,18 @@ class Gradients:
         self._state = state
         self._events = events
 
-    def read(self, held: Watched | None, factor: Figure) -> None:
-        """Of `held`, those that were not read in this step; times `factor` they are unscaled."""
+    def read(self, held: Watched | None, factor: Figure, given: list[Any] | None = None) -> None:
+        """Of `held`, those that were not read in this step; times `factor` they are unscaled.
+        `given`: the gradients of `held`, where they are not in .grad; then none was read before.
+        """
         state, step = self._state, self._state.open
         if step is None or held is None or held.ids <= step.read:
             return
-        if step.read:
+        if step.read and given is None:
             held = held.without(step.read)
         if state.sampling:
             state.reader.weights(held.layers, held.parameters)
-        gradients = [parameter.grad for parameter in held.parameters]
+        gradients = given or [parameter.grad for parameter in held.parameters]
         bad = state.reader.gradients(held.layers, gradients, factor)
         self._events.gradients_read(step, bad)
         step.read |= held.ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from ..model.unmoved import Unmoved
 from ..model.watched import WatchedModel
 from ..report.alerts import AlertTuple
 from ..report.notes import Notes, harmless
+from .by_hand import ByHand
 from .listeners import StepListener
 from .state import RunState
 from .step import OpenStep, to_float
@@ -38,6 +40,7 @@ class Steps:
         model: WatchedModel,
         optimizers: Optimizers,
         unmoved: Unmoved,
+        by_hand: ByHand,
         device: DeviceSteps,
         events: StepListener,
         notes: Notes,
@@ -51,6 +54,7 @@ class Steps:
         self._model = model
         self._optimizers = optimizers
         self._unmoved = unmoved
+        self._by_hand = by_hand
         self._device = device
         self._events = events
         self._follow = follow
@@ -111,12 +115,27 @@ class Steps:
             self.state.number = step - 1
 
     @harmless
+    def open_missed(self, losses: list[Any]) -> None:
+        """Of a step that began before the model was known, only its losses are left."""
+        self.begin_if_needed()
+        step = self.state.open
+        if step is None:
+            return
+        step.backward_heard = True
+        step.backwards = self._by_hand.per_step = max(len(losses), 1)
+        for loss in losses:
+            step.add_loss(to_float(loss))
+
+    @harmless
+    def end_missed(self) -> None:
+        self.finish()
+
+    @harmless
     def model_runs(self) -> None:
         step = self.state.open
-        if step is not None and step.over:
+        if step is not None and (step.over or self._by_hand.is_over(step)):
             self.finish()
         elif step is not None and not step.explicit:
-            step.forwards += 1
             known = self._optimizers.main is not None
             if step.forwards >= (FORWARDS_PER_STEP if known else FORWARDS_WITHOUT_OPTIMIZER):
                 self.notes.note(
@@ -124,6 +143,8 @@ class Steps:
                 )
                 self.finish()
         self.begin_if_needed()
+        if self.state.open is not None:
+            self.state.open.forwards += 1
 
     # --- beginning and ending ---
 
@@ -178,9 +199,14 @@ class Steps:
         self._report(step, new)
 
     def finish_last(self) -> None:
-        """At the end: a last forward pass without backward was no training, unless it broke."""
+        """At the end: a last forward pass without backward was no training, unless it broke, nor
+        was a backward pass that no optimizer followed, as of a generator through its critic.
+        """
         step = self.state.open
-        if step is not None and not step.explicit:
-            if not (step.backward_heard or step.uses_scaler or step.explained or step.read):
+        if step is not None and not step.explicit and not (step.explained or step.read):
+            loss = step.loss
+            used = self._optimizers.main is None or not self.state.steps_done
+            used = used or not isinstance(loss, float) or not math.isfinite(loss)
+            if not (step.uses_scaler or (step.backward_heard and used)):
                 self.state.open = None
         self.finish()

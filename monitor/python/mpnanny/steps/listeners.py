@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from ..report.alerts import NewAlert
 from .step import OpenStep
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..model.kinds import watches
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from .state import RunState
 from .step import to_float
 

@@ -18,6 +18,7 @@ class RunState:
     __slots__ = (
         "blocks_used",
         "end_reason",
+        "functional",
         "idle",
         "number",
         "on_device",
@@ -35,6 +36,7 @@ class RunState:
         self.open: OpenStep | None = None
         self.number = -1  # of the newest step that has begun
         self.steps_done = 0  # steps that the core has ended
+        self.functional = False  # torch.func computes gradients: tensors are wrapped
         self.sampling = False  # the open step is sampled
         self.on_device = False  # the open step's tensors are on a device
         # What the open step's tensors are given to: the core, or what asks a device for it.

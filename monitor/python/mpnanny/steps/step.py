@@ -55,6 +55,7 @@ class OpenStep:
     awaits_update: bool = False  # scaler.step() came, scaler.update() not yet
     unscaled: set[int] = field(default_factory=set)  # ids of optimizers, by unscale_()
     backwards: int = 0
+    witness: Any = None  # a parameter that has got a gradient, and the beginning of that
     bad_gradients: bool = False  # after a backward pass, before anything was done to them
     skipped: Any = False  # a bool; a Later for a fused optimizer on a device
     ended: float | None = None  # when its block or its optimizer step ended
