@@ -20,6 +20,8 @@ std::string ProgramPath() {
 
 bool StdinIsTerminal() { return isatty(STDIN_FILENO) == 1; }
 
+bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) == 1; }
+
 bool StdoutTakesColour() {
   const char* const none = std::getenv("NO_COLOR");
   const char* const term = std::getenv("TERM");

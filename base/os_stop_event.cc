@@ -2,8 +2,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 
 #include "base/log.h"
@@ -67,6 +69,18 @@ void StopEvent::Wait() const {
     pollfd raised{pipe_[0], POLLIN, 0};
     poll(&raised, 1, -1);
   }
+}
+
+bool StopEvent::WaitFor(std::chrono::milliseconds most) const {
+  const auto until = std::chrono::steady_clock::now() + most;
+  while (!requested()) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd raised{pipe_[0], POLLIN, 0};
+    poll(&raised, 1, static_cast<int>(std::min<int64_t>(left.count() + 1, 60'000)));
+  }
+  return true;
 }
 
 void StopEvent::Request() {

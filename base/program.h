@@ -19,6 +19,9 @@ std::string ProgramPath();
 // True if a person is likely to type there: standard input is a terminal.
 bool StdinIsTerminal();
 
+// True if standard output is a terminal: a line may be written over.
+bool StdoutIsTerminal();
+
 // True if standard output is a terminal that shows colours and the person has not asked for none
 // (NO_COLOR).
 bool StdoutTakesColour();

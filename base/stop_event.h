@@ -6,6 +6,7 @@
 #define MPNANNY_BASE_STOP_EVENT_H_
 
 #include <atomic>
+#include <chrono>
 
 namespace mpnanny {
 
@@ -24,6 +25,8 @@ class StopEvent {
   void Request();
   // Waits until the event is raised.
   void Wait() const;
+  // The same for at most so long; whether it is raised.
+  bool WaitFor(std::chrono::milliseconds most) const;
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
   // Readable once the event is raised, and ever after.

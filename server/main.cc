@@ -16,5 +16,6 @@ int main(int argc, char** argv) {
                                              .out = std::cout,
                                              .err = std::cerr,
                                              .interactive = mpnanny::StdinIsTerminal(),
+                                             .terminal = mpnanny::StdoutIsTerminal(),
                                              .colour = mpnanny::StdoutTakesColour()});
 }

@@ -59,6 +59,15 @@ struct FormatContext {
 using AnswerFormat =
     std::function<std::string(const Json& structured, const FormatContext& context)>;
 
+// What something is like at one moment that a command follows with --watch.
+struct WatchedState {
+  Json arguments;       // those that name this very thing, also when a newer one appears
+  std::string version;  // differs when an answer may have changed
+  std::string urgent;   // differs when the answer is worth showing although it says the same
+  std::string line;     // for people, short
+  bool over = false;    // nothing will change any more
+};
+
 // The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the
 // input schema (snake_case becomes --kebab-case, booleans become flags, arrays may be repeated).
 struct CommandTwin {
@@ -78,6 +87,12 @@ struct CommandTwin {
   std::map<std::string, AnswerFormat> formats = {};
   // What --format text prints; null: the answer's text.
   AnswerFormat terminal = nullptr;
+  // For --watch, which a command without them does not have. `state` is asked every --interval
+  // seconds, so it must be cheap; `essence` is equal for two answers of which the second need not
+  // be shown again.
+  std::function<Result<WatchedState>(const Json& arguments, const ToolContext& context)> state =
+      nullptr;
+  std::function<std::string(const Json& structured)> essence = nullptr;
 };
 
 struct ToolDefinition {

@@ -26,7 +26,8 @@ struct CommandLineContext {
   // Without any argument: true prints the help, false (a program started us, as MCP clients do)
   // serves.
   bool interactive = true;
-  bool colour = false;  // `out` is a terminal that shows colours, and they are wanted
+  bool terminal = false;  // `out` is a terminal
+  bool colour = false;    // `out` is a terminal that shows colours, and they are wanted
 };
 
 // Runs one command and returns the exit code. `arguments` is argv without the program's name.

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "server/command_line/commands.h"
+#include "server/command_line/follow.h"
 #include "tools/call.h"
 
 namespace mpnanny {
@@ -26,6 +27,8 @@ struct TwinValues {
   std::map<std::string, bool> flags;
   std::string format = "text";
   std::string data_dir;
+  bool watch = false;
+  double interval = 2;  // seconds
 };
 
 const Json& Properties(const ToolDefinition& definition) {
@@ -241,18 +244,39 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
   const ToolContext call{
       .roots = roots, .data = *data, .cancel = {}, .answer_bytes = SIZE_MAX, .progress = nullptr};
   const Json arguments = Arguments(definition, values);
-  Result<ToolOutput> output = CallWhole(tool, arguments, call);
-  if (!output) return fail(output.error());
-
-  if (json) {
-    context.out << DumpJsonPretty(output->structured) << "\n";
-  } else {
+  const auto show = [&](const ToolOutput& output) {
+    if (json) {
+      context.out << (values.watch ? DumpJson(output.structured)
+                                   : DumpJsonPretty(output.structured))
+                  << "\n";
+      return;
+    }
     const AnswerFormat& format =
         values.format == "text" ? twin.terminal : twin.formats.at(values.format);
     const std::string text =
-        format ? format(output->structured, {*data, context.colour}) : output->text;
+        format ? format(output.structured, {*data, context.colour}) : output.text;
     context.out << text << (text.empty() || text.ends_with("\n") ? "" : "\n");
+  };
+  const auto ask = [&](const Json& asked) { return CallWhole(tool, asked, call); };
+  Result<ToolOutput> output = InvalidInput("");
+  if (values.watch) {
+    if (!(values.interval > 0 && values.interval <= 86400)) {
+      return fail(InvalidInput("--interval must be a number of seconds above 0."));
+    }
+    output = Follow(
+        {.out = context.out,
+         .states = context.terminal && !json,
+         .interval = values.interval,
+         .state = [&](const Json& asked) { return twin.state(asked, call); },
+         .ask = ask,
+         .essence = twin.essence,
+         .show = show},
+        arguments);
+  } else {
+    output = ask(arguments);
+    if (output) show(*output);
   }
+  if (!output) return fail(output.error());
   return twin.exit_code ? twin.exit_code(output->structured, *extra) : 0;
 }
 
@@ -317,6 +341,15 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       .add_option("--data-dir", values->data_dir,
                   "Folder of your own rules and cases, laid out as in the repository")
       ->type_name("DIR");
+  if (twin.state) {
+    command.add_flag("--watch", values->watch,
+                     "Follow a run that goes on until it ends: the answer again whenever it says "
+                     "something new. With --format json one object a line");
+    command
+        .add_option("--interval", values->interval,
+                    "With --watch: look again after so many seconds (default: 2)")
+        ->type_name("SECONDS");
+  }
   set.actions.emplace_back(&command, [&context = set.context, &tool, values] {
     return RunTwin(context, tool, *values);
   });

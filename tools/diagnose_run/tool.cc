@@ -9,6 +9,7 @@
 #include "tools/diagnose_run/gather.h"
 #include "tools/diagnose_run/log_hits.h"
 #include "tools/diagnose_run/report.h"
+#include "tools/diagnose_run/watch.h"
 #include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
 #include "tools/runs/run.h"
@@ -175,7 +176,8 @@ Tool MakeTool() {
         {"detail", runs::DetailProperty()}}},
       {"additionalProperties", false}};
   definition.output_schema = DiagnosisSchema();
-  definition.command = {.name = "diagnose", .positional = "run"};
+  definition.command = {
+      .name = "diagnose", .positional = "run", .state = StateOfRun, .essence = Essence};
   return {std::move(definition), Run};
 }
 
