@@ -63,7 +63,8 @@ Result<WatchedState> StateOfRun(const Json& arguments, const ToolContext& contex
   } else {
     state.line += ", no step yet";
   }
-  state.line += ", " + runs::Count(alerts, "alert") + ", " + std::to_string(errors) + " of them ERROR";
+  state.line +=
+      ", " + runs::Count(alerts, "alert") + ", " + std::to_string(errors) + " of them ERROR";
   return state;
 }
 
