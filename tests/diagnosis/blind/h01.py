@@ -7,8 +7,7 @@ from torch import nn
 
 torch.set_num_threads(1)
 torch.manual_seed(4)
-if os.environ.get("REF"):
-    torch.set_default_dtype(torch.float64)
+DTYPE = torch.float64 if os.environ.get("REF") else torch.float32
 PROMPTS, ACTIONS, GROUP, PER_STEP, STEPS = 24, 8, 8, 6, 150
 
 
@@ -46,7 +45,7 @@ def update(policy, old, opt, generator):
 
 
 def main():
-    policy, old = Policy(), Policy()
+    policy, old = Policy().to(DTYPE), Policy().to(DTYPE)
     opt = torch.optim.Adam(policy.parameters(), lr=1e-2)
     generator = torch.Generator().manual_seed(7)
     scores = []

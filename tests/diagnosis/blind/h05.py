@@ -8,24 +8,23 @@ from torch import nn
 
 torch.set_num_threads(1)
 torch.manual_seed(10)
-if os.environ.get("REF"):
-    torch.set_default_dtype(torch.float64)
+DTYPE = torch.float64 if os.environ.get("REF") else torch.float32
 FEATURES, CLASSES, RECORDS, LENGTH, STEPS = 8, 5, 8, 12, 160
 IGNORE = -100
 
-centres = torch.randn(CLASSES, FEATURES, dtype=torch.float32) * 2
+centres = torch.randn(CLASSES, FEATURES) * 2
 
 
 def records(generator):
     kinds = torch.randint(CLASSES, (RECORDS, LENGTH), generator=generator)
-    noise = torch.randn(RECORDS, LENGTH, FEATURES, generator=generator, dtype=torch.float32)
+    noise = torch.randn(RECORDS, LENGTH, FEATURES, generator=generator)
     values = centres[kinds] + noise
-    lost = torch.rand(values.shape, generator=generator, dtype=torch.float32) < 0.15
+    lost = torch.rand(values.shape, generator=generator) < 0.15
     values = values.masked_fill(lost, float("nan"))
     share = 0.0 if torch.randint(8, (1,), generator=generator) == 0 else 0.3
-    known = torch.rand(kinds.shape, generator=generator, dtype=torch.float32) < share
+    known = torch.rand(kinds.shape, generator=generator) < share
     labels = kinds.masked_fill(~known, IGNORE)
-    return values.to(torch.get_default_dtype()), labels, kinds
+    return values.to(DTYPE), labels, kinds
 
 
 class Tagger(nn.Module):
@@ -50,7 +49,7 @@ def tagging_loss(logits, labels):
     return total / (labels != IGNORE).sum().clamp(min=1)
 
 
-model = Tagger()
+model = Tagger().to(DTYPE)
 opt = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.01)
 generator = torch.Generator().manual_seed(20)
 right = []
