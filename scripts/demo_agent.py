@@ -77,9 +77,9 @@ async def converse(program: str, review: pathlib.Path, run: pathlib.Path) -> Non
         heading("User: has anyone seen this before? (in Chinese: 前向溢出，损失变成 NaN)")
         await talk.call("search_knowledge", {"query": "前向激活溢出 损失变成 nan"})
 
-        causes = diagnosis.get("hypotheses") or []
+        causes = [each["cause"] for each in diagnosis.get("hypotheses") or [] if each["cause"]]
         if causes:
-            uri = f"mpnanny://knowledge/{causes[0]['cause']}"
+            uri = f"mpnanny://knowledge/{causes[0]}"
             heading(f"User: show me that case ({uri})")
             contents = (await client.read_resource(uri)).contents
             shown("\n".join(part.text for part in contents if hasattr(part, "text")))

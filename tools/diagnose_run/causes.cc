@@ -91,6 +91,7 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
 // Names the case as what was measured: its evidence and its fix come after the measurement's.
 void Join(Hypothesis& measured, Hypothesis fitting) {
   measured.cause = fitting.cause;
+  measured.evidence.insert(measured.evidence.begin(), measured.title + ".");
   std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
   std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
   measured.unseen = std::move(fitting.unseen);

@@ -77,6 +77,13 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
            std::to_string(facts.onset->step) + " with trace_interval=10, and look at absmax of " +
            runs::Name(facts.onset->layer) + ".";
   }
+  if (facts.measured.shadow_steps.empty()) {
+    const int64_t step = facts.onset ? facts.onset->step : 0;
+    return "Record the run again with `mpnanny run --shadow steps=" +
+           std::to_string(std::max<int64_t>(0, step - 2)) + "-" + std::to_string(step + 1) +
+           " -- …` from the last checkpoint before it: those steps then run a second time in FP64, "
+           "which names the operator and says whether precision is to blame.";
+  }
   if (!facts.code_checked) {
     const std::vector<std::string> rules = RulesToLookFor(facts, diagnosis);
     std::string text = "Call diagnose_run again with paths=[the training code]";
@@ -91,13 +98,6 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
     return "Train again from the last checkpoint before step " + std::to_string(facts.onset->step) +
            " with MixedPrecisionNanny(model, trace_interval=1): every layer is then sampled at "
            "every step, and the producer gets a name.";
-  }
-  if (facts.measured.shadow_steps.empty()) {
-    const int64_t step = facts.onset ? facts.onset->step : 0;
-    return "Record the run again with `mpnanny run --shadow steps=" +
-           std::to_string(std::max<int64_t>(0, step - 2)) + "-" + std::to_string(step + 1) +
-           " -- …` from the last checkpoint before it: those steps then run a second time in FP64, "
-           "which names the operator and says whether precision is to blame.";
   }
   const bool half =
       facts.precision == "fp16" || facts.precision == "bf16" || facts.precision == "fp8";

@@ -16,7 +16,7 @@ namespace mpnanny::diagnose_run {
 struct Hypothesis {
   const cases::Case* cause = nullptr;  // borrowed from the library; nullptr: no case fits
   // What shadow steps measured, if it stands on that: an index into ShadowEvidence::mechanisms, and the
-  // sentences made of it. A cause without a case has them.
+  // sentences made of it.
   std::optional<size_t> mechanism;
   std::string title, fix;
   double confidence = 0;               // 0…1

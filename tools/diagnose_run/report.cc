@@ -98,8 +98,8 @@ Json CasesOf(const Hypothesis& hypothesis, const cases::CaseLibrary& library) {
   return ids;
 }
 
-// A measured cause is called by what was measured, and has its case's name beside it.
-std::string TitleOf(const Hypothesis& h) { return h.title.empty() ? h.cause->title : h.title; }
+// A cause is called by its case; one that no case fits by what was measured.
+std::string TitleOf(const Hypothesis& h) { return h.cause ? h.cause->title : h.title; }
 
 std::string FixOf(const Hypothesis& h, size_t bytes) {
   if (h.fix.empty()) return Shorten(h.cause->fix, bytes);
@@ -281,7 +281,6 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
     for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
       text += "   against: " + sentence + "\n";
     }
-    if (h.mechanism && h.cause) text += "   known case: " + h.cause->title + "\n";
     text += "   fix: " + FixOf(h, shown == 0 ? extent.fix : extent.other_fix) + "\n";
   }
   const size_t named = std::min(extent.hypotheses, d.hypotheses.size());

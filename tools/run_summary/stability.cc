@@ -5,6 +5,7 @@
 
 #include "tools/runs/alerts.h"
 #include "tools/runs/ranks.h"
+#include "tools/runs/shadow.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::run_summary {
@@ -30,12 +31,27 @@ std::string Interrupted(const runs::Run& run) {
   }
 }
 
+// What shadow steps measured decides like an ERROR, so that summary and diagnosis say the same.
+bool IsMeasured(const AlertGroup& group) {
+  return runs::IsShadowAlert(group.type) && runs::SeverityRank(group.severity) == 1;
+}
+
+void AddMeasuredReason(const Summary& s, std::vector<std::string>& reasons) {
+  std::string types;
+  for (const AlertGroup& group : s.alerts) {
+    if (!IsMeasured(group)) continue;
+    if (!types.empty()) types += ", ";
+    types += runs::Name(group.type) + " from step " + std::to_string(group.first_step);
+  }
+  if (!types.empty()) reasons.push_back("Shadow steps measured a fault: " + types + ".");
+}
+
 // "2 ERROR alerts: NAN from step 5, INF from step 6."; nothing if there is none.
 void AddAlertReason(const Summary& s, int rank, std::vector<std::string>& reasons) {
   std::string types;
   int64_t rows = 0;
   for (const AlertGroup& group : s.alerts) {
-    if (runs::SeverityRank(group.severity) != rank) continue;
+    if (runs::SeverityRank(group.severity) != rank || IsMeasured(group)) continue;
     rows += group.count;
     if (!types.empty()) types += ", ";
     types += runs::Name(group.type) + " from step " + std::to_string(group.first_step);
@@ -89,6 +105,7 @@ void JudgeStability(const runs::Run& run, Summary& s) {
                   ".");
   }
   AddAlertReason(s, 0, bad);
+  AddMeasuredReason(s, bad);
   // Without a scaler nothing keeps such gradients from the weights.
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
     bad.push_back("Gradients are not finite in " + Count(s.nonfinite_gradient_steps, "step") +

@@ -1,0 +1,237 @@
+// What diagnose_run makes of findings of shadow steps: the answer starts with them, cases come
+// after, and nothing is said of precision that was not measured.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "tests/runs/recording.h"
+#include "tests/runs/shadow_recording.h"
+
+namespace mpnanny::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// 60 steps whose loss falls from 2, shadow steps at 0, 4 and 20.
+void Steps(Recording& db, int64_t nan_from = 60) {
+  for (int64_t step = 0; step < 60; ++step) {
+    db.Step(step, {.loss = step < nan_from ? 2.0 - 0.01 * static_cast<double>(step) : kNan,
+                   .grad_norm = 1.0,
+                   .flags = step < nan_from ? 0u : 1u});
+  }
+  for (const int64_t step : {0, 4, 20}) AddShadowStep(db, step);
+}
+
+ToolOutput Ask(const TempFolder& folder, Json arguments = {}) {
+  arguments["run"] = "m.db";
+  auto output = Call("diagnose_run", arguments, folder.path());
+  EXPECT_TRUE(output) << (output ? "" : output.error().Text());
+  return output ? *output : ToolOutput{};
+}
+
+FindingSpec Overflow() {
+  return {.kind = "range",
+          .severity = "ERROR",
+          .op = "aten.mul.Tensor",
+          .source = "model.py:12",
+          .dtype = "float16",
+          .share = 0.03,
+          .magnitude = 2.1e5,
+          .error_in = {},
+          .error_out = {},
+          .cure = R"({"lines":["model.py:12"],"operators":["aten.mul.Tensor"],"what":"float32",)"
+                  R"("error_before":null,"error_after":0.0001})"};
+}
+
+TEST(DiagnoseMeasuredTest, SilentFaultIsDegradedWithItsLineAndCure) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("silent", "closed", "bf16");
+  Steps(db);
+  AddFinding(db, 4, {.last_step = 20, .repeats = 2});
+  const ToolOutput answer = Ask(folder);
+  const Json& d = answer.structured;
+  EXPECT_EQ(d["verdict"], "degraded");
+  EXPECT_EQ(d["first_bad"]["step"], 4);
+  EXPECT_EQ(d["first_bad"]["phase"], "forward");
+  EXPECT_EQ(d["first_bad"]["operator"], "aten.sub.Tensor");
+  EXPECT_EQ(d["first_bad"]["source"], "train.py:40");
+  EXPECT_EQ(d["first_bad"]["precision"], "proven");
+  EXPECT_EQ(d["first_bad"]["cure"]["lines"].size(), 3u);
+  EXPECT_EQ(d["shadow"][0]["kind"], "amplified");
+  // No case speaks of it: the measurement itself is the cause, not the nearest case.
+  ASSERT_FALSE(d["hypotheses"].empty());
+  EXPECT_EQ(d["hypotheses"][0]["cause"], nullptr);
+  EXPECT_NE(d["hypotheses"][0]["title"].get<std::string>().find("train.py:40"), std::string::npos);
+  EXPECT_NE(d["hypotheses"][0]["fix"].get<std::string>().find("lines 40–42"), std::string::npos)
+      << d["hypotheses"][0]["fix"];
+  const std::string opening = answer.text.substr(0, answer.text.find('\n'));
+  EXPECT_NE(opening.find("train.py:40"), std::string::npos) << opening;
+  EXPECT_NE(opening.find("Precision is the cause (proven)"), std::string::npos) << opening;
+}
+
+TEST(DiagnoseMeasuredTest, FirstValueThatIsNotFiniteGetsOperatorAndLine) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("overflow", "closed", "fp16");
+  const int64_t ffn = db.Layer("ffn");
+  Steps(db, 30);
+  db.Alert(30, {.type = "INF", .phase = "forward", .layer = ffn, .kind = 1, .producer = 1});
+  FindingSpec overflow = Overflow();
+  overflow.layer = ffn;
+  AddFinding(db, 30, overflow);
+  // What follows from it in the same step is the same mistake.
+  FindingSpec follows = Overflow();
+  follows.kind = "undefined";
+  follows.op = "aten.mean.dim";
+  follows.source = "model.py:20";
+  follows.phase = "loss";
+  follows.precision = "not_tested";
+  follows.cure = "";
+  AddFinding(db, 30, follows);
+  const Json d = Ask(folder).structured;
+  EXPECT_EQ(d["verdict"], "broken");
+  EXPECT_EQ(d["first_bad"]["step"], 30);
+  EXPECT_EQ(d["first_bad"]["layer"], "ffn");
+  EXPECT_EQ(d["first_bad"]["operator"], "aten.mul.Tensor");
+  EXPECT_EQ(d["first_bad"]["source"], "model.py:12");
+  EXPECT_EQ(d["first_bad"]["precision"], "proven");
+  int64_t measured = 0;
+  for (const Json& h : d["hypotheses"]) {
+    for (const Json& sentence : h["evidence"]) {
+      measured += sentence.get<std::string>().starts_with("Measured at step") ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(measured, 1) << "two findings of one mistake are one hypothesis";
+}
+
+TEST(DiagnoseMeasuredTest, ExcludedPrecisionSpeaksAgainstCasesOfPrecision) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("log of zero", "closed", "fp16");
+  const int64_t ffn = db.Layer("blocks.0.ffn.wo");
+  Steps(db, 30);
+  for (const int64_t step : {0, 10, 20}) {
+    db.Stat(step, ffn, {.kind = 1, .absmax = 6e4});
+  }
+  db.Alert(30, {.type = "INF", .phase = "forward", .layer = ffn, .kind = 1, .producer = 1});
+  FindingSpec undefined = Overflow();
+  undefined.kind = "undefined";
+  undefined.op = "aten.log.default";
+  undefined.precision = "excluded";
+  undefined.cure = "";
+  undefined.layer = ffn;
+  AddFinding(db, 30, undefined);
+  const ToolOutput answer = Ask(folder);
+  const Json& d = answer.structured;
+  EXPECT_EQ(d["first_bad"]["precision"], "excluded");
+  EXPECT_NE(answer.text.find("It is not precision."), std::string::npos) << answer.text;
+  bool contradicted = false;
+  for (const Json& h : d["hypotheses"]) {
+    if (h["cause"] != "t5-ffn-wo-fp16-overflow") continue;
+    EXPECT_LT(h["confidence"], 0.5);
+    for (const Json& sentence : h["against"]) {
+      contradicted = contradicted || sentence.get<std::string>().starts_with("It is not precision");
+    }
+  }
+  EXPECT_TRUE(contradicted) << DumpJsonPretty(d["hypotheses"]);
+}
+
+TEST(DiagnoseMeasuredTest, WhatCameAfterTheDivergenceIsNotItsCause) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("diverged", "closed", "bf16");
+  for (int64_t step = 0; step < 80; ++step) {
+    db.Step(step, {.loss = step < 40 ? 1.0 : 1.0 + static_cast<double>(step - 40),
+                   .grad_norm = step < 40 ? 1.0 : 100.0});
+  }
+  AddShadowStep(db, 0);
+  AddShadowStep(db, 70);
+  AddFinding(db, 70, {});
+  const Json d = Ask(folder).structured;
+  EXPECT_EQ(d["verdict"], "broken");
+  for (const Json& h : d["hypotheses"]) {
+    if (h["title"].get<std::string>().find("train.py:40") == std::string::npos) continue;
+    EXPECT_LT(h["confidence"], 0.5);
+    EXPECT_FALSE(h["against"].empty());
+  }
+}
+
+TEST(DiagnoseMeasuredTest, HealthySaysWhatWasTestedAndNotesDoNotDecide) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("healthy", "closed", "bf16");
+  Steps(db);
+  AddFinding(db, 4, {.severity = "INFO"});
+  const ToolOutput answer = Ask(folder);
+  const Json& d = answer.structured;
+  EXPECT_EQ(d["verdict"], "healthy");
+  EXPECT_TRUE(d["hypotheses"].empty());
+  ASSERT_FALSE(d["tested"].empty());
+  EXPECT_NE(d["tested"][1].get<std::string>().find("3 steps of 60 against FP64"),
+            std::string::npos)
+      << d["tested"];
+  EXPECT_FALSE(d["not_tested"].empty());
+  EXPECT_NE(answer.text.find("Not tested: "), std::string::npos);
+  EXPECT_EQ(d["shadow"][0]["severity"], "INFO");
+}
+
+TEST(DiagnoseMeasuredTest, NothingIsSaidOfPrecisionWithoutAShadowStep) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("nan", "closed", "fp16");
+  for (int64_t step = 0; step < 40; ++step) {
+    db.Step(step, {.loss = step < 20 ? 1.0 : kNan, .flags = step < 20 ? 0u : 1u});
+  }
+  const ToolOutput answer = Ask(folder);
+  EXPECT_EQ(answer.structured["first_bad"]["precision"], "not_tested");
+  EXPECT_NE(answer.structured["headline"].get<std::string>().find("not established"),
+            std::string::npos);
+  EXPECT_EQ(answer.text.find("It is not precision"), std::string::npos) << answer.text;
+  EXPECT_NE(answer.structured["next_measurement"].get<std::string>().find("steps=18-21"),
+            std::string::npos)
+      << answer.structured["next_measurement"];
+}
+
+TEST(DiagnoseMeasuredTest, CodeOfTheNamedLinesIsShown) {
+  TempFolder folder;
+  {
+    std::ofstream code(folder.File("train.py"));
+    code << "import torch\n";
+    for (int line = 2; line <= 60; ++line) code << "value_" << line << " = " << line << "\n";
+  }
+  Recording db(folder.File("m.db"));
+  db.Run("silent", "closed", "bf16");
+  Steps(db);
+  AddFinding(db, 4, {});
+  const ToolOutput answer = Ask(folder, {{"paths", Json::array({"train.py"})}});
+  const Json& excerpts = answer.structured["excerpts"];
+  ASSERT_EQ(excerpts.size(), 1u);
+  EXPECT_EQ(excerpts[0]["source"], "train.py:40");
+  EXPECT_EQ(excerpts[0]["first_line"], 35);
+  ASSERT_EQ(excerpts[0]["lines"].size(), 11u);
+  EXPECT_EQ(excerpts[0]["lines"][5], "value_40 = 40");
+  EXPECT_NE(answer.text.find(">    40 | value_40 = 40"), std::string::npos) << answer.text;
+}
+
+TEST(DiagnoseMeasuredTest, SummaryAndDiagnosisAgree) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("silent", "closed", "bf16");
+  Steps(db);
+  const FindingSpec finding;
+  AddShadowAlert(db, 4, finding, AddFinding(db, 4, finding));
+  EXPECT_EQ(Ask(folder).structured["verdict"], "degraded");
+  auto summary = Call("run_summary", {{"run", "m.db"}}, folder.path());
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->structured["stable"], false);
+  EXPECT_NE(summary->structured["reasons"][0].get<std::string>().find("SHADOW_AMPLIFIED"),
+            std::string::npos)
+      << summary->structured["reasons"];
+}
+
+}  // namespace
+}  // namespace mpnanny::test
