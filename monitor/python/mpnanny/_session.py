@@ -50,6 +50,7 @@ from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
 from .shadow.listener import ShadowSteps
+from .shadow.restored import Restored
 from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
@@ -164,7 +165,8 @@ class Session:
             self.mode_stack,
             options.shadow,
         )
-        events.add(call_order, self.modes, self.tracing, shadow)
+        restored = Restored(model, shadow.found)
+        events.add(call_order, self.modes, self.tracing, shadow, restored)
         if options.folder is not None:
             events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))
         self.reporter = Reporter(

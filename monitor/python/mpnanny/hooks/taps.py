@@ -20,6 +20,7 @@ from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..model import checkpoints
 from ..operators.places import pass_through
 from ..steps.functional import is_nested
 
@@ -240,11 +241,22 @@ def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
 def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
+        if issubclass(type(self), torch.nn.Module):
+            checkpoints.heard_module_loaded()
         for listener in tuple(_listeners):
             listener.heard_loaded(self)
         return result
 
     return load_state_dict
+
+
+def _load_file(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load(*args: Any, **kwargs: Any) -> Any:
+        content = original(*args, **kwargs)
+        checkpoints.heard_file(content)
+        return content
+
+    return load
 
 
 def _script(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -307,6 +319,7 @@ def add(listener: Listener) -> None:
         _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
         for loads in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
             _wrap(loads, "load_state_dict", _load)
+        _wrap(torch, "load", _load_file)
         # It compiles the hooks of a module, which it cannot.
         _wrap(torch.jit, "script", _script)
         _wrap(torch, "compile", _compile)

@@ -317,8 +317,10 @@ class ShadowSteps(StepListener):
                 }
             )
         detail = {key: _number(value) for key, value in finding.detail.items()}
-        if "parameters" in detail:
-            detail["parameters"] = [self._record.layer(name) for name in detail["parameters"]]
+        for key in {"parameters", "saved", "restored"} & detail.keys():
+            detail[key] = [self._record.layer(name) for name in detail[key]]
+        if "what" in detail:
+            detail["what"] = self._record.text(detail["what"])
         if "at" in detail:
             detail["at"] = self._record.source(str(detail["at"]))
         if site.forward and site.forward != site.operator:
