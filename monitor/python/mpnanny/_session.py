@@ -51,6 +51,7 @@ from .report.record import Record
 from .report.reporter import Reporter
 from .shadow.listener import ShadowSteps
 from .shadow.restored import Restored
+from .shadow.skips import SkippedSteps
 from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
@@ -165,8 +166,8 @@ class Session:
             self.mode_stack,
             options.shadow,
         )
-        restored = Restored(model, shadow.found)
-        events.add(call_order, self.modes, self.tracing, shadow, restored)
+        events.add(call_order, self.modes, self.tracing, shadow)
+        events.add(Restored(model, shadow.found), SkippedSteps(shadow.found))
         if options.folder is not None:
             events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))
         self.reporter = Reporter(

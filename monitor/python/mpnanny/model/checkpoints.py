@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..operators.modes import others_on
 from ..operators.places import is_users
 
 MOST_FILES = 4
@@ -95,7 +96,11 @@ def take() -> list[LoadedFile]:
 
 
 def heard_file(content: Any) -> None:
-    """torch.load() has returned `content`. Nothing that goes wrong here gets to the program."""
+    """torch.load() has returned `content`. Nothing that goes wrong here gets to the program, nor do
+    modes of it see what is read.
+    """
+    if others_on():
+        return
     with contextlib.suppress(Exception), torch.no_grad():
         _read(content)
 
