@@ -218,6 +218,25 @@ def test_frozen_and_adapted(train):
     assert relations(train(model, square(model), optimizer=adam(model), steps=6)) == []
 
 
+def test_biases_alone_are_a_choice(train):
+    model = Two()
+    biases = [each for name, each in model.named_parameters() if name.endswith("bias")]
+    found = relations(train(model, square(model), optimizer=torch.optim.Adam(biases), steps=5))
+    assert [(each["kind"], each["severity"]) for each in found] == [("not_updated", "INFO")]
+
+
+def test_a_loss_whose_weight_begins_at_0(train):
+    model = Two()
+    model.other = nn.Linear(8, 4)
+
+    def loss_of(step: int) -> torch.Tensor:
+        body = model.body(inputs())
+        weight = max(0.0, (step - 6) / 10)
+        return model.head(body).square().mean() + weight * model.other(body).square().mean()
+
+    assert relations(train(model, loss_of, optimizer=adam(model), steps=8)) == []
+
+
 def test_a_straight_through_estimator(train):
     model = Two(lambda x: x + (x.round() - x).detach())
     assert relations(train(model, square(model), optimizer=adam(model), steps=6)) == []

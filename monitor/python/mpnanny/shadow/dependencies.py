@@ -134,7 +134,8 @@ class Dependencies:
             self._wrote(operator, each, backward)
         if backward:
             if operator.kind is not VIEW:
-                self._gradients(operator, site, inputs, fresh, written)
+                nothing = any(type(each) is float and each == 0 for each in args)
+                self._gradients(site, inputs, fresh, written, nothing and len(inputs) == 1)
             return
         if operator.kind is VIEW:
             if operator.schema_name == "aten::detach" and inputs and inputs[0].requires_grad:
@@ -234,13 +235,15 @@ class Dependencies:
 
     def _gradients(
         self,
-        operator: Operator,
         site: Site,
         inputs: list[torch.Tensor],
         fresh: list[torch.Tensor],
         written: list[torch.Tensor],
+        weighted: bool,
     ) -> None:
-        """An operator of the backward pass: does it make zeros of what is not 0?"""
+        """An operator of the backward pass: does it make zeros of what is not 0? `weighted`: its
+        other argument is the number 0, as the weight of a loss that comes in later.
+        """
         floats = [each for each in inputs if is_float(each)]
         floats = [each for each in floats if each.dim()] or floats  # beside them a constant 0
         for each in (*fresh, *written):
@@ -251,7 +254,7 @@ class Dependencies:
             known = [self._zeros[m] for m in map(memory_of, floats) if m in self._zeros]
             if known:
                 self._zeros[memory] = tuple(cut for cuts in known for cut in cuts)[:1]
-            elif any(is_zero(one) for one in floats) or not floats:
+            elif weighted or any(is_zero(one) for one in floats) or not floats:
                 self._zeros[memory] = ()  # of a state that is 0, which may change
             else:
                 self._zeros[memory] = (Cut(site, 0, False),)

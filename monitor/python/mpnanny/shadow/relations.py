@@ -256,6 +256,9 @@ class Relations:
                 own = {id(each) for each in module.parameters(recurse=False)}
                 if own & held:
                     siblings |= own
+        # Who trains a few of the parameters only, as the biases, has chosen them.
+        of_model = [] if model is None else list(model.parameters())
+        most = 2 * sum(id(each) in held for each in of_model) > len(of_model)
         groups: dict[str, list[_Left]] = {"WARNING": [], "INFO": []}
         for each in ready:
             parameter = each.parameter()
@@ -264,7 +267,7 @@ class Relations:
             if _figures(parameter) != each.figures:
                 continue
             alone = isinstance(parameter, nn.Parameter) and id(parameter) not in owned
-            severe = alone or id(parameter) in siblings
+            severe = alone or (most and id(parameter) in siblings)
             groups["WARNING" if severe else "INFO"].append(each)
         for severity, these in groups.items():
             if these:
