@@ -29,7 +29,7 @@ from ..model.checkpoints import (
     settings_of,
     take,
 )
-from ..model.optimizers import Watched
+from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
