@@ -99,6 +99,16 @@ void Join(Hypothesis& measured, Hypothesis fitting) {
   measured.established = fitting.established;
 }
 
+// Whether a line of the log, or of the question, is one that the case names.
+bool HasLogLine(const Facts& facts, const Hypothesis& hypothesis) {
+  return std::any_of(facts.log_hits.begin(), facts.log_hits.end(), [&](const LogHit& hit) {
+    return std::any_of(hypothesis.cause->signals.begin(), hypothesis.cause->signals.end(),
+                       [&](const cases::Signal& signal) {
+                         return signal.kind == cases::Signal::Kind::kLog && signal.text == hit.signal;
+                       });
+  });
+}
+
 // Whether the likeliest case that nothing was measured of stands on what the training loop did.
 bool BestCaseIsInLoop(const std::vector<Claim>& claims, const std::vector<Hypothesis>& causes) {
   const auto best = std::find_if(causes.begin(), causes.end(),
@@ -164,9 +174,11 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     if (leads) std::rotate(causes.begin(), causes.end() - 1, causes.end());
   }
   const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer;
-  const double most = known ? kProducerKnown : kSignalsOnly;
+  const double most = known ? kProducerKnown : facts.monitored ? kSignalsOnly : kLogOnly;
   for (Hypothesis& each : cases) {
-    if (!each.established) each.confidence = std::min(each.confidence, most);
+    if (!each.established && !HasLogLine(facts, each)) {
+      each.confidence = std::min(each.confidence, most);
+    }
     causes.push_back(std::move(each));
   }
   const bool pinned = leading && !IsAfterDivergence(facts, *leading) &&

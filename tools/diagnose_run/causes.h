@@ -15,6 +15,10 @@ namespace mpnanny::diagnose_run {
 // than this: where the operator or layer that made the first bad value is known, and where not.
 inline constexpr double kProducerKnown = 0.7;
 inline constexpr double kSignalsOnly = 0.5;
+// Of a log, which shows no layer and no operator, unless it holds a line that the case names.
+inline constexpr double kLogOnly = 0.4;
+// Below this the answer says that the cause is not established.
+inline constexpr double kEstablished = 0.5;
 
 std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>& claims,
                                    const cases::CaseLibrary& library);

@@ -79,6 +79,10 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   } else {
     d.hypotheses = FindCauses(facts, claims, library);
     if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
+    if (d.hypotheses.empty() || d.hypotheses[0].confidence < kEstablished) {
+      d.headline += " The cause is not established; what would decide it stands under \"Next "
+                    "measurement\".";
+    }
     d.first_bad = FirstBad(facts, claims, d.hypotheses);
   }
   d.timeline = TimelineOf(facts, d.first_bad);

@@ -40,6 +40,7 @@ struct SeenAlert {
 struct ScaleTrack {
   bool declining = false;     // five falls or more without a rise, the start-up search not counted
   bool collapsed = false;     // at 1 or below for 20 steps or more
+  std::optional<int64_t> collapsed_from;  // the first of those
   bool stuck = false;         // one value at 20 skipped steps or more in a row
   int64_t startup_skips = 0;  // skipped without a break from the first step on, ended by good steps
   std::optional<int64_t> first_fall;  // after start-up

@@ -53,7 +53,11 @@ void ScaleCourse::Add(const runs::StepRow& row) {
   if (moves & runs::kScaleRose) falls_ = 0;
 
   low_run_ = scale <= 1 ? low_run_ + 1 : 0;
-  if (low_run_ >= kCollapseSteps) track_.collapsed = true;
+  if (low_run_ == 1) low_from_ = row.step;
+  if (low_run_ == kCollapseSteps && !track_.collapsed) {
+    track_.collapsed = true;
+    track_.collapsed_from = low_from_;
+  }
   stuck_run_ = skipped && (stuck_run_ == 0 || scale == previous_) ? stuck_run_ + 1
                : skipped                                          ? 1
                                                                   : 0;

@@ -163,7 +163,8 @@ std::vector<SeenAlert> StepCourse::DerivedAlerts() const {
                                  runs::Number(scale.fall_to)));
   }
   if (scale.collapsed) {
-    alerts.push_back(Derived("LOSS_SCALE_COLLAPSE", "ERROR", "optimizer", step, 1.0, 1.0,
+    alerts.push_back(Derived("LOSS_SCALE_COLLAPSE", "ERROR", "optimizer",
+                             scale.collapsed_from.value_or(step), 1.0, 1.0,
                              "the loss scale stayed at 1 or below for 20 steps or more"));
   }
   if (scale.longest_skip_run > run_summary::kStartupSkips && scale.longest_skip_first) {

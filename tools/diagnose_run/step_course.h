@@ -28,6 +28,7 @@ class ScaleCourse {
   bool flagged_ = false;  // moves are told by flags; until one is seen, by values
   bool starting_ = true;  // every step so far was skipped: the scaler looks for its scale
   int64_t falls_ = 0, startup_falls_ = 0, skip_run_ = 0, low_run_ = 0, stuck_run_ = 0;
+  int64_t low_from_ = 0;  // first step of low_run_
   std::optional<int64_t> skip_first_;
   double run_from_ = 0, startup_from_ = 0, startup_to_ = 0;
 };

@@ -54,6 +54,9 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   }
   if (facts.scale.first_fall)
     line.push_back({*facts.scale.first_fall, "loss scale begins to fall"});
+  if (facts.scale.collapsed_from) {
+    line.push_back({*facts.scale.collapsed_from, "loss scale at its floor, 1 or below for 20 steps and more"});
+  }
   if (facts.scale.longest_skip_run > 2 && facts.scale.longest_skip_first) {
     line.push_back({*facts.scale.longest_skip_first,
                     Count(facts.scale.longest_skip_run, "step") + " in a row skipped from here"});
