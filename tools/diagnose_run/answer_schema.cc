@@ -36,6 +36,7 @@ Json DiagnosisSchema() {
        {"confidence", {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}},
        {"evidence", runs::ListSchema(texts, "What speaks for it, with numbers.")},
        {"against", runs::ListSchema(texts, "What speaks against it.")},
+       {"lines", runs::ListSchema(texts, "file:line that shadow steps point at.")},
        {"cases", runs::ListSchema(texts, "The case and those related to it.")},
        {"fix", runs::TextSchema("What to do.")}});
   const Json code_finding = runs::ObjectSchema(

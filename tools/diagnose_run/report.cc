@@ -107,6 +107,17 @@ std::string FixOf(const Hypothesis& h, size_t bytes) {
   return Shorten(h.fix, bytes) + " The case says: " + Shorten(h.cause->fix, bytes / 2);
 }
 
+// The lines that the measurement points at; none where nothing was measured.
+Json LinesJson(const Hypothesis& h, const ShadowEvidence& measured) {
+  constexpr size_t kLinesShown = 6;
+  Json lines = Json::array();
+  if (!h.mechanism) return lines;
+  for (const std::string& line : LinesOf(measured.Lead(measured.mechanisms[*h.mechanism]).finding)) {
+    if (lines.size() < kLinesShown) lines.push_back(EscapeControl(line, 200));
+  }
+  return lines;
+}
+
 Json ShadowJson(const ShadowEvidence& measured, const Extent& extent) {
   Json findings = Json::array();
   for (const Mechanism& mechanism : measured.mechanisms) {
@@ -169,6 +180,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
                           {"confidence", Rounded(h.confidence)},
                           {"evidence", Cut(h.evidence, extent.evidence, extent.sentence)},
                           {"against", Cut(h.against, extent.against, extent.sentence)},
+                          {"lines", LinesJson(h, facts.measured)},
                           {"cases", CasesOf(h, library)},
                           {"fix", FixOf(h, fix)}});
   }

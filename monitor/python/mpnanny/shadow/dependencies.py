@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from ..steps.functional import plain
 from .call import tensors_of
 from .history import is_float
 from .operators import SKIP, VIEW, Operator
@@ -84,7 +85,7 @@ class Dependencies:
     def loss(self, losses: Iterable[torch.Tensor]) -> None:
         """They are about to be derived."""
         for each in losses:
-            self._loss |= self._made_of.get(memory_of(each), 0)
+            self._loss |= self._made_of.get(memory_of(plain(each)), 0)
 
     # --- what the step asks ---
 

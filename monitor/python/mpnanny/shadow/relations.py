@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..steps.functional import plain
 from .dependencies import Cut, Dependencies, is_zero, memory_of
 from .findings import EXCLUDED, NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
 from .history import is_float
@@ -307,7 +308,9 @@ def _parameters(optimizer: Any) -> list[torch.Tensor]:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    return type(tensor) in (torch.Tensor, nn.Parameter) and is_float(tensor)
+    """Whether it has memory of its own that can be read: not what torch.func puts in its place."""
+    known = type(tensor) in (torch.Tensor, nn.Parameter) and is_float(tensor)
+    return known and plain(tensor) is tensor
 
 
 def _figures(tensor: torch.Tensor) -> tuple[float, float]:
