@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import pathlib
 import subprocess
 from collections.abc import Sequence
@@ -96,11 +95,6 @@ def share(answers: Sequence[bool | None]) -> str:
     """How many are right of those that are judged."""
     judged = [answer for answer in answers if answer is not None]
     return f"{sum(judged)} of {len(judged)}"
-
-
-def needed(answers: Sequence[bool | None], of_24: int) -> int:
-    """As many as `of_24` of 24 are, rounded up."""
-    return math.ceil(sum(answer is not None for answer in answers) * of_24 / 24)
 
 
 def table(results: Sequence[Judged], markdown: bool) -> str:

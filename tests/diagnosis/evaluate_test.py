@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import pathlib
 
 import programs
 import pytest
 import torch
-from evaluate import judge, needed, same_place
+from evaluate import judge, same_place
 from planted import PROGRAMS, VARIANTS, Witness
 from torch import nn
 
@@ -81,11 +80,6 @@ def test_only_the_first_hypothesis_and_the_exact_step_count():
     answer["hypotheses"].reverse()
     answer["first_bad"]["step"] = 5
     assert not judge(LABEL, answer).cause and not judge(LABEL, answer).step
-
-
-def test_the_share_that_is_needed_is_rounded_up():
-    assert needed([True] * 24, 22) == 22
-    assert needed([True] * 35 + [None], 22) == math.ceil(35 * 22 / 24) == 33
 
 
 def test_the_witness_blames_the_container_for_what_its_children_get():
