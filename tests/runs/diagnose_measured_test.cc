@@ -179,6 +179,48 @@ TEST(DiagnoseMeasuredTest, HealthySaysWhatWasTestedAndNotesDoNotDecide) {
   EXPECT_EQ(d["shadow"][0]["severity"], "INFO");
 }
 
+// Weights in BF16 whose updates look lost by their size, as where FP32 copies take them.
+void SmallUpdates(Recording& db) {
+  const int64_t weight = db.Layer("emb.weight", "model.py:10", "parameter");
+  for (int64_t step = 0; step < 60; ++step) {
+    db.Step(step, {.loss = 2.0 - 0.01 * static_cast<double>(step), .flags = step % 10 ? 0u : 64u});
+    if (step % 10) continue;
+    db.Stat(step, weight, {.kind = 4, .dtype = 3, .absmax = 1.0});
+    db.Stat(step, weight,
+            {.kind = 5, .dtype = 3, .absmax = 1e-6, .rms = 1e-6, .frozen = int64_t{1000}});
+  }
+}
+
+TEST(DiagnoseMeasuredTest, WhatStatisticsSuspectAndShadowStepsDoNotFindIsNoFault) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m.db"));
+    db.Run("suspected", "closed", "bf16");
+    SmallUpdates(db);
+  }
+  const Json suspected = Ask(folder).structured;
+  EXPECT_EQ(suspected["verdict"], "degraded") << suspected["headline"];
+  TempFolder looked;
+  Recording db(looked.File("m.db"));
+  db.Run("looked at", "closed", "bf16");
+  SmallUpdates(db);
+  for (const int64_t step : {0, 4, 20}) AddShadowStep(db, step);
+  const Json d = Ask(looked).structured;
+  EXPECT_EQ(d["verdict"], "healthy") << d["headline"];
+}
+
+TEST(DiagnoseMeasuredTest, OtherModelsOfTheProgramAreNamed) {
+  TempFolder folder;
+  for (const char* name : {"m.db", "m-2.db"}) {
+    Recording db(folder.File(name));
+    db.Run("one of two", "closed", "bf16");
+    Steps(db);
+  }
+  const Json limits = Ask(folder).structured["limits"];
+  ASSERT_FALSE(limits.empty());
+  EXPECT_NE(limits[0].get<std::string>().find("m-2.db"), std::string::npos) << limits;
+}
+
 TEST(DiagnoseMeasuredTest, NothingIsSaidOfPrecisionWithoutAShadowStep) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

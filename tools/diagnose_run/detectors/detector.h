@@ -33,6 +33,9 @@ struct Claim {
   std::vector<std::string> favours, opposes;
   // The run is not healthy for this alone, whatever its loss does.
   bool fault = false;
+  // It is about values that rounding or underflow takes away, told from statistics: shadow steps
+  // measure that, and where they found nothing it is no fault.
+  bool rounding = false;
   bool measured = false;  // the FP64 reference says so: nothing outweighs it
   bool in_loop = false;  // the training loop did it: what gradients show first made nothing
   bool stays = false;    // what is not finite stays so

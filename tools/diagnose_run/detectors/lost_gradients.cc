@@ -65,6 +65,7 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   const double share = facts.onset ? kBesideOnset : 1;
   claim.strength = share * (lost ? 1 : 0.7);
   claim.fault = lost && !facts.onset;
+  claim.rounding = true;
   claims.push_back(claim);
   if (!lost) return;
   Claim gone;
@@ -78,6 +79,7 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
                   runs::Number(largest) + ".";
   gone.strength = share * std::min(1.0, 0.6 + flushed.share);
   gone.fault = !facts.onset;
+  gone.rounding = true;
   gone.place =
       FaultPlace{flushed.where->first().step,
                  "backward",

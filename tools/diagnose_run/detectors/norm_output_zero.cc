@@ -55,6 +55,7 @@ void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims) {
                          "infinite, and everything is divided by it.";
         claim.strength = 1;
         claim.fault = true;
+        claim.rounding = true;
         claim.place = PlaceOf(
             output,
             ExactStep(facts, before ? std::optional(before->step) : std::nullopt, point.step),
