@@ -58,18 +58,51 @@ TEST(SummaryTest, CourseOfALongRunHasAtMost32StretchesAndKeepsExtremes) {
   EXPECT_EQ(course["loss"].back(), "nan");
 }
 
-TEST(SummaryTest, NonFiniteGradientsWithoutAScalerAreNotStable) {
+// Steps `first` to 49 have gradients that are not finite, every `each`th of them.
+void RecordBadGradients(Recording& db, int64_t first, int64_t each) {
+  db.Run("r", "closed", "bf16");
+  for (int64_t step = 0; step < 50; ++step) {
+    const bool bad = step >= first && (step - first) % each == 0;
+    db.Step(step, {.loss = 1.0, .flags = bad ? 4u : 0u});
+  }
+  const int64_t layer = db.Layer("head");
+  db.Alert(first, {.type = "NAN", .phase = "backward", .layer = layer, .kind = 3});
+}
+
+TEST(SummaryTest, NonFiniteGradientsUpToTheEndAreNotStable) {
   TempFolder folder;
   {
     Recording db(folder.File("m.db"));
-    db.Run("r", "closed", "bf16");
-    for (int64_t step = 0; step < 50; ++step) {
-      db.Step(step, {.loss = 1.0, .flags = step == 20 ? 4u : 0u});
-    }
+    RecordBadGradients(db, 20, 1);
   }
   const Json summary = Summary(folder);
   EXPECT_EQ(summary["stable"], false);
-  EXPECT_NE(summary["reasons"][0].get<std::string>().find("first at step 20"), std::string::npos);
+  EXPECT_NE(DumpJson(summary["reasons"]).find("first at step 20"), std::string::npos);
+}
+
+TEST(SummaryTest, GradientsThatNeverCameIntoTheWeightsDoNotDecide) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m.db"));
+    RecordBadGradients(db, 20, 10);
+  }
+  const Json summary = Summary(folder);
+  EXPECT_EQ(summary["stable"], true);
+  EXPECT_NE(DumpJson(summary["reasons"]).find("3 steps, first at step 20, and did not come into"),
+            std::string::npos);
+  const auto diagnosis = Call("diagnose_run", {{"run", "m.db"}}, folder.path());
+  ASSERT_TRUE(diagnosis);
+  EXPECT_EQ(diagnosis->structured["verdict"], "healthy");
+}
+
+TEST(SummaryTest, ALossThatBreaksAfterNonFiniteGradientsDecides) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m.db"));
+    RecordBadGradients(db, 20, 10);
+    db.Step(50, {.loss = std::nullopt, .flags = 1});
+  }
+  EXPECT_EQ(Summary(folder)["stable"], false);
 }
 
 TEST(SummaryTest, WarningsAreToldAndDoNotDecide) {

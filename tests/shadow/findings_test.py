@@ -327,3 +327,67 @@ def test_the_search_for_a_loss_scale_is_nothing(db, database):
     assert scaler.get_scale() < 2.0**26  # it has searched
     found = Finds(database())
     assert len(found.steps) == 14 and found.severe == []
+
+
+def test_the_search_for_a_loss_scale_that_the_program_keeps_is_nothing(db, database):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    descent = torch.optim.SGD(model.parameters(), lr=1e-2)
+    scale, updates = 2.0**24, 0
+    with MixedPrecisionNanny(model, db=db, shadow="every=1", quiet=True):
+        for _ in range(14):
+            descent.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                loss = nn.functional.cross_entropy(model(inputs()), torch.randint(0, 3, (16,)))
+            (loss * scale).backward()
+            for parameter in model.parameters():
+                parameter.grad.div_(scale)
+            if math.isfinite(nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()):
+                descent.step()
+                updates += 1
+            else:
+                scale /= 2
+    assert 0 < updates < 14  # it has searched
+    assert Finds(database()).severe == []
+
+
+def test_an_overflow_that_an_optimizer_takes_is_found_although_the_program_reads_it(db, database):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    descent = torch.optim.SGD(model.parameters(), lr=1e-2)
+    with MixedPrecisionNanny(model, db=db, shadow="every=1", quiet=True):
+        with torch.autocast("cpu", torch.float16):
+            loss = nn.functional.cross_entropy(model(inputs()), torch.randint(0, 3, (16,)))
+        (loss * 2.0**26).backward()
+        assert not math.isfinite(nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
+        descent.step()
+    first = Finds(database()).first()
+    assert (first["kind"], first["phase"], first["severity"]) == ("range", "backward", "ERROR")
+
+
+# --- losses ---
+
+
+def test_a_loss_that_is_0_by_design_is_nothing(train):
+    model = nn.Linear(8, 1, bias=False)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        reward = (torch.rand(6, 8) < 0.3).float()
+        reward[:, 0], reward[:, 1] = 1.0, 0.0
+        centred = reward - reward.mean(1, keepdim=True)
+        advantage = centred / (reward.std(1, keepdim=True) + 1e-4)
+        score = model(inputs(48)).view(6, 8)
+        ratio = (score - score.detach()).exp()
+        return -(ratio * advantage).mean()
+
+    assert train(model, loss_of, steps=12).severe == []
+
+
+def test_a_loss_whose_terms_cancel_out_and_leave_something_is_found(train):
+    model = nn.Linear(8, 1)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        score = model(inputs()) * 1e-2 + 3e3
+        return score.square().mean() - score.mean().square()
+
+    assert "amplified" in train(model, loss_of, steps=6).kinds

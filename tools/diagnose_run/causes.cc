@@ -68,7 +68,15 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   if (lead.precision == "proven") claim.opposes = {"category:not-precision"};
   if (lead.precision == "excluded") claim.opposes = {"!precision:fp32"};
   if (claim.opposes.empty() || IsTinyChange(lead)) return {};
-  return {claim};
+  std::vector<Claim> claims = {claim};
+  if (lead.precision == "proven" && lead.kind == "range" && lead.cure &&
+      lead.cure->what == "float32") {
+    claim.sentence = "In FP32 the values stay finite, and this case happens in FP32 as well.";
+    claim.opposes = {"precision:fp32"};
+    claim.measured = false;  // not what a detector established
+    claims.push_back(std::move(claim));
+  }
+  return claims;
 }
 
 Hypothesis FromMechanism(const Facts& facts, size_t index) {

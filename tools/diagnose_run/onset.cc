@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "tools/runs/discarded.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
@@ -13,9 +14,6 @@ namespace {
 
 using runs::Name;
 
-// Steps after non-finite gradients in which the scaler must have come back, for them to be its
-// normal work.
-constexpr int64_t kRecoverySteps = 20;
 constexpr int64_t kBurstGap = 50;     // steps between two bursts of one fault
 constexpr int64_t kStepsBefore = 64;  // in which the step before one is looked for
 
@@ -23,23 +21,6 @@ bool IsValueAlert(const SeenAlert& alert) {
   const std::string& type = alert.row.type;
   return alert.row.severity == "ERROR" &&
          (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
-}
-
-// An alert about gradients alone at a skipped step, after which training went on.
-Result<bool> ScalerGotOverIt(const runs::Source& source, const SeenAlert& alert) {
-  if (alert.row.phase != "backward") return false;
-  bool skipped = false;
-  bool loss_bad = false;
-  int64_t good = 0;
-  auto read = runs::ForEachStep(
-      source, {alert.row.step, alert.row.step + kRecoverySteps}, [&](const runs::StepRow& row) {
-        if (row.step == alert.row.step) skipped = row.flags & runs::kSkipped;
-        loss_bad = loss_bad || (row.flags & (runs::kLossNan | runs::kLossInf));
-        good += row.flags & (runs::kSkipped | runs::kGradNonFinite) ? 0 : 1;
-        return true;
-      });
-  if (!read) return read.error();
-  return skipped && !loss_bad && good > 0;
 }
 
 std::string WhatOf(const Onset& onset) {
@@ -234,7 +215,7 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   for (const SeenAlert& alert : facts.alerts) {
     if (!first.empty() && alert.row.step != first.front()->row.step) break;
     if (alert.derived || !IsValueAlert(alert)) continue;
-    auto harmless = ScalerGotOverIt(source, alert);
+    auto harmless = runs::GradientsWereDiscarded(source, alert.row);
     if (!harmless) return harmless.error();
     if (!*harmless) first.push_back(&alert);
   }

@@ -111,6 +111,12 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                                std::to_string(s.steps) +
                                " were skipped, more than a scaler costs.");
   }
+  if (run_summary::TooManyBadGradients(s)) {
+    return say("degraded", "Gradients were not finite in " +
+                               Count(s.nonfinite_gradient_steps, "step") + " of " +
+                               std::to_string(s.steps) +
+                               ", more than a search for a loss scale costs.");
+  }
   if (HasErrorOf(facts, "GRAD_EXPLOSION")) {
     return say("degraded", "Gradients exploded at times; the loss stayed finite.");
   }
@@ -154,6 +160,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                 ", all finite";
   }
   headline += ".";
+  if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
+    headline += " " + run_summary::DiscardedText(s);
+  }
   if (jump) headline += " " + jump->sentence;
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
     headline += facts.protocol.failed

@@ -51,8 +51,9 @@ void AddAlertReason(const Summary& s, int rank, std::vector<std::string>& reason
   std::string types;
   int64_t rows = 0;
   for (const AlertGroup& group : s.alerts) {
-    if (runs::SeverityRank(group.severity) != rank || IsMeasured(group)) continue;
-    rows += group.count;
+    const int64_t count = group.count - group.discarded;
+    if (runs::SeverityRank(group.severity) != rank || IsMeasured(group) || count == 0) continue;
+    rows += count;
     if (!types.empty()) types += ", ";
     types += runs::Name(group.type) + " from step " + std::to_string(group.first_step);
   }
@@ -81,11 +82,23 @@ bool TooManySkips(const Summary& s) {
          (s.skipped_at_end > kStartupSkips / 2 && s.skipped_at_end < s.steps);
 }
 
+bool TooManyBadGradients(const Summary& s) {
+  if (s.scale_first || s.skipped_steps > 0) return false;  // a scaler's skips tell
+  return s.nonfinite_gradient_steps > kStartupSkips + s.steps / 200 ||
+         s.nonfinite_gradients_at_end > 0;
+}
+
 bool LossRose(const Summary& s) {
   if (s.finite_losses < kLossesForTrend || !s.loss_start || !s.loss_end) return false;
   const double start = std::max(std::fabs(*s.loss_start), 1e-12);
   return *s.loss_end - *s.loss_start > (kRoseOverStart - 1) * start &&
          *s.loss_end > kRoseOverLeast * std::fabs(*s.loss_min);
+}
+
+std::string DiscardedText(const Summary& s) {
+  return "Gradients were not finite in " + Count(s.nonfinite_gradient_steps, "step") +
+         ", first at step " + std::to_string(*s.first_nonfinite_gradient) +
+         ", and did not come into the weights: losses stayed finite and later gradients are.";
 }
 
 void JudgeStability(const runs::Run& run, Summary& s) {
@@ -106,8 +119,7 @@ void JudgeStability(const runs::Run& run, Summary& s) {
   }
   AddAlertReason(s, 0, bad);
   AddMeasuredReason(s, bad);
-  // Without a scaler nothing keeps such gradients from the weights.
-  if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
+  if (TooManyBadGradients(s)) {
     bad.push_back("Gradients are not finite in " + Count(s.nonfinite_gradient_steps, "step") +
                   ", first at step " + std::to_string(*s.first_nonfinite_gradient) +
                   ", and no loss scaler skipped them.");
@@ -137,6 +149,9 @@ void JudgeStability(const runs::Run& run, Summary& s) {
                                           " at first, " + Number(s.loss_last) + " at the end."
                                     : "No loss was recorded; nothing else speaks against the run.");
     s.reasons.push_back("No ERROR alert in " + Count(s.steps, "step") + ".");
+    if (s.nonfinite_gradient_steps > 0 && !s.scale_first) {
+      s.reasons.push_back(DiscardedText(s));
+    }
     if (scale == ScaleState::kHealthy) {
       s.reasons.push_back("The loss scale is in order: " + Number(s.scale_last) + ", " +
                           Count(s.scale_falls, "fall") + ", " + Count(s.scale_rises, "rise") + ".");

@@ -17,6 +17,13 @@ ScaleState JudgeScale(const Summary& summary);
 // step a growth interval (2,000 steps by default; 200 leaves room for shorter ones).
 bool TooManySkips(const Summary& summary);
 
+// True if, without a scaler that is known, gradients were not finite in more steps than a search for
+// a loss scale costs, or still are at the end.
+bool TooManyBadGradients(const Summary& summary);
+
+// That some were not finite and were left out, as a sentence; there must be some.
+std::string DiscardedText(const Summary& summary);
+
 // The loss ends at a multiple of where it began and of its least value.
 bool LossRose(const Summary& summary);
 

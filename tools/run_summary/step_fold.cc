@@ -55,7 +55,10 @@ void StepFold::Add(const runs::StepRow& row) {
   // A log has no flags, but its norm is then not finite.
   if (row.flags & runs::kGradNonFinite || (row.grad_norm && !std::isfinite(*row.grad_norm))) {
     ++s_.nonfinite_gradient_steps;
+    ++s_.nonfinite_gradients_at_end;
     if (!s_.first_nonfinite_gradient) s_.first_nonfinite_gradient = row.step;
+  } else {
+    s_.nonfinite_gradients_at_end = 0;
   }
   if (row.lr) {
     s_.lr_last = row.lr;

@@ -8,6 +8,7 @@
 #include "tools/run_summary/stability.h"
 #include "tools/run_summary/step_fold.h"
 #include "tools/runs/alerts.h"
+#include "tools/runs/discarded.h"
 #include "tools/runs/remembered.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/steps.h"
@@ -29,6 +30,14 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
       group.first_step = row.step;
     }
     group.repeats += row.repeats;
+    if (runs::SeverityRank(row.severity) == 0) {
+      auto discarded = runs::GradientsWereDiscarded(source, row);
+      if (!discarded) {
+        failed = discarded.error();
+        return false;
+      }
+      group.discarded += *discarded ? 1 : 0;
+    }
     if (row.layer_id && seen[key].insert(*row.layer_id).second) {
       ++group.layer_count;
       if (group.layers.size() < kLayersShown) {

@@ -36,6 +36,7 @@ inline constexpr size_t kFindingsShown = 5;
 struct AlertGroup {
   std::string type, severity;
   int64_t count = 0;    // rows
+  int64_t discarded = 0;  // of them, about gradients that never came into the weights
   int64_t repeats = 0;  // samples in which it was seen
   int64_t first_step = 0;
   std::vector<std::string> layers;  // raw names, in order of time, at most kLayersShown
@@ -72,7 +73,8 @@ struct Summary {
   int64_t skipped_steps = 0,
           skipped_at_end = 0;  // the latter: without a break, up to the last step
   std::optional<int64_t> first_skipped, last_skipped;
-  int64_t nonfinite_gradient_steps = 0;
+  int64_t nonfinite_gradient_steps = 0,
+          nonfinite_gradients_at_end = 0;  // the latter: without a break, up to the last step
   std::optional<int64_t> first_nonfinite_gradient;
 
   std::optional<double> lr_last, lr_max, grad_norm_last, grad_norm_max;

@@ -72,6 +72,15 @@ class Finding:
             map(math.isfinite, self.reach.values())
         )
 
+    @property
+    def is_discarded(self) -> bool:
+        """Infinities of a backward pass that the program has read, as in a test, and let into no
+        gradient that an optimizer used: it has left the update out.
+        """
+        if self.kind != RANGE or self.site.phase != "backward":
+            return False
+        return all(what in ("output", "replaced") for what, _ in self.reach)
+
     def reached(self, what: str, name: str, error: float) -> None:
         """It gets to a loss, a gradient, a state, an output or an index; so do its parents."""
         for each in (self, *self.ancestors()):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .call import Call, tensors_of
-from .comparison import OF_FP64, OF_PRODUCTS, Comparison, compare
+from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS, Comparison, compare
 from .cure import cure_loop, exclude, find_cure
 from .findings import (
     AMPLIFIED,
@@ -50,6 +50,7 @@ CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
 
 _DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
+_SUMS = frozenset(("aten::sum", "aten::mean"))
 
 
 @dataclass(slots=True)
@@ -331,15 +332,31 @@ class Judge:
 
 
 def _cancels(result: Result, rounding: float) -> bool:
-    """Whether the references of two equal values were subtracted: what is left is their rounding.
+    """Whether the references of equal values were subtracted: what is left is their rounding.
     (is_noise() does not see it where the held values are equal to the bit.)
     """
     call, found = result.call, result.found
     if call.operator.schema_name not in _DIFFERENCES:
-        return False
+        return _sums_to_nothing(result)
     inputs = (each.compare() for each in call.sources())
     size = max((each.squared_reference for each in inputs if each is not None), default=0.0)
     return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
+
+
+def _sums_to_nothing(result: Result) -> bool:
+    """Whether terms were summed whose sum is 0 by design, as of advantages: it is below half an ulp
+    that a term of this size has in FP32, in which most terms were made.
+    """
+    call, found = result.call, result.found
+    name = call.operator.schema_name
+    terms = next((each.compare() for each in call.sources()), None)
+    if name not in _SUMS or terms is None or not terms.numel:
+        return False
+    of_term = terms.squared_reference / terms.numel
+    of_result = found.squared_reference / found.numel
+    if name == "aten::sum":
+        of_result /= (terms.numel / found.numel) ** 2
+    return of_result <= of_term * HALF_ULP[torch.float32] ** 2
 
 
 def _underflows(result: Result, floor: float) -> float:

@@ -31,6 +31,9 @@ from .relations import Relations
 from .schedule import Schedule
 from .step import ShadowStep
 
+# Steps in which gradients that overflow and are left out belong to the search for a loss scale,
+# from 2^16 down to 1. stability.h says the same of those of a GradScaler.
+SEARCH = 16
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
 
 
@@ -349,10 +352,12 @@ class ShadowSession:
             if "from" in each.detail and each.precision is not EXCLUDED:
                 # Weights that an earlier failure has spoilt.
                 each.severity = "INFO" if self._broken else "WARNING"
-            if each.severity == "WARNING" and each.only_blurs_gradients:
+            if each.severity == "WARNING" and each.is_discarded and self._count < SEARCH:
+                each.severity = "INFO"  # the search for a loss scale that the program keeps
+            elif each.severity == "WARNING" and (each.only_blurs_gradients or each.is_discarded):
                 self._recurring[each.key] += 1
                 if self._recurring[each.key] < self._schedule.needed(self._shadow_steps):
-                    each.severity = "INFO"  # sums cancel by chance now and then
+                    each.severity = "INFO"  # sums cancel, batches overflow by chance now and then
         self._broken = self._broken or any(each.severity == "ERROR" for each in found)
         diverged = self._divergence.find(found)
         self._sink.found(self._number, found if diverged is None else [diverged, *found])

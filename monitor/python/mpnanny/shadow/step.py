@@ -280,7 +280,7 @@ class ShadowStep:
 def _rate(finding: Finding) -> None:
     if all(what == "replaced" for what, _ in finding.reach) or _is_note(finding):
         finding.severity = "INFO"
-    elif finding.kind in (RANGE, UNDEFINED):
+    elif finding.kind in (RANGE, UNDEFINED) and not finding.is_discarded:
         finding.severity = "ERROR"
     else:
         finding.severity = "WARNING"
