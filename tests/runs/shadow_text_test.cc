@@ -93,6 +93,22 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
       << FindingText(f, "");
 }
 
+TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  ShadowFinding f = Cancellation();
+  f.kind = "range";
+  f.op = "aten.div.Tensor";
+  f.operands = {{0.5, 0.5001}, {0, 3.2e-10}};
+  EXPECT_EQ(WordsOf(f, "").operands,
+            "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10).");
+  EXPECT_NE(FindingText(f, "").find("and 0 (in FP64 3.2e-10). In FP32"), std::string::npos);
+  f.operands = {{kInf, kInf}};
+  EXPECT_EQ(WordsOf(f, "").operands, "What went into the first such element: inf.");
+  f.operands = {{1, 1}, {kInf, 2}, {0, 0}};
+  EXPECT_EQ(WordsOf(f, "").operands,
+            "What went into the first such element: 1, inf (in FP64 2) and 0.");
+}
+
 TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
   ShadowFinding f;
   f.kind = "diverged";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 
@@ -43,6 +44,30 @@ def test_an_overflow_of_the_backward_pass_is_found_at_its_forward_line(train):
     first = found.first()
     assert (first["kind"], first["phase"], first["precision"]) == ("range", "backward", "proven")
     assert "small" in first["line"] and "gradient" in first["reach"]
+
+
+def test_a_divisor_that_underflows_is_shown_beside_what_it_is_in_fp64(train):
+    model = nn.Linear(8, 8).half()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        size = (model(inputs().half()) * 1e-4).square()
+        return (0.5 / size * 1e-4).float().mean()
+
+    found = train(model, loss_of, steps=1)
+    divisions = [each for each in found.all if each["operator"] == "aten.reciprocal"]
+    assert divisions and divisions[0]["kind"] == "range"
+    (held, reference), *others = json.loads(divisions[0]["detail"])["operands"]
+    assert held == 0 and 0 < reference < 6e-8 and not others
+
+
+def test_operands_of_a_sum_are_not_shown(train):
+    model = nn.Linear(8, 8).half()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        return (model(inputs().half()).sigmoid() * 6e4).sum().float()
+
+    first = train(model, loss_of, steps=1).first()
+    assert first["kind"] == "range" and "operands" not in json.loads(first["detail"] or "{}")
 
 
 def test_log_of_0_that_reaches_the_loss_excludes_precision(train):

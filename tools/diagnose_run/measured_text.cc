@@ -133,6 +133,7 @@ std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const 
            : "") +
       ", by running every operator of the step a second time in FP64. " +
       PrecisionSentence(measured, mechanism)};
+  if (!words.operands.empty()) evidence.push_back(words.operands);
   if (!words.reach.empty()) evidence.push_back(words.reach);
   for (size_t i = 1; i < mechanism.findings.size() && i <= kOthersNamed; ++i) {
     const MeasuredFinding& other = measured.findings[mechanism.findings[i]];

@@ -53,6 +53,12 @@ struct ShadowRelation {
   std::string what;
 };
 
+// What an operator was given at one element: in the training and in the reference. NaN and Inf are
+// values as others.
+struct ShadowOperand {
+  double held = 0, reference = 0;
+};
+
 struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
@@ -68,6 +74,7 @@ struct ShadowFinding {
   std::optional<double> error_in, error_out;  // relative L2 errors against the reference
   std::string precision;                      // proven | excluded | not_tested
   // CompleteFinding() reads these.
+  std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;
   ShadowGrowth growth;
@@ -89,7 +96,7 @@ struct ShadowFindings {
 
 // All that fit, without what CompleteFinding() reads; at most 20,000, which it says.
 Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilter& filter = {});
-// Reads reach, cure, growth and relation of one finding.
+// Reads operands, reach, cure, growth and relation of one finding.
 Result<void> CompleteFinding(const Source& source, ShadowFinding& finding);
 // True if `a` is shown before `b`: severity, then kind, then error.
 bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b);

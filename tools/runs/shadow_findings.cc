@@ -1,6 +1,7 @@
 // Findings of shadow steps: read, merged over ranks, put in the order in which they are shown.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -15,6 +16,7 @@ namespace mpnanny::runs {
 namespace {
 
 constexpr size_t kMostFindings = 20'000;
+constexpr size_t kMostOperands = 4;
 constexpr size_t kMostListed = 32;  // entries of a list within one finding
 constexpr size_t kTextBytes = 300;
 constexpr std::string_view kTable = "shadow_finding";
@@ -110,6 +112,28 @@ std::vector<ShadowReach> ReachOf(const Json& json) {
     reach.push_back({TextOf(entry, "what"), TextOf(entry, "name"), NumberOf(entry, "error")});
   }
   return reach;
+}
+
+// A number, or the word of one that is not finite.
+std::optional<double> AnyNumber(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "inf") return std::numeric_limits<double>::infinity();
+  if (value == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+std::vector<ShadowOperand> OperandsOf(const Json& json) {
+  std::vector<ShadowOperand> operands;
+  const auto found = json.is_object() ? json.find("operands") : json.end();
+  if (found == json.end() || !found->is_array()) return operands;
+  for (const Json& pair : *found) {
+    if (!pair.is_array() || pair.size() != 2 || operands.size() >= kMostOperands) return {};
+    const auto held = AnyNumber(pair[0]), reference = AnyNumber(pair[1]);
+    if (!held || !reference) return {};
+    operands.push_back({*held, *reference});
+  }
+  return operands;
 }
 
 ShadowGrowth GrowthOf(const Json& json) {
@@ -245,8 +269,10 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   if (!*next) return {};
   finding.reach = ReachOf(Parsed(row->TextOr(0)));
   finding.cure = CureOf(Parsed(row->TextOr(1)));
-  if (finding.kind == "diverged") finding.growth = GrowthOf(Parsed(row->TextOr(2)));
-  if (finding.reach.empty()) finding.relation = RelationOf(Parsed(row->TextOr(2)));
+  const Json detail = Parsed(row->TextOr(2));
+  finding.operands = OperandsOf(detail);
+  if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
+  if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};
 }
 

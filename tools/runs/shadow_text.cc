@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kReachShown = 3;
 constexpr size_t kLinesShown = 6;
 constexpr size_t kPlaceBytes = 80;
+constexpr double kSameOperand = 0.05;  // what 16 bits round is no news
 
 bool IsAny(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -204,6 +205,25 @@ std::string Precision(const ShadowFinding& finding) {
   return " In " + where + " the error would be " + after + ".";
 }
 
+// "0.5", or "0 (in FP64 3.2e-10)" where the reference is another number.
+std::string OperandText(const ShadowOperand& operand) {
+  const std::string held = Number(operand.held, 4);
+  const std::string reference = Number(operand.reference, 4);
+  const double apart = std::fabs(operand.held - operand.reference);
+  const bool same = held == reference || apart <= kSameOperand * std::fabs(operand.reference);
+  return same ? held : held + " (in FP64 " + reference + ")";
+}
+
+std::string Operands(const ShadowFinding& finding) {
+  std::vector<std::string> words;
+  for (const ShadowOperand& operand : finding.operands) words.push_back(OperandText(operand));
+  if (words.empty()) return "";
+  const std::string last = words.back();
+  words.pop_back();
+  return "What went into the first such element: " +
+         (words.empty() ? last : Join(words, ", ") + " and " + last) + ".";
+}
+
 std::string ReachWord(const ShadowReach& reach) {
   const std::string name = Name(reach.name);
   std::string text;
@@ -314,19 +334,19 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   if (IsProtocol(finding.kind)) {
-    return {ProtocolText(finding, finding.source.empty() ? "" : Place(finding.source)), "", ""};
+    return {ProtocolText(finding, finding.source.empty() ? "" : Place(finding.source)), "", "", ""};
   }
   const auto trimmed = [](std::string text) {
     return text.starts_with(' ') ? text.substr(1) : text;
   };
   return {(finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
               ".",
-          trimmed(Precision(finding)), trimmed(Reach(finding))};
+          Operands(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
 }
 
 std::string FindingText(const ShadowFinding& finding, std::string_view module) {
   FindingWords words = WordsOf(finding, module);
-  for (const std::string& part : {words.precision, words.reach}) {
+  for (const std::string& part : {words.operands, words.precision, words.reach}) {
     if (!part.empty()) words.what += " " + part;
   }
   return words.what;

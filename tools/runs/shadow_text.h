@@ -13,9 +13,10 @@
 
 namespace mpnanny::runs {
 
-// The same sentence in its parts, each with its full stop. `precision` and `reach` may be "".
+// The same sentence in its parts, each with its full stop. `operands` (what went into the first
+// element that is not finite), `precision` and `reach` may be "".
 struct FindingWords {
-  std::string what, precision, reach;
+  std::string what, operands, precision, reach;
 };
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 

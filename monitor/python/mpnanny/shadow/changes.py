@@ -48,6 +48,13 @@ class _Seen:
     def is_lost(self) -> bool:
         return self.lost > LOST * self.change and self.kept < LOST * self.change
 
+    @property
+    def is_wide(self) -> bool:
+        """In FP32 and wider most that is lost is too small to matter, as of a gate that has closed
+        in the course of the training: counted only where it has been so most of the time.
+        """
+        return self.entry.element in (torch.float32, torch.float64)
+
 
 @dataclass(slots=True)
 class _Course:
@@ -143,7 +150,7 @@ class Changes:
                 continue
             course.lost += 1
             course.share = max(course.share, seen.lost / seen.change)
-            if course.lost < STEPS:
+            if course.lost < STEPS or (seen.is_wide and course.lost < course.steps / 2):
                 continue
             finding = found.get(seen.site.key)
             if finding is None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from .call import Call, tensors_of
-from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS, Comparison, compare
+from .call import Call
+from .comparison import compare
 from .cure import cure_loop, exclude, find_cure
 from .findings import (
     AMPLIFIED,
@@ -27,9 +27,12 @@ from .findings import (
     Findings,
 )
 from .history import Layout
+from .noise import cancels, depends_on_noise
 from .operators import holds_nonfinite_number
 from .profile import Profile
 from .references import Entry, References
+from .result import Result
+from .witness import operands
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
 # error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16
@@ -45,24 +48,8 @@ MATTERS = 1e-2  # of the root mean square, that an element must have to matter
 WRONG_INTEGERS = 0.01
 WRONG_INDICES = 0.25
 MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
-SAME = 1e-6  # relative difference of two references that are the same
 CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
-
-_DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
-_SUMS = frozenset(("aten::sum", "aten::mean"))
-
-
-@dataclass(slots=True)
-class Result:
-    """What is judged: a result of an operator, as held and as its reference."""
-
-    call: Call
-    index: int  # among the results of the operator
-    held: torch.Tensor
-    reference: torch.Tensor
-    found: Comparison
-    origin: Finding | None  # where the error of its worst input comes from
 
 
 class Judge:
@@ -127,8 +114,8 @@ class Judge:
                 found.is_noise(held.dtype, entry.rounding)
                 and (carried is None or carried.error < WRONG)
             )
-            or _cancels(result, entry.rounding)
-            or (noise and _depends_on_noise(result))
+            or cancels(result, entry.rounding)
+            or (noise and depends_on_noise(result))
         )
         entry.origin = origin if error > CARRIES and not entry.noise else None
         if origin is not None and origin.kind == INTEGERS and error > 0:
@@ -188,6 +175,7 @@ class Judge:
             if rank >= 2:
                 return None
             made = self._add(RANGE, result, found.range / found.numel, error, math.inf)
+            self._show(made, result)
             self._cure(made, result)
             return made
         if rank >= (2 if found.undefined else 1):
@@ -201,6 +189,7 @@ class Judge:
                 return outside
         share = (found.undefined + found.infinite) / found.numel
         made = self._add(UNDEFINED, result, share, error, math.inf)
+        self._show(made, result)
         exclude(made)
         return made
 
@@ -317,6 +306,13 @@ class Judge:
             )
         )
 
+    def _show(self, made: Finding, result: Result) -> None:
+        if made.count > 1:
+            return
+        shown = operands(result)
+        if shown is not None:
+            made.detail["operands"] = shown
+
     def _cure(self, made: Finding, result: Result) -> None:
         node = result.call.node
         if made.count > 1 or made.cure is not None or node.args is None:
@@ -331,34 +327,6 @@ class Judge:
         self._cure_seconds += time.perf_counter() - began
 
 
-def _cancels(result: Result, rounding: float) -> bool:
-    """Whether the references of equal values were subtracted: what is left is their rounding.
-    (is_noise() does not see it where the held values are equal to the bit.)
-    """
-    call, found = result.call, result.found
-    if call.operator.schema_name not in _DIFFERENCES:
-        return _sums_to_nothing(result)
-    inputs = (each.compare() for each in call.sources())
-    size = max((each.squared_reference for each in inputs if each is not None), default=0.0)
-    return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
-
-
-def _sums_to_nothing(result: Result) -> bool:
-    """Whether terms were summed whose sum is 0 by design, as of advantages: it is below half an ulp
-    that a term of this size has in FP32, in which most terms were made.
-    """
-    call, found = result.call, result.found
-    name = call.operator.schema_name
-    terms = next((each.compare() for each in call.sources()), None)
-    if name not in _SUMS or terms is None or not terms.numel:
-        return False
-    of_term = terms.squared_reference / terms.numel
-    of_result = found.squared_reference / found.numel
-    if name == "aten::sum":
-        of_result /= (terms.numel / found.numel) ** 2
-    return of_result <= of_term * HALF_ULP[torch.float32] ** 2
-
-
 def _underflows(result: Result, floor: float) -> float:
     """The share of what became 0 (of at least `floor`) that the type has no number for. The rest
     was rounded away before, as the derivative of a gate whose value is 1 in 16 bits.
@@ -369,31 +337,3 @@ def _underflows(result: Result, floor: float) -> float:
     if zeros is None or above is None or not zeros.flushed:
         return 0.0
     return 1.0 - above.flushed / zeros.flushed
-
-
-def _depends_on_noise(result: Result) -> bool:
-    """Whether the reference would be another one if its inputs that are 0 but for rounding were 0:
-    the gradient of a bias before a normalisation, divided by its own size, is. exp() of such a
-    difference is 1 either way, and what is held instead is an error.
-    """
-    call, index, reference = result.call, result.index, result.reference
-    if call.written or call.operator.is_list:
-        return True
-    zeroed = {id(each.reference) for each in call.inputs if each.noise}
-
-    def without(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return torch.zeros_like(value) if id(value) in zeroed else value
-        if isinstance(value, (tuple, list)):
-            return type(value)(map(without, value))
-        return value
-
-    try:
-        again = call.function(*without(call.reference_args), **call.reference_kwargs)
-    except Exception:
-        return True
-    made = list(tensors_of(again))
-    if index >= len(made) or made[index].shape != reference.shape:
-        return True
-    difference = (made[index] - reference).norm()
-    return not bool(difference <= SAME * reference.norm()) or not bool(reference.any())

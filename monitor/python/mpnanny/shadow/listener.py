@@ -317,6 +317,8 @@ class ShadowSteps(StepListener):
                 }
             )
         detail = {key: _number(value) for key, value in finding.detail.items()}
+        if "operands" in detail:
+            detail["operands"] = [[_number(value) for value in pair] for pair in detail["operands"]]
         for key in {"parameters", "saved", "restored"} & detail.keys():
             detail[key] = [self._record.layer(name) for name in detail[key]]
         if "what" in detail:
