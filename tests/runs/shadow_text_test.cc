@@ -38,6 +38,15 @@ TEST(ShadowTextTest, CancellationInOneSentenceEach) {
             "loss.");
 }
 
+TEST(ShadowTextTest, WhereTheErrorCameIn) {
+  ShadowFinding f = Cancellation();
+  f.origin = {"aten.add.Tensor", "train.py:26", "data", "bfloat16", 0.061};
+  EXPECT_NE(FindingText(f, "").find("turns a relative error of 0.4 % (from the bfloat16 addition "
+                                    "at train.py:26) into 310 %: cancellation"),
+            std::string::npos)
+      << FindingText(f, "");
+}
+
 TEST(ShadowTextTest, EveryKindHasItsWords) {
   ShadowFinding f = Cancellation();
   f.error_in.reset();

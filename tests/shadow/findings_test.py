@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from finds import Finds, inputs
+from finds import Finds, inputs, text_of
 from mpnanny import MixedPrecisionNanny
 from torch import nn
 
@@ -388,6 +388,26 @@ def test_an_overflow_that_an_optimizer_takes_is_found_although_the_program_reads
         descent.step()
     first = Finds(database()).first()
     assert (first["kind"], first["phase"], first["severity"]) == ("range", "backward", "ERROR")
+
+
+# --- where an error comes in ---
+
+
+def test_a_difference_names_the_line_at_which_the_error_came_in(train):
+    model = nn.Linear(8, 1)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        position = torch.arange(16).to(torch.bfloat16)
+        for _ in range(40):
+            position = position + 0.3  # swallowed more and more
+        offset = position.float() - (torch.arange(16) + 11.5)
+        return (model(inputs()).squeeze(1) * offset).square().mean()
+
+    found = train(model, loss_of, steps=3)
+    first = next(each for each in found.severe if "offset" in each["line"])
+    origin = json.loads(first["detail"])["origin"]
+    assert text_of(origin["source"]).startswith("position = position + 0.3")
+    assert origin["operator"].startswith("aten.add") and origin["dtype"] == "bfloat16"
 
 
 # --- losses ---

@@ -48,6 +48,10 @@ bool IsTinyChange(const runs::ShadowFinding& finding) {
 std::vector<std::string> LinesOf(const runs::ShadowFinding& finding) {
   std::vector<std::string> lines;
   if (!finding.source.empty()) lines.push_back(finding.source);
+  if (finding.origin && !finding.origin->source.empty() &&
+      finding.origin->source != finding.source) {
+    lines.push_back(finding.origin->source);
+  }
   if (!finding.cure) return lines;
   for (const std::string& line : finding.cure->lines) {
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);

@@ -59,6 +59,12 @@ struct ShadowOperand {
   double held = 0, reference = 0;
 };
 
+// Where the error that a finding works on came in, earlier in the same step.
+struct ShadowOrigin {
+  std::string op, source, phase, dtype;
+  std::optional<double> error;  // relative L2 error of what it made; absent: Inf or NaN
+};
+
 struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
@@ -75,6 +81,7 @@ struct ShadowFinding {
   std::string precision;                      // proven | excluded | not_tested
   // CompleteFinding() reads these.
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
+  std::optional<ShadowOrigin> origin;   // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;
   ShadowGrowth growth;
@@ -96,7 +103,7 @@ struct ShadowFindings {
 
 // All that fit, without what CompleteFinding() reads; at most 20,000, which it says.
 Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilter& filter = {});
-// Reads operands, reach, cure, growth and relation of one finding.
+// Reads operands, origin, reach, cure, growth and relation of one finding.
 Result<void> CompleteFinding(const Source& source, ShadowFinding& finding);
 // True if `a` is shown before `b`: severity, then kind, then error.
 bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b);

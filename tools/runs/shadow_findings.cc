@@ -136,6 +136,13 @@ std::vector<ShadowOperand> OperandsOf(const Json& json) {
   return operands;
 }
 
+std::optional<ShadowOrigin> OriginOf(const Json& json) {
+  const auto found = json.is_object() ? json.find("origin") : json.end();
+  if (found == json.end() || !found->is_object()) return std::nullopt;
+  return ShadowOrigin{TextOf(*found, "operator"), TextOf(*found, "source"), TextOf(*found, "phase"),
+                      TextOf(*found, "dtype"), NumberOf(*found, "error")};
+}
+
 ShadowGrowth GrowthOf(const Json& json) {
   if (!json.is_object()) return {};
   return {NumberOf(json, "growth"), TextOf(json, "at"), TextOf(json, "operator")};
@@ -271,6 +278,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.cure = CureOf(Parsed(row->TextOr(1)));
   const Json detail = Parsed(row->TextOr(2));
   finding.operands = OperandsOf(detail);
+  finding.origin = OriginOf(detail);
   if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
   if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};

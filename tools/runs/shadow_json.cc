@@ -44,6 +44,14 @@ Json CureJson(const std::optional<ShadowCure>& cure) {
           {"error_after", JsonNumber(cure->error_after, 3)}};
 }
 
+// Where the error came in; null where the finding's own operator made it.
+Json OriginJson(const std::optional<ShadowOrigin>& origin) {
+  if (!origin) return nullptr;
+  return {{"operator", OrNull(origin->op, 120)},
+          {"source", OrNull(origin->source, 240)},
+          {"error", JsonNumber(origin->error, 3)}};
+}
+
 }  // namespace
 
 Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
@@ -67,6 +75,7 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["magnitude"] = JsonNumber(f.magnitude, 4);
   json["error_in"] = JsonNumber(f.error_in, 3);
   json["error_out"] = JsonNumber(f.error_out, 3);
+  json["origin"] = OriginJson(f.origin);
   json["precision"] = OrNull(f.precision, 40);
   json["reach"] = ReachJson(f.reach);
   json["cure"] = CureJson(f.cure);
@@ -85,7 +94,8 @@ Json FindingSchema(const std::string& description) {
            description +
                " Kind: diverged, range, undefined, integers, lost_change, amplified, flushed or "
                "clipped. "
-               "share of the elements; error_in, error_out: relative L2 errors against FP64. "
+               "share of the elements; error_in, error_out: relative L2 errors against FP64; origin: where "
+               "the error came in, null: here. "
                "precision: proven (cure.lines in wider precision are right), excluded (FP64 has it "
                "too) or not_tested. reach: what, name, error."}};
 }

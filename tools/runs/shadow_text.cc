@@ -81,13 +81,20 @@ std::string Diverged(const ShadowFinding& finding) {
   return text;
 }
 
-std::string Subject(const ShadowFinding& finding, std::string_view module) {
-  const std::string dtype = EscapeControl(finding.dtype, 60);
+// "bfloat16 subtraction at train.py:40", "conversion (float32 → float16) at …".
+std::string OperatorAt(const std::string& op, const std::string& raw_dtype,
+                       const std::string& source) {
+  const std::string dtype = EscapeControl(raw_dtype, 60);
   const bool converts = dtype.find("→") != std::string::npos;
   std::string text = dtype.empty() || converts ? "" : dtype + " ";
-  text += OperatorWord(finding.op);
+  text += OperatorWord(op);
   if (converts) text += " (" + dtype + ")";
-  if (!finding.source.empty()) text += " at " + Place(finding.source);
+  if (!source.empty()) text += " at " + Place(source);
+  return text;
+}
+
+std::string Subject(const ShadowFinding& finding, std::string_view module) {
+  std::string text = OperatorAt(finding.op, finding.dtype, finding.source);
   std::string where = module.empty() ? "" : Name(module);
   if (!finding.phase.empty()) {
     where += (where.empty() ? "" : ", ") + EscapeControl(finding.phase, 40);
@@ -96,12 +103,19 @@ std::string Subject(const ShadowFinding& finding, std::string_view module) {
   return text;
 }
 
+// " (from the bfloat16 addition at train.py:26)"
+std::string OriginText(const std::optional<ShadowOrigin>& origin) {
+  if (!origin || origin->source.empty()) return "";
+  return " (from the " + OperatorAt(origin->op, origin->dtype, origin->source) + ")";
+}
+
 std::string Amplified(const ShadowFinding& finding) {
   std::string text;
   const std::string out = finding.error_out ? PercentText(*finding.error_out)
                                             : "one far larger than the values themselves";
   if (finding.error_in && *finding.error_in > 0) {
-    text = " turns a relative error of " + PercentText(*finding.error_in) + " into " + out;
+    text = " turns a relative error of " + PercentText(*finding.error_in) +
+           OriginText(finding.origin) + " into " + out;
   } else {
     text = " makes a relative error of " + out;
   }

@@ -91,6 +91,13 @@ class Finding:
             yield parent
             yield from parent.ancestors()
 
+    def root(self) -> Finding:
+        """Where the error that it works on came in; itself, if it made the error."""
+        found = self
+        while found.parents:
+            found = found.parents[0]
+        return found
+
     def order(self) -> tuple[Any, ...]:
         """Worse before better, and earlier before later."""
         return (

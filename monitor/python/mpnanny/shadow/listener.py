@@ -319,6 +319,15 @@ class ShadowSteps(StepListener):
         detail = {key: _number(value) for key, value in finding.detail.items()}
         if "operands" in detail:
             detail["operands"] = [[_number(value) for value in pair] for pair in detail["operands"]]
+        root = finding.root()
+        if root is not finding:
+            detail["origin"] = {
+                "operator": root.site.operator,
+                "source": self._record.source(root.site.source),
+                "phase": root.site.phase,
+                "dtype": root.dtype,
+                "error": _number(root.error_out),
+            }
         for key in {"parameters", "saved", "restored"} & detail.keys():
             detail[key] = [self._record.layer(name) for name in detail[key]]
         if "what" in detail:
