@@ -32,7 +32,7 @@ Json DiagnosisSchema() {
       {{"type", "integer"}}, "Ranks of a distributed run that saw it, the first 16.");
   const Json hypothesis = runs::ObjectSchema(
       {{"cause", runs::TextSchema("Knowledge case (mpnanny://knowledge/{case}); null: measured, no case fits.", true)},
-       {"title", runs::TextSchema("What was measured, or the case's title.")},
+       {"title", runs::TextSchema("What was measured; of a cause that nothing was measured of, its case's title.")},
        {"confidence", {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}},
        {"evidence", runs::ListSchema(texts, "What speaks for it, with numbers.")},
        {"against", runs::ListSchema(texts, "What speaks against it.")},

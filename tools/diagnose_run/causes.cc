@@ -11,8 +11,6 @@ namespace {
 
 // A case is named as the cause of something measured from here on.
 constexpr double kFits = 0.4;
-// The steps after an ERROR in which the monitor looks again (docs/shadow.md).
-constexpr int64_t kLookedAtAfter = 2;
 // What was measured of a training that had run away already.
 constexpr double kAfterDivergence = 0.5;
 // A measurement this sure stays before documented cases, but for those of the training loop, which
@@ -96,15 +94,23 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
   return hypothesis;
 }
 
-// Names the case as what was measured: its evidence and its fix come after the measurement's.
+// Names the case that documents what was measured: its evidence and its fix come after the
+// measurement's.
 void Join(Hypothesis& measured, Hypothesis fitting) {
   measured.cause = fitting.cause;
-  measured.evidence.insert(measured.evidence.begin(), measured.title + ".");
+  measured.evidence.insert(measured.evidence.begin(),
+                           "A documented case: " + fitting.cause->title + ".");
   std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
   std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
   measured.unseen = std::move(fitting.unseen);
   measured.weight = fitting.weight;
   measured.established = fitting.established;
+}
+
+// Values that are not finite, after the first one has been explained: they come of it.
+bool IsConsequence(const Facts& facts, const Mechanism& leading, const Mechanism& other) {
+  return ExplainsOnset(facts, leading) && GivesNonFinite(facts.measured.Lead(other).finding) &&
+         facts.measured.Lead(other).finding.step >= facts.measured.Lead(leading).finding.step;
 }
 
 // Whether a line of the log, or of the question, is one that the case names.
@@ -137,7 +143,7 @@ bool StandsOnLoop(const std::vector<Claim>& claims, const cases::Case& cause) {
 bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
   if (!facts.onset || !GivesNonFinite(lead)) return false;
-  if (lead.step <= facts.onset->step + kLookedAtAfter) return true;
+  if (lead.step <= facts.onset->step + kStepsLookedAtAfter) return true;
   // What goes on in the same phase, step after step, is the same thing.
   return facts.bad_at_end && lead.repeats > 1 && lead.phase == facts.onset->phase;
 }
@@ -170,9 +176,10 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   std::vector<Hypothesis> causes;
   const Mechanism* leading = LeadingMechanism(facts);
   for (size_t i = 0; i < facts.measured.mechanisms.size(); ++i) {
+    const bool leads = &facts.measured.mechanisms[i] == leading;
+    if (!leads && IsConsequence(facts, *leading, facts.measured.mechanisms[i])) continue;
     causes.push_back(FromMechanism(facts, i));
     // Cases were weighed against what the leading one says of precision.
-    const bool leads = &facts.measured.mechanisms[i] == leading;
     if (leads && !cases.empty() && cases.front().confidence >= kFits &&
         SpeaksOf(facts, all, *leading, cases.front())) {
       Join(causes.back(), std::move(cases.front()));

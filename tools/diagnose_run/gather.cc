@@ -218,6 +218,7 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   auto measured = ReadShadowEvidence(source, layers);
   if (!measured) return measured.error();
   facts.measured = *std::move(measured);
+  SetAsideConsequences(facts.measured, facts.onset ? std::optional(facts.onset->step) : std::nullopt);
   if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
     return samples.error();
   }

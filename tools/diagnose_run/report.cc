@@ -98,8 +98,8 @@ Json CasesOf(const Hypothesis& hypothesis, const cases::CaseLibrary& library) {
   return ids;
 }
 
-// A cause is called by its case; one that no case fits by what was measured.
-std::string TitleOf(const Hypothesis& h) { return h.cause ? h.cause->title : h.title; }
+// A cause is called by what was measured; one that nothing was measured of by its case.
+std::string TitleOf(const Hypothesis& h) { return h.mechanism ? h.title : h.cause->title; }
 
 std::string FixOf(const Hypothesis& h, size_t bytes) {
   if (h.fix.empty()) return Shorten(h.cause->fix, bytes);

@@ -87,6 +87,15 @@ std::vector<Mechanism> GroupFindings(const std::vector<MeasuredFinding>& finding
   return mechanisms;
 }
 
+void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first_bad_step) {
+  std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
+    const runs::ShadowFinding& lead = measured.Lead(mechanism).finding;
+    if (!lead.was_bad_before) return false;
+    return lead.precision != "excluded" ||
+           (first_bad_step && lead.step > *first_bad_step + kStepsLookedAtAfter);
+  });
+}
+
 Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Layers& layers) {
   ShadowEvidence measured;
   auto steps = runs::ReadShadowSteps(source);

@@ -6,6 +6,7 @@
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_SHADOW_EVIDENCE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@
 #include "tools/runs/shadow.h"
 
 namespace mpnanny::diagnose_run {
+
+// The steps after an ERROR in which the monitor looks again (docs/shadow.md).
+inline constexpr int64_t kStepsLookedAtAfter = 2;
 
 struct MeasuredFinding {
   runs::ShadowFinding finding;  // complete
@@ -44,6 +48,10 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
 // Findings are one mistake where they lie on one line, where the lines that cure one hold the other,
 // and where one is what follows from a value out of range earlier in the same step.
 std::vector<Mechanism> GroupFindings(const std::vector<MeasuredFinding>& findings);
+
+// Takes away mechanisms that only show weights or batches which were not finite before their step:
+// what came of an earlier failure. A batch is one only after the first bad step (nullopt: none).
+void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first_bad_step);
 
 // True of kinds that give values which are not finite.
 bool GivesNonFinite(const runs::ShadowFinding& finding);

@@ -81,6 +81,7 @@ struct ShadowFinding {
   std::string precision;                      // proven | excluded | not_tested
   // CompleteFinding() reads these.
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
+  bool was_bad_before = false;  // what is not finite was so before the step began
   std::optional<ShadowOrigin> origin;   // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;

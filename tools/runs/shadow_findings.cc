@@ -69,7 +69,7 @@ int KindRank(const std::string& kind) {
 }
 
 std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
+  const auto found = object.is_object() ? object.find(key) : object.end();
   return found != object.end() && found->is_string()
              ? found->get<std::string>().substr(0, kTextBytes)
              : "";
@@ -279,6 +279,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   const Json detail = Parsed(row->TextOr(2));
   finding.operands = OperandsOf(detail);
   finding.origin = OriginOf(detail);
+  finding.was_bad_before = !TextOf(detail, "from").empty();
   if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
   if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};
