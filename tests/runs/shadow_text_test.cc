@@ -281,7 +281,33 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   f.kind = "moved_on_skip";
   EXPECT_FALSE(FindingText(f, "").empty());
   f.kind = "scale_dependent";
-  EXPECT_FALSE(FindingText(f, "").empty());
+  f.relation = {};
+  f.relation.parameters = {"a.weight"};
+  f.relation.count = 1;
+  f.relation.power = -1.0;
+  f.relation.scale = 65536;
+  f.relation.entered = "train.py:48";
+  f.relation.left = {"train.py:50", "train.py:52"};
+  EXPECT_EQ(FindingText(f, ""),
+            "The gradients that the optimizer gets depend on the loss scale (65536 here): they are "
+            "divided by it, in the parameter a.weight. It is taken out of the gradients more than "
+            "once, at train.py:50 and train.py:52.");
+  f.relation.left = {"train.py:52"};
+  EXPECT_NE(FindingText(f, "").find("divided by it at train.py:52, and the loss that backward() "
+                                    "started from was not multiplied by it."),
+            std::string::npos);
+  f.relation.power = 1.0;
+  f.relation.left.clear();
+  EXPECT_NE(FindingText(f, "").find("The loss is multiplied by it at train.py:48, and the gradients "
+                                    "are not divided by it."),
+            std::string::npos);
+  f.relation.power = -0.5;
+  f.op = "aten.add_.Tensor";
+  f.source = "train.py:51";
+  EXPECT_NE(FindingText(f, "").find("twice the scale makes them 0.707 times as large, in the "
+                                    "parameter a.weight. The addition at train.py:51 brings"),
+            std::string::npos)
+      << FindingText(f, "");
 }
 
 TEST(ShadowTextTest, LongTextsAreCut) {

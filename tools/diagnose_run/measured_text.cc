@@ -66,8 +66,8 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
            "scaler.get_scale() is smaller after scaler.update() than before.";
   }
   if (kind == "scale_dependent") {
-    return "Call scaler.unscale_(optimizer) once, before gradients are clipped, measured, changed or "
-           "added to.";
+    return "Derive scaler.scale(loss), call scaler.unscale_(optimizer) once before gradients are "
+           "clipped, measured, changed or added to, and let scaler.step(optimizer) make the step.";
   }
   return "";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/text.h"
 #include "tools/runs/operator_words.h"
@@ -11,6 +12,8 @@ namespace mpnanny::runs {
 namespace {
 
 constexpr size_t kNamesShown = 3;
+constexpr size_t kPlaceBytes = 160;
+constexpr double kWholePower = 0.05;
 
 std::string Listed(const std::vector<std::string>& names, size_t count) {
   std::vector<std::string> words;
@@ -81,9 +84,43 @@ std::string MovedOnSkip(const ShadowFinding& finding, const std::string& place) 
          "weights do.";
 }
 
+// "train.py:50 and train.py:52"
+std::string Places(const std::vector<std::string>& sources) {
+  std::vector<std::string> words;
+  for (const std::string& source : sources) {
+    if (words.size() < kNamesShown) words.push_back(EscapeControl(source, kPlaceBytes));
+  }
+  return Join(words, " and ");
+}
+
+// What the power of the scale in the gradients says of how it got there.
+std::string HowScaled(const ShadowRelation& relation, double power) {
+  const std::string entered = EscapeControl(relation.entered, kPlaceBytes);
+  if (power > 0) {
+    return "The loss is multiplied by it" + At(entered) + ", and the gradients are not divided by it";
+  }
+  if (relation.left.size() > 1) {
+    return "It is taken out of the gradients more than once, at " + Places(relation.left);
+  }
+  return "The gradients are divided by it at " + Places(relation.left) +
+         ", and the loss that backward() started from was not multiplied by it";
+}
+
 std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
-  return "The update depends on the loss scale: " + OperatorWord(finding.op) + At(place) +
-         " mixes what carries the scale with what does not.";
+  const ShadowRelation& relation = finding.relation;
+  const std::string scale = relation.scale ? " (" + Number(*relation.scale) + " here)" : "";
+  const double power = relation.power.value_or(0);
+  const double whole = std::round(power);
+  std::string text = "The gradients that the optimizer gets depend on the loss scale" + scale + ": ";
+  if (whole != 0 && std::fabs(power - whole) < kWholePower) {
+    text += "they are " + std::string(whole > 0 ? "multiplied" : "divided") + " by it";
+    if (std::fabs(whole) > 1) text += " " + Number(std::fabs(whole)) + " times";
+    return text + ", in " + Parameters(relation) + ". " + HowScaled(relation, whole) + ".";
+  }
+  text += "twice the scale makes them " + Number(std::exp2(power), 3) + " times as large, in " +
+          Parameters(relation) + ". The " + OperatorWord(finding.op) + At(place) +
+          " brings together what carries the scale and what does not";
+  return text + ".";
 }
 
 }  // namespace

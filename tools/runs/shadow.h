@@ -51,6 +51,11 @@ struct ShadowRelation {
   bool none = false;                    // .grad is None, not 0
   std::vector<std::string> saved, restored;
   std::string what;
+  // Of gradients that depend on the loss scale: the power of it that is in them, its value, where
+  // the loss was multiplied by it ("" if not), and the lines at which it left the gradients.
+  std::optional<double> power, scale;
+  std::string entered;
+  std::vector<std::string> left;
 };
 
 // What an operator was given at one element: in the training and in the reference. NaN and Inf are

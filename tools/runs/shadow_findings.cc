@@ -159,6 +159,10 @@ ShadowRelation RelationOf(const Json& json) {
   relation.saved = TextsOf(json, "saved");
   relation.restored = TextsOf(json, "restored");
   relation.what = TextOf(json, "what");
+  relation.power = NumberOf(json, "power");
+  relation.scale = NumberOf(json, "scale");
+  relation.entered = TextOf(json, "entered");
+  relation.left = TextsOf(json, "left");
   return relation;
 }
 

@@ -8,11 +8,10 @@ of the backward pass). What a finding is worth is decided in step.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from . import products
 from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
 from .comparison import compare, compare_change
+from .counted_writes import counted_writes
 from .dependencies import Dependencies
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
@@ -36,29 +36,15 @@ from .operators import (
     SKIP,
     SOFTMAX,
     VIEW,
-    Operator,
     operator_of,
 )
 from .places import Places, Site, in_backward
 from .references import Entry, References, wide, widened
+from .scale_lane import ScaleLane
 
 pass_through(__file__)
 
 _NONE: Any = object()  # the reference of an operator that could not be run on references
-
-
-@contextlib.contextmanager
-def counted_writes(operator: Operator, args: tuple[Any, ...]) -> Iterator[None]:
-    """Under a dispatch mode torch does not count what operators on lists write. Without the count
-    a graph whose weights have changed would be derived as if they had not.
-    """
-    lists = [args[at] for at in operator.written if at < len(args)]
-    written = [each for each in floats(lists) if not each.is_inference()]
-    before = [each._version for each in written]
-    yield
-    stale = [each for each, was in zip(written, before, strict=True) if each._version == was]
-    if stale:
-        torch.autograd.graph.increment_version(stale)
 
 
 class ShadowMode(StepMode):
@@ -87,6 +73,7 @@ class ShadowMode(StepMode):
         self.restarts: Counter[str] = Counter()
         self.followed = Followed(self.references, self.judge.profile, self.restarts)
         self.looking = True
+        self.lane: ScaleLane | None = None  # where a loss scale is used
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
         self._trouble = trouble
         self._most_bytes = most_bytes
@@ -135,6 +122,8 @@ class ShadowMode(StepMode):
                     self.dependencies.saw(operator, self._site, in_backward(), args, kwargs, result)
                 if call is not None:
                     self._after(call, args, kwargs, result)
+                    if self.lane is not None:
+                        self.lane.after(call, result)
                     self.followed.count(call.site)
             except NotImplementedError:
                 self.restarts["torch.func"] += 1
@@ -167,6 +156,8 @@ class ShadowMode(StepMode):
             self._scalar(args)
             return None
         if not self.followed.takes(operator, site, args, kwargs, self._most_bytes):
+            if self.lane is not None:
+                self.lane.lost((args, kwargs))
             return None
         self._number += 1
         self.operators += 1
@@ -186,6 +177,8 @@ class ShadowMode(StepMode):
             call.node.args = self._kept(call, args, writes)
             call.node.kwargs = self._kept(call, kwargs, writes)
         self.judge.profile.enters(call)
+        if self.lane is not None:
+            self.lane.before(call, args, kwargs)
         return call
 
     def _before_write(self, call: Call, value: Any) -> None:
@@ -280,6 +273,8 @@ class ShadowMode(StepMode):
             entry = self.references.entry(tensor)
             if entry is not None:
                 self.read(tensor, entry)
+            if self.lane is not None:
+                self.lane.read(tensor)
 
     # --- after the operator ---
 

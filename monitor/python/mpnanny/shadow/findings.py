@@ -22,6 +22,7 @@ NO_GRADIENT = "no_gradient"  # cut off from a parameter that the loss depends on
 NOT_UPDATED = "not_updated"  # a parameter with a gradient that nothing changes
 NOT_ZEROED = "not_zeroed"  # a gradient that still holds that of the step before
 NOT_RESTORED = "not_restored"  # states that a resumed training left as they begin
+SCALE_DEPENDENT = "scale_dependent"  # gradients that are others with another loss scale
 MOVED_ON_SKIP = "moved_on_skip"  # a state that went on in steps without an update
 KINDS = (DIVERGED, RANGE, UNDEFINED, INTEGERS, LOST_CHANGE, AMPLIFIED, FLUSHED, CLIPPED)
 _SEVERITIES = ("ERROR", "WARNING", "INFO")

@@ -153,6 +153,10 @@ class ShadowSteps(StepListener):
         if self._session is not None:
             self._session.backward(list(tensors(losses)))
 
+    def loss_scaled(self, step: OpenStep, scaler: Any, outputs: Any, scaled: Any) -> None:
+        if self._session is not None:
+            self._session.loss_scaled(scaler, list(tensors(scaled)))
+
     def gradients_read(self, step: OpenStep, bad: bool) -> None:
         session = self._session
         if session is None or session.shadowing or not session.watches_failures:
@@ -165,7 +169,8 @@ class ShadowSteps(StepListener):
     ) -> None:
         if self._session is not None and not closure:
             self._session.optimizer_begins(optimizer)
-            self._session.gradients(self._parameters(optimizer))
+            uses_scale = getattr(optimizer, "grad_scale", None) is not None
+            self._session.gradients(self._parameters(optimizer), uses_scale)
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         if self._session is not None:
@@ -330,6 +335,9 @@ class ShadowSteps(StepListener):
             }
         for key in {"parameters", "saved", "restored"} & detail.keys():
             detail[key] = [self._record.layer(name) for name in detail[key]]
+        if "left" in detail:
+            detail["left"] = [self._record.source(source) for source in detail["left"]]
+            detail["entered"] = self._record.source(detail["entered"])
         if "what" in detail:
             detail["what"] = self._record.text(detail["what"])
         if "at" in detail:

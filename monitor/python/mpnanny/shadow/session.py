@@ -28,6 +28,7 @@ from .memory import allowance
 from .places import Site
 from .prelude import Prelude
 from .relations import Relations
+from .scale_tests import ScaleTests
 from .schedule import Schedule
 from .step import ShadowStep
 
@@ -108,6 +109,7 @@ class ShadowSession:
         self._first_loss: float | None = None
         self._divergence = Divergence(self._model)
         self._relations = Relations(self._model, trouble)
+        self._scale_tests = ScaleTests(self._model)
 
     @property
     def shadowing(self) -> bool:
@@ -178,14 +180,24 @@ class ShadowSession:
         step = self._step
         self._relations.backward(step, losses)
         if step is not None:
+            if step.mode.lane is not None:
+                step.mode.lane.backward(losses)
             step.backward(losses)
             self._failing.remember(losses, step.site_of)
         elif self.watches_failures:
             self._failing.backward(losses)
 
-    def gradients(self, parameters: list[tuple[str, torch.Tensor]]) -> None:
-        """An optimizer is about to use the gradients of `parameters`."""
+    def loss_scaled(self, scaler: Any, scaled: list[torch.Tensor]) -> None:
+        """A scaler has multiplied a loss."""
+        self._scale_tests.scaled(self._step, scaler, scaled)
+
+    def gradients(self, parameters: list[tuple[str, torch.Tensor]], uses_scale: bool) -> None:
+        """An optimizer is about to use the gradients of `parameters`. `uses_scale`: it divides them
+        by the loss scale itself.
+        """
         if self._step is not None:
+            if not uses_scale:
+                self._scale_tests.optimizer_begins(self._step, parameters)
             self._step.gradients(parameters)
             self._step.places.in_optimizer = True
 
@@ -317,6 +329,7 @@ class ShadowSession:
             self._on = self._stack.usable()
             return
         self._relations.begins(step)
+        self._scale_tests.begins(step)
         self._step, self._why = step, why
 
     def _end(self) -> None:
@@ -340,7 +353,8 @@ class ShadowSession:
         self._report(found)
         # Faults of protocol: the arithmetic of later steps is looked at all the same.
         if not ended_early:
-            self._sink.found(self._number, self._relations.found(step))
+            found = self._relations.found(step) + self._scale_tests.found(step)
+            self._sink.found(self._number, found)
 
     def _ran_again(self, shadow: ShadowStep | None, found: list[Finding]) -> None:
         if shadow is not None:
