@@ -64,9 +64,8 @@ class SearchQuality : public testing::Test {
   std::unique_ptr<KnowledgeIndex> index_;
 };
 
-TEST_F(SearchQuality, EveryQueryNamesACaseAndHalfAreChinese) {
+TEST_F(SearchQuality, EveryQueryNamesACaseAndAThirdAreChinese) {
   const std::vector<Query> queries = ReadQueries();
-  ASSERT_GE(queries.size(), 40u);
   size_t chinese = 0;
   for (const Query& query : queries) {
     EXPECT_NE(index_->library().Find(query.expected), nullptr) << query.expected;
@@ -76,28 +75,35 @@ TEST_F(SearchQuality, EveryQueryNamesACaseAndHalfAreChinese) {
   EXPECT_GE(chinese * 3, queries.size());
 }
 
+// Each set by itself: where the queries that tuning may look at rise, they do not hide a fall of
+// those that are only measured. The figures are today's, rounded down.
 TEST_F(SearchQuality, RecallIsWhatItWasOrBetter) {
-  Recall all, held;
-  std::string missed;
-  for (const Query& query : ReadQueries()) {
-    const size_t position = Position(query);
-    for (Recall* recall : {&all, query.set == "held" ? &held : nullptr}) {
-      if (recall == nullptr) continue;
-      ++recall->queries;
-      recall->first += position == 1;
-      recall->third += position >= 1 && position <= 3;
+  struct Gate {
+    const char* set;
+    size_t queries;  // at least: a query that fails cannot be taken out
+    double at1, at3;
+  };
+  for (const Gate& gate : {Gate{"tune", 77, 0.98, 1}, Gate{"held", 78, 0.91, 1}}) {
+    Recall recall;
+    std::string missed;
+    for (const Query& query : ReadQueries()) {
+      if (query.set != gate.set) continue;
+      const size_t position = Position(query);
+      ++recall.queries;
+      recall.first += position == 1;
+      recall.third += position >= 1 && position <= 3;
+      if (position != 1) {
+        missed += "  " + std::to_string(position) + "  " + query.text + "  (" + query.expected +
+                  ")\n";
+      }
     }
-    if (position != 1) {
-      missed += "  " + std::to_string(position) + "  " + query.text + "  (" + query.expected +
-                ", " + query.set + ")\n";
-    }
+    std::cout << gate.set << " " << recall.queries << ": recall@1 " << recall.at1()
+              << ", recall@3 " << recall.at3() << "\nnot first (0: not found):\n"
+              << missed;
+    EXPECT_GE(recall.queries, gate.queries);
+    EXPECT_GE(recall.at1(), gate.at1) << gate.set << "\n" << missed;
+    EXPECT_GE(recall.at3(), gate.at3) << gate.set << "\n" << missed;
   }
-  std::cout << "all " << all.queries << ": recall@1 " << all.at1() << ", recall@3 " << all.at3()
-            << "; held " << held.queries << ": recall@1 " << held.at1() << ", recall@3 "
-            << held.at3() << "\nnot first (0: not found):\n"
-            << missed;
-  EXPECT_GE(all.at1(), 0.9) << missed;
-  EXPECT_GE(all.at3(), 0.97) << missed;
 }
 
 }  // namespace
