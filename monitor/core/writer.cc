@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace mpnanny {
+namespace {
+
+// Since some moment long ago, by a clock that nobody sets: while a system clock that was set back
+// caught up, nothing would be written.
+double SteadySeconds() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
+}  // namespace
 
 double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -129,13 +139,14 @@ void Writer::ReportDropped(std::deque<Row>& batch) {
 void Writer::Run() {
   constexpr double kPause = 0.06;  // between slices: a quarter of a core while it lasts
   std::unique_lock lock(mutex_);
-  written_at_ = UnixSeconds();
+  written_at_ = SteadySeconds();
+  beaten_at_ = written_at_ - kHeartbeatSeconds;  // the first look shows that the run lives
   while (true) {
     const double pause = !thinner_.active() ? kFlushSeconds : thinner_.urgent() ? 0.001 : kPause;
     wake_.wait_for(lock, std::chrono::duration<double>(pause), [&] { return hurry_ || stop_; });
     const bool last = stop_;
     Result<void> done;
-    if (hurry_ || last || UnixSeconds() - written_at_ >= kFlushSeconds) done = WriteQueued(lock);
+    if (hurry_ || last || SteadySeconds() - written_at_ >= kFlushSeconds) done = WriteQueued(lock);
     if (done && thinner_.active() && !last) done = Thin(lock);
     if (!done) failure_ = done.error().Text();
     if (!failure_.empty()) queue_.clear();
@@ -150,7 +161,7 @@ Result<void> Writer::WriteQueued(std::unique_lock<std::mutex>& lock) {
   batch.swap(queue_);
   queued_samples_ = queued_steps_ = 0;
   ReportDropped(batch);
-  const double now = UnixSeconds();
+  const double now = SteadySeconds();
   if (batch.empty() && now - beaten_at_ < kHeartbeatSeconds) {
     written_at_ = now;
     return {};
@@ -159,7 +170,7 @@ Result<void> Writer::WriteQueued(std::unique_lock<std::mutex>& lock) {
   Result<void> result = WritePatiently(batch);
   if (result) result = thinner_.Look();
   lock.lock();
-  written_at_ = beaten_at_ = UnixSeconds();
+  written_at_ = beaten_at_ = SteadySeconds();
   no_room_ = thinner_.full();
   done_ += batch.size();
   return result;

@@ -110,7 +110,7 @@ class Writer {
   int waiting_ = 0;                           // callers of Flush()
   bool hurry_ = false, stop_ = false;
   bool no_room_ = false;                   // for further samples: the file is past its limit
-  double written_at_ = 0, beaten_at_ = 0;  // Unix seconds
+  double written_at_ = 0, beaten_at_ = 0;  // seconds of a steady clock
   std::string failure_;
   std::thread thread_;
 };
