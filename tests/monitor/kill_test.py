@@ -17,6 +17,7 @@ import signal
 import sqlite3
 import struct
 import sys
+import threading
 import time
 
 import torch
@@ -25,10 +26,12 @@ from durability_test import ring_samples, ring_steps
 
 INTERVAL = 20
 MAX_STEPS = 1 << 16
-TIMES = 8  # offset of the times in the shared memory; before it the number of steps
-# Seconds of samples that a kill may cost; where few are killed, among other tests, the machine may
-# be too busy to be held to one.
-REST = 1.0 if "MPNANNY_KILLS" in os.environ else 5.0
+TICKS, TIMES = 8, 16  # offsets in the shared memory; before them the number of steps
+# docs/monitor_files.md promises that a kill costs at most the last second of the samples. It is
+# measured on a clock of the training: how often a thread of it, which sleeps TICK each time, came
+# to run. Where the machine is too busy to run the training, its clock stands, too.
+TICK = 0.01  # seconds
+REST = round(1 / TICK)  # ticks
 
 
 class Examples(torch.utils.data.Dataset):
@@ -39,10 +42,17 @@ class Examples(torch.utils.data.Dataset):
         return torch.full((8,), index / 640), index % 3
 
 
+def tick(shared: mmap.mmap) -> None:
+    for ticks in itertools.count(1):
+        time.sleep(TICK)
+        struct.pack_into("<q", shared, TICKS, ticks)
+
+
 def train(path: str, first: int, shared: mmap.mmap, persistent: bool) -> None:
     """Trains until it is killed; each step that has ended is told in shared memory."""
     from mpnanny import MixedPrecisionNanny
 
+    threading.Thread(target=tick, args=(shared,), daemon=True).start()
     model = Mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     nanny = MixedPrecisionNanny(model, db=path, quiet=True, trace_interval=INTERVAL, name="killed")
@@ -62,12 +72,16 @@ def train(path: str, first: int, shared: mmap.mmap, persistent: bool) -> None:
             optimizer.step()
             record.log(loss=loss)
         if nanny.run:  # a full disk may have stopped it
-            struct.pack_into("<d", shared, TIMES + 8 * done, time.time())
+            ticks = struct.unpack_from("<q", shared, TICKS)[0]
+            struct.pack_into("<q", shared, TIMES + 8 * done, ticks)
             struct.pack_into("<q", shared, 0, done + 1)
 
 
-def kill_once(path: str, first: int, delay: float, persistent: bool) -> dict[str, float]:
-    """One training, killed `delay` seconds after its first step (or start, if negative)."""
+def kill_once(path: str, first: int, delay: float, persistent: bool) -> dict[str, int]:
+    """One training, killed `delay` seconds after its first step (or start, if negative).
+
+    The seconds are those of its own clock (ticks).
+    """
     shared = mmap.mmap(-1, TIMES + 8 * MAX_STEPS)
     child = os.fork()
     if child == 0:
@@ -78,8 +92,14 @@ def kill_once(path: str, first: int, delay: float, persistent: bool) -> dict[str
     if delay >= 0:
         while struct.unpack_from("<q", shared)[0] == 0:
             time.sleep(0.005)
-    time.sleep(abs(delay))
-    killed_at = time.time()
+        until = struct.unpack_from("<q", shared, TICKS)[0] + delay / TICK
+        for _ in range(6000):  # at most: the training may have ended
+            if struct.unpack_from("<q", shared, TICKS)[0] >= until:
+                break
+            time.sleep(TICK)
+    else:
+        time.sleep(-delay)
+    (killed_at,) = struct.unpack_from("<q", shared, TICKS)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), "the training ended by itself"
@@ -90,10 +110,11 @@ def kill_once(path: str, first: int, delay: float, persistent: bool) -> dict[str
             os.killpg(child, signal.SIGKILL)  # its loader workers
 
 
-def examine(path: str, first: int, shared: mmap.mmap, killed_at: float) -> dict[str, float]:
+def examine(path: str, first: int, shared: mmap.mmap, killed_at: int) -> dict[str, int]:
     (steps,) = struct.unpack_from("<q", shared)
-    ended = struct.unpack_from(f"<{steps}d", shared, TIMES)
-    figures = {"steps": steps, "missing": 0, "ring_only": 0, "late": 0, "age": 0.0, "sound": 1}
+    ended = struct.unpack_from(f"<{steps}q", shared, TIMES)
+    figures = {"steps": steps, "missing": 0, "ring_only": 0, "old": 0, "late": 0, "age": 0}
+    figures["sound"] = 1
     if not os.path.exists(path) or (steps == 0 and os.path.getsize(path) == 0):
         return figures
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -118,24 +139,26 @@ def examine(path: str, first: int, shared: mmap.mmap, killed_at: float) -> dict[
     figures["ring_only"] = len(expected - stored)
     sampled = [i for i in range(steps) if i == 0 or (first + i) % INTERVAL == 0]
     whole = [i for i in sampled if rows[first + i] >= 10]
-    figures["late"] = sum(killed_at - ended[i] > REST for i in sampled if i not in whole)
+    old = [i for i in sampled if killed_at - ended[i] > REST]
+    figures["old"], figures["late"] = len(old), len(set(old) - set(whole))
     figures["age"] = killed_at - ended[max(whole)] if whole else killed_at - ended[0]
     # Of the newest sample the training itself is as old as the last multiple of the interval.
     figures["due"] = killed_at - ended[max(sampled)]
     return figures
 
 
-def kill_often(folder: str, kills: int, seed: int) -> dict[str, float]:
+def kill_often(folder: str, kills: int, seed: int) -> dict[str, int]:
     generator = random.Random(seed)
-    all_figures: list[dict[str, float]] = []
+    all_figures: list[dict[str, int]] = []
     path, first = "", 0
     for number in range(kills):
         if number % 8 == 0:
             path, first = os.path.join(folder, f"{number}.db"), 0
         early = generator.random() < 0.2 and number > 0
         delay = -generator.random() * 0.4 if early else generator.random() * 2.5
+        delay = 2.5 if number == 0 else delay  # something old to look for, however few are killed
         figures = kill_once(path, first, delay, persistent=number % 2 == 0)
-        first += int(figures["steps"])
+        first += figures["steps"]
         all_figures.append(figures)
     return {
         "kills": kills,
@@ -145,10 +168,11 @@ def kill_often(folder: str, kills: int, seed: int) -> dict[str, float]:
         "steps": sum(each["steps"] for each in all_figures),
         "missing": sum(each["missing"] for each in all_figures),
         "only_in_ring": sum(each["ring_only"] for each in all_figures),
+        "older_samples": sum(each["old"] for each in all_figures),
         "older_samples_missing": sum(each["late"] for each in all_figures),
-        "newest_sample_age": round(max(each["age"] for each in all_figures), 3),
-        "newest_sample_behind": round(
-            max(each["age"] - each.get("due", each["age"]) for each in all_figures), 3
+        "newest_sample_age": max(each["age"] for each in all_figures),  # ticks
+        "newest_sample_behind": max(
+            each["age"] - each.get("due", each["age"]) for each in all_figures
         ),
     }
 
@@ -169,6 +193,7 @@ def test_a_training_with_loader_workers_loses_no_step(tmp_path, capfd):
         print(f"\nkilled trainings: {figures}")
     assert figures["integrity_ok"] == kills
     assert figures["missing"] == 0
+    assert figures["older_samples"] > 0
     assert figures["older_samples_missing"] == 0
     assert figures["steps"] > 10
 
