@@ -7,9 +7,12 @@
 
 #include "tools/static_check/syntax/dense_grammar.h"
 #include "tools/static_check/syntax/tree_copy.h"
+#include "tools/static_check/syntax/work.h"
 
 namespace mpnanny::static_check {
 namespace {
+
+constinit thread_local int64_t node_visits = 0;
 
 // A file this slow to parse is no program that somebody wrote.
 constexpr std::chrono::seconds kParseLimit{5};
@@ -88,7 +91,10 @@ std::string_view Syntax::Text(NodeId id) const {
   return std::string_view(*text_).substr(node.begin, node.end - node.begin);
 }
 
+int64_t NodeVisits() { return node_visits; }
+
 NodeId Syntax::Child(NodeId id, uint16_t field) const {
+  ++node_visits;
   if (id == kNoNode) return kNoNode;
   for (NodeId child = (*this)[id].first_child; child != kNoNode;
        child = (*this)[child].next_sibling) {
@@ -98,6 +104,7 @@ NodeId Syntax::Child(NodeId id, uint16_t field) const {
 }
 
 NodeId Syntax::Unwrap(NodeId id) const {
+  ++node_visits;
   while (id != kNoNode &&
          ((*this)[id].kind == Kind::kParenthesized || (*this)[id].kind == Kind::kAwait)) {
     NodeId inner = (*this)[id].first_child;
