@@ -23,6 +23,7 @@ constexpr Kind kKindsOfFindings[] = {
     {"no_gradient", "PROTOCOL"},       {"not_updated", "PROTOCOL"},
     {"not_zeroed", "PROTOCOL"},        {"not_restored", "PROTOCOL"},
     {"moved_on_skip", "PROTOCOL"},     {"scale_dependent", "PROTOCOL"},
+    {"load_undone", "PROTOCOL"},       {"partial_copy", "PROTOCOL"},
 };
 
 // Empty: not one of ours.
@@ -104,9 +105,12 @@ std::string WhatHappened(const ShadowFindingRow& row) {
   if (row.kind == "not_updated")
     return "parameters get gradients that are not 0, and nothing updates them";
   if (row.kind == "not_zeroed")
-    return "the optimizer's gradients still hold those of its previous step";
+    return "the optimizer's gradients still hold those of an earlier step";
   if (row.kind == "not_restored") return "states that were saved together were not all restored";
   if (row.kind == "moved_on_skip") return "a state went on although the step was skipped";
+  if (row.kind == "load_undone")
+    return "the first optimizer step after a load undid it";
+  if (row.kind == "partial_copy") return "an average's buffers do not follow those of the network";
   if (row.kind == "scale_dependent") return "the update depends on the loss scale";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))

@@ -275,6 +275,25 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "The gradients that the optimizer gets still contain those of its step before, in all "
             "3 steps that were looked at: backward() at train.py:9 adds to them. zero_grad() is "
             "missing, or comes where it does not reach these parameters.");
+  f.relation.at = "train.py:19";
+  f.relation.share = 0.4;
+  EXPECT_EQ(FindingText(f, ""),
+            "The gradients that the optimizer gets still contain those that backward() at train.py:19 "
+            "left for another optimizer's step (40 % of their norm): backward() at train.py:9 adds to "
+            "them, in all 3 steps that were looked at. zero_grad() of this optimizer is missing "
+            "between the two.");
+  f.kind = "load_undone";
+  f.relation.times = 57.3;
+  EXPECT_EQ(FindingText(f, ""),
+            "The first optimizer step at train.py:9 after weights were loaded at train.py:19 moves "
+            "weights (such as gate.bias) 57 times as far as the run's usual step, back to their "
+            "values of before: the optimizer writes values of its own, as FP32 master copies, over "
+            "those that were loaded.");
+  f.kind = "partial_copy";
+  EXPECT_EQ(FindingText(f, ""),
+            "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
+            "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
+            "their norm, in all 3 steps that were looked at.");
   f.kind = "not_restored";
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(FindingText(f, "").empty());

@@ -56,6 +56,10 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
            "requires_grad_(False).";
   }
   if (kind == "not_zeroed") {
+    if (!finding.relation.at.empty()) {
+      return "Call zero_grad() of this optimizer right before the backward() of its own loss, or keep "
+             "the other loss's gradients away from its parameters (requires_grad_(False)).";
+    }
     return "Call optimizer.zero_grad() once for each update, before its first backward().";
   }
   if (kind == "not_restored") {
@@ -64,6 +68,14 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   if (kind == "moved_on_skip") {
     return "Advance it only where the optimizer's step was made; a GradScaler skipped it if "
            "scaler.get_scale() is smaller after scaler.update() than before.";
+  }
+  if (kind == "load_undone") {
+    return "Restore the optimizer's own copies of the weights together with them: load its state, or "
+           "make it after the weights were loaded.";
+  }
+  if (kind == "partial_copy") {
+    return "Copy or average the buffers with the parameters (AveragedModel(…, use_buffers=True)), or "
+           "compute them anew before the copy is used (torch.optim.swa_utils.update_bn).";
   }
   if (kind == "scale_dependent") {
     return "Derive scaler.scale(loss), call scaler.unscale_(optimizer) once before gradients are "

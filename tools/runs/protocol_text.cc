@@ -52,6 +52,11 @@ std::string NoGradient(const ShadowFinding& finding, const std::string& place) {
                                       : " cuts off the gradient: ";
   text += Parameters(relation) + ", which the loss depends on and the optimizer holds, ";
   text += relation.none ? "got no gradient" : "got a gradient of exactly 0";
+  if (relation.until && *relation.until >= 0 && *relation.until < 1e15) {
+    text += " in the last steps that were looked at; up to step " +
+            std::to_string(static_cast<int64_t>(*relation.until)) + " they got one that is not 0.";
+    return text;
+  }
   return text + Steps(relation) + ".";
 }
 
@@ -61,7 +66,21 @@ std::string NotUpdated(const ShadowFinding& finding) {
          ".";
 }
 
+// Gradients of a loss that another optimizer has stepped on.
+std::string OfAnother(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  std::string text = "The gradients that the optimizer gets still contain those that backward()" +
+                     At(EscapeControl(relation.at, 300)) + " left for another optimizer's step";
+  if (relation.share && *relation.share >= 0 && *relation.share <= 1) {
+    const int percent = static_cast<int>(100 * *relation.share + 0.5);
+    text += " (" + std::to_string(percent) + " % of their norm)";
+  }
+  if (!place.empty()) text += ": backward() at " + place + " adds to them";
+  return text + Steps(relation) + ". zero_grad() of this optimizer is missing between the two.";
+}
+
 std::string NotZeroed(const ShadowFinding& finding, const std::string& place) {
+  if (!finding.relation.at.empty()) return OfAnother(finding, place);
   std::string text = "The gradients that the optimizer gets still contain those of its step before";
   text += Steps(finding.relation);
   if (!place.empty()) text += ": backward() at " + place + " adds to them";
@@ -106,6 +125,34 @@ std::string HowScaled(const ShadowRelation& relation, double power) {
          ", and the loss that backward() started from was not multiplied by it";
 }
 
+std::string LoadUndone(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  std::string text = "The first optimizer step" + At(place) + " after weights were loaded";
+  const std::string names = Listed(relation.parameters, 0);
+  text += At(EscapeControl(relation.at, 300)) + " moves weights";
+  if (!names.empty()) text += " (such as " + names + ")";
+  if (relation.times && *relation.times >= 1 && *relation.times < 1e12) {
+    text += " " + std::to_string(static_cast<int64_t>(*relation.times)) +
+            " times as far as the run's usual step";
+  }
+  return text +
+         ", back to their values of before: the optimizer writes values of its own, as FP32 master "
+         "copies, over those that were loaded.";
+}
+
+std::string PartialCopy(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  std::string text = "A copy of the network follows its weights, but not its buffers";
+  const std::string names = Listed(relation.parameters, 0);
+  if (!names.empty()) text += " (such as " + names + ")";
+  text += ": they are used" + At(place) + " as they were at first, while the network's have moved";
+  if (relation.share && *relation.share >= 0 && *relation.share <= 1) {
+    const int percent = static_cast<int>(100 * *relation.share + 0.5);
+    text += " by " + std::to_string(percent) + " % of their norm";
+  }
+  return text + Steps(relation) + ".";
+}
+
 std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const std::string scale = relation.scale ? " (" + Number(*relation.scale) + " here)" : "";
@@ -126,9 +173,10 @@ std::string ScaleDependent(const ShadowFinding& finding, const std::string& plac
 }  // namespace
 
 bool IsProtocol(std::string_view kind) {
-  constexpr std::array<std::string_view, 6> kKinds = {"no_gradient",   "not_updated",
+  constexpr std::array<std::string_view, 8> kKinds = {"no_gradient",   "not_updated",
                                                       "not_zeroed",    "not_restored",
-                                                      "moved_on_skip", "scale_dependent"};
+                                                      "moved_on_skip", "scale_dependent",
+                                                      "load_undone",   "partial_copy"};
   return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
@@ -138,6 +186,8 @@ std::string ProtocolText(const ShadowFinding& finding, const std::string& place)
   if (finding.kind == "not_zeroed") return NotZeroed(finding, place);
   if (finding.kind == "not_restored") return NotRestored(finding, place);
   if (finding.kind == "moved_on_skip") return MovedOnSkip(finding, place);
+  if (finding.kind == "load_undone") return LoadUndone(finding, place);
+  if (finding.kind == "partial_copy") return PartialCopy(finding, place);
   return ScaleDependent(finding, place);
 }
 

@@ -56,6 +56,10 @@ struct ShadowRelation {
   std::optional<double> power, scale;
   std::string entered;
   std::vector<std::string> left;
+  std::string at;               // "file:line" of another line that has a part in it
+  std::optional<double> share;  // of the norm, 0 to 1
+  std::optional<double> times;  // as large as what is usual
+  std::optional<double> until;  // the last step in which it was right
 };
 
 // What an operator was given at one element: in the training and in the reference. NaN and Inf are

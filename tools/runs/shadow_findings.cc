@@ -163,6 +163,10 @@ ShadowRelation RelationOf(const Json& json) {
   relation.scale = NumberOf(json, "scale");
   relation.entered = TextOf(json, "entered");
   relation.left = TextsOf(json, "left");
+  relation.at = TextOf(json, "at");
+  relation.share = NumberOf(json, "share");
+  relation.times = NumberOf(json, "times");
+  relation.until = NumberOf(json, "until");
   return relation;
 }
 

@@ -52,6 +52,8 @@ from .report.reporter import Reporter
 from .shadow.listener import ShadowSteps
 from .shadow.restored import Restored
 from .shadow.skips import SkippedSteps
+from .shadow.stale import StaleGradients
+from .shadow.undone import UndoneLoads
 from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
@@ -167,7 +169,12 @@ class Session:
             options.shadow,
         )
         events.add(call_order, self.modes, self.tracing, shadow)
-        events.add(Restored(model, shadow.found), SkippedSteps(shadow.found))
+        events.add(
+            Restored(model, shadow.found),
+            SkippedSteps(shadow.found),
+            StaleGradients(model, shadow.found, notes.trouble),
+            UndoneLoads(model, shadow.found),
+        )
         if options.folder is not None:
             events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))
         self.reporter = Reporter(

@@ -20,7 +20,7 @@ from torch.compiler import is_compiling
 from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..model import checkpoints
+from ..model import checkpoints, loads
 from ..operators.places import pass_through
 from ..steps.functional import is_nested
 
@@ -240,6 +240,8 @@ def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if issubclass(type(self), torch.nn.Module):
+            loads.module_loads(self)
         result = original(self, *args, **kwargs)
         if issubclass(type(self), torch.nn.Module):
             checkpoints.heard_module_loaded()
@@ -317,8 +319,8 @@ def add(listener: Listener) -> None:
         _wrap(transforms, "_vjp_with_argnums", _vjp)
         # clip_grad_norm_ looks this one up in its module, however it was itself imported.
         _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
-        for loads in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
-            _wrap(loads, "load_state_dict", _load)
+        for owner in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
+            _wrap(owner, "load_state_dict", _load)
         _wrap(torch, "load", _load_file)
         # It compiles the hooks of a module, which it cannot.
         _wrap(torch.jit, "script", _script)

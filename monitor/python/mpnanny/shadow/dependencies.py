@@ -33,6 +33,7 @@ class Cut:
     bit: int
     whole_numbers: bool  # it makes whole numbers: an index, a mask
     parameters: int = 0  # that are cut off here
+    always: bool = False  # its derivative is 0 whatever its values are
 
 
 def memory_of(tensor: torch.Tensor) -> int:
@@ -69,6 +70,8 @@ class Dependencies:
         self._added: set[int] = set()  # those of them that a backward pass added to
         self.moved: set[int] = set()  # leaves that something other than an optimizer has written
         self._loss = 0
+        self._watched: set[int] = set()  # memories
+        self.used: dict[int, Site] = {}  # those of them that an operator has read
 
     # --- what the step says ---
 
@@ -81,6 +84,10 @@ class Dependencies:
         for each in gradients:
             storage = each.untyped_storage()
             self._old[storage._cdata] = StorageWeakRef(storage)
+
+    def watch(self, memories: Iterable[int]) -> None:
+        """Whether an operator of the forward pass reads them is asked for."""
+        self._watched = set(memories)
 
     def loss(self, losses: Iterable[torch.Tensor]) -> None:
         """They are about to be derived."""
@@ -131,6 +138,9 @@ class Dependencies:
             self._forget(memory_of(each))
         if site is None or operator.kind is SKIP:
             return
+        if self._watched and site.phase in ("forward", "loss", "data"):
+            for memory in read & self._watched:
+                self.used.setdefault(memory, site)
         for each in written:
             self._wrote(operator, each, backward)
         if backward:
@@ -258,4 +268,6 @@ class Dependencies:
             elif weighted or any(is_zero(one) for one in floats) or not floats:
                 self._zeros[memory] = ()  # of a state that is 0, which may change
             else:
-                self._zeros[memory] = (Cut(site, 0, False),)
+                # Made of the gradient alone: of no mask, no value of the forward pass.
+                always = len({memory_of(one) for one in inputs}) == 1
+                self._zeros[memory] = (Cut(site, 0, False, always=always),)

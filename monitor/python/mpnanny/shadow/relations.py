@@ -20,6 +20,7 @@ from ..steps.functional import plain
 from .dependencies import Cut, Dependencies, is_zero, memory_of
 from .findings import EXCLUDED, NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
 from .history import is_float
+from .partial import PartialCopies
 from .places import Site, find_call
 from .step import ShadowStep
 from .weights import held_and_owned
@@ -64,7 +65,9 @@ class Relations:
         self._backwards = 0
         self._backward_at: Site | None = None
         self._stepped_at: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._alive: set[int] = set()  # parameters that got a gradient at least once
+        self._alive: dict[int, int] = {}  # parameters that got a gradient: in which step last
+        self._copies = PartialCopies(model)
+        self._stopped: dict[int, _Silent] = {}  # those that get none any more
         self._silent: dict[int, _Silent] = {}
         self._left: dict[int, _Left] = {}
         self._held: set[int] = set()  # by optimizers that were heard
@@ -89,6 +92,7 @@ class Relations:
     def begins(self, step: ShadowStep) -> None:
         """A shadow step."""
         self._safe(lambda: self._begins(step.mode.dependencies))
+        self._safe(lambda: self._copies.begins(step))
 
     def _begins(self, dependencies: Dependencies) -> None:
         model = self._model()
@@ -115,15 +119,27 @@ class Relations:
         """It is about to use its gradients; `step`: the shadow step that is under way."""
         if step is not None and step.mode.looking:
             self._safe(lambda: self._looks(step, optimizer))
-        elif self._silent:
+            return
+        if self._stopped:
+            self._safe(self._look_again)
+        if self._silent:
             for key, each in list(self._silent.items()):
                 parameter = each.parameter()
                 if each.none and parameter is not None and parameter.grad is not None:
-                    self._alive.add(key)
+                    self._alive.setdefault(key, -1)
                     del self._silent[key]
 
     def optimizer_ended(self, optimizer: Any) -> None:
         self._stepped_at[optimizer] = self._backwards
+
+    def _look_again(self) -> None:
+        """In a step without shadow: what has a gradient there was stopped now and then only."""
+        for key, each in list(self._stopped.items()):
+            parameter = each.parameter()
+            gradient = None if parameter is None else parameter.grad
+            said = (NO_GRADIENT, each.cut.site.key) in self._said
+            if gradient is not None and _is_plain(gradient) and not said and not is_zero(gradient):
+                del self._stopped[key]
 
     # --- one optimizer's step ---
 
@@ -141,10 +157,12 @@ class Relations:
             gradient = parameter.grad
             if gradient is not None and not is_zero(gradient):
                 fed += 1
-                self._alive.add(id(parameter))
+                self._alive[id(parameter)] = step.number
+                self._stopped.pop(id(parameter), None)
                 old += _is_plain(gradient) and dependencies.is_old(gradient)
                 continue
-            if id(parameter) in self._alive or not dependencies.reaches_loss(parameter):
+            alive = id(parameter) in self._alive
+            if not dependencies.reaches_loss(parameter) or (alive and gradient is None):
                 continue
             if gradient is None:
                 cut = dependencies.cut_of(parameter)
@@ -152,16 +170,20 @@ class Relations:
                 reference = step.mode.references.of(gradient)
                 if reference is not None and not is_zero(reference):
                     continue
-                cut = dependencies.zero_of(gradient) or dependencies.cut_of(parameter)
+                cut = dependencies.zero_of(gradient)
+                if alive and (cut is None or not cut.always):
+                    continue  # frozen on purpose, a layer that is dead by now
+                cut = cut or dependencies.cut_of(parameter)
             if cut is not None:
                 silent.append((parameter, cut))
         if not fed:
             return
         self._count_old(step.number, optimizer, old / fed)
         for parameter, cut in silent:
-            known = self._silent.get(id(parameter))
+            silent_so_far = self._stopped if id(parameter) in self._alive else self._silent
+            known = silent_so_far.get(id(parameter))
             if known is None:
-                known = self._silent[id(parameter)] = _Silent(
+                known = silent_so_far[id(parameter)] = _Silent(
                     weakref.ref(parameter),
                     names.get(id(parameter), ""),
                     parameter.grad is None,
@@ -212,11 +234,23 @@ class Relations:
     def found(self, step: ShadowStep) -> list[Finding]:
         """What holds in every step so far and was not said."""
         self._moved |= step.mode.dependencies.moved
-        found = self._safe(lambda: [*self._cut_off(), *self._not_updated(), *self._not_zeroed()])
+        found = self._safe(
+            lambda: [
+                *self._cut_off(),
+                *self._not_updated(),
+                *self._not_zeroed(),
+                *self._copies.found(step),
+            ]
+        )
         return found or []
 
     def _cut_off(self) -> Iterable[Finding]:
         by_place: dict[Any, list[_Silent]] = {}
+        for key, each in list(self._stopped.items()):
+            if each.parameter() is None or each.memory in self._moved:
+                del self._stopped[key]
+            elif len(each.steps) >= NEEDED:
+                by_place.setdefault(each.cut.site.key, []).append(each)
         for key, each in list(self._silent.items()):
             parameter = each.parameter()
             if parameter is None or key in self._alive or each.memory in self._moved:
@@ -233,11 +267,13 @@ class Relations:
             site = first.cut.site  # a line calls the forward operator, also where that shows later
             site = replace(site, operator=site.forward or site.operator)
             total = max(self._totals.get(id(each.parameter()), 1) for each in these)
+            until = max((self._alive.get(id(each.parameter()), -1) for each in these), default=-1)
             yield _finding(
                 NO_GRADIENT,
                 site,
                 "WARNING",
                 len(these) / max(total, len(these)),
+                **({"until": until} if until >= 0 else {}),
                 parameters=[each.name for each in these[:MOST_NAMES]],
                 count=len(these),
                 steps=min(len(each.steps) for each in these),
