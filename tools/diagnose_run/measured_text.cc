@@ -42,6 +42,13 @@ std::string FixOfLostChange(const runs::ShadowFinding& finding) {
          "are wanted; or round stochastically, or keep what is lost and add it next time (Kahan).";
 }
 
+// What is found without the FP64 reference, also in steps that have none.
+bool ComparesWithItself(const runs::ShadowFinding& finding) {
+  const std::string& kind = finding.kind;
+  return kind == "load_undone" || kind == "partial_copy" || kind == "not_restored" ||
+         kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
+}
+
 // Of a relation between states that is broken; "" of any other kind.
 std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
@@ -123,7 +130,8 @@ std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& m
   const std::string detail = runs::WordsOf(finding, lead.module).precision;
   if (finding.kind == "diverged") return detail;
   if (runs::IsProtocol(finding.kind)) {
-    return "It is not precision: in FP64 the same holds.";
+    return ComparesWithItself(finding) ? "It is not precision."
+                                       : "It is not precision: in FP64 the same holds.";
   }
   if (IsTinyChange(finding)) {
     return "FP64 would keep these changes, but they are below 6e-8 of the value that they are to "
@@ -143,7 +151,9 @@ std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const 
       (lead.finding.repeats > 1
            ? ", and in " + runs::Count(lead.finding.repeats, "shadow step") + " together"
            : "") +
-      ", by running every operator of the step a second time in FP64. " +
+      (ComparesWithItself(lead.finding)
+           ? ", by comparing the run's own values from step to step. "
+           : ", by running every operator of the step a second time in FP64. ") +
       PrecisionSentence(measured, mechanism)};
   if (!words.operands.empty()) evidence.push_back(words.operands);
   if (!words.reach.empty()) evidence.push_back(words.reach);
