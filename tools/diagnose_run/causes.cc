@@ -19,16 +19,19 @@ constexpr double kStrong = 0.75;
 // What was measured and does not explain the first value that is not finite may be another fault.
 constexpr double kElsewhere = 0.7;
 
-// Alerts of the monitor that say, by statistics, what a kind of finding says by comparison.
-bool SameThing(const std::string& kind, const std::string& alert_type) {
-  if (kind == "lost_change") return alert_type == "STALE_UPDATE" || alert_type == "ABSORPTION";
-  if (kind == "flushed") return alert_type == "UNDERFLOW";
-  if (kind == "clipped") return alert_type == "SATURATION" || alert_type == "OVERFLOW";
+// Alerts and statistics of the monitor that say what a kind of finding says by comparison.
+bool SameThing(const std::string& kind, const cases::Signal& signal) {
+  const std::string& name = signal.name;
+  if (signal.kind == cases::Signal::Kind::kStat) return kind == "flushed" && name == "zeros";
+  if (signal.kind != cases::Signal::Kind::kAlert) return false;
+  if (kind == "lost_change") return name == "STALE_UPDATE" || name == "ABSORPTION";
+  if (kind == "flushed") return name == "UNDERFLOW";
+  if (kind == "clipped") return name == "SATURATION" || name == "OVERFLOW";
   return false;
 }
 
 // Whether the case speaks of what was measured: of the first value that is not finite, or of a
-// phenomenon that an alert names as well.
+// phenomenon that an alert or a statistic names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
               const Hypothesis& fitting) {
   if (ExplainsOnset(facts, mechanism)) return true;
@@ -47,8 +50,7 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
   if (same_place) return true;
   return std::any_of(fitting.cause->signals.begin(), fitting.cause->signals.end(),
                      [&](const cases::Signal& signal) {
-                       return signal.kind == cases::Signal::Kind::kAlert &&
-                              SameThing(kind, signal.name) &&
+                       return SameThing(kind, signal) &&
                               std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) ==
                                   fitting.unseen.end();
                      });
@@ -59,6 +61,8 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism || IsAfterDivergence(facts, *mechanism)) return {};
   const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
+  // What the loop does wrong says nothing of a format's part in what else is seen.
+  if (runs::IsProtocol(lead.kind)) return {};
   Claim claim;
   claim.sentence = PrecisionSentence(facts.measured, *mechanism);
   claim.strength = 1;

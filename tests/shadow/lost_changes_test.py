@@ -1,0 +1,140 @@
+"""What shadow steps find of updates that a weight's format takes back, and what loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from finds import Finds
+from mpnanny import MixedPrecisionNanny
+from torch import nn
+
+# --- changes that get lost ---
+
+
+class Weights(nn.Module):
+    """One BF16 parameter that wants to grow by less than half an ulp in each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.full((64, 8), 1.0, dtype=torch.bfloat16))
+        with torch.no_grad():
+            self.w.mul_(1 + torch.rand(64, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return -(self.w.float() * x).mean()
+
+    def loss(self, _step: int) -> torch.Tensor:
+        return self(1 + 0.1 * torch.rand(64, 8))
+
+
+RATE = 0.5  # of gradients of 1/512: changes of 0.001 beside an ulp of 0.008
+
+
+def test_bf16_weights_that_stay_lose_their_updates(train):
+    model = Weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    found = train(model, model.loss, steps=8, optimizer=optimizer)
+    first = found.first()
+    assert (first["kind"], first["severity"]) == ("lost_change", "WARNING")
+    assert (first["phase"], first["precision"]) == ("optimizer", "proven")
+    assert first["step"] >= 2 and first["last_step"] == 7  # one lost update means nothing
+    assert first["share"] > 0.9 and first["repeats"] >= 4
+
+
+def test_two_steps_are_not_enough_to_call_an_update_lost(train):
+    model = Weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    assert train(model, model.loss, steps=2, optimizer=optimizer).severe == []
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        0.25,
+        RATE,
+        1.0,
+    ],
+)
+def test_updates_by_hand_are_lost_as_those_of_an_optimizer(train, rate):
+    """What those below would find if it were not for what they do."""
+    model = Weights()
+
+    @torch.no_grad()
+    def update() -> None:
+        model.w.sub_(model.w.grad, alpha=rate)
+
+    first = train(model, lambda step: model.loss(step) / 2, steps=10, update=update).first()
+    assert (first["kind"], first["severity"]) == ("lost_change", "WARNING")
+    assert first["line"] == "model.w.sub_(model.w.grad, alpha=rate)"
+
+
+def test_weights_that_no_optimizer_updates_have_steps_all_the_same(db, database):
+    """Found by their backward passes, once it is clear that no optimizer will follow."""
+    model = Weights()
+    with MixedPrecisionNanny(model, db=db, shadow="every=1", quiet=True):
+        for step in range(24):
+            model.w.grad = None
+            model.loss(step).backward()
+            with torch.no_grad():
+                model.w.sub_(model.w.grad, alpha=RATE)
+    found = Finds(database())
+    assert len(found.steps) >= 12
+    assert found.first()["line"] == "model.w.sub_(model.w.grad, alpha=RATE)"
+
+
+def test_a_change_that_is_computed_before_is_lost_as_well(train):
+    model = Weights()
+
+    @torch.no_grad()
+    def update() -> None:
+        model.w.sub_(RATE * model.w.grad)
+
+    first = train(model, model.loss, steps=10, update=update).first()
+    assert (first["kind"], first["line"]) == ("lost_change", "model.w.sub_(RATE * model.w.grad)")
+
+
+def test_kahan_compensation_loses_nothing(train):
+    model = Weights()
+    missing = torch.zeros_like(model.w)
+
+    @torch.no_grad()
+    def update() -> None:
+        change = -RATE * model.w.grad + missing
+        before = model.w.clone()
+        model.w.add_(change)
+        missing.copy_(change - (model.w - before))
+
+    _by_hand(train, model, update)
+
+
+def test_an_fp32_master_copy_loses_nothing(train):
+    model = Weights()
+    master = model.w.detach().float()
+
+    @torch.no_grad()
+    def update() -> None:
+        master.add_(model.w.grad.float(), alpha=-RATE)
+        model.w.copy_(master)
+
+    _by_hand(train, model, update)
+
+
+def test_stochastic_rounding_loses_nothing(train):
+    model = Weights()
+
+    @torch.no_grad()
+    def update() -> None:
+        wide = model.w.float() - RATE * model.w.grad.float()
+        noise = torch.randint(0, 1 << 16, wide.shape, dtype=torch.int32)
+        rounded = wide.view(torch.int32).add(noise).bitwise_and(-65536).view(torch.float32)
+        model.w.copy_(rounded)
+
+    _by_hand(train, model, update)
+
+
+def _by_hand(train: Callable[..., Finds], model: Weights, update: Callable[[], None]) -> None:
+    found = train(model, model.loss, steps=10, update=update)
+    assert len(found.steps) == 10
+    assert [each for each in found.severe if each["kind"] == "lost_change"] == []
