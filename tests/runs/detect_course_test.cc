@@ -81,8 +81,14 @@ TEST(OutlierBatch, OneStepThatIsSoonOver) {
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
   facts.turns = spike(1, 1.4);  // a hard batch
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
-  facts.turns = spike(1, 30);
-  facts.summary.loss_first = 500;  // far under what the run began with
+  facts.turns = TurnsOf(200, [](int64_t step) {  // far under what the run began with
+    return Row{.loss = step == 0 ? 500.0 : step == 100 ? 30.0 : 1.0};
+  });
+  EXPECT_FALSE(Fires(facts, "outlier-batch"));
+  facts.summary.loss_first = 0;
+  facts.turns = TurnsOf(200, [](int64_t step) {  // a policy's loss: its level is 0
+    return Row{.loss = step == 20 ? -0.6 : step == 100 ? 0.5 : 0.01 * static_cast<double>(step % 3)};
+  });
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
 }
 

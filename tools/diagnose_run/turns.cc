@@ -101,12 +101,13 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
   }
   // Of late: a loss that falls back to where it began has left its level as well.
   if (losses_.size() >= kEnough && IsSpike(losses_.All(), loss)) {
-    Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm};
+    Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm, largest_};
     if (norms_.size() >= kEnough) spike.norm_median = Median(norms_.All());
     Keep(spike);
     return;
   }
   losses_.Push(loss);
+  largest_ = std::max(largest_, std::fabs(loss));
 }
 
 // Room for the highest ones: a noisy loss has many small ones.

@@ -24,6 +24,7 @@ struct Spike {
   double median = 0, value = 0, greatest = 0;  // greatest: until it was over
   std::optional<int64_t> over;              // first step that was back at the level before for good
   std::optional<double> norm_median, norm;  // gradient norm before and at the spike
+  double largest_before = 0;                // magnitude of a loss, in the whole run so far
 };
 
 // Steps in a row whose gradients were not finite or that were skipped.
@@ -85,6 +86,7 @@ class TurnFinder {
   std::vector<double> first_norms_;
   std::optional<double> greatest_lr_, previous_scale_, previous_norm_;
   std::optional<Burst> burst_;
+  double largest_ = 0;  // magnitude of a loss
   int64_t calm_ = 0;    // losses in a row that are back at the level before a spike
   bool rose_ = false;   // the scale, since the last burst
   bool begun_ = false;  // a step was not bad

@@ -7,10 +7,10 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-// Far above the level before, and above what the untrained model had: one that has all but
-// learned its task has hard batches of many times its level.
+// Far above the level before, and above all of the run, the untrained model included: one that has
+// all but learned its task has hard batches of many times its level, and a loss whose level is 0 (a
+// policy's) has no level to be told from.
 constexpr double kHigh = 3;
-constexpr double kOfStart = 1;
 constexpr size_t kMostBatches = 3;
 constexpr int64_t kSoonOver = 60;  // steps until the weights have recovered
 
@@ -25,7 +25,7 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   const Spike* worst = nullptr;
   size_t high = 0;
   for (const Spike& spike : facts.turns.spikes) {
-    if (s.loss_first && spike.value < kOfStart * std::fabs(*s.loss_first)) continue;
+    if (spike.value < spike.largest_before) continue;
     if (spike.value < spike.median + kHigh * std::fabs(spike.median)) continue;
     ++high;
     const bool over = spike.over && *spike.over - spike.step <= kSoonOver;
