@@ -25,9 +25,9 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   const Spike* worst = nullptr;
   size_t high = 0;
   for (const Spike& spike : facts.turns.spikes) {
-    if (spike.value < spike.largest_before) continue;
     if (spike.value < spike.median + kHigh * std::fabs(spike.median)) continue;
     ++high;
+    if (spike.value < spike.largest_before) continue;
     const bool over = spike.over && *spike.over - spike.step <= kSoonOver;
     if (over && (!worst || spike.value > worst->value)) worst = &spike;
   }
