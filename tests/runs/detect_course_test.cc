@@ -115,6 +115,19 @@ TEST(ScalerProtocol, EachWrongOrderOfCalls) {
   EXPECT_TRUE(Fires(facts, "scaled-step"));
   EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
   facts.protocol = {};
+  facts.protocol.unguarded_step = 0;  // of finite gradients nothing comes
+  EXPECT_FALSE(Fires(facts, "unguarded-step"));
+  facts.onset.emplace();
+  facts.onset->step = 50;
+  facts.onset->phase = "backward";
+  facts.bad_at_end = true;
+  EXPECT_TRUE(Fires(facts, "unguarded-step"));
+  facts.summary.skipped_steps = 1;  // then a scaler leaves steps out
+  EXPECT_FALSE(Fires(facts, "unguarded-step"));
+  facts.summary.skipped_steps = 0;
+  facts.onset.reset();
+  facts.bad_at_end = false;
+  facts.protocol = {};
   facts.protocol.update_missing = 7;
   EXPECT_TRUE(Fires(facts, "missing-update"));
   facts.protocol = {};

@@ -216,9 +216,40 @@ TEST(DiagnoseMeasuredTest, OtherModelsOfTheProgramAreNamed) {
     db.Run("one of two", "closed", "bf16");
     Steps(db);
   }
-  const Json limits = Ask(folder).structured["limits"];
-  ASSERT_FALSE(limits.empty());
-  EXPECT_NE(limits[0].get<std::string>().find("m-2.db"), std::string::npos) << limits;
+  const Json d = Ask(folder).structured;
+  EXPECT_TRUE(d["asked"].is_null());
+  ASSERT_FALSE(d["limits"].empty());
+  EXPECT_NE(d["limits"][0].get<std::string>().find("m-2.db"), std::string::npos) << d["limits"];
+}
+
+TEST(DiagnoseMeasuredTest, AFaultOfAnotherModelOfTheProgramIsTheAnswer) {
+  TempFolder folder;
+  for (const char* name : {"m.db", "m-2.db"}) {
+    Recording db(folder.File(name));
+    db.Run("one of two", "closed", "bf16");
+    Steps(db);
+    if (name == std::string("m-2.db")) AddFinding(db, 4, {});
+  }
+  const ToolOutput answer = Ask(folder);
+  EXPECT_EQ(answer.structured["verdict"], "degraded");
+  EXPECT_NE(answer.structured["run"].get<std::string>().find("m-2.db"), std::string::npos);
+  EXPECT_NE(answer.structured["asked"].get<std::string>().find("m.db"), std::string::npos);
+  EXPECT_NE(answer.text.find("Asked about: "), std::string::npos) << answer.text;
+}
+
+TEST(DiagnoseMeasuredTest, AFileOfAnotherProgramIsNoModelOfThisOne) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m-2.db"));
+    db.Run("another program", "closed", "bf16");
+    Steps(db);
+    AddFinding(db, 4, {});
+  }
+  Recording db(folder.File("m.db"));
+  db.Run("asked about", "closed", "bf16");
+  Steps(db);
+  const Json d = Ask(folder).structured;
+  EXPECT_EQ(d["verdict"], "healthy") << d["headline"];
 }
 
 TEST(DiagnoseMeasuredTest, NothingIsSaidOfPrecisionWithoutAShadowStep) {

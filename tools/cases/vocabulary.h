@@ -217,6 +217,8 @@ inline constexpr Word kSigns[] = {
     {"gradients-flushed", "much of the gradients is zero or too small for FP16"},
     {"clipped-while-scaled", "gradients were clipped before they were unscaled"},
     {"scaled-step", "an optimizer stepped on gradients that were still scaled"},
+    {"unguarded-step",
+     "an optimizer stepped past the scaler, on gradients that were unscaled and not finite"},
     {"missing-update", "scaler.step() without scaler.update()"},
     {"scaler-restarted",
      "the loss scale started anew in the middle of the training and steps were skipped"},

@@ -65,6 +65,7 @@ Json DiagnosisSchema() {
        {"next_measurement", runs::TextSchema("The cheapest one that would decide.")},
        {"limits", runs::ListSchema(texts, "What this diagnosis cannot see.")},
        {"run", runs::TextSchema("Handle; null for a log.", true)},
+       {"asked", runs::TextSchema("Handle asked about, if `run` is another model of it.", true)},
        {"name", runs::TextSchema("Name of the run or of the log.")}});
 }
 

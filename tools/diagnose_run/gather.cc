@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <set>
 
@@ -136,29 +135,9 @@ void GatherOrigins(Facts& facts) {
   }
 }
 
-// A program that trains several models writes one file each: metrics.db, metrics-2.db, …
-std::vector<std::string> FilesBeside(const std::string& path) {
-  constexpr int kMostFiles = 9;
-  const std::filesystem::path file(path);
-  std::vector<std::string> names;
-  std::error_code error;
-  for (int number = 2; number <= kMostFiles; ++number) {
-    std::filesystem::path other = file;
-    other.replace_filename(file.stem().string() + "-" + std::to_string(number) +
-                           file.extension().string());
-    if (!std::filesystem::exists(other, error)) break;
-    names.push_back(EscapeControl(other.filename().string(), 120));
-  }
-  return names;
-}
-
 Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   const runs::Run& run = source.run;
   std::vector<std::string>& limits = facts.limits;
-  if (const auto beside = FilesBeside(run.handle.path); !beside.empty()) {
-    limits.push_back("The program trained other models as well, or this one again after a restart: "
-                     "ask about " + Join(beside, ", ") + ", too.");
-  }
   limits.insert(limits.end(), source.notes.begin(), source.notes.end());
   limits.insert(limits.end(), facts.measured.notes.begin(), facts.measured.notes.end());
   if (facts.profile.steps.empty()) {

@@ -55,7 +55,9 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
     protocol.autocast = Text(detail, "dtype");
   } else if (type == "unscale") {
     protocol.unscales = true;
-  } else if (type == "direct_step" && !Flag(detail, "unscaled") && !protocol.direct_step) {
+  } else if (type == "direct_step" && Flag(detail, "unscaled")) {
+    if (!protocol.unguarded_step) protocol.unguarded_step = step;
+  } else if (type == "direct_step" && !protocol.direct_step) {
     protocol.direct_step = step;
     protocol.direct_scale = Number(detail, "scale");
   } else if (type == "update_missing" && !protocol.update_missing) {

@@ -52,6 +52,8 @@ struct Protocol {
   bool unscales = false;
   std::optional<int64_t> direct_step;  // first step past the scaler on gradients still scaled
   std::optional<double> direct_scale;
+  // First step past the scaler on gradients that were unscaled: nobody looks whether they are finite.
+  std::optional<int64_t> unguarded_step;
   std::optional<int64_t> update_missing;
   std::optional<int64_t> gradients_replaced;
   int64_t backwards = 1;  // most backward passes of one step

@@ -14,6 +14,8 @@ namespace mpnanny::diagnose_run {
 struct Subject {
   std::string run;   // handle; "" for a log
   std::string name;  // the run's name or the log's path
+  // The run that was asked about, where another model of its program is diagnosed; else "".
+  std::string asked;
 };
 
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,

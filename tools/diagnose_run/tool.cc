@@ -8,6 +8,7 @@
 #include "tools/diagnose_run/diagnosis.h"
 #include "tools/diagnose_run/gather.h"
 #include "tools/diagnose_run/log_hits.h"
+#include "tools/diagnose_run/other_models.h"
 #include "tools/diagnose_run/report.h"
 #include "tools/diagnose_run/watch.h"
 #include "tools/runs/asked_run.h"
@@ -90,6 +91,92 @@ Result<Facts> FactsOfPath(const std::string& log_path, const ToolContext& contex
   return facts;
 }
 
+// A diagnosis with what it is of and what it stands on.
+struct Diagnosed {
+  Subject subject;
+  Facts facts;
+  Diagnosis diagnosis;
+};
+
+// The diagnosis of a record whose facts are gathered: with the question and the code.
+Result<Diagnosed> DiagnoseFacts(const Json& arguments, const ToolContext& context,
+                                const cases::CaseLibrary& library, Subject subject, Facts facts) {
+  constexpr std::string_view kRuleFolder = "tools/static_check/rules/";
+  for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
+    facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
+  }
+  AddQuestionHits(arguments.value("question", ""), library, facts);
+  if (arguments.contains("paths") && !arguments["paths"].empty()) {
+    std::vector<std::string> paths;
+    for (const Json& path : arguments["paths"]) paths.push_back(path.get<std::string>());
+    if (auto checked = CheckCode(paths, context, facts); !checked) return checked.error();
+  }
+  Diagnosis diagnosis = Diagnose(facts, library);
+  return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
+}
+
+Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Json& arguments,
+                                 const ToolContext& context, const cases::CaseLibrary& library) {
+  auto gathered = source.format.empty() ? GatherRun(source, library)
+                                        : FactsOfLog(source, context, library);
+  if (!gathered) return gathered.error();
+  return DiagnoseFacts(arguments, context, library,
+                       {runs::ShownHandle(source), runs::Name(source.run.name), ""},
+                       *std::move(gathered));
+}
+
+bool IsBad(const Diagnosis& diagnosis) {
+  return diagnosis.verdict == "broken" || diagnosis.verdict == "degraded";
+}
+
+// A program that trains several models is one training to its user: where the model asked about
+// shows nothing, the one that does is the answer.
+Result<Diagnosed> DiagnoseProgram(const runs::Source& source, const Json& arguments,
+                                  const ToolContext& context, const cases::CaseLibrary& library) {
+  auto asked = DiagnoseSource(source, arguments, context, library);
+  if (!asked) return asked;
+  std::vector<std::string> named;
+  for (const runs::Source& model : OtherModels(source, context.roots, context.cancel)) {
+    named.push_back(runs::ShownHandle(model));
+    if (IsBad(asked->diagnosis)) continue;
+    auto other = DiagnoseSource(model, arguments, context, library);
+    if (!other || !IsBad(other->diagnosis)) continue;
+    other->diagnosis.headline =
+        "The fault is in another model of the same program; the one asked about shows none. " +
+        other->diagnosis.headline;
+    other->subject.asked = asked->subject.run;
+    return other;
+  }
+  if (named.empty()) return asked;
+  std::vector<std::string>& limits = asked->diagnosis.limits;
+  limits.insert(limits.begin(),
+                IsBad(asked->diagnosis)
+                    ? "The program trained other models as well: ask about " + Join(named, ", ") +
+                          ", too."
+                    : "The program trained other models as well, and they show no fault either: " +
+                          Join(named, ", ") + ".");
+  return asked;
+}
+
+Result<Diagnosed> DiagnoseLog(const Json& arguments, const ToolContext& context,
+                              const cases::CaseLibrary& library) {
+  Subject subject;
+  subject.name = "log_text";
+  auto gathered =
+      arguments.contains("log_path")
+          ? FactsOfPath(arguments["log_path"].get<std::string>(), context, library, subject)
+          : FactsOfText(arguments["log_text"].get<std::string>(), context, library);
+  if (!gathered) return gathered.error();
+  return DiagnoseFacts(arguments, context, library, std::move(subject), *std::move(gathered));
+}
+
+Result<Diagnosed> DiagnoseRun(const Json& arguments, const ToolContext& context,
+                              const cases::CaseLibrary& library) {
+  auto source = runs::OpenAskedRun(arguments, context);
+  if (!source) return source.error();
+  return DiagnoseProgram(*source, arguments, context, library);
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const int sources = static_cast<int>(arguments.contains("run")) +
                       static_cast<int>(arguments.contains("log_text")) +
@@ -101,41 +188,13 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
         "Give `run` (list_runs finds them), or for a run without monitor its console "
         "output as `log_text` or `log_path`.");
   }
-  const auto shared_library = cases::SharedLibrary(context.data);
-  const cases::CaseLibrary& library = *shared_library;
-  Subject subject;
-  Facts facts;
-  if (arguments.contains("run")) {
-    auto source = runs::OpenAskedRun(arguments, context);
-    if (!source) return source.error();
-    subject.run = runs::ShownHandle(*source);
-    subject.name = runs::Name(source->run.name);
-    auto gathered = source->format.empty() ? GatherRun(*source, library)
-                                           : FactsOfLog(*source, context, library);
-    if (!gathered) return gathered.error();
-    facts = *std::move(gathered);
-  } else {
-    subject.name = "log_text";
-    auto gathered =
-        arguments.contains("log_path")
-            ? FactsOfPath(arguments["log_path"].get<std::string>(), context, library, subject)
-            : FactsOfText(arguments["log_text"].get<std::string>(), context, library);
-    if (!gathered) return gathered.error();
-    facts = *std::move(gathered);
-  }
-  constexpr std::string_view kRuleFolder = "tools/static_check/rules/";
-  for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
-    facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
-  }
-  AddQuestionHits(arguments.value("question", ""), library, facts);
-  if (arguments.contains("paths") && !arguments["paths"].empty()) {
-    std::vector<std::string> paths;
-    for (const Json& path : arguments["paths"]) paths.push_back(path.get<std::string>());
-    if (auto checked = CheckCode(paths, context, facts); !checked) return checked.error();
-  }
-  const Diagnosis diagnosis = Diagnose(facts, library);
+  const auto library = cases::SharedLibrary(context.data);
+  const auto diagnosed = arguments.contains("run") ? DiagnoseRun(arguments, context, *library)
+                                                   : DiagnoseLog(arguments, context, *library);
+  if (!diagnosed) return diagnosed.error();
+  const auto& [subject, facts, diagnosis] = *diagnosed;
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  return ToolOutput{DiagnosisJson(subject, facts, diagnosis, library, bytes),
+  return ToolOutput{DiagnosisJson(subject, facts, diagnosis, *library, bytes),
                     DiagnosisText(subject, facts, diagnosis, bytes)};
 }
 

@@ -247,6 +247,9 @@ std::string ReachWord(const ShadowReach& reach) {
     text = name.empty() ? "gradients" : "the gradient of " + name;
   } else if (reach.what == "index") {
     text = name.empty() ? "an index" : "an index (" + name + ")";
+  } else if (reach.what == "decision") {
+    // Its number is the share of elements that are different.
+    return "a decision that falls the other way in FP64" + (name.empty() ? "" : " (" + name + ")");
   } else {
     const std::string what = EscapeControl(reach.what, 40);
     text = name.empty() ? "the " + what : what + " " + name;

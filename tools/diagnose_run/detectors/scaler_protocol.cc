@@ -68,10 +68,28 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
   }
 }
 
+// Gradients that overflow are the price of a loss scale, which scaler.step() pays by leaving the step
+// out.
+void DetectUnguardedStep(const Facts& facts, std::vector<Claim>& claims) {
+  const std::optional<int64_t>& first = facts.protocol.unguarded_step;
+  if (!first || !facts.onset || facts.onset->phase != "backward") return;
+  if (facts.onset->step < *first || facts.summary.skipped_steps > 0 || !facts.bad_at_end) return;
+  const std::string step = std::to_string(facts.onset->step);
+  claims.push_back(Fault("unguarded-step", facts.onset->step, "optimizer",
+                         "an optimizer step on gradients that are not finite",
+                         "Gradients were not finite at step " + step +
+                             ", and the step was made all the same: optimizer.step() is called "
+                             "itself from step " +
+                             std::to_string(*first) +
+                             " on, past the scaler. scaler.step(optimizer) would have left it out "
+                             "and lowered the loss scale."));
+}
+
 }  // namespace
 
 void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims) {
   DetectScaledClip(facts, claims);
+  DetectUnguardedStep(facts, claims);
   const Protocol& p = facts.protocol;
   if (p.direct_step) {
     claims.push_back(

@@ -23,6 +23,7 @@ from .call import Call, Input, Written, floats, tensors_of
 from .changes import Changes
 from .comparison import compare, compare_change
 from .counted_writes import counted_writes
+from .decisions import Decisions
 from .dependencies import Dependencies
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
@@ -75,6 +76,7 @@ class ShadowMode(StepMode):
         self.looking = True
         self.lane: ScaleLane | None = None  # where a loss scale is used
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
+        self._decisions = Decisions()
         self._trouble = trouble
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
@@ -153,7 +155,7 @@ class ShadowMode(StepMode):
         if site is None or operator.kind is VIEW:
             return None
         if operator.name == "aten._local_scalar_dense":
-            self._scalar(args)
+            self._scalar(args[0])
             return None
         if not self.followed.takes(operator, site, args, kwargs, self._most_bytes):
             if self.lane is not None:
@@ -170,6 +172,7 @@ class ShadowMode(StepMode):
         for name in operator.written_names:
             if name in kwargs:
                 self._before_write(call, kwargs[name])
+        self._decisions.chosen_by(call, args)
         writes = {id(each.tensor) for each in call.written}
         call.reference_args = self._reference(call, args, writes, 0)
         call.reference_kwargs = self._reference(call, kwargs, writes, 0)
@@ -266,10 +269,11 @@ class ShadowMode(StepMode):
             return {key: self._kept(call, each, writes) for key, each in value.items()}
         return value
 
-    def _scalar(self, args: tuple[Any, ...]) -> None:
+    def _scalar(self, tensor: torch.Tensor) -> None:
         """A number that the program reads."""
-        tensor = args[0] if args else None
-        if isinstance(tensor, torch.Tensor) and is_float(tensor):
+        if tensor.dtype is torch.bool:
+            self._decisions.read(tensor, self.places.find("aten._local_scalar_dense", keep=False))
+        elif is_float(tensor):
             entry = self.references.entry(tensor)
             if entry is not None:
                 self.read(tensor, entry)
@@ -380,7 +384,9 @@ class ShadowMode(StepMode):
     def _made_integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
         """Numbers became indices or counts: are they those that the reference makes?"""
         name = call.operator.schema_name
-        if name not in INTEGERS_OF_FLOATS or held.dtype is torch.bool or not call.inputs:
+        if held.dtype is torch.bool:
+            return self._decisions.made(call, held, reference)
+        if name not in INTEGERS_OF_FLOATS or not call.inputs:
             return
         if held.shape != reference.shape or not held.numel():
             return

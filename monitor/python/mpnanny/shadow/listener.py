@@ -366,7 +366,7 @@ class ShadowSteps(StepListener):
         )
 
     def _shown(self, what: str, name: str) -> str:
-        if what in ("output", "index", "replaced"):
+        if what in ("output", "index", "decision", "replaced"):
             return self._record.source(name)
         return self._record.layer(name)
 

@@ -157,7 +157,11 @@ class ScaleLane:
                 gradient.mul_(self._args[2])
             made: Any = ()
         else:
-            made = call.function(*self._args, **self._kwargs)
+            try:
+                made = call.function(*self._args, **self._kwargs)
+            except Exception:  # it takes no FP64, as fused optimizers of a scale
+                self.over = True
+                return
         held = list(tensors_of(result))
         for one, other in zip(held, tensors_of(made), strict=False):
             if not is_float(one):

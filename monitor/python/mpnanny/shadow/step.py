@@ -235,10 +235,8 @@ class ShadowStep:
         for each in found:
             _rate(each)
             _follow(each)
-            if each.severity == "WARNING" and self._is_settled():
-                # 16-bit weights that stand still for want of resolution look settled as well.
-                if each.kind != LOST_CHANGE or each.dtype == "float32":
-                    each.severity = "INFO"
+            if each.severity == "WARNING" and self._is_settled() and not _looks_settled(each):
+                each.severity = "INFO"
         mode.references.clear()
         mode.history.clear()
         return sorted((each for each in found if _counts(each)), key=Finding.order)
@@ -299,6 +297,15 @@ def _follow(finding: Finding) -> None:
 def _is_note(finding: Finding) -> bool:
     """Made here, and yet not wrong: what is far off later has more than this one behind it."""
     return finding.kind in (AMPLIFIED, FLUSHED) and finding.error_out < WRONG
+
+
+def _looks_settled(finding: Finding) -> bool:
+    """Whether it can be what makes a training look settled: 16-bit weights that stand still for want
+    of resolution, or a size of the step that was decided the other way.
+    """
+    if finding.kind == LOST_CHANGE:
+        return finding.dtype != "float32"
+    return any(what == "decision" for what, _ in finding.reach)
 
 
 def _counts(finding: Finding) -> bool:

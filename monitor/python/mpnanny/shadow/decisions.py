@@ -1,0 +1,51 @@
+"""Decisions that fall the other way in FP64: masks and conditions made of values whose error is
+known, which the program then branches on or chooses values by.
+
+What follows from a branch has no reference of the other one, so no comparison shows it: the
+reference takes the held side. Belongs to one shadow step, and to the thread that runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .call import Call
+from .dependencies import memory_of
+from .findings import Finding
+from .places import Site
+
+# Of a mask's elements, that are different in FP64. A condition has one element.
+WRONG_SHARE = 0.25
+_CHOOSERS = frozenset(("aten::where", "aten::masked_fill", "aten::masked_fill_"))
+
+
+class Decisions:
+    """Masks that are not as in FP64, with the finding whose error they come of."""
+
+    def __init__(self) -> None:
+        # With the tensor, so that its memory is no other one's meanwhile.
+        self._wrong: dict[int, tuple[torch.Tensor, Finding, float]] = {}
+
+    def made(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
+        """A boolean result, of values that `call` compared."""
+        origin = max(call.inputs, key=lambda each: each.error).origin if call.inputs else None
+        if origin is None or held.shape != reference.shape or not held.numel():
+            return
+        wrong = (held != reference).sum().item() / held.numel()
+        if wrong >= WRONG_SHARE:
+            self._wrong[memory_of(held)] = (held, origin, wrong)
+
+    def read(self, tensor: torch.Tensor, site: Site | None) -> None:
+        """The program asks for its value."""
+        if self._wrong and (found := self._wrong.get(memory_of(tensor))) is not None:
+            _, origin, share = found
+            origin.reached("decision", site.source if site else "", share)
+
+    def chosen_by(self, call: Call, args: tuple[Any, ...]) -> None:
+        """An operator is about to choose values by masks."""
+        if self._wrong and call.operator.schema_name in _CHOOSERS:
+            for each in args[:2]:
+                if isinstance(each, torch.Tensor) and each.dtype is torch.bool:
+                    self.read(each, call.site)
