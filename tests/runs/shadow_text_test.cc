@@ -294,6 +294,13 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
             "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
             "their norm, in all 3 steps that were looked at.");
+  f.kind = "dropped_gradient";
+  f.relation.passes = 8;
+  f.relation.count = 7;
+  EXPECT_EQ(FindingText(f, ""),
+            "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
+            "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
+            "counts, in all 3 steps that were looked at.");
   f.kind = "not_restored";
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(FindingText(f, "").empty());

@@ -45,7 +45,7 @@ std::string FixOfLostChange(const runs::ShadowFinding& finding) {
 // What is found without the FP64 reference, also in steps that have none.
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
-  return kind == "load_undone" || kind == "partial_copy" || kind == "not_restored" ||
+  return kind == "load_undone" || kind == "dropped_gradient" || kind == "partial_copy" || kind == "not_restored" ||
          kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
 }
 
@@ -79,6 +79,9 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   if (kind == "load_undone") {
     return "Restore the optimizer's own copies of the weights together with them: load its state, or "
            "make it after the weights were loaded.";
+  }
+  if (kind == "dropped_gradient") {
+    return "Call zero_grad() once for each step of the optimizer, not before each backward().";
   }
   if (kind == "partial_copy") {
     return "Copy or average the buffers with the parameters (AveragedModel(…, use_buffers=True)), or "

@@ -153,6 +153,18 @@ std::string PartialCopy(const ShadowFinding& finding, const std::string& place) 
   return text + Steps(relation) + ".";
 }
 
+std::string DroppedGradient(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const auto number = [](std::optional<double> value) {
+    return value && *value >= 1 && *value < 1e9 ? std::to_string(static_cast<int64_t>(*value))
+                                                : std::string("several");
+  };
+  return "Gradients are set to zero before the optimizer has used them: of the " +
+         number(relation.passes) + " backward passes" + At(place) + " between two of its steps, " +
+         number(relation.count) + " have no part in what it gets; only the last one counts" +
+         Steps(relation) + ".";
+}
+
 std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const std::string scale = relation.scale ? " (" + Number(*relation.scale) + " here)" : "";
@@ -173,10 +185,9 @@ std::string ScaleDependent(const ShadowFinding& finding, const std::string& plac
 }  // namespace
 
 bool IsProtocol(std::string_view kind) {
-  constexpr std::array<std::string_view, 8> kKinds = {"no_gradient",   "not_updated",
-                                                      "not_zeroed",    "not_restored",
-                                                      "moved_on_skip", "scale_dependent",
-                                                      "load_undone",   "partial_copy"};
+  constexpr std::array<std::string_view, 9> kKinds = {
+      "no_gradient",     "not_updated", "not_zeroed",   "not_restored",    "moved_on_skip",
+      "scale_dependent", "load_undone", "partial_copy", "dropped_gradient"};
   return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
@@ -187,6 +198,7 @@ std::string ProtocolText(const ShadowFinding& finding, const std::string& place)
   if (finding.kind == "not_restored") return NotRestored(finding, place);
   if (finding.kind == "moved_on_skip") return MovedOnSkip(finding, place);
   if (finding.kind == "load_undone") return LoadUndone(finding, place);
+  if (finding.kind == "dropped_gradient") return DroppedGradient(finding, place);
   if (finding.kind == "partial_copy") return PartialCopy(finding, place);
   return ScaleDependent(finding, place);
 }

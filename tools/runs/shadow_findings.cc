@@ -154,6 +154,7 @@ ShadowRelation RelationOf(const Json& json) {
   relation.parameters = TextsOf(json, "parameters");
   relation.count = NumberOf(json, "count");
   relation.steps = NumberOf(json, "steps");
+  relation.passes = NumberOf(json, "passes");
   const auto none = json.find("none");
   relation.none = none != json.end() && none->is_boolean() && none->get<bool>();
   relation.saved = TextsOf(json, "saved");

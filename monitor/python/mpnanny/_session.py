@@ -49,6 +49,7 @@ from .report.notes import Notes, harmless
 from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
+from .shadow.dropped import DroppedGradients
 from .shadow.listener import ShadowSteps
 from .shadow.restored import Restored
 from .shadow.skips import SkippedSteps
@@ -173,6 +174,7 @@ class Session:
             Restored(model, shadow.found),
             SkippedSteps(shadow.found),
             StaleGradients(model, shadow.found, notes.trouble),
+            DroppedGradients(model, shadow.found, notes.trouble),
             UndoneLoads(model, shadow.found),
         )
         if options.folder is not None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
 from ..steps.functional import plain
+
+_MOST_PARAMETERS = 512  # of an optimizer
+_NUMBERS = 256  # of a gradient
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
@@ -32,3 +37,25 @@ def _format_of(tensor: torch.Tensor) -> torch.memory_format:
 def may_read() -> bool:
     """Whether a device may be waited for: not while its work is recorded as a graph."""
     return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def gradient_numbers(optimizer: Any) -> torch.Tensor | None:
+    """A few numbers of each of its gradients, the same ones each time; 0 where there is none.
+    Float32, on the CPU. None where there is nothing to read.
+    """
+    parts: dict[torch.device, list[torch.Tensor]] = {}
+    count = 0
+    for group in optimizer.param_groups:
+        for each in group["params"]:
+            count += 1
+            if count > _MOST_PARAMETERS or not is_readable(each):
+                continue
+            gradient = each.grad
+            if gradient is None or not is_readable(gradient):
+                numbers = torch.zeros(min(_NUMBERS, each.numel()), device=each.device)
+            else:
+                numbers = row(gradient, _NUMBERS)
+            parts.setdefault(each.device, []).append(numbers)
+    if not parts:
+        return None
+    return torch.cat([torch.cat(rows).cpu() for rows in parts.values()])

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from ..hooks import taps
-from ..model.samples import is_readable, may_read, row
+from ..model.samples import gradient_numbers, may_read
 from ..model.watched import WatchedModel
 from ..operators.modes import others_on
 from ..steps.listeners import StepListener
@@ -36,8 +36,6 @@ from .places import Site, find_call
 NEEDED = 3  # steps of the optimizer
 MOST_PASSES = 96
 MOST_OPTIMIZERS = 8
-MOST_PARAMETERS = 512  # of an optimizer
-NUMBERS = 256  # of a gradient
 LEAST = 0.01  # of the norm
 
 
@@ -167,7 +165,7 @@ class StaleGradients(StepListener):
             self._stop()
             return
         for optimizer, holder in list(self._holders.items()):
-            holder.before = _numbers(optimizer)
+            holder.before = gradient_numbers(optimizer)
             if holder.before is None or not holder.before.any():
                 holder.cleared = holder.cleared or any(each.served for each in holder.passes)
                 holder.passes, holder.mixed = [], None
@@ -178,7 +176,7 @@ class StaleGradients(StepListener):
         place = ""
         for optimizer, holder in list(self._holders.items()):
             before, holder.before = holder.before, None
-            after = None if before is None else _numbers(optimizer)
+            after = None if before is None else gradient_numbers(optimizer)
             if before is None or after is None or before.shape != after.shape:
                 continue
             added = after - before
@@ -204,7 +202,7 @@ class StaleGradients(StepListener):
         used = {each.number for each in holder.passes}
         mixed = holder.mixed
         if mixed is not None:
-            now = _numbers(optimizer)
+            now = gradient_numbers(optimizer)
             if now is None or not now.any():  # zeroed after the pass
                 mixed = None
         self._stepped.append(_Stepped(weakref.ref(optimizer), self._passes in used, mixed))
@@ -236,28 +234,6 @@ class StaleGradients(StepListener):
 
 def _ids(optimizer: Any) -> set[int]:
     return {id(each) for group in optimizer.param_groups for each in group["params"]}
-
-
-def _numbers(optimizer: Any) -> torch.Tensor | None:
-    """A few numbers of each of its gradients, the same ones each time; 0 where there is none.
-    Float32, on the CPU. None where there is nothing to read.
-    """
-    parts: dict[torch.device, list[torch.Tensor]] = {}
-    count = 0
-    for group in optimizer.param_groups:
-        for each in group["params"]:
-            count += 1
-            if count > MOST_PARAMETERS or not is_readable(each):
-                continue
-            gradient = each.grad
-            if gradient is None or not is_readable(gradient):
-                numbers = torch.zeros(min(NUMBERS, each.numel()), device=each.device)
-            else:
-                numbers = row(gradient, NUMBERS)
-            parts.setdefault(each.device, []).append(numbers)
-    if not parts:
-        return None
-    return torch.cat([torch.cat(rows).cpu() for rows in parts.values()])
 
 
 def _finding(found: list[_Mixed]) -> Finding:

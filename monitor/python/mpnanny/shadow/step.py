@@ -300,8 +300,8 @@ def _is_note(finding: Finding) -> bool:
 
 
 def _looks_settled(finding: Finding) -> bool:
-    """Whether it can be what makes a training look settled: 16-bit weights that stand still for want
-    of resolution, or a size of the step that was decided the other way.
+    """Whether it can be what makes a training look settled: 16-bit weights that stand still for
+    want of resolution, or a size of the step that was decided the other way.
     """
     if finding.kind == LOST_CHANGE:
         return finding.dtype != "float32"
