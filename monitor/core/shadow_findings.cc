@@ -24,7 +24,7 @@ constexpr Kind kKindsOfFindings[] = {
     {"not_zeroed", "PROTOCOL"},        {"not_restored", "PROTOCOL"},
     {"moved_on_skip", "PROTOCOL"},     {"scale_dependent", "PROTOCOL"},
     {"load_undone", "PROTOCOL"},       {"partial_copy", "PROTOCOL"},
-    {"dropped_gradient", "PROTOCOL"},
+    {"dropped_gradient", "PROTOCOL"},  {"empty_step", "PROTOCOL"},
 };
 
 // Empty: not one of ours.
@@ -111,6 +111,7 @@ std::string WhatHappened(const ShadowFindingRow& row) {
   if (row.kind == "moved_on_skip") return "a state went on although the step was skipped";
   if (row.kind == "load_undone")
     return "the first optimizer step after a load undid it";
+  if (row.kind == "empty_step") return "the optimizer steps and none of its parameters has a gradient";
   if (row.kind == "dropped_gradient")
     return "gradients of backward passes are set to zero before the optimizer uses them";
   if (row.kind == "partial_copy") return "an average's buffers do not follow those of the network";

@@ -301,6 +301,12 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
             "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
             "counts, in all 3 steps that were looked at.");
+  f.kind = "empty_step";
+  f.relation.until = 44;
+  EXPECT_EQ(FindingText(f, ""),
+            "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
+            "backward() runs: the loss comes from other weights than those that the optimizer holds. "
+            "Up to step 44 they had gradients.");
   f.kind = "not_restored";
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(FindingText(f, "").empty());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "base/text.h"
 #include "tools/diagnose_run/excerpts.h"
@@ -15,11 +16,46 @@ namespace {
 
 constexpr int kNearLines = 40;  // a module's forward and what stands around it
 constexpr size_t kMaxFindings = 200;
+// Some 100,000 lines: seconds. A whole library, as transformers, takes the better part of a minute.
+constexpr size_t kMostCode = 4'000'000;  // bytes
 
 bool IsNear(const static_check::Finding& finding, const Place& producer) {
   return producer.line > 0 &&
          std::filesystem::path(finding.path).filename().string() == producer.file &&
          std::abs(finding.line - producer.line) <= kNearLines;
+}
+
+// Leaves what can be checked while somebody waits: first the files that the record names, then those
+// of their folders, then the others in their order. Answers with how many there were.
+size_t KeepNearest(const std::vector<std::string>& named, std::vector<static_check::Source>& sources) {
+  const size_t all = sources.size();
+  const auto distance = [&](const static_check::Source& source) {
+    const std::filesystem::path path(source.file.empty() ? source.path : source.file);
+    int nearest = 2;
+    for (const std::string& line : named) {
+      const std::filesystem::path other(line.substr(0, line.rfind(':')));
+      if (other.filename() != path.filename() && other.parent_path() != path.parent_path()) continue;
+      nearest = std::min(nearest, other.filename() == path.filename() ? 0 : 1);
+    }
+    return nearest;
+  };
+  size_t bytes = 0;
+  for (const static_check::Source& source : sources) bytes += source.text.size();
+  if (bytes <= kMostCode) return all;
+  std::vector<std::pair<int, size_t>> order;
+  for (size_t i = 0; i < all; ++i) order.emplace_back(distance(sources[i]), i);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<static_check::Source> kept;
+  size_t used = 0;
+  for (const auto& [nearness, index] : order) {
+    const size_t size = sources[index].text.size();
+    if (used + size > kMostCode && !kept.empty()) continue;
+    used += size;
+    kept.push_back(std::move(sources[index]));
+  }
+  sources = std::move(kept);
+  return all;
 }
 
 }  // namespace
@@ -28,6 +64,14 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
                        Facts& facts) {
   auto collected = static_check::CollectSources(paths, context.roots, context.cancel);
   if (!collected) return collected.error();
+  const std::vector<std::string> named = NamedLines(facts);
+  const size_t all = KeepNearest(named, collected->sources);
+  if (collected->sources.size() < all) {
+    facts.limits.push_back("Of " + std::to_string(all) + " files of code " +
+                           std::to_string(collected->sources.size()) +
+                           " were checked, those that the record names first. For others give a "
+                           "smaller path, or call static_check.");
+  }
   auto rules = static_check::SharedRules(context.data);
   if (!rules) return rules.error();
   auto report = static_check::Check(collected->sources, {}, **rules, context.cancel);
@@ -37,7 +81,6 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
   if (!facts.code_checked) {
     facts.limits.push_back("No file of the given code could be checked or mentions torch.");
   }
-  const std::vector<std::string> named = NamedLines(facts);
   const Place producer = named.empty() ? Place{} : ParsePlace(named.front());
   for (const static_check::Finding& finding : report->findings) {
     if (facts.findings.size() >= kMaxFindings) break;

@@ -45,7 +45,7 @@ std::string FixOfLostChange(const runs::ShadowFinding& finding) {
 // What is found without the FP64 reference, also in steps that have none.
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
-  return kind == "load_undone" || kind == "dropped_gradient" || kind == "partial_copy" || kind == "not_restored" ||
+  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" || kind == "partial_copy" || kind == "not_restored" ||
          kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
 }
 
@@ -82,6 +82,10 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   }
   if (kind == "dropped_gradient") {
     return "Call zero_grad() once for each step of the optimizer, not before each backward().";
+  }
+  if (kind == "empty_step") {
+    return "Make the optimizer for the model that is trained, after that was built, loaded or wrapped "
+           "for the last time, and load the optimizer's state into it.";
   }
   if (kind == "partial_copy") {
     return "Copy or average the buffers with the parameters (AveragedModel(…, use_buffers=True)), or "
@@ -142,6 +146,7 @@ std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& m
   }
   if (finding.precision == "proven") return "Precision is the cause (proven). " + detail;
   if (finding.precision == "excluded") return "It is not precision. " + detail;
+  if (finding.rounded_before) return detail;
   return "Whether precision is the cause is not established: a computation in FP32 did not take "
          "the error away, or could not be tried.";
 }
@@ -187,7 +192,10 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
   }
   if (finding.precision == "proven") return FixOfPrecision(finding);
   if (finding.kind == "undefined") {
-    return "Keep the operator " + WhereToChange(finding) +
+    const std::string first =
+        finding.rounded_before ? "Make what comes in there in FP32: it is held in 16 bits. Or keep"
+                               : "Keep";
+    return first + " the operator " + WhereToChange(finding) +
            " away from inputs that it is not defined for (0, negative numbers, rows without an "
            "element, data that are not finite): clamp or mask its input, or add a small number "
            "inside the root, the logarithm or the divisor. Masking the result afterwards does not "

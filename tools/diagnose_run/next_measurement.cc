@@ -62,8 +62,10 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
     return AfterMeasurement(facts, diagnosis.hypotheses[0]);
   }
   if (diagnosis.verdict == "healthy") {
-    return "None is needed. Whether the result equals a run in higher precision shows only beside "
-           "such a run with the same seed (compare_runs).";
+    return "If the result is worse than expected all the same: train the same seed in FP32 under "
+           "the monitor and compare the two (compare_runs); where they agree, it is not precision, "
+           "and what stands under \"Not tested\" comes next: look at one batch, its labels and the "
+           "loss that an untrained model must have.";
   }
   if (diagnosis.verdict == "not_established") {
     return "Let the run make some steps with a logged loss (record.log(loss=loss)) and ask again.";

@@ -5,6 +5,7 @@
 #include "tools/diagnose_run/report.h"
 #include "tools/diagnose_run/shorten.h"
 #include "tools/runs/operator_words.h"
+#include "tools/runs/protocol_text.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
@@ -114,6 +115,12 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
   return text;
 }
 
+// What a finding is called in a line.
+std::string ShortWhat(const runs::ShadowFinding& finding) {
+  const std::string_view relation = runs::ProtocolWord(finding.kind);
+  return relation.empty() ? runs::OperatorWord(finding.op) : std::string(relation);
+}
+
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
   std::string verdict = d.verdict;
@@ -132,7 +139,7 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     text += ": ";
     // The headline has the whole sentence already.
     text += onset.finding && onset.what.size() > kShortWhat
-                ? runs::OperatorWord(facts.measured.findings[*onset.finding].finding.op)
+                ? ShortWhat(facts.measured.findings[*onset.finding].finding)
                 : onset.what;
     if (!onset.layer_type.empty()) text += " (" + Name(onset.layer_type) + ")";
     if (!onset.source.empty()) text += ", source " + Name(onset.source);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/text.h"
 #include "tools/runs/operator_words.h"
@@ -165,6 +166,18 @@ std::string DroppedGradient(const ShadowFinding& finding, const std::string& pla
          Steps(relation) + ".";
 }
 
+std::string EmptyStep(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  std::string text = "The optimizer steps" + At(place) +
+                     ", and none of its parameters has a gradient, although backward() runs: the "
+                     "loss comes from other weights than those that the optimizer holds";
+  if (relation.until && *relation.until >= 0 && *relation.until < 1e15) {
+    text += ". Up to step " + std::to_string(static_cast<int64_t>(*relation.until)) +
+            " they had gradients";
+  }
+  return text + ".";
+}
+
 std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const std::string scale = relation.scale ? " (" + Number(*relation.scale) + " here)" : "";
@@ -182,14 +195,28 @@ std::string ScaleDependent(const ShadowFinding& finding, const std::string& plac
   return text + ".";
 }
 
+// The kinds that are relations, and what they are called in a line.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords = {
+    {{"no_gradient", "parameters that get no gradient"},
+     {"not_updated", "parameters that no optimizer holds"},
+     {"not_zeroed", "gradients that were not set to zero"},
+     {"not_restored", "states that were not restored"},
+     {"moved_on_skip", "a state that goes on in skipped steps"},
+     {"scale_dependent", "gradients that depend on the loss scale"},
+     {"load_undone", "a load that the next step undoes"},
+     {"partial_copy", "buffers of a copy that do not follow"},
+     {"dropped_gradient", "gradients that are dropped"},
+     {"empty_step", "steps without a gradient"}}};
+
 }  // namespace
 
-bool IsProtocol(std::string_view kind) {
-  constexpr std::array<std::string_view, 9> kKinds = {
-      "no_gradient",     "not_updated", "not_zeroed",   "not_restored",    "moved_on_skip",
-      "scale_dependent", "load_undone", "partial_copy", "dropped_gradient"};
-  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+std::string_view ProtocolWord(std::string_view kind) {
+  const auto found = std::find_if(kWords.begin(), kWords.end(),
+                                  [&](const auto& each) { return each.first == kind; });
+  return found == kWords.end() ? std::string_view() : found->second;
 }
+
+bool IsProtocol(std::string_view kind) { return !ProtocolWord(kind).empty(); }
 
 std::string ProtocolText(const ShadowFinding& finding, const std::string& place) {
   if (finding.kind == "no_gradient") return NoGradient(finding, place);
@@ -199,6 +226,7 @@ std::string ProtocolText(const ShadowFinding& finding, const std::string& place)
   if (finding.kind == "moved_on_skip") return MovedOnSkip(finding, place);
   if (finding.kind == "load_undone") return LoadUndone(finding, place);
   if (finding.kind == "dropped_gradient") return DroppedGradient(finding, place);
+  if (finding.kind == "empty_step") return EmptyStep(finding, place);
   if (finding.kind == "partial_copy") return PartialCopy(finding, place);
   return ScaleDependent(finding, place);
 }

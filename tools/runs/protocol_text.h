@@ -16,6 +16,9 @@ bool IsProtocol(std::string_view kind);
 // One or two sentences; `place`: "file:line" as it is shown, "" if the finding has none.
 std::string ProtocolText(const ShadowFinding& finding, const std::string& place);
 
+// "parameters that no optimizer holds": what a kind is called in a line.
+std::string_view ProtocolWord(std::string_view kind);
+
 }  // namespace mpnanny::runs
 
 #endif  // MPNANNY_TOOLS_RUNS_PROTOCOL_TEXT_H_

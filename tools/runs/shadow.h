@@ -92,6 +92,8 @@ struct ShadowFinding {
   // CompleteFinding() reads these.
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
   bool was_bad_before = false;  // what is not finite was so before the step began
+  // Values that came into the step in 16 bits decide it by a fraction of their last place.
+  bool rounded_before = false;
   std::optional<ShadowOrigin> origin;   // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;

@@ -289,6 +289,8 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.operands = OperandsOf(detail);
   finding.origin = OriginOf(detail);
   finding.was_bad_before = !TextOf(detail, "from").empty();
+  const auto rounded = detail.find("rounded_before");
+  finding.rounded_before = rounded != detail.end() && rounded->is_boolean() && rounded->get<bool>();
   if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
   if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};

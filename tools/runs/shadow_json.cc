@@ -24,6 +24,13 @@ Json Texts(const std::vector<std::string>& texts) {
   return list;
 }
 
+// All that the monitor kept.
+Json NamesJson(const std::vector<std::string>& names) {
+  Json list = Json::array();
+  for (const std::string& name : names) list.push_back(Name(name));
+  return list;
+}
+
 Json ReachJson(const std::vector<ShadowReach>& reach) {
   Json list = Json::array();
   for (const ShadowReach& each : reach) {
@@ -79,6 +86,7 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["precision"] = OrNull(f.precision, 40);
   json["reach"] = ReachJson(f.reach);
   json["cure"] = CureJson(f.cure);
+  if (!f.relation.parameters.empty()) json["parameters"] = NamesJson(f.relation.parameters);
   if (full) json["text"] = FindingText(f, module);
   if (full && !f.ranks.empty()) {
     const auto shown = static_cast<ptrdiff_t>(std::min(kRanksShown, f.ranks.size()));

@@ -194,6 +194,10 @@ std::string Precision(const ShadowFinding& finding) {
   if (finding.precision == "excluded") {
     return " More precision would not help: the FP64 reference has it too.";
   }
+  if (finding.rounded_before) {
+    return " Whether precision is to blame is not established: the FP64 reference starts from values "
+           "that were held in 16 bits before, and less than their last digit decides it.";
+  }
   if (finding.precision == "not_tested") return " Whether FP32 cures it is not known.";
   if (finding.precision != "proven") return "";
   if (!finding.cure) {

@@ -50,6 +50,7 @@ from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
 from .shadow.dropped import DroppedGradients
+from .shadow.empty import EmptySteps
 from .shadow.listener import ShadowSteps
 from .shadow.restored import Restored
 from .shadow.skips import SkippedSteps
@@ -175,6 +176,7 @@ class Session:
             SkippedSteps(shadow.found),
             StaleGradients(model, shadow.found, notes.trouble),
             DroppedGradients(model, shadow.found, notes.trouble),
+            EmptySteps(model, shadow.found, notes.trouble),
             UndoneLoads(model, shadow.found),
         )
         if options.folder is not None:

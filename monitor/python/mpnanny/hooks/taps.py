@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -49,6 +49,18 @@ class Listener(Protocol):
     def heard_compile(self) -> None: ...
     def heard_mode(self, mode: Any) -> None: ...
     def hooks_off(self) -> AbstractContextManager[None]: ...
+
+
+class SomeCalls:
+    """A Listener to the calls that a subclass has a method for."""
+
+    def hooks_off(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("heard_"):
+            raise AttributeError(name)
+        return lambda *_: None
 
 
 _listeners: list[Listener] = []

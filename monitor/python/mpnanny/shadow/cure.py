@@ -17,7 +17,7 @@ import torch
 
 from .call import tensors_of
 from .comparison import compare
-from .findings import EXCLUDED, INTEGERS, PROVEN, RANGE, Cure, Finding
+from .findings import INTEGERS, PROVEN, RANGE, Cure, Finding
 from .history import Held, Node
 from .operators import COMPLEX, SOFTMAX
 from .references import wide
@@ -40,7 +40,7 @@ def _convert(dtype: torch.dtype, target: torch.dtype) -> torch.dtype:
     return torch.complex64 if dtype in COMPLEX else torch.float32
 
 
-class _Recomputation:
+class Recomputation:
     """`nodes` are computed again in `target`, everything else is taken as it was held."""
 
     def __init__(self, nodes: set[int], target: torch.dtype) -> None:
@@ -101,9 +101,13 @@ class _Recomputation:
                 ).copy_(result)
                 offset = alias.storage_offset() - layout.offset
                 return whole.as_strided(alias.shape, alias.stride(), offset).clone()
+        return self.entering(held)
+
+    def entering(self, held: Held) -> torch.Tensor | None:
+        """A value that is taken as it was held."""
         if not held.intact():
             return None
-        return alias.to(dtype, copy=True)
+        return held.alias.to(_convert(held.alias.dtype, self._target), copy=True)
 
 
 def _error_of(result: torch.Tensor, reference: torch.Tensor, kind: str) -> float:
@@ -166,7 +170,7 @@ def _search(
         if time.perf_counter() > deadline:
             return False
         with torch.no_grad(), disabled():
-            results = _Recomputation(set(nodes), target).of(node)
+            results = Recomputation(set(nodes), target).of(node)
         if results is not None and index < len(results):
             after = _error_of(results[index], reference, finding.kind)
             if after <= bound:
@@ -239,8 +243,3 @@ def cure_loop(finding: Finding, node: Node, error: float) -> None:
     finding.cure = Cure(lines, [node.operator.name], what, error, max(node.fed, node.entered))
     finding.precision = PROVEN
     finding.detail.pop("cure", None)
-
-
-def exclude(finding: Finding) -> None:
-    """The reference has it too."""
-    finding.precision = EXCLUDED

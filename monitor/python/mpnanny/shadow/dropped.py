@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,9 +52,7 @@ class _Looked:
     dropped: list[int] = field(default_factory=list)  # passes of a step
 
 
-class _Ears:
-    """A taps.Listener."""
-
+class _Ears(taps.SomeCalls):
     def __init__(self, dropped: DroppedGradients) -> None:
         self._dropped = dropped
 
@@ -70,14 +67,6 @@ class _Ears:
 
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
         self._dropped.safe(lambda: self._dropped.steps(optimizer, closure))
-
-    def hooks_off(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("heard_"):
-            raise AttributeError(name)
-        return lambda *_: None
 
 
 class DroppedGradients(StepListener):

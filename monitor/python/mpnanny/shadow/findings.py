@@ -26,6 +26,7 @@ SCALE_DEPENDENT = "scale_dependent"  # gradients that are others with another lo
 MOVED_ON_SKIP = "moved_on_skip"  # a state that went on in steps without an update
 PARTIAL_COPY = "partial_copy"  # buffers of an average that do not follow
 DROPPED_GRADIENT = "dropped_gradient"  # zeroed before an optimizer has used it
+EMPTY_STEP = "empty_step"  # of an optimizer, without any gradient
 LOAD_UNDONE = "load_undone"  # loaded weights that the next optimizer step undid
 KINDS = (DIVERGED, RANGE, UNDEFINED, INTEGERS, LOST_CHANGE, AMPLIFIED, FLUSHED, CLIPPED)
 _SEVERITIES = ("ERROR", "WARNING", "INFO")

@@ -14,10 +14,12 @@ import torch
 
 from .call import Call
 from .comparison import compare
-from .cure import cure_loop, exclude, find_cure
+from .cure import cure_loop, find_cure
+from .entering import decides
 from .findings import (
     AMPLIFIED,
     CLIPPED,
+    EXCLUDED,
     FLUSHED,
     INTEGERS,
     NOT_TESTED,
@@ -190,8 +192,23 @@ class Judge:
         share = (found.undefined + found.infinite) / found.numel
         made = self._add(UNDEFINED, result, share, error, math.inf)
         self._show(made, result)
-        exclude(made)
+        self._exclude(made, result)
         return made
+
+    def _exclude(self, made: Finding, result: Result) -> None:
+        """The reference has it too: another precision does not help, unless what came in had been
+        rounded.
+        """
+        node = result.call.node
+        if made.count > 1:
+            return
+        try:
+            if node.args is not None and decides(node, result.index, result.held):
+                made.detail["rounded_before"] = True
+                return
+        except Exception as error:
+            made.detail["cure"] = f"not tried: {type(error).__name__}"
+        made.precision = EXCLUDED
 
     def _from_outside(self, result: Result) -> Finding | None:
         """What is not finite was there before the step began: a batch, weights."""
@@ -207,7 +224,7 @@ class Judge:
             made.detail["from"] = "a tensor that was not finite before the step"
             # Of weights, and of what an optimizer keeps, it is not known what broke them.
             if not self._names(each.held) and call.site.phase not in ("optimizer", "state"):
-                exclude(made)
+                made.precision = EXCLUDED
             return made
         return None
 

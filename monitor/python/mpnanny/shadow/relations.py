@@ -26,7 +26,7 @@ from .step import ShadowStep
 from .weights import held_and_owned
 
 NEEDED = 3  # shadow steps
-MOST_NAMES = 16
+MOST_NAMES = 64
 
 _NOWHERE = Site("", "", "optimizer", "", 0, None)
 

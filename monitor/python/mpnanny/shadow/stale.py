@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,9 +77,7 @@ class _Stepped:
     mixed: _Mixed | None
 
 
-class _Ears:
-    """A taps.Listener."""
-
+class _Ears(taps.SomeCalls):
     def __init__(self, stale: StaleGradients) -> None:
         self._stale = stale
 
@@ -92,14 +89,6 @@ class _Ears:
 
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
         self._stale.safe(lambda: self._stale.steps(optimizer, closure))
-
-    def hooks_off(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("heard_"):
-            raise AttributeError(name)
-        return lambda *_: None
 
 
 class StaleGradients(StepListener):
