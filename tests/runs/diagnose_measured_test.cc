@@ -209,6 +209,34 @@ TEST(DiagnoseMeasuredTest, WhatStatisticsSuspectAndShadowStepsDoNotFindIsNoFault
   EXPECT_EQ(d["verdict"], "healthy") << d["headline"];
 }
 
+TEST(DiagnoseMeasuredTest, WhatTakesSeveralStepsToTellBeganWithTheFirst) {
+  for (const auto& [detail, step] : std::vector<std::pair<std::string, int64_t>>{
+           {R"({"since": 1})", 1}, {R"({"since": 9})", 4}, {R"({"since": "x"})", 4}, {"", 4}}) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("silent", "closed", "bf16");
+    Steps(db);
+    AddFinding(db, 4, {.detail = detail});
+    EXPECT_EQ(Ask(folder).structured["first_bad"]["step"], step) << detail;
+  }
+}
+
+TEST(DiagnoseMeasuredTest, RoundingBeforeTheStepDecidesNothing) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("silent", "closed", "fp16");
+  Steps(db);
+  AddFinding(db, 4, {.kind = "undefined",
+                     .severity = "ERROR",
+                     .precision = "not_tested",
+                     .cure = "",
+                     .detail = R"({"rounded_before": true})"});
+  const ToolOutput answer = Ask(folder);
+  EXPECT_EQ(answer.structured["first_bad"]["precision"], "not_tested");
+  EXPECT_NE(answer.text.find("held in 16 bits before"), std::string::npos) << answer.text;
+  EXPECT_EQ(answer.text.find("It is not precision"), std::string::npos) << answer.text;
+}
+
 TEST(DiagnoseMeasuredTest, OtherModelsOfTheProgramAreNamed) {
   TempFolder folder;
   for (const char* name : {"m.db", "m-2.db"}) {

@@ -48,7 +48,7 @@ int64_t AddFinding(Recording& db, int64_t step, const FindingSpec& f) {
       "," + Sql(f.layer) + "," + Sql(f.op) + "," + Sql(f.source) + "," + Sql(f.dtype) + "," +
       Sql(f.shape) + "," + Sql(f.share) + "," + Sql(f.magnitude) + "," + Sql(f.error_in) + "," +
       Sql(f.error_out) + "," + Sql(f.precision) + "," + Sql(f.reach) + "," + Sql(f.cure) +
-      ",NULL)");
+      "," + Sql(f.detail) + ")");
   return sqlite3_last_insert_rowid(db.handle());
 }
 

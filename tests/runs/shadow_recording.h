@@ -22,6 +22,7 @@ struct FindingSpec {
       R"("what":"float32","error_before":3.1,"error_after":0.0001})";
   std::optional<int64_t> last_step = {};
   int64_t repeats = 1;
+  std::string detail = "";  // "": NULL
 };
 
 void AddShadowStep(Recording& db, int64_t step, Real seconds = 0.06, Real plain_seconds = 0.01);

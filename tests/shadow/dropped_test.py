@@ -75,7 +75,7 @@ def test_all_but_the_last_pass_are_dropped(run, zero, scale):
     assert found["severity"] == "WARNING" and found["precision"] == "excluded"
     assert found["line"] == "self.scaler.scale(loss(self.model)).backward()"
     assert (found["detail"]["passes"], found["detail"]["count"]) == (4, 3)
-    assert found["step"] <= 4
+    assert found["detail"]["since"] == 1 and found["step"] <= 4
 
 
 @pytest.mark.parametrize("scale", [False, True])

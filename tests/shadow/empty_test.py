@@ -51,7 +51,7 @@ def test_a_model_that_is_built_anew_and_the_old_optimizer(run):
     (found,) = run(model, step)
     assert (found["severity"], found["precision"]) == ("ERROR", "excluded")
     assert found["line"] == "optimizer.step()"
-    assert found["detail"]["until"] == 9
+    assert (found["detail"]["until"], found["detail"]["since"]) == (9, 10)
 
 
 def test_optimizers_that_take_turns_are_right(run):

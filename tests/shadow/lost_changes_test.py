@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,7 @@ def test_bf16_weights_that_stay_lose_their_updates(train):
     assert (first["kind"], first["severity"]) == ("lost_change", "WARNING")
     assert (first["phase"], first["precision"]) == ("optimizer", "proven")
     assert first["step"] >= 2 and first["last_step"] == 7  # one lost update means nothing
+    assert json.loads(first["detail"])["since"] == 0
     assert first["share"] > 0.9 and first["repeats"] >= 4
 
 

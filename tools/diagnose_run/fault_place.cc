@@ -20,7 +20,7 @@ Onset PlaceOfMeasured(const Facts& facts) {
   const MeasuredFinding& lead = facts.measured.findings[index];
   Onset onset;
   onset.finding = index;
-  onset.step = lead.finding.step;
+  onset.step = lead.finding.since.value_or(lead.finding.step);
   onset.phase = lead.finding.phase;
   onset.place = Onset::Place::kProducer;
   onset.layer_id = lead.finding.layer_id;

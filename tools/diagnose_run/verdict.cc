@@ -191,9 +191,10 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const bool silent = d.verdict == "healthy" || d.verdict == "not_established";
   if (!silent && IsAfterDivergence(facts, *mechanism)) return;
   if (silent) {
+    const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
     d.verdict = "degraded";
     d.headline = "Losses alone show no trouble, but shadow steps do, from step " +
-                 std::to_string(facts.measured.Lead(*mechanism).finding.step) + " on: " + measured;
+                 std::to_string(lead.since.value_or(lead.step)) + " on: " + measured;
   } else {
     d.headline += " " + measured;
   }

@@ -92,6 +92,7 @@ struct ShadowFinding {
   // CompleteFinding() reads these.
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
   bool was_bad_before = false;  // what is not finite was so before the step began
+  std::optional<int64_t> since;  // the step that it was looked at first, where it takes several to tell
   // Values that came into the step in 16 bits decide it by a fraction of their last place.
   bool rounded_before = false;
   std::optional<ShadowOrigin> origin;   // absent: it made the error itself

@@ -289,6 +289,9 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.operands = OperandsOf(detail);
   finding.origin = OriginOf(detail);
   finding.was_bad_before = !TextOf(detail, "from").empty();
+  if (const auto since = NumberOf(detail, "since"); since && *since >= 0 && *since <= finding.step) {
+    finding.since = static_cast<int64_t>(*since);
+  }
   const auto rounded = detail.find("rounded_before");
   finding.rounded_before = rounded != detail.end() && rounded->is_boolean() && rounded->get<bool>();
   if (finding.kind == "diverged") finding.growth = GrowthOf(detail);

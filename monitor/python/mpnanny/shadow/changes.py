@@ -62,6 +62,7 @@ class _Course:
 
     steps: int = 0  # in which there was a change
     lost: int = 0  # the newest of these, without a break
+    since: int = 0  # the first of those, as a training step
     share: float = 0.0
 
 
@@ -83,12 +84,14 @@ class Changes:
         self._courses: dict[tuple[Any, ...], _Course] = defaultdict(_Course)
         self._seen: dict[tuple[Any, ...], _Seen] = {}
         self.update = Update()
+        self._step = 0  # that is under way
 
     def name(self, tensor: torch.Tensor) -> str:
         """Of a parameter or buffer, "" of anything else."""
         return self._names(tensor.untyped_storage()._cdata) or ""
 
-    def begin(self) -> None:
+    def begin(self, step: int) -> None:
+        self._step = step
         self._seen.clear()
         self.update = Update()
 
@@ -149,6 +152,8 @@ class Changes:
                 course.lost = 0
                 continue
             course.lost += 1
+            if course.lost == 1:
+                course.since = self._step
             course.share = max(course.share, seen.lost / seen.change)
             if course.lost < STEPS or (seen.is_wide and course.lost < course.steps / 2):
                 continue
@@ -177,6 +182,7 @@ class Changes:
         finding.detail = {
             "steps": course.steps,
             "lost_in": course.lost,
+            "since": course.since,
             "half_ulp": HALF_ULP.get(tensor.dtype, 0.0),
             "relative_change": seen.change
             / max(1, seen.numel)

@@ -49,6 +49,7 @@ class _Looked:
     passes: list[_Pass] = field(default_factory=list)
     served: bool = False  # another optimizer has stepped since
     steps: int = 0
+    since: int = 0  # the first of these, as a training step
     dropped: list[int] = field(default_factory=list)  # passes of a step
 
 
@@ -153,6 +154,8 @@ class DroppedGradients(StepListener):
         if not passes:  # its scaler was heard already
             return
         looked.steps += 1
+        if looked.steps == 1:
+            looked.since = self._number
         served, looked.served = looked.served, False
         if not served and (dropped := self._dropped(passes)):
             looked.dropped.append(dropped)
@@ -195,5 +198,10 @@ def _finding(passes: list[_Pass], looked: _Looked) -> Finding:
         math.nan,
         precision=EXCLUDED,
         severity="WARNING",
-        detail={"steps": looked.steps, "passes": len(passes), "count": looked.dropped[-1]},
+        detail={
+            "steps": looked.steps,
+            "since": looked.since,
+            "passes": len(passes),
+            "count": looked.dropped[-1],
+        },
     )

@@ -53,7 +53,7 @@ class EmptySteps(StepListener):
         self._ears = _Ears(self)
         self._number = 0  # of the training step
         self._derived = 0  # backward passes since the last step of an optimizer
-        self._empty: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._empty: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._until: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     # --- the run ---
@@ -94,8 +94,9 @@ class EmptySteps(StepListener):
             return
         if not derived or not any(each.requires_grad for each in _held(optimizer)):
             return
-        self._empty[optimizer] = self._empty.get(optimizer, 0) + 1
-        if self._empty[optimizer] == NEEDED and self._is_of_model(optimizer):
+        steps = self._empty.setdefault(optimizer, [])
+        steps.append(self._number)
+        if len(steps) == NEEDED and self._is_of_model(optimizer):
             self._found(self._number, [self._finding(optimizer)])
 
     def _is_of_model(self, optimizer: Any) -> bool:
@@ -104,6 +105,7 @@ class EmptySteps(StepListener):
     def _finding(self, optimizer: Any) -> Finding:
         place = find_call(None, {})
         until = self._until.get(optimizer)
+        detail = {"steps": NEEDED, "since": self._empty[optimizer][0]}
         return Finding(
             EMPTY_STEP,
             Site("step", "", "optimizer", place.file, place.line, None),
@@ -116,7 +118,11 @@ class EmptySteps(StepListener):
             math.nan,
             precision=EXCLUDED,
             severity="ERROR",
-            detail={"steps": NEEDED, **({} if until is None else {"until": until})},
+            detail={
+                "steps": NEEDED,
+                "since": self._empty[optimizer][0],
+                **({} if until is None else {"until": until}),
+            },
         )
 
 

@@ -277,6 +277,7 @@ class Relations:
                 parameters=[each.name for each in these[:MOST_NAMES]],
                 count=len(these),
                 steps=min(len(each.steps) for each in these),
+                since=min(min(each.steps) for each in these),
                 none=all(each.none for each in these),
             )
 
@@ -316,6 +317,7 @@ class Relations:
                     parameters=[each.name for each in these[:MOST_NAMES]],
                     count=len(these),
                     steps=min(len(each.steps) for each in these),
+                    since=min(min(each.steps) for each in these),
                 )
 
     def _not_zeroed(self) -> Iterable[Finding]:

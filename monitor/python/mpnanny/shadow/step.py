@@ -67,7 +67,7 @@ class ShadowStep:
         self.started = time.perf_counter()
         self.mode = ShadowMode(self.places, changes, trouble, most_bytes)
         self.mode.read = self._read
-        changes.begin()
+        changes.begin(number)
 
     # --- what happens in the step ---
 
