@@ -118,11 +118,7 @@ class EmptySteps(StepListener):
             math.nan,
             precision=EXCLUDED,
             severity="ERROR",
-            detail={
-                "steps": NEEDED,
-                "since": self._empty[optimizer][0],
-                **({} if until is None else {"until": until}),
-            },
+            detail=detail if until is None else {**detail, "until": until},
         )
 
 
