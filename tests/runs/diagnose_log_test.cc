@@ -250,6 +250,36 @@ TEST(DiagnoseLogTest, ThousandsSeparatorsAndCsv) {
   EXPECT_EQ(d["first_bad"]["step"], 30);
 }
 
+TEST(DiagnoseLogTest, SkippedStepsInARowAreNotHealthy) {
+  TempFolder folder;
+  std::string log = "step 320 loss 1.67\n";
+  for (int scale = 64; scale > 2; scale /= 2) {
+    log += "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(scale) +
+           ", reducing to " + std::to_string(scale / 2) + "\n";
+  }
+  EXPECT_EQ(Diagnose(folder, {{"log_text", log + "step 400 loss 2.05\n"}})["verdict"], "degraded");
+}
+
+TEST(DiagnoseLogTest, TwoLossesAreTooFewToBeHealthy) {
+  TempFolder folder;
+  const Json d = Diagnose(folder, {{"log_text",
+                                    "lr 0.1\nstep 10 loss 1.67\nstep 20 loss 1.5\nstep 30 lr 0.1\n"}});
+  EXPECT_EQ(d["verdict"], "not_established") << d["headline"];
+}
+
+TEST(DiagnoseLogTest, FiguresThatManyFaultsGiveProveNoCase) {
+  TempFolder folder;
+  std::string log;
+  for (int step = 50; step < 300; step += 50) {
+    const std::string bad = step == 150 ? "nan" : "0.5";
+    log += "mmdet - INFO - Epoch [1][" + std::to_string(step) +
+           "/294]\tlr: 5.000e-03, loss_cls: 0.2, loss_bbox: " + bad + ", loss: " + bad + "\n";
+  }
+  const Json d = Diagnose(folder, {{"log_text", log}});
+  EXPECT_EQ(d["first_bad"]["step"], 150);
+  for (const Json& each : d["hypotheses"]) EXPECT_LE(each["confidence"].get<double>(), 0.4) << each;
+}
+
 TEST(DiagnoseLogTest, AScalerAtItsMinimumIsBroken) {
   TempFolder folder;
   std::string log;

@@ -162,6 +162,21 @@ TEST(ImportTest, WandbHistory) {
       << "what the run printed is evidence: " << answer->text;
 }
 
+TEST(ImportTest, StepsInBracketsOfAnEpoch) {
+  TempFolder folder;
+  std::string text;
+  for (int step = 370; step < 420; step += 10) {
+    text += "[2021-04-25 21:57:25 swin_tiny](main.py 221): INFO Train: [3/300][" + std::to_string(step) +
+            "/1251]\teta 0:08:57 lr 0.000166\t time 0.60 (0.61)\tloss 6.3568 (6.1324)\n";
+  }
+  folder.Write("train.log", text);
+  const ReadLog log = ReadAsRun(folder, "train.log");
+  ASSERT_EQ(log.steps.size(), 5u) << log.error << log.notes;
+  EXPECT_EQ(log.steps[0].step, 370);
+  EXPECT_EQ(log.steps[4].step, 410);
+  EXPECT_EQ(log.notes.find("no step numbers"), std::string::npos) << log.notes;
+}
+
 TEST(ImportTest, TrainerState) {
   TempFolder folder;
   const std::string state =

@@ -16,6 +16,8 @@ constexpr double kAfterDivergence = 0.5;
 // A measurement this sure stays before documented cases, but for those of the training loop, which
 // no comparison with FP64 shows.
 constexpr double kStrong = 0.75;
+// Weight of a `log:` signal from which on its line all but proves the case.
+constexpr double kProvingWeight = 3;
 // What was measured and does not explain the first value that is not finite may be another fault.
 constexpr double kElsewhere = 0.7;
 
@@ -117,10 +119,11 @@ bool IsConsequence(const Facts& facts, const Mechanism& leading, const Mechanism
          facts.measured.Lead(other).finding.step >= facts.measured.Lead(leading).finding.step;
 }
 
-// Whether a line of the log, or of the question, is one that the case names.
+// Whether a line of the log, or of the question, is a message that all but proves the case
+// (knowledge/README.md), and not figures that many faults give.
 bool HasLogLine(const Facts& facts, const Hypothesis& hypothesis) {
   return std::any_of(facts.log_hits.begin(), facts.log_hits.end(), [&](const LogHit& hit) {
-    return std::any_of(hypothesis.cause->signals.begin(), hypothesis.cause->signals.end(),
+    return hit.weight >= kProvingWeight && hit.telling && std::any_of(hypothesis.cause->signals.begin(), hypothesis.cause->signals.end(),
                        [&](const cases::Signal& signal) {
                          return signal.kind == cases::Signal::Kind::kLog && signal.text == hit.signal;
                        });
@@ -195,7 +198,8 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer;
   const double most = known ? kProducerKnown : facts.monitored ? kSignalsOnly : kLogOnly;
   for (Hypothesis& each : cases) {
-    if (!each.established && !HasLogLine(facts, each)) {
+    // Of a log, what a detector is sure of is what it sees, not what it comes of.
+    if ((!each.established || !facts.monitored) && !HasLogLine(facts, each)) {
       each.confidence = std::min(each.confidence, most);
     }
     causes.push_back(std::move(each));

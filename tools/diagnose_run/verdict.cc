@@ -38,6 +38,16 @@ bool HasErrorOf(const Facts& facts, const char* type) {
   });
 }
 
+// Skipped steps in a row that are not a scaler's search for its scale; nullptr: there are none. A log
+// has a line of each skipped step and of few others, so that shares of them mean nothing.
+const Burst* LongBurst(const Turns& turns) {
+  constexpr int64_t kLong = 4;  // the scale has fallen to a sixteenth
+  const auto burst = std::find_if(turns.bursts.begin(), turns.bursts.end(), [](const Burst& each) {
+    return !each.scalers_own && each.steps >= kLong;
+  });
+  return burst == turns.bursts.end() ? nullptr : &*burst;
+}
+
 // The strongest telling line of the log or the question; nullptr below the weight that matters.
 const LogHit* StrongestHit(const Facts& facts, double least) {
   const LogHit* best = nullptr;
@@ -111,6 +121,10 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                                std::to_string(s.steps) +
                                " were skipped, more than a scaler costs.");
   }
+  if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
+    return say("degraded", Count(burst->steps, "optimizer step") + " in a row were skipped from step " +
+                               std::to_string(burst->first) + " on, in the middle of the training.");
+  }
   if (run_summary::TooManyBadGradients(s)) {
     return say("degraded", "Gradients were not finite in " +
                                Count(s.nonfinite_gradient_steps, "step") + " of " +
@@ -153,6 +167,10 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                                       " recorded were skipped: the scaler found no scale yet" +
                                       (s.scale_last ? ", it is at " + Number(s.scale_last) : "") +
                                       ".");
+  }
+  if (!facts.monitored && s.finite_losses < kLeastSteps) {
+    return say("not_established", "The log shows " + Count(s.finite_losses, "loss", "losses") +
+                                      ": too few to judge.");
   }
   std::string headline = "No sign of trouble in " + Count(s.steps, "step");
   if (s.loss_first) {

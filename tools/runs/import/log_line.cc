@@ -204,6 +204,29 @@ std::optional<double> StepOfBar(std::string_view line) {
   return NumberOf(count.substr(0, slash));
 }
 
+// "[3][50/294]" and "[3/300][370/1251]": an epoch, and how far it has come.
+void AddBrackets(std::string_view line, Figures& figures) {
+  for (size_t at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
+    size_t i = at + 1;
+    const auto number = [&] {
+      while (i < line.size() && line[i] == ' ') ++i;
+      const size_t start = i;
+      while (i < line.size() && IsDigit(line[i])) ++i;
+      return NumberOf(line.substr(start, i - start));
+    };
+    const auto next = [&](char c) { return i < line.size() && line[i] == c && ++i > 0; };
+    const auto epoch = number();
+    if (!epoch || (next('/') && !number()) || !next(']')) continue;
+    while (i < line.size() && line[i] == ' ') ++i;
+    if (!next('[')) continue;
+    const auto done = number();
+    if (!done || !next('/') || !number() || !next(']')) continue;
+    figures.epoch = epoch;
+    figures.step = done;
+    return;
+  }
+}
+
 }  // namespace
 
 void FigureCollector::Add(Field field, std::string_view key, double value) {
@@ -242,6 +265,7 @@ Figures ReadFigures(std::string_view line) {
   figures.skipping = SaysSkipping(lower);
   if (figures.loss && std::isfinite(*figures.loss) && IsEvaluation(lower)) figures.loss.reset();
   if ((figures.loss || figures.skipping) && !figures.step) figures.step = StepOfBar(line);
+  if (figures.loss && !figures.step) AddBrackets(line, figures);
   return figures;
 }
 

@@ -62,14 +62,29 @@ Error NoRoom(sqlite3* handle) {
 }
 
 // Most logs have a line every so many steps: what is the first bad one is known no better than
-// that.
+// that. Lines of skipped steps stand between.
 void NoteSpacing(sqlite3* handle, std::vector<std::string>& notes) {
-  Writer row(handle, "SELECT count(*), max(step) - min(step) FROM step WHERE run_id=1");
-  if (!row.NextRow() || row.Int(0) < 3) return;
-  const int64_t every = (row.Int(1) + (row.Int(0) - 1) / 2) / (row.Int(0) - 1);
+  constexpr size_t kEnough = 2, kMost = 10'000;
+  Writer row(handle, "SELECT step FROM step WHERE run_id=1 AND (loss IS NOT NULL OR flags & 3) "
+                      "ORDER BY step");  // runs::kLossNan, kLossInf
+  std::vector<int64_t> gaps;
+  std::optional<int64_t> last;
+  while (gaps.size() < kMost && row.NextRow()) {
+    if (last) gaps.push_back(row.Int(0) - *last);
+    last = row.Int(0);
+  }
+  if (gaps.size() < kEnough) return;
+  std::sort(gaps.begin(), gaps.end());
+  const int64_t every = gaps[gaps.size() / 2];
+  const auto usual = std::count(gaps.begin(), gaps.end(), every);
   if (every < 2) return;
-  notes.push_back("It has figures about every " + std::to_string(every) +
-                  " steps: a first step is the first that was logged.");
+  if (2 * static_cast<size_t>(usual) > gaps.size()) {
+    notes.push_back("It has a loss about every " + std::to_string(every) +
+                    " steps: a first step is the first that was logged.");
+  } else {
+    notes.push_back("It has losses of some steps only, up to " + std::to_string(gaps.back()) +
+                    " steps apart: a first step is the first that was logged.");
+  }
 }
 
 }  // namespace
