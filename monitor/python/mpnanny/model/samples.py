@@ -52,7 +52,8 @@ def gradient_numbers(optimizer: Any) -> torch.Tensor | None:
                 continue
             gradient = each.grad
             if gradient is None or not is_readable(gradient):
-                numbers = torch.zeros(min(_NUMBERS, each.numel()), device=each.device)
+                count_of = min(_NUMBERS, each.numel())
+                numbers = torch.zeros(count_of, dtype=torch.float32, device=each.device)
             else:
                 numbers = row(gradient, _NUMBERS)
             parts.setdefault(each.device, []).append(numbers)
