@@ -249,6 +249,8 @@ std::string ReachWord(const ShadowReach& reach) {
     text = "the loss";
   } else if (reach.what == "gradient") {
     text = name.empty() ? "gradients" : "the gradient of " + name;
+  } else if (reach.what == "input") {
+    text = "what goes into the model";
   } else if (reach.what == "index") {
     text = name.empty() ? "an index" : "an index (" + name + ")";
   } else if (reach.what == "decision") {
