@@ -84,6 +84,40 @@ def test_passes_that_add_up_are_right(run, scale):
     assert run(training.model, training) == []
 
 
+def test_a_closure_that_zeroes_in_each_pass(run):
+    """As Lightning's: all but the last micro-batch call it, the last one the optimizer's step."""
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = loss(model)
+        value.backward()
+        return value
+
+    def step(_step: int) -> None:
+        for _ in range(3):
+            closure()
+        optimizer.step(closure)
+
+    (found,) = run(model, step)
+    assert (found["detail"]["passes"], found["detail"]["count"]) == (4, 3)
+
+
+def test_an_optimizer_that_tries_several_points_is_right(run):
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)
+    batch = inputs()
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = model(batch).square().mean()
+        value.backward()
+        return value
+
+    assert run(model, lambda step: optimizer.step(closure)) == []
+
+
 def test_each_samples_clipped_gradient_is_taken_over(run):
     model = nn.Linear(8, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -69,6 +69,9 @@ class _Ears(taps.SomeCalls):
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
         self._dropped.safe(lambda: self._dropped.steps(optimizer, closure))
 
+    def heard_optimizer_stepped(self, optimizer: Any) -> None:
+        self._dropped.safe(lambda: self._dropped.stepped(optimizer))
+
 
 class DroppedGradients(StepListener):
     """`found(step, findings)` takes what there is to say of the first optimizer of `model`."""
@@ -89,6 +92,7 @@ class DroppedGradients(StepListener):
         self._passes = 0
         self._optimizer: weakref.ref[Any] | None = None
         self._looked = _Looked()
+        self._before_closure: int | None = None  # passes before the step that is under way
         self._before: torch.Tensor | None = None  # gradients when the pass under way began
 
     # --- the run ---
@@ -138,8 +142,21 @@ class DroppedGradients(StepListener):
 
     def steps(self, optimizer: Any, closure: bool) -> None:
         """`optimizer` is about to step, or a scaler decides whether it does."""
-        if closure:
-            self._stop()
+        if closure:  # the last pass comes inside of the step
+            self._before_closure = len(self._looked.passes)
+        else:
+            self._look(optimizer)
+
+    def stepped(self, optimizer: Any) -> None:
+        before, self._before_closure = self._before_closure, None
+        if before is None:
+            return
+        if len(self._looked.passes) > before + 1:
+            self._stop()  # one that tries several points, each with a gradient of its own
+        else:
+            self._look(optimizer)
+
+    def _look(self, optimizer: Any) -> None:
         known = None if self._optimizer is None else self._optimizer()
         if known is None:
             own = {id(each) for group in optimizer.param_groups for each in group["params"]}
