@@ -176,6 +176,8 @@ constexpr Meaning kCatalogue[] = {
     {"shadow_finding.kind", "partial_copy", "buffers of an average that do not follow"},
     {"shadow_finding.kind", "dropped_gradient", "zeroed before an optimizer has used it"},
     {"shadow_finding.kind", "empty_step", "of an optimizer, without any gradient"},
+    {"shadow_finding.kind", "moved_weights",
+     "by something other than the optimizer, and the loss rises each time"},
     {"shadow_finding.kind", "scale_dependent", "the update depends on the loss scale"},
     {"shadow_finding.precision", "proven", "the lines of `cure` in FP32 remove the error"},
     {"shadow_finding.precision", "excluded", "the FP64 reference has it too"},

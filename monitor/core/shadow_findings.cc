@@ -25,6 +25,7 @@ constexpr Kind kKindsOfFindings[] = {
     {"moved_on_skip", "PROTOCOL"},     {"scale_dependent", "PROTOCOL"},
     {"load_undone", "PROTOCOL"},       {"partial_copy", "PROTOCOL"},
     {"dropped_gradient", "PROTOCOL"},  {"empty_step", "PROTOCOL"},
+    {"moved_weights", "PROTOCOL"},
 };
 
 // Empty: not one of ours.
@@ -112,6 +113,8 @@ std::string WhatHappened(const ShadowFindingRow& row) {
   if (row.kind == "load_undone")
     return "the first optimizer step after a load undid it";
   if (row.kind == "empty_step") return "the optimizer steps and none of its parameters has a gradient";
+  if (row.kind == "moved_weights")
+    return "something other than the optimizer moves the weights, and the loss rises each time";
   if (row.kind == "dropped_gradient")
     return "gradients of backward passes are set to zero before the optimizer uses them";
   if (row.kind == "partial_copy") return "an average's buffers do not follow those of the network";

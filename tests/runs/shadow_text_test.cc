@@ -307,6 +307,16 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
             "backward() runs: the loss comes from other weights than those that the optimizer holds. "
             "Up to step 44 they had gradients.");
+  f.kind = "moved_weights";
+  f.relation.count = 11;
+  f.relation.loss_before = 0.125;
+  f.relation.loss_after = 0.5;
+  f.since = 10;
+  EXPECT_EQ(FindingText(f, ""),
+            "Something other than the optimizer moves the weights between two of its steps, 11 times "
+            "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
+            "time, from 0.125 to 0.5 in the median.");
+  f.since.reset();
   f.kind = "not_restored";
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(FindingText(f, "").empty());

@@ -45,7 +45,8 @@ std::string FixOfLostChange(const runs::ShadowFinding& finding) {
 // What is found without the FP64 reference, also in steps that have none.
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
-  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" || kind == "partial_copy" || kind == "not_restored" ||
+  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
+         kind == "moved_weights" || kind == "partial_copy" || kind == "not_restored" ||
          kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
 }
 
@@ -86,6 +87,11 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   if (kind == "empty_step") {
     return "Make the optimizer for the model that is trained, after that was built, loaded or wrapped "
            "for the last time, and load the optimizer's state into it.";
+  }
+  if (kind == "moved_weights") {
+    return "Find what writes into the weights outside of optimizer.step(): an average or other weights "
+           "that are put in for an evaluation and not taken out again, what is kept to restore them "
+           "without a copy (clone()), a load.";
   }
   if (kind == "partial_copy") {
     return "Copy or average the buffers with the parameters (AveragedModel(…, use_buffers=True)), or "

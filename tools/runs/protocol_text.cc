@@ -178,6 +178,24 @@ std::string EmptyStep(const ShadowFinding& finding, const std::string& place) {
   return text + ".";
 }
 
+std::string MovedWeights(const ShadowFinding& finding) {
+  const ShadowRelation& relation = finding.relation;
+  const auto whole = [](std::optional<double> value) {
+    return value && *value >= 1 && *value < 1e12 ? std::to_string(static_cast<int64_t>(*value)) : "";
+  };
+  const std::string count = whole(relation.count), times = whole(relation.times);
+  std::string text = "Something other than the optimizer moves the weights between two of its steps";
+  if (!count.empty()) text += ", " + count + " times so far";
+  if (finding.since) text += ", first before step " + std::to_string(*finding.since);
+  if (!times.empty()) text += ", " + times + " times as far as a usual step";
+  text += ", and the loss rises each time";
+  if (relation.loss_before && relation.loss_after) {
+    text += ", from " + Number(*relation.loss_before, 3) + " to " + Number(*relation.loss_after, 3) +
+            " in the median";
+  }
+  return text + ".";
+}
+
 std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const std::string scale = relation.scale ? " (" + Number(*relation.scale) + " here)" : "";
@@ -196,7 +214,7 @@ std::string ScaleDependent(const ShadowFinding& finding, const std::string& plac
 }
 
 // The kinds that are relations, and what they are called in a line.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kWords = {
     {{"no_gradient", "parameters that get no gradient"},
      {"not_updated", "parameters that no optimizer holds"},
      {"not_zeroed", "gradients that were not set to zero"},
@@ -206,7 +224,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords =
      {"load_undone", "a load that the next step undoes"},
      {"partial_copy", "buffers of a copy that do not follow"},
      {"dropped_gradient", "gradients that are dropped"},
-     {"empty_step", "steps without a gradient"}}};
+     {"empty_step", "steps without a gradient"},
+     {"moved_weights", "weights that something else moves"}}};
 
 }  // namespace
 
@@ -227,6 +246,7 @@ std::string ProtocolText(const ShadowFinding& finding, const std::string& place)
   if (finding.kind == "load_undone") return LoadUndone(finding, place);
   if (finding.kind == "dropped_gradient") return DroppedGradient(finding, place);
   if (finding.kind == "empty_step") return EmptyStep(finding, place);
+  if (finding.kind == "moved_weights") return MovedWeights(finding);
   if (finding.kind == "partial_copy") return PartialCopy(finding, place);
   return ScaleDependent(finding, place);
 }

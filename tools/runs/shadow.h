@@ -59,6 +59,7 @@ struct ShadowRelation {
   std::string at;               // "file:line" of another line that has a part in it
   std::optional<double> share;  // of the norm, 0 to 1
   std::optional<double> times;  // as large as what is usual
+  std::optional<double> loss_before, loss_after;  // medians
   std::optional<double> passes;  // backward passes for one update
   std::optional<double> until;  // the last step in which it was right
 };

@@ -155,6 +155,8 @@ ShadowRelation RelationOf(const Json& json) {
   relation.count = NumberOf(json, "count");
   relation.steps = NumberOf(json, "steps");
   relation.passes = NumberOf(json, "passes");
+  relation.loss_before = NumberOf(json, "loss_before");
+  relation.loss_after = NumberOf(json, "loss_after");
   const auto none = json.find("none");
   relation.none = none != json.end() && none->is_boolean() && none->get<bool>();
   relation.saved = TextsOf(json, "saved");

@@ -52,6 +52,7 @@ from .report.reporter import Reporter
 from .shadow.dropped import DroppedGradients
 from .shadow.empty import EmptySteps
 from .shadow.listener import ShadowSteps
+from .shadow.moved import MovedWeights
 from .shadow.restored import Restored
 from .shadow.skips import SkippedSteps
 from .shadow.stale import StaleGradients
@@ -178,6 +179,7 @@ class Session:
             DroppedGradients(model, shadow.found, notes.trouble),
             EmptySteps(model, shadow.found, notes.trouble),
             UndoneLoads(model, shadow.found),
+            MovedWeights(shadow.found),
         )
         if options.folder is not None:
             events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))

@@ -27,6 +27,7 @@ MOVED_ON_SKIP = "moved_on_skip"  # a state that went on in steps without an upda
 PARTIAL_COPY = "partial_copy"  # buffers of an average that do not follow
 DROPPED_GRADIENT = "dropped_gradient"  # zeroed before an optimizer has used it
 EMPTY_STEP = "empty_step"  # of an optimizer, without any gradient
+MOVED_WEIGHTS = "moved_weights"  # by something other than the optimizer, and the loss rises
 LOAD_UNDONE = "load_undone"  # loaded weights that the next optimizer step undid
 KINDS = (DIVERGED, RANGE, UNDEFINED, INTEGERS, LOST_CHANGE, AMPLIFIED, FLUSHED, CLIPPED)
 _SEVERITIES = ("ERROR", "WARNING", "INFO")

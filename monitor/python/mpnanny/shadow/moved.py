@@ -1,0 +1,174 @@
+"""Weights that something other than the optimizer moves now and then, after which the loss is
+worse: an average that is swapped in for an evaluation and not taken out again, a copy that shares
+memory with what it is to restore.
+
+A few numbers of a few weights are kept after each step of the optimizer and before the next one;
+every LOOK steps they are read together. It counts where such moves are few, each at least as far as
+a usual step, and the loss rises after every one of them by more than nearly all of its other
+changes. Projections after each step, and swaps that are undone, are no such moves.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..model.samples import is_readable, may_read, row
+from ..model.selection import Watched
+from ..operators.modes import others_on
+from ..report.alerts import NewAlert
+from ..steps.listeners import StepListener
+from ..steps.step import OpenStep
+from .findings import EXCLUDED, MOVED_WEIGHTS, Finding
+from .places import Site
+
+MOST_WEIGHTS = 2
+NUMBERS = 64  # of each
+KEPT = 512  # steps
+LOOK = 32  # steps
+NEEDED = 3  # moves
+MOST_SHARE = 1 / 3  # of the steps: what moves weights all the time belongs to the training
+WORSE = 1.2  # times the loss before, in the median
+OTHERS = 0.9  # quantile of the loss's other changes
+
+
+@dataclass(slots=True)
+class _Between:
+    """Two steps of the optimizer, one after the other."""
+
+    earlier: int  # training steps
+    later: int
+    moved: torch.Tensor  # by something else meanwhile; 0-dimensional, on the weights' device
+    stepped: torch.Tensor  # by the earlier one
+
+
+class MovedWeights(StepListener):
+    """`found(step, findings)` takes what there is to say of the first optimizer that is heard."""
+
+    name = "weights that something else moves"
+
+    def __init__(self, found: Callable[[int, list[Finding]], None]) -> None:
+        self._found = found
+        self._optimizer: weakref.ref[Any] | None = None
+        self._weights: list[weakref.ref[torch.Tensor]] = []
+        self._begun: torch.Tensor | None = None  # what they held before the newest step
+        self._ended: torch.Tensor | None = None  # and after it
+        self._number = 0  # of that step
+        self._between: deque[_Between] = deque(maxlen=KEPT)
+        self._losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
+        self._over = False
+
+    # --- what happens ---
+
+    def optimizer_begins(
+        self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
+    ) -> None:
+        if self._over or others_on() or not may_read():
+            return
+        if self._optimizer is None:
+            self._optimizer = weakref.ref(optimizer)
+            self._weights = [weakref.ref(each) for each in _largest(held)]
+        if self._optimizer() is not optimizer:
+            return
+        now, ended = self._numbers(), self._ended
+        if now is not None and ended is not None and self._begun is not None:
+            moved, stepped = (now - ended).norm(), (ended - self._begun).norm()
+            self._between.append(_Between(self._number, step.number, moved, stepped))
+            if len(self._between) % LOOK == 0:
+                self._look()
+        self._begun, self._ended = now, None
+
+    def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        if not self._over and self._optimizer is not None and self._optimizer() is optimizer:
+            self._ended, self._number = self._numbers(), step.number
+
+    def step_ended(self, step: OpenStep, alerts: list[NewAlert]) -> None:
+        if not self._over and step.loss is not None:
+            self._losses.append((step.number, step.loss))
+
+    def run_ends(self) -> None:
+        self._look()
+
+    def _numbers(self) -> torch.Tensor | None:
+        weights = [each() for each in self._weights]
+        rows = [row(each, NUMBERS) for each in weights if each is not None]
+        if not rows or len(rows) != len(weights):
+            self._over = True
+            return None
+        with torch.no_grad():
+            return torch.cat(rows)
+
+    # --- what it means ---
+
+    def _look(self) -> None:
+        if self._over or len(self._between) < NEEDED / MOST_SHARE:
+            return
+        losses = {number: float(loss) for number, loss in self._losses}
+        sizes = torch.stack([torch.stack((e.moved, e.stepped)) for e in self._between]).cpu()
+        if not bool(sizes.isfinite().all()):
+            self._over = True
+            return
+        usual = float(sizes[:, 1].median())
+        rises: list[tuple[_Between, float, float]] = []  # with the loss before and after
+        others: list[float] = []
+        for each, size in zip(self._between, sizes[:, 0].tolist(), strict=True):
+            before, after = losses.get(each.earlier), losses.get(each.later)
+            if before is None or after is None or not math.isfinite(before + after):
+                continue
+            if size >= usual > 0:
+                rises.append((each, before, after))
+            else:
+                others.append(after - before)
+        if len(rises) < NEEDED or len(rises) > MOST_SHARE * len(self._between) or not others:
+            return
+        bound = max(0.0, sorted(others)[int(OTHERS * (len(others) - 1))])
+        before, after = _median([each[1] for each in rises]), _median([each[2] for each in rises])
+        if all(late - early > bound for _, early, late in rises) and after > WORSE * abs(before):
+            self._over = True
+            times = _median([float(each.moved) / usual for each, _, _ in rises])
+            self._say([each.later for each, _, _ in rises], times, before, after)
+
+    def _say(self, steps: list[int], times: float, before: float, after: float) -> None:
+        detail = {
+            "count": len(steps),
+            "since": steps[0],
+            "times": times,
+            "loss_before": before,
+            "loss_after": after,
+        }
+        none = math.nan
+        self._found(
+            steps[-1],
+            [
+                Finding(
+                    MOVED_WEIGHTS,
+                    Site("", "", "state", "", 0, None),
+                    0,
+                    "",
+                    "",
+                    none,
+                    none,
+                    none,
+                    none,
+                    precision=EXCLUDED,
+                    severity="WARNING",
+                    detail=detail,
+                )
+            ],
+        )
+
+
+def _largest(held: Watched) -> Sequence[torch.Tensor]:
+    weights = [each for each in held.parameters if is_readable(each)]
+    weights = [each for each in weights if each.device == weights[0].device]
+    return sorted(weights, key=lambda each: -each.numel())[:MOST_WEIGHTS]
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
