@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "tools/diagnose_run/causes.h"
+#include "tools/diagnose_run/measured_text.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
@@ -12,6 +13,7 @@ using runs::Number;
 namespace {
 
 constexpr char kMeasuredHow[] = "its inputs and its result were compared with the same step in FP64";
+constexpr char kRelationHow[] = "the run's own values were compared from step to step";
 
 }  // namespace
 
@@ -28,7 +30,7 @@ Onset PlaceOfMeasured(const Facts& facts) {
   onset.source = lead.finding.source;
   onset.what = runs::WordsOf(lead.finding, lead.module).what;
   if (onset.what.ends_with('.')) onset.what.pop_back();
-  onset.how = kMeasuredHow;
+  onset.how = ComparesWithItself(lead.finding) ? kRelationHow : kMeasuredHow;
   return onset;
 }
 

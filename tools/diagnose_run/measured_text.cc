@@ -42,14 +42,6 @@ std::string FixOfLostChange(const runs::ShadowFinding& finding) {
          "are wanted; or round stochastically, or keep what is lost and add it next time (Kahan).";
 }
 
-// What is found without the FP64 reference, also in steps that have none.
-bool ComparesWithItself(const runs::ShadowFinding& finding) {
-  const std::string& kind = finding.kind;
-  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
-         kind == "moved_weights" || kind == "partial_copy" || kind == "not_restored" ||
-         kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
-}
-
 // Of a relation between states that is broken; "" of any other kind.
 std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
@@ -129,6 +121,13 @@ std::string FixOfPrecision(const runs::ShadowFinding& finding) {
 }
 
 }  // namespace
+
+bool ComparesWithItself(const runs::ShadowFinding& finding) {
+  const std::string& kind = finding.kind;
+  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
+         kind == "moved_weights" || kind == "partial_copy" || kind == "not_restored" ||
+         kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
+}
 
 std::string MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism) {
   const MeasuredFinding& lead = measured.Lead(mechanism);

@@ -24,6 +24,10 @@ std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const 
 // What to change, from the kind of the finding and the lines that cured it.
 std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
 
+// Whether it was found by comparing the run's own values from step to step, without the FP64
+// reference, also in steps that have none.
+bool ComparesWithItself(const runs::ShadowFinding& finding);
+
 // How sure the cause is, by what stands behind it; docs/diagnosis_confidence.md has the shares of
 // right answers that these numbers come from.
 double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism);

@@ -76,7 +76,7 @@ std::string ShadowText(const ShadowEvidence& measured, const Extent& extent) {
   const size_t more = (shown > extent.shadow ? shown - extent.shadow : 0) +
                       static_cast<size_t>(measured.left_out);
   if (more > 0) text += "- and " + std::to_string(more) + " more (run_summary, query_alerts).\n";
-  return "\nMeasured against FP64 (shadow steps):\n" + text;
+  return "\nMeasured by shadow steps and beside them:\n" + text;
 }
 
 std::string CausesText(const Diagnosis& d, const Extent& extent) {

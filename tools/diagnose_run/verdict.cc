@@ -211,7 +211,9 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   if (silent) {
     const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
     d.verdict = "degraded";
-    d.headline = "Losses alone show no trouble, but shadow steps do, from step " +
+    d.headline = std::string("Losses alone show no trouble, but ") +
+                 (ComparesWithItself(lead) ? "the run's own values" : "shadow steps") +
+                 " do, from step " +
                  std::to_string(lead.since.value_or(lead.step)) + " on: " + measured;
   } else {
     d.headline += " " + measured;
