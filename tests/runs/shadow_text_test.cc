@@ -111,6 +111,12 @@ TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
   EXPECT_EQ(WordsOf(f, "").operands,
             "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10).");
   EXPECT_NE(FindingText(f, "").find("and 0 (in FP64 3.2e-10). In FP32"), std::string::npos);
+  f.inputs_from = {{"aten.div.Tensor", "utils.py:56"}, {"aten.index.Tensor", "utils.py:44"}};
+  EXPECT_EQ(WordsOf(f, "").operands,
+            "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10). What goes in comes "
+            "from utils.py:56 (division) and utils.py:44 (aten.index).");
+  EXPECT_EQ(FindingJson(f, "")["inputs_from"][1]["source"], "utils.py:44");
+  f.inputs_from.clear();
   f.operands = {{kInf, kInf}};
   EXPECT_EQ(WordsOf(f, "").operands, "What went into the first such element: inf.");
   f.operands = {{1, 1}, {kInf, 2}, {0, 0}};

@@ -58,6 +58,22 @@ def test_a_divisor_that_underflows_is_shown_beside_what_it_is_in_fp64(train):
     assert held == 0 and 0 < reference < 6e-8 and not others
 
 
+def test_the_lines_that_made_a_zero_are_named(train):
+    model = nn.Linear(4, 4)
+    table = torch.tensor([1.0, 0.5, 0.0])
+
+    def loss(_step: int) -> torch.Tensor:
+        kept = table[torch.tensor([2, 1])]
+        ratio = kept / (1 - kept)
+        weight = ratio.clamp(max=5.0) / ratio
+        return (model(inputs(2, 4)).square().mean(1) * weight).mean()
+
+    first = train(model, loss, steps=3).first()
+    assert first["line"] == "weight = ratio.clamp(max=5.0) / ratio"
+    before = [text_of(source) for _, source in json.loads(first["detail"])["inputs_from"]]
+    assert before[:2] == ["ratio = kept / (1 - kept)", "kept = table[torch.tensor([2, 1])]"]
+
+
 def test_operands_of_a_sum_are_not_shown(train):
     model = nn.Linear(8, 8).half()
 

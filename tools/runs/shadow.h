@@ -70,6 +70,11 @@ struct ShadowOperand {
   double held = 0, reference = 0;
 };
 
+// A line that made something.
+struct ShadowLine {
+  std::string op, source;  // "aten.div.Tensor", "file:line"
+};
+
 // Where the error that a finding works on came in, earlier in the same step.
 struct ShadowOrigin {
   std::string op, source, phase, dtype;
@@ -92,6 +97,7 @@ struct ShadowFinding {
   std::string precision;                      // proven | excluded | not_tested
   // CompleteFinding() reads these.
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
+  std::vector<ShadowLine> inputs_from;  // lines of the step that led to what went in, nearest first
   bool was_bad_before = false;  // what is not finite was so before the step began
   std::optional<int64_t> since;  // the step that it was looked at first, where it takes several to tell
   // Values that came into the step in 16 bits decide it by a fraction of their last place.

@@ -123,6 +123,19 @@ std::optional<double> AnyNumber(const Json& value) {
   return std::nullopt;
 }
 
+std::vector<ShadowLine> InputsOf(const Json& json) {
+  std::vector<ShadowLine> lines;
+  const auto found = json.is_object() ? json.find("inputs_from") : json.end();
+  if (found == json.end() || !found->is_array()) return lines;
+  for (const Json& pair : *found) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) return {};
+    if (lines.size() == kMostOperands) break;
+    lines.push_back({pair[0].get<std::string>().substr(0, kTextBytes),
+                     pair[1].get<std::string>().substr(0, kTextBytes)});
+  }
+  return lines;
+}
+
 std::vector<ShadowOperand> OperandsOf(const Json& json) {
   std::vector<ShadowOperand> operands;
   const auto found = json.is_object() ? json.find("operands") : json.end();
@@ -289,6 +302,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.cure = CureOf(Parsed(row->TextOr(1)));
   const Json detail = Parsed(row->TextOr(2));
   finding.operands = OperandsOf(detail);
+  finding.inputs_from = InputsOf(detail);
   finding.origin = OriginOf(detail);
   finding.was_bad_before = !TextOf(detail, "from").empty();
   if (const auto since = NumberOf(detail, "since"); since && *since >= 0 && *since <= finding.step) {

@@ -31,6 +31,14 @@ Json NamesJson(const std::vector<std::string>& names) {
   return list;
 }
 
+Json LinesJson(const std::vector<ShadowLine>& lines) {
+  Json list = Json::array();
+  for (const ShadowLine& line : lines) {
+    list.push_back({{"operator", OrNull(line.op, 120)}, {"source", OrNull(line.source, 240)}});
+  }
+  return list;
+}
+
 Json ReachJson(const std::vector<ShadowReach>& reach) {
   Json list = Json::array();
   for (const ShadowReach& each : reach) {
@@ -83,6 +91,7 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["error_in"] = JsonNumber(f.error_in, 3);
   json["error_out"] = JsonNumber(f.error_out, 3);
   json["origin"] = OriginJson(f.origin);
+  if (!f.inputs_from.empty()) json["inputs_from"] = LinesJson(f.inputs_from);
   json["precision"] = OrNull(f.precision, 40);
   json["reach"] = ReachJson(f.reach);
   json["cure"] = CureJson(f.cure);

@@ -12,6 +12,7 @@
 #include "tools/runs/operator_words.h"
 #include "tools/runs/protocol_text.h"
 #include "tools/runs/ranks.h"
+#include "tools/runs/shadow_inputs.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::runs {
@@ -19,21 +20,9 @@ namespace {
 
 constexpr size_t kReachShown = 3;
 constexpr size_t kLinesShown = 6;
-constexpr size_t kPlaceBytes = 80;
-constexpr double kSameOperand = 0.05;  // what 16 bits round is no news
 
 bool IsAny(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// A path's end, which is what tells files apart.
-std::string Place(std::string_view source) {
-  const std::string shown = EscapeControl(source, 400);
-  if (shown.size() <= kPlaceBytes) return shown;
-  const size_t slash = shown.find('/', shown.size() - kPlaceBytes);
-  size_t from = slash == std::string::npos ? shown.size() - kPlaceBytes : slash;
-  while (from < shown.size() && (static_cast<unsigned char>(shown[from]) & 0xC0) == 0x80) ++from;
-  return "…" + shown.substr(from);
 }
 
 std::pair<std::string_view, std::string_view> FileAndLine(std::string_view source) {
@@ -68,10 +57,10 @@ std::string ShareText(const std::optional<double>& share, const std::string& of 
 std::string Diverged(const ShadowFinding& finding) {
   const ShadowGrowth& growth = finding.growth;
   std::string text = OperatorWord(finding.op);
-  if (!finding.source.empty()) text += " at " + Place(finding.source);
+  if (!finding.source.empty()) text += " at " + ShownPlace(finding.source);
   text += " makes updates that are too large (learning rate): ";
   text += growth.op.empty() ? "values" : "the result of the " + OperatorWord(growth.op);
-  if (!growth.at.empty()) text += " at " + Place(growth.at);
+  if (!growth.at.empty()) text += " at " + ShownPlace(growth.at);
   text += growth.growth && std::isfinite(*growth.growth)
               ? " grew " + Number(*growth.growth, 4) + "-fold"
               : " grew by orders of magnitude";
@@ -89,7 +78,7 @@ std::string OperatorAt(const std::string& op, const std::string& raw_dtype,
   std::string text = dtype.empty() || converts ? "" : dtype + " ";
   text += OperatorWord(op);
   if (converts) text += " (" + dtype + ")";
-  if (!source.empty()) text += " at " + Place(source);
+  if (!source.empty()) text += " at " + ShownPlace(source);
   return text;
 }
 
@@ -223,25 +212,6 @@ std::string Precision(const ShadowFinding& finding) {
   return " In " + where + " the error would be " + after + ".";
 }
 
-// "0.5", or "0 (in FP64 3.2e-10)" where the reference is another number.
-std::string OperandText(const ShadowOperand& operand) {
-  const std::string held = Number(operand.held, 4);
-  const std::string reference = Number(operand.reference, 4);
-  const double apart = std::fabs(operand.held - operand.reference);
-  const bool same = held == reference || apart <= kSameOperand * std::fabs(operand.reference);
-  return same ? held : held + " (in FP64 " + reference + ")";
-}
-
-std::string Operands(const ShadowFinding& finding) {
-  std::vector<std::string> words;
-  for (const ShadowOperand& operand : finding.operands) words.push_back(OperandText(operand));
-  if (words.empty()) return "";
-  const std::string last = words.back();
-  words.pop_back();
-  return "What went into the first such element: " +
-         (words.empty() ? last : Join(words, ", ") + " and " + last) + ".";
-}
-
 std::string ReachWord(const ShadowReach& reach) {
   const std::string name = Name(reach.name);
   std::string text;
@@ -280,7 +250,7 @@ std::string Reach(const ShadowFinding& finding) {
   std::vector<std::string> reached, replaced;
   for (const ShadowReach& reach : finding.reach) {
     if (reach.what == "replaced") {
-      replaced.push_back("nan_to_num" + (reach.name.empty() ? "" : " at " + Place(reach.name)));
+      replaced.push_back("nan_to_num" + (reach.name.empty() ? "" : " at " + ShownPlace(reach.name)));
     } else {
       reached.push_back(ReachWord(reach));
     }
@@ -348,7 +318,7 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
     }
     if (numbers.empty()) continue;
     parts.push_back(in.file == own ? (in.lines.size() == 1 ? "line " : "lines ") + numbers
-                                   : Place(std::string(in.file) + ":" + numbers));
+                                   : ShownPlace(std::string(in.file) + ":" + numbers));
   }
   std::string text = Join(parts, " and ");
   if (left_out > 0) text += " and " + std::to_string(left_out) + " more";
@@ -357,14 +327,14 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   if (IsProtocol(finding.kind)) {
-    return {ProtocolText(finding, finding.source.empty() ? "" : Place(finding.source)), "", "", ""};
+    return {ProtocolText(finding, finding.source.empty() ? "" : ShownPlace(finding.source)), "", "", ""};
   }
   const auto trimmed = [](std::string text) {
     return text.starts_with(' ') ? text.substr(1) : text;
   };
   return {(finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
               ".",
-          Operands(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
+          InputsText(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
 }
 
 std::string FindingText(const ShadowFinding& finding, std::string_view module) {

@@ -14,7 +14,7 @@
 namespace mpnanny::runs {
 
 // The same sentence in its parts, each with its full stop. `operands` (what went into the first
-// element that is not finite), `precision` and `reach` may be "".
+// element that is not finite, and the lines that made it), `precision` and `reach` may be "".
 struct FindingWords {
   std::string what, operands, precision, reach;
 };

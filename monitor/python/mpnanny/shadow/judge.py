@@ -34,7 +34,7 @@ from .operators import holds_nonfinite_number
 from .profile import Profile
 from .references import Entry, References
 from .result import Result
-from .witness import operands
+from .witness import lines_before, operands
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
 # error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16
@@ -329,6 +329,8 @@ class Judge:
         shown = operands(result)
         if shown is not None:
             made.detail["operands"] = shown
+        if before := lines_before(result.call.node):
+            made.detail["inputs_from"] = before
 
     def _cure(self, made: Finding, result: Result) -> None:
         node = result.call.node

@@ -324,6 +324,10 @@ class ShadowSteps(StepListener):
         detail = {key: _number(value) for key, value in finding.detail.items()}
         if "operands" in detail:
             detail["operands"] = [[_number(value) for value in pair] for pair in detail["operands"]]
+        if "inputs_from" in detail:
+            detail["inputs_from"] = [
+                [name, self._record.source(source)] for name, source in detail["inputs_from"]
+            ]
         root = finding.root()
         if root is not finding:
             detail["origin"] = {

@@ -1,4 +1,6 @@
-"""One element that shows a finding: what the operator was given there, and its reference."""
+"""What shows where a finding comes from: one element, with what the operator was given there and
+its reference, and the lines that made what it was given.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,12 @@ from typing import Any
 
 import torch
 
+from .history import Node
 from .result import Result
 
 MOST_OPERANDS = 4
+MOST_LINES = 5
+MOST_NODES = 200  # that are looked through for them
 
 
 def operands(result: Result) -> list[list[float]] | None:
@@ -41,3 +46,25 @@ def _at(tensor: Any, shape: torch.Size, place: tuple[int, ...]) -> float | None:
         return float(tensor.expand(shape)[place].item())
     except RuntimeError:  # no operand of the same element
         return None
+
+
+def lines_before(node: Node) -> list[tuple[str, str]]:
+    """The lines of this step whose results led to the inputs of `node`, as (operator, "file:line"),
+    the nearest first, without its own line.
+    """
+    lines: dict[str, str] = {}
+    level, seen = [node], {node.number}
+    while level and len(lines) < MOST_LINES and len(seen) < MOST_NODES:
+        made = {
+            held.producer.number: held.producer
+            for one in level
+            for held in one.inputs()
+            if held.producer is not None and held.producer.number not in seen
+        }
+        level = [made[number] for number in sorted(made, reverse=True)]
+        seen.update(made)
+        for each in level:
+            source = each.site.source
+            if source and source != node.site.source:
+                lines.setdefault(source, each.site.forward or each.site.operator)
+    return [(operator, source) for source, operator in list(lines.items())[:MOST_LINES]]

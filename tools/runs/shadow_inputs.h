@@ -1,0 +1,23 @@
+// What went into the operator of a finding, in words.
+//
+// Free functions without state. Texts out of the file come back escaped.
+#ifndef MPNANNY_TOOLS_RUNS_SHADOW_INPUTS_H_
+#define MPNANNY_TOOLS_RUNS_SHADOW_INPUTS_H_
+
+#include <string>
+#include <string_view>
+
+#include "tools/runs/shadow.h"
+
+namespace mpnanny::runs {
+
+// "What went into the first such element: 0. What goes in comes from utils.py:56 (division)."; "" where
+// neither is known.
+std::string InputsText(const ShadowFinding& finding);
+
+// A path's end, which is what tells files apart.
+std::string ShownPlace(std::string_view source);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_TOOLS_RUNS_SHADOW_INPUTS_H_
