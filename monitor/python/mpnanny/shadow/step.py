@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..steps.functional import plain
 from .call import floats
 from .changes import Changes
 from .comparison import MATTERS_LOSS, compare
@@ -125,6 +126,8 @@ class ShadowStep:
     def reach_inputs(self, args: Any, kwargs: Any) -> None:
         """What goes into the model: it learns from what is wrong there, whatever the loss is."""
         for value in floats((args, kwargs)):
+            if plain(value) is not value:  # within a transform of torch.func
+                continue
             entry = self.mode.references.entry(value)
             if entry is not None and entry.origin is not None and entry.error >= INPUT_ERROR:
                 if math.isfinite(entry.error):
