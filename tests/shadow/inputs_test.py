@@ -37,3 +37,18 @@ def test_noise_in_a_batch_is_nothing(train):
         return model(batch + noise).square().mean()
 
     assert train(model, loss, steps=6).severe == []
+
+
+def test_what_a_teacher_gives_is_no_batch(train):
+    """Its difference to what it gave before is mostly rounding, in BF16."""
+    model, teacher = nn.Linear(8, 8), nn.Linear(8, 8).bfloat16()
+
+    def loss(_step: int) -> torch.Tensor:
+        batch = inputs()
+        with torch.no_grad():
+            given = teacher(batch.bfloat16())
+            changed = (teacher((batch * 1.001).bfloat16()) - given).float()
+        return (model(batch) - 1).square().mean() + 1e-3 * (model(batch) * changed).mean()
+
+    found = train(model, loss, steps=6)
+    assert all("input" not in each["reach"] for each in found.all)

@@ -220,7 +220,7 @@ std::string ReachWord(const ShadowReach& reach) {
   } else if (reach.what == "gradient") {
     text = name.empty() ? "gradients" : "the gradient of " + name;
   } else if (reach.what == "input") {
-    text = "what goes into the model";
+    text = "what goes into the model or its loss";
   } else if (reach.what == "index") {
     text = name.empty() ? "an index" : "an index (" + name + ")";
   } else if (reach.what == "decision") {

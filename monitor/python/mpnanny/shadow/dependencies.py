@@ -96,6 +96,11 @@ class Dependencies:
 
     # --- what the step asks ---
 
+    def is_of_leaves(self, tensor: torch.Tensor) -> bool:
+        """Whether a parameter, or another leaf, has had a part in its values."""
+        memory = memory_of(tensor)
+        return bool(self._made_of.get(memory, 0) or self._bit_of.get(memory, 0))
+
     def reaches_loss(self, parameter: torch.Tensor) -> bool:
         return bool(self._loss & self._bit_of.get(memory_of(parameter), 0))
 

@@ -25,6 +25,7 @@ from .comparison import compare, compare_change
 from .counted_writes import counted_writes
 from .decisions import Decisions
 from .dependencies import Dependencies
+from .feeding import feeds
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
 from .history import Held, History, is_float, version_of
@@ -180,6 +181,7 @@ class ShadowMode(StepMode):
             call.node.args = self._kept(call, args, writes)
             call.node.kwargs = self._kept(call, kwargs, writes)
         self.judge.profile.enters(call)
+        feeds(call, self.dependencies)
         if self.lane is not None:
             self.lane.before(call, args, kwargs)
         return call

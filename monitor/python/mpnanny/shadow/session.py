@@ -153,8 +153,6 @@ class ShadowSession:
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
         self._heard_model = True
-        if self._step is not None and self._step.mode.looking:
-            self._step.reach_inputs(args, kwargs)
         if self.watches_failures:
             self._failing.model_runs(args, kwargs, device)
 

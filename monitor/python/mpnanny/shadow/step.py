@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from ..steps.functional import plain
 from .call import floats
 from .changes import Changes
 from .comparison import MATTERS_LOSS, compare
@@ -37,7 +36,6 @@ GRADIENT_SHARE = 0.01
 UPDATE_SHARE = 0.01
 STATE_ERROR = 0.2
 OUTPUT_ERROR = 0.2
-INPUT_ERROR = 0.2
 OWN_ERROR = 1.0  # of one parameter's gradient, if it is not tiny beside the others
 OWN_SIZE = 0.1
 BUFFER_SIZE = 1e-3  # of the largest buffer beside it, that a buffer's error must be at least
@@ -122,16 +120,6 @@ class ShadowStep:
             return None
         phase = "forward" if place.module is not None else "loss"
         return Site(place.operator, place.operator, phase, place.file, place.line, place.module)
-
-    def reach_inputs(self, args: Any, kwargs: Any) -> None:
-        """What goes into the model: it learns from what is wrong there, whatever the loss is."""
-        for value in floats((args, kwargs)):
-            if plain(value) is not value:  # within a transform of torch.func
-                continue
-            entry = self.mode.references.entry(value)
-            if entry is not None and entry.origin is not None and entry.error >= INPUT_ERROR:
-                if math.isfinite(entry.error):
-                    entry.origin.reached("input", "", entry.error)
 
     def reach_outputs(self, outputs: Any) -> None:
         """What a module that was run again gives back."""
