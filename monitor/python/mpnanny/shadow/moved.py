@@ -30,7 +30,7 @@ from .places import Site
 
 MOST_WEIGHTS = 2
 NUMBERS = 64  # of each
-KEPT = 512  # steps
+KEPT = 256  # steps
 LOOK = 32  # steps
 NEEDED = 3  # moves
 MOST_SHARE = 1 / 3  # of the steps: what moves weights all the time belongs to the training
@@ -60,6 +60,7 @@ class MovedWeights(StepListener):
         self._begun: torch.Tensor | None = None  # what they held before the newest step
         self._ended: torch.Tensor | None = None  # and after it
         self._number = 0  # of that step
+        self._steps = 0  # so far
         self._between: deque[_Between] = deque(maxlen=KEPT)
         self._losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
         self._over = False
@@ -80,7 +81,8 @@ class MovedWeights(StepListener):
         if now is not None and ended is not None and self._begun is not None:
             moved, stepped = (now - ended).norm(), (ended - self._begun).norm()
             self._between.append(_Between(self._number, step.number, moved, stepped))
-            if len(self._between) % LOOK == 0:
+            self._steps += 1
+            if self._steps % LOOK == 0:
                 self._look()
         self._begun, self._ended = now, None
 
