@@ -1,0 +1,190 @@
+"""auto_diff: where FP32 and FP16, BF16 or FP8 part, operator by operator, measured against FP64.
+
+One target runs twice under the shadow engine (../shadow): as it is, in FP32, and under a policy in
+the low precision. Both runs follow every operator in FP64, so each has its own reference and what
+it draws at random does not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch import nn
+
+from .answer import Answer, number
+from .cuda_on_cpu import CudaOnCpu
+from .eight_bit import GRANULARITIES
+from .policy import LOW, POLICIES, Policy, full_precision
+from .problem import Problem
+from .program import Options, Program
+from .shadowed import Measured, measure
+from .specification import Value, make_inputs
+from .target import Target, find_target, load_callable
+
+_PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8"}
+
+__all__ = ["Problem", "auto_diff", "diff_request"]
+
+
+def auto_diff(
+    model: Any,
+    sample: Any,
+    target_dtype: torch.dtype = torch.bfloat16,
+    policy: str = "cuda-autocast",
+    *,
+    backward: bool = True,
+    loss: Any = None,
+    loss_scale: float | None = None,
+    steps: int = 0,
+    optimizer: str = "adamw",
+    lr: float = 1e-3,
+    fp8: str = "tensor",
+    rel_warn: float | None = None,
+    rel_error: float | None = None,
+) -> dict[str, Any]:
+    """Where `model` (an nn.Module or a function) loses precision on `sample`.
+
+    `sample` is a tensor, a tuple (positional arguments) or a dict (keyword arguments).
+    `target_dtype` is torch.float16, torch.bfloat16, or torch.float8_e4m3fn for FP8 linear layers
+    (simulated, gradients in E5M2). `policy`: `cuda-autocast` (what torch.autocast does on CUDA,
+    whatever the machine has), `cpu-autocast`, or `pure` (everything in the dtype). `loss` is called
+    with the result. The model is copied; nothing of it, of the sample or of torch's generators is
+    changed. Returns the dict that the tool `auto_diff` returns; raises Problem.
+    """
+    if target_dtype not in _PRECISIONS:
+        raise Problem(
+            f"{target_dtype} is no dtype to compare.", "Known: " + ", ".join(map(str, _PRECISIONS))
+        )
+    if isinstance(sample, dict):
+        inputs = [Value(name, "given", each) for name, each in sample.items()]
+    elif isinstance(sample, (tuple, list)):
+        inputs = [Value("", "given", each) for each in sample]
+    else:
+        inputs = [Value("", "given", sample)]
+    name = type(model).__name__ if isinstance(model, nn.Module) else getattr(model, "__name__", "")
+    device = _device_of(model, sample)
+    options = Options(
+        backward=backward,
+        loss=loss,
+        loss_scale=loss_scale,
+        steps=steps,
+        optimizer=optimizer,
+        lr=lr,
+        device=device,
+    )
+    state = torch.get_rng_state()
+    try:
+        program = Program(Target(name, lambda: model, ""), inputs, options)
+        return _diff(
+            program, Policy(policy, _PRECISIONS[target_dtype], device, fp8), rel_warn, rel_error
+        )
+    finally:
+        torch.set_rng_state(state)
+
+
+def _device_of(model: Any, sample: Any) -> str:
+    first = next(model.parameters(), None) if isinstance(model, nn.Module) else sample
+    return first.device.type if isinstance(first, torch.Tensor) else "cpu"
+
+
+def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) -> dict[str, Any]:
+    """The answer to a request of the tool. `say(done, what)`: progress, of 1. Raises Problem."""
+    precision, policy = _chosen(request)
+    device = str(request.get("device") or "cpu")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Problem("This machine has no CUDA device.", "Leave out `device`: the CPU stands in.")
+    with contextlib.ExitStack() as stack:
+        if device == "cpu" and not torch.cuda.is_available():
+            stack.enter_context(CudaOnCpu())
+        root = str(request.get("root") or "")
+        target = find_target(request)
+        inputs = make_inputs(list(request.get("input") or []), int(request.get("seed") or 0))
+        loss = request.get("loss")
+        options = Options(
+            backward=request.get("backward") is not False,
+            loss=None if not loss else load_callable(str(loss), root),
+            loss_scale=request.get("loss_scale"),
+            steps=int(request.get("steps") or 0),
+            optimizer=str(request.get("optimizer") or "adamw"),
+            lr=float(request.get("lr") or 1e-3),
+            device=device,
+        )
+        program = Program(target, inputs, options)
+        return _diff(
+            program,
+            Policy(policy, precision, device, str(request.get("fp8") or "tensor")),
+            request.get("rel_warn"),
+            request.get("rel_error"),
+            say,
+        )
+
+
+def _chosen(request: dict[str, Any]) -> tuple[str, str]:
+    precision = str(request.get("dtype") or "bf16")
+    policy = str(request.get("policy") or "cuda-autocast")
+    fp8 = str(request.get("fp8") or "tensor")
+    for word, known in ((precision, LOW), (policy, POLICIES), (fp8, GRANULARITIES)):
+        if word not in known:
+            raise Problem(f"'{word}' is not known.", "Known are " + ", ".join(known) + ".")
+    if precision == "fp8" and policy != "cuda-autocast":
+        raise Problem("FP8 is simulated in autocast regions.", "Use the policy cuda-autocast.")
+    return precision, policy
+
+
+def _diff(
+    program: Program,
+    policy: Policy,
+    rel_warn: float | None,
+    rel_error: float | None,
+    say: Any = lambda done, what: None,
+) -> dict[str, Any]:
+    say(0.05, "in FP32")
+    full = _measure_full(program)
+    say(0.45, f"in {policy.precision}")
+    low = policy.low if policy.name == "pure" else None
+    with policy.installed():
+        is_half = policy.low is torch.float16
+        try:
+            scale = program.find_scale(low, policy.region, is_half)
+        except Problem:
+            raise
+        except Exception:
+            scale = 1.0  # the measured run shows what is raised
+        measured = measure(program, low, policy.region, scale)
+        answer = Answer(program, policy, full, measured, rel_warn, rel_error).json()
+        if "gradients" in answer:
+            answer["gradients"]["loss_scale"] = scale
+        if program.options.steps and measured.raised is None:
+            say(0.8, "training steps")
+            answer["steps"] = _train(program, policy, low, scale)
+    return answer
+
+
+def _measure_full(program: Program) -> Measured:
+    device = program.options.device
+    with full_precision(device):
+        made = measure(program, None, contextlib.nullcontext, 1.0)
+        if made.raised is not None and program.inputs_need_gradient:
+            program.inputs_need_gradient = False  # it writes its inputs, which leaves do not allow
+            made = measure(program, None, contextlib.nullcontext, 1.0)
+    if made.raised is not None:
+        error = made.raised
+        raise Problem(
+            f"{program.target.name} fails in FP32 already: {type(error).__name__}: {error}",
+            "Check the inputs: number, shapes, dtypes, values.",
+        ) from error
+    return made
+
+
+def _train(program: Program, policy: Policy, low: Any, scale: float) -> list[dict[str, Any]]:
+    with full_precision(program.options.device):
+        plain = list(program.train(None, contextlib.nullcontext, 1.0))
+    lossy = list(program.train(low, policy.region, scale))
+    return [
+        {"step": step, "fp32": number(a), "low": number(b)}
+        for step, (a, b) in enumerate(zip(plain, lossy, strict=True))
+    ]

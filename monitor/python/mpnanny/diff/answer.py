@@ -1,0 +1,377 @@
+"""Turns what two runs have measured into the answer, whose fields docs/auto_diff.md explains."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import torch
+
+from ..shadow.comparison import HALF_ULP
+from ..shadow.findings import RANGE, UNDEFINED, Finding
+from ..shadow.judge import NOTED
+from .compared import Compared
+from .dimensions import Dimension
+from .operator_errors import Row
+from .policy import Policy
+from .program import Program
+from .shadowed import Measured
+
+MOST_FINDINGS = 10
+MOST_CONTRIBUTORS = 12
+MOST_GRADIENTS = 8
+SPREAD = 8.0  # times what the roundings add up to, from which on an error is more than that
+DEGRADED = 0.05  # of an output, whose error is spread over many operators
+
+
+class Answer:
+    """Of one pair of runs. `rel_warn`, `rel_error`: flat limits of the outputs' errors, beside what
+    is measured.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        policy: Policy,
+        full: Measured,
+        low: Measured,
+        rel_warn: float | None = None,
+        rel_error: float | None = None,
+    ) -> None:
+        self._program = program
+        self._policy = policy
+        self._full = full
+        self._low = low
+        self._limits = (rel_warn, rel_error)
+        self._root = os.path.realpath(program.target.root) + os.sep if program.target.root else ""
+        self._ill = {each.site.key for each in full.findings if _is_bad(each)}
+
+    # --- what counts ---
+
+    def bad(self) -> list[Finding]:
+        """The findings that make a verdict, the worst first. What FP32 has as well is none of the
+        low precision.
+        """
+        return [each for each in self._low.findings if _is_bad(each) and not self._is_shared(each)]
+
+    def _is_shared(self, finding: Finding) -> bool:
+        return finding.site.key in self._ill and finding.kind != RANGE
+
+    def verdict(self) -> str:
+        if self._low.raised is not None:
+            return "broken"
+        bad = self.bad()
+        worst = max((each.error for each in self._low.outputs), default=0.0)
+        warn, error = self._limits
+        if any(each.severity == "ERROR" or each.kind == RANGE for each in bad):
+            return "broken"
+        if error is not None and worst > error:
+            return "broken"
+        if any(each.kind == UNDEFINED for each in self._low.findings if _is_bad(each)):
+            return "broken"
+        if bad or (warn is not None and worst > warn) or self._is_spread():
+            return "degraded"
+        if not self._low.operators:
+            return "not_established"
+        return "clean"
+
+    def _is_spread(self) -> bool:
+        worst = max((each.error for each in self._low.outputs), default=0.0)
+        return worst > max(DEGRADED, SPREAD * self._expected())
+
+    def _expected(self) -> float:
+        """What the roundings of the forward pass add up to if nothing amplifies them."""
+        rows = [each for each in self._low.rows if each.site.phase != "backward"]
+        return math.sqrt(sum(each.squared_local for each in rows))
+
+    # --- the answer ---
+
+    def json(self) -> dict[str, Any]:
+        bad = self.bad()
+        verdict = self.verdict()
+        first = self._first(bad)
+        answer: dict[str, Any] = {
+            "verdict": verdict,
+            "target": self._program.target.name,
+            "dtype": self._policy.precision,
+            "policy": self._policy.name,
+            "mode": "emulated" if self._emulated() else "native",
+            "emulated": self._emulated(),
+        }
+        if first is not None:
+            answer["first_bad"] = first
+        answer["findings"] = [self._finding(each) for each in bad[1:MOST_FINDINGS]]
+        answer["contributors"] = self._contributors()
+        cure = next((each.cure for each in bad if each.cure is not None), None)
+        answer["keep_fp32"] = self._keep(bad)
+        if cure is not None:
+            answer["cure"] = {
+                "lines": [self._shown(each) for each in cure.lines],
+                "operators": cure.operators,
+                "what": cure.what,
+                "error_before": number(cure.error_before),
+                "error_after": number(cure.error_after),
+            }
+        answer |= self._ends()
+        answer["layers"] = self._layers()
+        answer["dims"] = self._dims(bad)
+        answer["ill_conditioned"] = [
+            {
+                "op": each.site.operator,
+                "source": self._shown(each.site.source),
+                "error": number(each.error_out),
+                "kind": each.kind,
+            }
+            for each in self._full.findings
+            if _is_bad(each)
+        ]
+        answer["inputs"] = [
+            {"name": each.name, "words": each.words, **_form(each.value)}
+            for each in self._program.inputs
+        ]
+        answer["operators"] = self._low.operators
+        answer["seconds"] = {
+            "fp32": round(self._full.seconds, 3),
+            "low": round(self._low.seconds, 3),
+        }
+        answer["limits"] = self._not_tested()
+        return answer
+
+    def _emulated(self) -> list[str]:
+        codes = self._policy.emulated
+        if self._low.missing_kernels:
+            codes = [*codes, *(f"kernel:{each}" for each in sorted(self._low.missing_kernels))]
+        return codes
+
+    def _shown(self, source: str) -> str:
+        if self._root and source.startswith(self._root):
+            return source[len(self._root) :]
+        return source
+
+    def _first(self, bad: list[Finding]) -> dict[str, Any] | None:
+        if self._low.raised is not None:
+            return self._raised(self._low.raised)
+        if bad:
+            return self._finding(bad[0])
+        undefined = [e for e in self._low.findings if _is_bad(e) and e.kind == UNDEFINED]
+        if undefined:
+            return self._finding(undefined[0])
+        if not self._is_spread():
+            return None
+        rows = [each for each in self._low.rows if each.site.phase != "backward"]
+        row = max(rows, key=lambda each: each.accumulated, default=None)
+        return None if row is None else {**self._row(row), "kind": "rounding", "what": "spread"}
+
+    def _raised(self, error: Exception) -> dict[str, Any]:
+        """The target ran in FP32 and stops in the low precision."""
+        source = ""
+        trace = error.__traceback__
+        from ..operators.places import is_users
+
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if is_users(file):
+                source = f"{os.path.abspath(file)}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        return {
+            "op": "",
+            "module": "",
+            "source": self._shown(source),
+            "kind": "range",
+            "what": "raised",
+            "error": f"{type(error).__name__}: {error}"[:1000],
+        }
+
+    def _finding(self, found: Finding) -> dict[str, Any]:
+        row = next((each for each in self._low.rows if each.site.key == found.site.key), None)
+        shown: dict[str, Any] = {
+            "op": found.site.operator,
+            "module": found.site.module or "",
+            "source": self._shown(found.site.source),
+            "phase": "backward" if found.site.phase == "backward" else "forward",
+            "kind": "range" if found.kind in (RANGE, UNDEFINED) else "rounding",
+            "what": found.kind,
+            "dtype": found.dtype,
+            "shape": found.shape,
+            "local": None if row is None else number(row.local),
+            "accumulated": number(found.error_out),
+            "error_in": number(found.error_in),
+            "share": number(found.share),
+            "magnitude": number(found.magnitude),
+            "precision": found.precision,
+            "reaches": [
+                {"what": what, "name": self._shown(name), "error": number(error)}
+                for (what, name), error in list(found.reach.items())[:6]
+            ],
+            "count": found.count,
+        }
+        for name in ("operands", "inputs_from"):
+            if name in found.detail:
+                shown[name] = found.detail[name]
+        return shown
+
+    def _row(self, row: Row) -> dict[str, Any]:
+        return {
+            "module": row.site.module or "",
+            "op": row.site.operator,
+            "source": self._shown(row.site.source),
+            "phase": "backward" if row.site.phase == "backward" else "forward",
+            "local": number(row.local),
+            "accumulated": number(row.accumulated),
+        }
+
+    def _contributors(self) -> list[dict[str, Any]]:
+        """The operators of the forward pass whose own rounding is largest. `share`: of the sum of
+        the squares of all.
+        """
+        rows = [each for each in self._low.rows if each.site.phase != "backward"]
+        total = sum(each.squared_local for each in rows)
+        worst = sorted(rows, key=lambda each: -each.squared_local)[:MOST_CONTRIBUTORS]
+        return [
+            {**self._row(each), "share": number(each.squared_local / total)}
+            for each in worst
+            if total > 0 and each.squared_local > 0
+        ]
+
+    def _keep(self, bad: list[Finding]) -> list[str]:
+        """Modules whose lines cure what was found."""
+        lines = {line for each in bad if each.cure is not None for line in each.cure.lines}
+        found = [
+            each.site.module
+            for each in self._low.rows
+            if each.site.module and each.site.source in lines
+        ]
+        found += [each.site.module for each in bad if each.cure is not None and each.site.module]
+        return list(dict.fromkeys(found))
+
+    def _ends(self) -> dict[str, Any]:
+        low, full = self._low, self._full
+        ends: dict[str, Any] = {
+            "output": [
+                {**_compared(each), "expected": number(self._expected())} for each in low.outputs
+            ]
+        }
+        if low.loss is not None:
+            reference = low.loss_reference
+            difference = math.nan if reference is None else abs(low.loss - reference)
+            size = abs(reference) if reference else math.nan
+            ends["loss"] = {
+                "fp32": number(full.loss),
+                "low": number(low.loss),
+                "reference": number(reference),
+                "error": number(difference / size if size else difference),
+            }
+        if low.gradients:
+            squares = sum(each.found.squared_error for each in low.gradients)
+            sizes = sum(each.found.squared_reference for each in low.gradients)
+            worst = sorted(low.gradients, key=lambda each: -each.error)[:MOST_GRADIENTS]
+            ends["gradients"] = {
+                "error": number(math.sqrt(squares / sizes) if sizes > 0 else 0.0),
+                "worst": [_compared(each) for each in worst],
+            }
+        return ends
+
+    def _layers(self) -> list[dict[str, Any]]:
+        layers: dict[str, dict[str, Any]] = {}
+        for row in self._low.rows:
+            if row.site.phase == "backward":
+                continue
+            name = row.site.module or self._shown(row.site.source)
+            layer = layers.setdefault(
+                name,
+                {
+                    "module": name,
+                    "operators": 0,
+                    "local": 0.0,
+                    "accumulated": 0.0,
+                    "absmax": 0.0,
+                    "nonfinite": 0,
+                },
+            )
+            layer["operators"] += row.count
+            layer["nonfinite"] += row.nonfinite
+            layer["local"] = max(layer["local"], row.local)
+            layer["accumulated"] = row.accumulated  # of the last operator
+            layer["absmax"] = max(layer["absmax"], row.absmax)
+        return [
+            {key: number(each) if isinstance(each, float) else each for key, each in layer.items()}
+            for layer in layers.values()
+        ]
+
+    def _dims(self, bad: list[Finding]) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = []
+        for found in bad[:3]:
+            dimensions: list[Dimension] = self._low.dimensions.get(found.number, [])
+            made += [
+                {
+                    "what": self._shown(found.site.source),
+                    "dim": each.dim,
+                    "size": each.size,
+                    "imbalance": number(each.imbalance),
+                    "absorbed": number(each.absorbed),
+                }
+                for each in dimensions
+            ]
+        return made
+
+    def _not_tested(self) -> list[str]:
+        limits = [f"not_followed:{each}" for each in self._low.not_followed]
+        if self._program.options.backward and not self._low.gradients and not self._low.raised:
+            limits.append("no_gradients")
+        return limits
+
+
+def _is_bad(finding: Finding) -> bool:
+    """Whether it makes a verdict: what a training's monitor would report, and what is more than a
+    rounding of the dtype and gets to an output, the loss or a gradient.
+    """
+    if finding.severity != "INFO":
+        return True
+    if not finding.reach or finding.kind in (RANGE, UNDEFINED):
+        return False
+    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
+    return finding.error_out > max(NOTED, rounding)
+
+
+def _dtypes(words: str) -> list[torch.dtype]:
+    found = [
+        getattr(torch, each, None) for each in words.replace("→", ",").replace(" ", "").split(",")
+    ]
+    return [each for each in found if isinstance(each, torch.dtype)]
+
+
+def _compared(each: Compared) -> dict[str, Any]:
+    found = each.found
+    return {
+        "name": each.name,
+        "dtype": str(each.dtype).removeprefix("torch."),
+        "shape": list(each.shape),
+        "error": number(math.inf if found.bad else each.error),
+        "max_error": number(found.max_error),
+        "nonfinite": found.bad,
+        "flushed": found.flushed,
+    }
+
+
+def _form(value: Any) -> dict[str, Any]:
+    if isinstance(value, torch.Tensor):
+        return {"dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+    return {
+        "value": value
+        if isinstance(value, (int, str, bool))
+        else number(value)
+        if isinstance(value, float)
+        else type(value).__name__
+    }
+
+
+def number(value: float | None) -> Any:
+    """As JSON has it: what is not finite is a word."""
+    if value is None:
+        return None
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value

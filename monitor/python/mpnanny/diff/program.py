@@ -1,0 +1,254 @@
+"""A target with its inputs, as often from the same beginning as it is wanted: forward pass, loss,
+backward pass, and training steps.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map
+
+from ..operators.places import pass_through
+from ..shadow.call import floats
+from .problem import Problem
+from .specification import Value
+from .target import Target
+
+pass_through(__file__)
+
+SEED = 7
+FIRST_SCALE = 2.0**16  # torch.amp.GradScaler's
+
+Region = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(slots=True)
+class Options:
+    backward: bool = True
+    loss: Callable[..., Any] | None = None  # of what the target gives
+    loss_scale: float | None = None  # None: as a GradScaler finds it, in FP16
+    steps: int = 0  # of training, beside the first passes
+    optimizer: str = "adamw"
+    lr: float = 1e-3
+    device: str = "cpu"
+
+
+@dataclass(slots=True)
+class Case:
+    """One run from the beginning. `leaves`: parameters and inputs that gradients are asked of;
+    `exact`: tensors that were rounded to begin with, and what they were.
+    """
+
+    run: Callable[..., Any]
+    args: list[Any]
+    kwargs: dict[str, Any]
+    leaves: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    exact: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    outputs: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    loss: torch.Tensor | None = None
+
+    @property
+    def module(self) -> nn.Module | None:
+        return self.run if isinstance(self.run, nn.Module) else None
+
+
+class Program:
+    def __init__(self, target: Target, inputs: list[Value], options: Options) -> None:
+        self.target = target
+        self.options = options
+        self.inputs = inputs
+        self.inputs_need_gradient = options.backward
+        self._first = target.make()
+
+    def case(self, low: torch.dtype | None) -> Case:
+        """`low`: everything in this dtype; None: as it was made."""
+        try:
+            run = copy.deepcopy(self._first)
+        except Exception:  # a generator, a lock, a graph: made anew
+            run = self.target.make()
+        case = Case(run, [], {})
+        if isinstance(run, nn.Module):
+            self._place_module(case, run, low)
+        for at, each in enumerate(self.inputs):
+            name = each.name or f"input {at}"
+            value = tree_map(partial(self._place, case, name, low), each.value)
+            if each.name:
+                case.kwargs[each.name] = value
+            else:
+                case.args.append(value)
+        return case
+
+    def _place_module(self, case: Case, module: nn.Module, low: torch.dtype | None) -> None:
+        module.to(self.options.device)
+        if low is not None:
+            before = {
+                name: each.detach().to(torch.float64)
+                for name, each in _states(module)
+                if each.is_floating_point()
+            }
+            module.to(low)
+            case.exact += [
+                (each.data, before[name])
+                for name, each in _states(module)
+                if name in before and each.dtype is low
+            ]
+        case.leaves += [
+            (name, each) for name, each in module.named_parameters() if each.requires_grad
+        ]
+
+    def _place(self, case: Case, name: str, low: torch.dtype | None, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        placed = value.detach().clone().to(self.options.device)
+        if low is not None and placed.dtype is torch.float32:
+            placed = placed.to(low)
+            case.exact.append((placed, value.detach().to(torch.float64)))
+        if self.inputs_need_gradient and placed.dtype in (
+            torch.float16,
+            torch.bfloat16,
+            torch.float32,
+        ):
+            placed.requires_grad_()
+            case.leaves.append((name, placed))
+        return placed
+
+    # --- passes ---
+
+    def forward(self, case: Case, region: Region) -> None:
+        """Fills in outputs and loss. What the target raises goes on as it is."""
+        torch.manual_seed(SEED)
+        with region():
+            result = case.run(*case.args, **case.kwargs)
+            case.outputs = list(_named("", result))
+            if self.options.loss is not None:
+                case.loss = self.options.loss(result)
+            else:
+                case.loss = _loss_of(result)
+        if not case.outputs:
+            raise Problem(
+                f"{self.target.name} gives no tensor, but a {type(result).__name__}.",
+                "Wrap it in a function that returns what is to be compared.",
+            )
+
+    def backward(self, case: Case, scale: float, keep: bool = False) -> None:
+        """From the loss, or from fixed random gradients of the outputs where there is none."""
+        for _, leaf in case.leaves:
+            leaf.grad = None
+        if case.loss is not None:
+            (case.loss * scale if scale != 1 else case.loss).backward(retain_graph=keep)
+            return
+        draw = torch.Generator().manual_seed(SEED)
+        outputs, gradients = [], []
+        for _, output in case.outputs:
+            if output.requires_grad and output.is_floating_point():
+                drawn = torch.randn(output.shape, generator=draw, dtype=torch.float64)
+                drawn = drawn * (scale / max(1, output.numel()))
+                outputs.append(output)
+                gradients.append(drawn.to(output.dtype).to(output.device))
+        if outputs:
+            torch.autograd.backward(outputs, gradients, retain_graph=keep)
+
+    def derives(self, case: Case) -> bool:
+        """Whether there is anything to derive."""
+        ends = [case.loss] if case.loss is not None else [each for _, each in case.outputs]
+        return self.options.backward and any(each.requires_grad for each in ends)
+
+    def find_scale(self, low: torch.dtype | None, region: Region, is_half: bool) -> float:
+        """The loss scale that a GradScaler would end at: the largest power of two, from 2^16 down,
+        at which all gradients are finite; 1 where none is.
+        """
+        if self.options.loss_scale is not None:
+            return self.options.loss_scale
+        if not is_half:
+            return 1.0
+        case = self.case(low)
+        self.forward(case, region)
+        if not self.derives(case) or not all(map(_is_finite, (each for _, each in case.outputs))):
+            return 1.0
+        scale = FIRST_SCALE
+        while scale > 1:
+            self.backward(case, scale, keep=True)
+            if all(leaf.grad is None or _is_finite(leaf.grad) for _, leaf in case.leaves):
+                break
+            scale /= 2
+        return scale
+
+    def optimizer(self, case: Case) -> torch.optim.Optimizer:
+        """Raises Problem where torch.optim has none of this name."""
+        wanted = self.options.optimizer.lower()
+        known = {
+            name.lower(): each
+            for name, each in vars(torch.optim).items()
+            if isinstance(each, type) and name != "Optimizer"
+        }
+        if wanted not in known:
+            raise Problem(f"torch.optim has no '{wanted}'.", "Known are " + ", ".join(known) + ".")
+        module = case.module
+        if module is None:
+            raise Problem("Training steps need a model.", "Give `model` instead of a function.")
+        made: torch.optim.Optimizer = known[wanted](module.parameters(), lr=self.options.lr)
+        return made
+
+    def train(self, low: torch.dtype | None, region: Region, scale: float) -> Iterator[float]:
+        """The losses of `steps` training steps on the same inputs. Without a loss the mean square
+        of the first output is one.
+        """
+        case = self.case(low)
+        optimizer = self.optimizer(case)
+        scaler = torch.amp.GradScaler(case_device(case), init_scale=scale, enabled=scale != 1)
+        for step in range(self.options.steps):
+            torch.manual_seed(SEED + step)
+            with region():
+                result = case.run(*case.args, **case.kwargs)
+                made = self.options.loss(result) if self.options.loss else _loss_of(result)
+                if made is None:
+                    made = next(floats(result)).float().square().mean()
+            optimizer.zero_grad()
+            scaler.scale(made).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            yield made.item()
+
+
+def case_device(case: Case) -> str:
+    return next((each.device.type for _, each in case.leaves), "cpu")
+
+
+def _states(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
+
+
+def _loss_of(result: Any) -> torch.Tensor | None:
+    """A single number is a loss, as is what is called so."""
+    found = result.get("loss") if isinstance(result, dict) else getattr(result, "loss", None)
+    found = result if found is None else found
+    if isinstance(found, torch.Tensor) and found.numel() == 1 and found.is_floating_point():
+        return found.reshape(())
+    return None
+
+
+def _named(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors of a result with names as `0.weight`."""
+    if isinstance(value, torch.Tensor):
+        yield name or "output", value
+    elif depth < 5 and isinstance(value, dict):
+        for key, each in value.items():
+            yield from _named(f"{name}.{key}" if name else str(key), each, depth + 1)
+    elif depth < 5 and isinstance(value, (tuple, list)):
+        for at, each in enumerate(value):
+            yield from _named(f"{name}.{at}" if name else str(at), each, depth + 1)
+    elif depth < 5 and hasattr(value, "__dataclass_fields__"):
+        for key in value.__dataclass_fields__:
+            yield from _named(f"{name}.{key}" if name else key, getattr(value, key), depth + 1)

@@ -1,0 +1,107 @@
+"""One run of a program under a shadow: what was found, and how far outputs, loss and gradients are
+from FP64.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..operators.modes import ModeStack
+from ..operators.places import pass_through
+from ..shadow.changes import Changes
+from ..shadow.comparison import compare
+from ..shadow.findings import Finding
+from ..shadow.history import is_float
+from ..shadow.memory import allowance
+from ..shadow.step import ShadowStep
+from .compared import Compared, compare_all, compare_loss
+from .missing_kernels import MissingKernels
+from .operator_errors import OperatorErrors, Row
+from .problem import Problem
+from .program import Case, Program, Region
+
+pass_through(__file__)
+
+
+@dataclass(slots=True)
+class Measured:
+    outputs: list[Compared] = field(default_factory=list)
+    gradients: list[Compared] = field(default_factory=list)
+    loss: float | None = None
+    loss_reference: float | None = None
+    findings: list[Finding] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    dimensions: dict[int, list[Any]] = field(default_factory=dict)
+    raised: Exception | None = None  # by the target
+    missing_kernels: set[str] = field(default_factory=set)
+    operators: int = 0
+    seconds: float = 0.0
+    not_followed: list[str] = field(default_factory=list)
+    case: Case | None = None
+
+
+def measure(program: Program, low: torch.dtype | None, region: Region, scale: float) -> Measured:
+    """Runs the program once, from its beginning."""
+    made = Measured()
+    case = made.case = program.case(low)
+    began = time.perf_counter()
+    module = case.module
+    modules = {} if module is None else {id(each): name for name, each in module.named_modules()}
+    names: dict[int, str] = {}
+    if module is not None:
+        for name, each in (*module.named_parameters(), *module.named_buffers()):
+            if is_float(each):
+                names[each.untyped_storage()._cdata] = name
+    trouble: list[Exception] = []
+    step = ShadowStep(0, modules, Changes(names.get), None, trouble.append, allowance())
+    for held, exact in case.exact:
+        entry = step.mode.references.set(held, exact)
+        entry.new = False
+        found = compare(held, exact)
+        entry.error = 0.0 if found is None else found.error
+    missing = MissingKernels()
+    errors = OperatorErrors(step.mode, step.places)
+    stack = ModeStack()
+    modes = (missing, step.mode, errors)
+    try:
+        if not all(stack.push(each) for each in modes):
+            raise Problem(f"Operators cannot be followed: {stack.refusal()}.", kind="Unavailable")
+        _run(program, case, region, scale, step, made)
+    except Problem:
+        raise
+    except Exception as error:
+        made.raised = error
+    finally:
+        for mode in reversed(modes):
+            stack.remove(mode)
+    states = () if module is None else list(module.named_buffers())
+    made.findings = step.finish(states)
+    made.rows = list(errors.rows.values())
+    made.dimensions = errors.dimensions
+    made.missing_kernels = missing.names
+    made.operators = step.mode.operators
+    made.seconds = time.perf_counter() - began
+    made.not_followed = [f"{type(each).__name__}: {each}" for each in trouble]
+    made.not_followed += sorted(step.mode.restarts)
+    return made
+
+
+def _run(
+    program: Program, case: Case, region: Region, scale: float, step: ShadowStep, made: Measured
+) -> None:
+    program.forward(case, region)
+    step.reach_outputs([each for _, each in case.outputs])
+    made.outputs = compare_all(step, case.outputs)
+    if case.loss is not None:
+        made.loss, made.loss_reference = compare_loss(step, case.loss)
+        step.backward([case.loss])
+    if not program.derives(case):
+        return
+    program.backward(case, scale)
+    step.gradients(case.leaves)
+    gradients = [(name, leaf.grad) for name, leaf in case.leaves if leaf.grad is not None]
+    made.gradients = compare_all(step, gradients)
