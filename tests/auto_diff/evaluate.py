@@ -1,4 +1,4 @@
-"""Scores auto_diff on a set of labelled programs: whether the operator that it names first stands on
+"""Scores auto_diff on a set of labelled programs: whether the operator named first stands on
 a labelled line, and whether healthy programs are called clean.
 
     python evaluate.py planted_a [--only a03] [--json OUT]

@@ -83,7 +83,8 @@ def test_recording_in_bf16_changes_no_bit_either(name, policy):
             program.backward(plain, 1.0)
         except RuntimeError as error:
             with pytest.raises(type(error)):
-                raise measure(program, low, chosen.region, 1.0).raised or AssertionError
+                seen = measure(program, low, chosen.region, 1.0)
+                raise seen.raised or AssertionError from error
             return
         seen = measure(program, low, chosen.region, 1.0)
     assert seen.raised is None and seen.case is not None

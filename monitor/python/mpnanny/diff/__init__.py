@@ -16,16 +16,19 @@ from torch import nn
 from .answer import Answer, number
 from .cuda_on_cpu import CudaOnCpu
 from .eight_bit import GRANULARITIES
+from .modules import capture
 from .policy import LOW, POLICIES, Policy, full_precision
 from .problem import Problem
 from .program import Options, Program
+from .quick import captured_answer, quick_answer
 from .shadowed import Measured, measure
 from .specification import Value, make_inputs
 from .target import Target, find_target, load_callable
+from .verdict import Verdict
 
 _PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8"}
 
-__all__ = ["Problem", "auto_diff", "diff_request"]
+__all__ = ["Problem", "auto_diff", "capture", "diff_request"]
 
 
 def auto_diff(
@@ -91,6 +94,9 @@ def _device_of(model: Any, sample: Any) -> str:
 
 def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) -> dict[str, Any]:
     """The answer to a request of the tool. `say(done, what)`: progress, of 1. Raises Problem."""
+    captures = request.get("captures")
+    if captures:
+        return captured_answer(*_two(captures))
     precision, policy = _chosen(request)
     device = str(request.get("device") or "cpu")
     if device == "auto":
@@ -101,8 +107,7 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
         if device == "cpu" and not torch.cuda.is_available():
             stack.enter_context(CudaOnCpu())
         root = str(request.get("root") or "")
-        target = find_target(request)
-        inputs = make_inputs(list(request.get("input") or []), int(request.get("seed") or 0))
+        seed = int(request.get("seed") or 0)
         loss = request.get("loss")
         options = Options(
             backward=request.get("backward") is not False,
@@ -113,14 +118,36 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
             lr=float(request.get("lr") or 1e-3),
             device=device,
         )
-        program = Program(target, inputs, options)
-        return _diff(
-            program,
-            Policy(policy, precision, device, str(request.get("fp8") or "tensor")),
-            request.get("rel_warn"),
-            request.get("rel_error"),
-            say,
-        )
+        chosen = Policy(policy, precision, device, str(request.get("fp8") or "tensor"))
+        limits = (request.get("rel_warn"), request.get("rel_error"))
+        if request.get("finding"):
+            return _prove(str(request["finding"]), root, options, chosen, seed)
+        inputs = make_inputs(list(request.get("input") or []), seed)
+        program = Program(find_target(request), inputs, options)
+        if request.get("level") == "modules":
+            return quick_answer(program, chosen)
+        return _diff(program, chosen, *limits, say)
+
+
+def _prove(words: str, root: str, options: Options, policy: Policy, seed: int) -> dict[str, Any]:
+    def run(program: Program) -> dict[str, Any] | None:
+        try:
+            full = _measure_full(program)
+        except Problem:
+            return None
+        if any(each.found.bad for each in full.outputs):
+            return None
+        return _measure_low(program, policy, full, None, None)
+
+    from .proof import prove
+
+    return prove(words, root, options, run, seed)
+
+
+def _two(captures: list[str]) -> tuple[str, str]:
+    if len(captures) != 2:
+        raise Problem("Two captures are compared.", "Give the paths of two files.")
+    return captures[0], captures[1]
 
 
 def _chosen(request: dict[str, Any]) -> tuple[str, str]:
@@ -145,17 +172,28 @@ def _diff(
     say(0.05, "in FP32")
     full = _measure_full(program)
     say(0.45, f"in {policy.precision}")
+    return _measure_low(program, policy, full, rel_warn, rel_error, say)
+
+
+def _measure_low(
+    program: Program,
+    policy: Policy,
+    full: Measured,
+    rel_warn: float | None,
+    rel_error: float | None,
+    say: Any = lambda done, what: None,
+) -> dict[str, Any]:
     low = policy.low if policy.name == "pure" else None
     with policy.installed():
-        is_half = policy.low is torch.float16
         try:
-            scale = program.find_scale(low, policy.region, is_half)
+            scale = program.find_scale(low, policy.region, policy.low is torch.float16)
         except Problem:
             raise
         except Exception:
             scale = 1.0  # the measured run shows what is raised
-        measured = measure(program, low, policy.region, scale)
-        answer = Answer(program, policy, full, measured, rel_warn, rel_error).json()
+        measured = measure(program, low, policy.region, scale, full)
+        verdict = Verdict(full, measured, rel_warn, rel_error)
+        answer = Answer(program, policy, verdict).json()
         if "gradients" in answer:
             answer["gradients"]["loss_scale"] = scale
         if program.options.steps and measured.raised is None:

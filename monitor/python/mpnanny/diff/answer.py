@@ -8,88 +8,35 @@ from typing import Any
 
 import torch
 
-from ..shadow.comparison import HALF_ULP
+from ..operators.places import is_users
 from ..shadow.findings import RANGE, UNDEFINED, Finding
-from ..shadow.judge import NOTED
 from .compared import Compared
+from .decisions import Differing
 from .dimensions import Dimension
 from .operator_errors import Row
 from .policy import Policy
 from .program import Program
-from .shadowed import Measured
+from .verdict import Verdict, is_bad
 
 MOST_FINDINGS = 10
 MOST_CONTRIBUTORS = 12
 MOST_GRADIENTS = 8
-SPREAD = 8.0  # times what the roundings add up to, from which on an error is more than that
-DEGRADED = 0.05  # of an output, whose error is spread over many operators
 
 
 class Answer:
-    """Of one pair of runs. `rel_warn`, `rel_error`: flat limits of the outputs' errors, beside what
-    is measured.
-    """
+    """Of one pair of runs."""
 
-    def __init__(
-        self,
-        program: Program,
-        policy: Policy,
-        full: Measured,
-        low: Measured,
-        rel_warn: float | None = None,
-        rel_error: float | None = None,
-    ) -> None:
+    def __init__(self, program: Program, policy: Policy, verdict: Verdict) -> None:
         self._program = program
         self._policy = policy
-        self._full = full
-        self._low = low
-        self._limits = (rel_warn, rel_error)
+        self._verdict = verdict
+        self._full = verdict.full
+        self._low = verdict.low
         self._root = os.path.realpath(program.target.root) + os.sep if program.target.root else ""
-        self._ill = {each.site.key for each in full.findings if _is_bad(each)}
-
-    # --- what counts ---
-
-    def bad(self) -> list[Finding]:
-        """The findings that make a verdict, the worst first. What FP32 has as well is none of the
-        low precision.
-        """
-        return [each for each in self._low.findings if _is_bad(each) and not self._is_shared(each)]
-
-    def _is_shared(self, finding: Finding) -> bool:
-        return finding.site.key in self._ill and finding.kind != RANGE
-
-    def verdict(self) -> str:
-        if self._low.raised is not None:
-            return "broken"
-        bad = self.bad()
-        worst = max((each.error for each in self._low.outputs), default=0.0)
-        warn, error = self._limits
-        if any(each.severity == "ERROR" or each.kind == RANGE for each in bad):
-            return "broken"
-        if error is not None and worst > error:
-            return "broken"
-        if any(each.kind == UNDEFINED for each in self._low.findings if _is_bad(each)):
-            return "broken"
-        if bad or (warn is not None and worst > warn) or self._is_spread():
-            return "degraded"
-        if not self._low.operators:
-            return "not_established"
-        return "clean"
-
-    def _is_spread(self) -> bool:
-        worst = max((each.error for each in self._low.outputs), default=0.0)
-        return worst > max(DEGRADED, SPREAD * self._expected())
-
-    def _expected(self) -> float:
-        """What the roundings of the forward pass add up to if nothing amplifies them."""
-        rows = [each for each in self._low.rows if each.site.phase != "backward"]
-        return math.sqrt(sum(each.squared_local for each in rows))
-
-    # --- the answer ---
 
     def json(self) -> dict[str, Any]:
-        bad = self.bad()
-        verdict = self.verdict()
+        bad = self._verdict.bad()
+        verdict = self._verdict.word()
         first = self._first(bad)
         answer: dict[str, Any] = {
             "verdict": verdict,
@@ -123,8 +70,7 @@ class Answer:
                 "error": number(each.error_out),
                 "kind": each.kind,
             }
-            for each in self._full.findings
-            if _is_bad(each)
+            for each in self._verdict.ill_conditioned
         ]
         answer["inputs"] = [
             {"name": each.name, "words": each.words, **_form(each.value)}
@@ -154,21 +100,35 @@ class Answer:
             return self._raised(self._low.raised)
         if bad:
             return self._finding(bad[0])
-        undefined = [e for e in self._low.findings if _is_bad(e) and e.kind == UNDEFINED]
+        undefined = [e for e in self._low.findings if is_bad(e) and e.kind == UNDEFINED]
         if undefined:
             return self._finding(undefined[0])
-        if not self._is_spread():
+        decided = self._verdict.decided()
+        if decided is not None:
+            return self._decision(decided)
+        if not self._verdict.is_spread():
             return None
         rows = [each for each in self._low.rows if each.site.phase != "backward"]
         row = max(rows, key=lambda each: each.accumulated, default=None)
         return None if row is None else {**self._row(row), "kind": "rounding", "what": "spread"}
 
+    def _decision(self, found: Differing) -> dict[str, Any]:
+        return {
+            "op": found.site.operator,
+            "module": found.site.module or "",
+            "source": self._shown(found.site.source),
+            "phase": "backward" if found.site.phase == "backward" else "forward",
+            "kind": "rounding",
+            "what": "decision",
+            "dtype": found.dtype,
+            "shape": found.shape,
+            "share": number(found.share),
+        }
+
     def _raised(self, error: Exception) -> dict[str, Any]:
         """The target ran in FP32 and stops in the low precision."""
         source = ""
         trace = error.__traceback__
-        from ..operators.places import is_users
-
         while trace is not None:
             file = trace.tb_frame.f_code.co_filename
             if is_users(file):
@@ -206,9 +166,11 @@ class Answer:
             ],
             "count": found.count,
         }
-        for name in ("operands", "inputs_from"):
-            if name in found.detail:
-                shown[name] = found.detail[name]
+        if "operands" in found.detail:
+            shown["operands"] = found.detail["operands"]
+        if "inputs_from" in found.detail:
+            before = found.detail["inputs_from"]
+            shown["inputs_from"] = [[operator, self._shown(line)] for operator, line in before]
         return shown
 
     def _row(self, row: Row) -> dict[str, Any]:
@@ -249,7 +211,8 @@ class Answer:
         low, full = self._low, self._full
         ends: dict[str, Any] = {
             "output": [
-                {**_compared(each), "expected": number(self._expected())} for each in low.outputs
+                {**_compared(each), "expected": number(self._verdict.expected())}
+                for each in low.outputs
             ]
         }
         if low.loss is not None:
@@ -320,25 +283,6 @@ class Answer:
         if self._program.options.backward and not self._low.gradients and not self._low.raised:
             limits.append("no_gradients")
         return limits
-
-
-def _is_bad(finding: Finding) -> bool:
-    """Whether it makes a verdict: what a training's monitor would report, and what is more than a
-    rounding of the dtype and gets to an output, the loss or a gradient.
-    """
-    if finding.severity != "INFO":
-        return True
-    if not finding.reach or finding.kind in (RANGE, UNDEFINED):
-        return False
-    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
-    return finding.error_out > max(NOTED, rounding)
-
-
-def _dtypes(words: str) -> list[torch.dtype]:
-    found = [
-        getattr(torch, each, None) for each in words.replace("→", ",").replace(" ", "").split(",")
-    ]
-    return [each for each in found if isinstance(each, torch.dtype)]
 
 
 def _compared(each: Compared) -> dict[str, Any]:

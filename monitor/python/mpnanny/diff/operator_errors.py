@@ -22,6 +22,7 @@ from ..shadow.engine import ShadowMode
 from ..shadow.operators import COMPLEX, PLAIN, SOFTMAX, Operator, operator_of
 from ..shadow.places import Places, Site
 from ..shadow.references import wide
+from .decisions import Decisions
 from .dimensions import Dimension, dimensions
 
 pass_through(__file__)
@@ -49,10 +50,12 @@ class OperatorErrors(StepMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, shadow: ShadowMode, places: Places) -> None:
+    def __init__(self, shadow: ShadowMode, places: Places, decisions: Decisions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.rows: dict[Any, Row] = {}
         self.dimensions: dict[int, list[Dimension]] = {}  # of what went in, by number of a finding
+        self.decisions = decisions
+        self.trouble: list[Exception] = []
         self._shadow = shadow
         self._places = places
         self._seen = 0
@@ -65,15 +68,24 @@ class OperatorErrors(StepMode):
         operator = operator_of(func)
         looked_at = self.looking and self._shadow.looking and operator.kind is PLAIN
         if looked_at and not types and not operator.is_list:
-            self._look(operator, func, args, kwargs, result)
+            try:
+                self._look(operator, func, args, kwargs, result)
+            except Exception as error:  # the run goes on without it
+                self.looking = False
+                self.trouble.append(error)
         return result
 
     def _look(self, operator: Operator, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         outputs = list(floats(result))
-        if not outputs:
+        is_decision = len(outputs) < len(list(tensors_of(result)))
+        if not outputs and not (is_decision and any(True for _ in floats((args, kwargs)))):
             return
         site = self._places.find(operator.name, keep=False)
         if site is None:
+            return
+        if is_decision and not operator.draws(args, kwargs):
+            self.decisions.made(operator, site, self._shadow.operators, result)
+        if not outputs:
             return
         exact = self._exact(operator, func, args, kwargs, outputs[0])
         row = self.rows.get(site.key)

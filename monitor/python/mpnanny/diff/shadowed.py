@@ -19,6 +19,7 @@ from ..shadow.history import is_float
 from ..shadow.memory import allowance
 from ..shadow.step import ShadowStep
 from .compared import Compared, compare_all, compare_loss
+from .decisions import Decisions
 from .missing_kernels import MissingKernels
 from .operator_errors import OperatorErrors, Row
 from .problem import Problem
@@ -42,10 +43,19 @@ class Measured:
     seconds: float = 0.0
     not_followed: list[str] = field(default_factory=list)
     case: Case | None = None
+    decisions: Decisions = field(default_factory=Decisions)
 
 
-def measure(program: Program, low: torch.dtype | None, region: Region, scale: float) -> Measured:
-    """Runs the program once, from its beginning."""
+def measure(
+    program: Program,
+    low: torch.dtype | None,
+    region: Region,
+    scale: float,
+    full: Measured | None = None,
+) -> Measured:
+    """Runs the program once, from its beginning. `full`: what its run in FP32 has measured, whose
+    whole numbers this one's are held against.
+    """
     made = Measured()
     case = made.case = program.case(low)
     began = time.perf_counter()
@@ -64,7 +74,8 @@ def measure(program: Program, low: torch.dtype | None, region: Region, scale: fl
         found = compare(held, exact)
         entry.error = 0.0 if found is None else found.error
     missing = MissingKernels()
-    errors = OperatorErrors(step.mode, step.places)
+    made.decisions = Decisions(None if full is None else full.decisions)
+    errors = OperatorErrors(step.mode, step.places, made.decisions)
     stack = ModeStack()
     modes = (missing, step.mode, errors)
     try:
@@ -85,7 +96,7 @@ def measure(program: Program, low: torch.dtype | None, region: Region, scale: fl
     made.missing_kernels = missing.names
     made.operators = step.mode.operators
     made.seconds = time.perf_counter() - began
-    made.not_followed = [f"{type(each).__name__}: {each}" for each in trouble]
+    made.not_followed = [f"{type(each).__name__}: {each}" for each in (*trouble, *errors.trouble)]
     made.not_followed += sorted(step.mode.restarts)
     return made
 

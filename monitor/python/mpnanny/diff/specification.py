@@ -8,7 +8,6 @@ and seed give the same tensor on every machine with this version of torch.
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..report.safetensors import load
 from .problem import Problem
 
 _DTYPES = {
@@ -245,11 +245,5 @@ def _read(file: str) -> Any:
             return {key: torch.from_numpy(loaded[key]) for key in loaded.files}
         return torch.from_numpy(loaded)
     if ending == ".safetensors":
-        try:
-            safetensors = importlib.import_module("safetensors.torch")
-        except ImportError:
-            raise Problem(
-                f"{file} needs the package safetensors.", "pip install safetensors"
-            ) from None
-        return safetensors.load_file(file)
+        return load(file)[0]
     return torch.load(file, map_location="cpu", weights_only=True)

@@ -1,0 +1,118 @@
+"""What two runs mean: broken, degraded, clean or not established."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ..shadow.comparison import HALF_ULP, compare
+from ..shadow.findings import RANGE, UNDEFINED, Finding
+from ..shadow.judge import NOTED
+from .decisions import CAST_SHARE, Differing
+from .shadowed import Measured
+
+SPREAD = 8.0  # times what the roundings add up to, from which on an error is more than that
+DEGRADED = 0.05  # of an output: an error that is spread over many operators, or a decision's
+
+
+class Verdict:
+    """Of a run in FP32 and one in the low precision. `rel_warn`, `rel_error`: flat limits of the
+    outputs' errors, beside what is measured.
+    """
+
+    def __init__(
+        self,
+        full: Measured,
+        low: Measured,
+        rel_warn: float | None = None,
+        rel_error: float | None = None,
+    ) -> None:
+        self.full = full
+        self.low = low
+        self._limits = (rel_warn, rel_error)
+        self.ill_conditioned = [each for each in full.findings if is_bad(each) and _is_wide(each)]
+        self._ill_keys = {each.site.key for each in self.ill_conditioned}
+
+    def bad(self) -> list[Finding]:
+        """The findings that make a verdict, the worst first. What FP32 has as well is none of the
+        low precision.
+        """
+        return [each for each in self.low.findings if is_bad(each) and not self._is_shared(each)]
+
+    def _is_shared(self, finding: Finding) -> bool:
+        return finding.site.key in self._ill_keys and finding.kind != RANGE
+
+    def word(self) -> str:
+        if self.low.raised is not None:
+            return "broken"
+        bad = self.bad()
+        worst = max((each.error for each in self.low.outputs), default=0.0)
+        warn, error = self._limits
+        if any(each.severity == "ERROR" or each.kind == RANGE for each in bad):
+            return "broken"
+        if error is not None and worst > error:
+            return "broken"
+        if any(each.kind == UNDEFINED for each in self.low.findings if is_bad(each)):
+            return "broken"
+        if bad or (warn is not None and worst > warn) or self.is_spread() or self.decided():
+            return "degraded"
+        if not self.low.operators:
+            return "not_established"
+        return "clean"
+
+    def is_spread(self) -> bool:
+        worst = max((each.error for each in self.low.outputs), default=0.0)
+        return worst > max(DEGRADED, SPREAD * self.expected())
+
+    def decided(self) -> Differing | None:
+        """The first whole numbers that are others than in FP32, where an output is for that."""
+        differing = [each for each in self.low.decisions.differing if each.counts]
+        if not self._outputs_differ():
+            differing = [each for each in differing if each.is_cast]
+        return differing[0] if differing else None
+
+    def _outputs_differ(self) -> bool:
+        """From those of the FP32 run, which draws the same random numbers."""
+        if self.low.case is None or self.full.case is None:
+            return False
+        for (_, low), (_, full) in zip(self.low.case.outputs, self.full.case.outputs, strict=False):
+            if low.shape != full.shape or not low.numel():
+                continue
+            if not low.is_floating_point():
+                if (low != full).sum().item() >= CAST_SHARE * low.numel():
+                    return True
+                continue
+            found = compare(low, full.detach().to(torch.float64))
+            if found is not None and (found.error > DEGRADED or found.range):
+                return True
+        return False
+
+    def expected(self) -> float:
+        """What the roundings of the forward pass add up to if nothing amplifies them."""
+        rows = [each for each in self.low.rows if each.site.phase != "backward"]
+        return math.sqrt(sum(each.squared_local for each in rows))
+
+
+def is_bad(finding: Finding) -> bool:
+    """Whether it makes a verdict: what a training's monitor would report, and what is more than a
+    rounding of the dtype and gets to an output, the loss or a gradient.
+    """
+    if finding.severity != "INFO":
+        return True
+    if not finding.reach or finding.kind in (RANGE, UNDEFINED):
+        return False
+    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
+    return finding.error_out > max(NOTED, rounding)
+
+
+def _is_wide(finding: Finding) -> bool:
+    """In FP32: 16-bit numbers that the code itself asks for are in both runs."""
+    return not any(each in HALF_ULP and each.itemsize < 4 for each in _dtypes(finding.dtype))
+
+
+def _dtypes(words: str) -> list[torch.dtype]:
+    found = [
+        getattr(torch, each, None) for each in words.replace("→", ",").replace(" ", "").split(",")
+    ]
+    return [each for each in found if isinstance(each, torch.dtype)]
