@@ -1,0 +1,209 @@
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "base/confinement.h"
+#include "base/os_confined_self.h"
+#include "base/process_tree.h"
+#include "base/text.h"
+
+extern char** environ;
+
+namespace mpnanny {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLookEvery{20};
+constexpr rlim_t kThreads = 1024;  // of all its processes: the kernel counts threads as processes
+
+volatile std::sig_atomic_t g_asked_to_end = 0;
+
+void AskToEnd(int /*signal*/) { g_asked_to_end = 1; }
+
+// What a program of the user's needs to find its libraries and devices; tokens, keys and all the
+// rest stay behind.
+bool IsPassedOn(std::string_view variable) {
+  constexpr std::array<std::string_view, 16> kNames = {
+      "PATH",    "HOME",           "USER",         "LANG",       "LANGUAGE", "TZ",
+      "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME",
+      "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH", "SYSTEMROOT"};
+  constexpr std::array<std::string_view, 7> kFamilies = {"LC_",  "CUDA_", "NVIDIA_", "OMP_",
+                                                         "MKL_", "HIP_",  "ROCR_"};
+  const std::string_view name = variable.substr(0, variable.find('='));
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         std::any_of(kFamilies.begin(), kFamilies.end(),
+                     [&](std::string_view family) { return name.starts_with(family); });
+}
+
+std::vector<std::string> PassedOn(const std::string& writable) {
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (IsPassedOn(*each)) variables.emplace_back(*each);
+  }
+  for (const char* name : {"TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"}) {
+    variables.push_back(std::string(name) + "=" + writable);
+  }
+  variables.emplace_back("PYTHONDONTWRITEBYTECODE=1");
+  return variables;
+}
+
+bool WriteWhole(const char* path, const std::string& text) {
+  const int file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  return written;
+}
+
+// Processes and network of its own: all processes end with the first, and there is nobody to
+// connect to. False where the kernel or the machine's rules do not allow it.
+bool EnterNamespaces() {
+  const std::string user = std::to_string(getuid());
+  const std::string group = std::to_string(getgid());
+  if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET) != 0) return false;
+  WriteWhole("/proc/self/setgroups", "deny");
+  WriteWhole("/proc/self/uid_map", user + " " + user + " 1");
+  WriteWhole("/proc/self/gid_map", group + " " + group + " 1");
+  return true;
+}
+
+void SetLimit(int which, rlim_t value) {
+  rlimit limit{value, value};
+  rlimit now{};
+  if (getrlimit(static_cast<__rlimit_resource>(which), &now) == 0 && now.rlim_max != RLIM_INFINITY) {
+    limit.rlim_cur = limit.rlim_max = std::min(value, now.rlim_max);
+  }
+  setrlimit(static_cast<__rlimit_resource>(which), &limit);
+}
+
+struct Started {
+  pid_t process = -1;
+  bool in_namespaces = false;
+  uint8_t cut = 0;  // what the child could not do: see kUncut…
+};
+constexpr uint8_t kUncutWriting = 1;
+constexpr uint8_t kUncutNetwork = 2;
+constexpr uint8_t kNoProgram = 4;
+
+// In the child: never returns.
+[[noreturn]] void Become(const Confinement& limits, bool in_namespaces, int told,
+                         std::vector<char*>& argv, std::vector<char*>& variables) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_DUMPABLE, 0);
+  setsid();
+  dup2(STDOUT_FILENO, 3);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  SetLimit(RLIMIT_CORE, 0);
+  SetLimit(RLIMIT_FSIZE, limits.file_bytes);
+  SetLimit(RLIMIT_DATA, limits.memory_bytes);
+  if (in_namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes) + kThreads);
+  for (const int signal : {SIGTERM, SIGINT, SIGPIPE, SIGHUP}) std::signal(signal, SIG_DFL);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  uint8_t cut = 0;
+  if (!WriteOnlyBelow(limits.writable)) cut |= kUncutWriting;
+  if (!CutNetwork()) cut |= kUncutNetwork;
+  if (write(told, &cut, 1) != 1) _exit(127);
+  execvpe(argv[0], argv.data(), variables.data());
+  cut = kNoProgram;
+  if (write(told, &cut, 1) != 1) _exit(127);
+  _exit(127);
+}
+
+Result<Started> Start(const Confinement& limits, const std::vector<std::string>& words) {
+  Started started;
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return Unavailable(std::strerror(errno));
+  std::vector<std::string> argument_copies = words;
+  std::vector<char*> argv;
+  for (std::string& each : argument_copies) argv.push_back(each.data());
+  argv.push_back(nullptr);
+  std::vector<std::string> kept = PassedOn(limits.writable);
+  std::vector<char*> variables;
+  for (std::string& each : kept) variables.push_back(each.data());
+  variables.push_back(nullptr);
+  started.in_namespaces = EnterNamespaces();
+  started.process = fork();
+  if (started.process < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
+  if (started.process == 0) Become(limits, started.in_namespaces, pipe_ends[1], argv, variables);
+  close(pipe_ends[1]);
+  uint8_t cut = 0;
+  while (read(pipe_ends[0], &cut, 1) == 1) started.cut |= cut;
+  close(pipe_ends[0]);
+  if ((started.cut & kNoProgram) != 0) {
+    waitpid(started.process, nullptr, 0);
+    return NotFound("There is no program " + EscapeControl(words.front(), 300) + ".");
+  }
+  return started;
+}
+
+// Everything that is left of it. In a namespace of its own the kernel has done that already.
+void EndAll(pid_t process) {
+  kill(process, SIGKILL);
+  const int self = getpid();
+  for (int round = 0; round < 500; ++round) {
+    const ProcessTree left = DescendantsOf(self, 100'000);
+    for (const int each : left.processes) {
+      if (each != self) kill(each, SIGKILL);
+    }
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    if (left.processes.size() <= 1) return;
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+}
+
+}  // namespace
+
+Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, AskToEnd);
+  auto started = Start(limits, words);
+  if (!started) return started.error();
+  close(STDIN_FILENO);
+  ConfinedEnd end;
+  if ((started->cut & kUncutWriting) != 0) end.missing.emplace_back("writing");
+  if ((started->cut & kUncutNetwork) != 0 && !started->in_namespaces) {
+    end.missing.emplace_back("network");
+  }
+  const auto until = Clock::now() + limits.wall;
+  int status = 0;
+  while (true) {
+    const pid_t ended = waitpid(started->process, &status, WNOHANG);
+    if (ended == started->process) break;
+    const ProcessTree tree = DescendantsOf(started->process, limits.processes);
+    if (Clock::now() >= until) {
+      end.exceeded = "time";
+    } else if (tree.resident_bytes > limits.memory_bytes) {
+      end.exceeded = "memory";
+    } else if (tree.processes.size() > static_cast<size_t>(limits.processes)) {
+      end.exceeded = "processes";
+    }
+    if (!end.exceeded.empty() || g_asked_to_end != 0) {
+      kill(started->process, SIGKILL);
+      waitpid(started->process, &status, 0);
+      break;
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  EndAll(started->process);
+  end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return end;
+}
+
+}  // namespace mpnanny

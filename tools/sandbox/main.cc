@@ -1,0 +1,83 @@
+// mpnanny-sandbox: runs a program that may be hostile, within limits, and ends it with all that it
+// started. It is started by mpnanny for each call that runs code of the user's.
+//
+//   mpnanny-sandbox --seconds 60 --memory-mb 8192 --processes 64 --file-mb 1024 --writable DIR --
+//   COMMAND …
+//
+// The command's descriptor 3 is our standard output; its standard output and error are our standard
+// error. When it has ended a last line is written to standard output:
+//   {"end": {"exit_code": 0, "exceeded": "", "missing": []}}, or {"end": {"error": "…"}}
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/confinement.h"
+#include "base/json.h"
+
+namespace mpnanny {
+namespace {
+
+void WriteEnd(const Json& end) {
+  // On a line of its own, whatever the program has written last.
+  const std::string line = "\n" + DumpJson(Json{{"end", end}}) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+}
+
+bool ParseNumber(std::string_view text, uint64_t& number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+}
+
+// False where the arguments make no sense.
+bool ParseArguments(int argc, char** argv, Confinement& limits, std::vector<std::string>& command) {
+  int at = 1;
+  for (; at + 1 < argc && std::string_view(argv[at]) != "--"; at += 2) {
+    const std::string_view name = argv[at];
+    uint64_t number = 0;
+    if (name == "--writable") {
+      limits.writable = argv[at + 1];
+      continue;
+    }
+    if (!ParseNumber(argv[at + 1], number)) return false;
+    if (name == "--seconds") {
+      limits.wall = std::chrono::seconds(number);
+    } else if (name == "--memory-mb") {
+      limits.memory_bytes = number << 20;
+    } else if (name == "--processes") {
+      limits.processes = static_cast<int>(number);
+    } else if (name == "--file-mb") {
+      limits.file_bytes = number << 20;
+    } else {
+      return false;
+    }
+  }
+  for (++at; at < argc; ++at) command.emplace_back(argv[at]);
+  return !command.empty() && !limits.writable.empty();
+}
+
+int Main(int argc, char** argv) {
+  Confinement limits;
+  std::vector<std::string> command;
+  if (!ParseArguments(argc, argv, limits, command)) {
+    std::fputs("mpnanny-sandbox is started by mpnanny; run `mpnanny --help`.\n", stderr);
+    return 2;
+  }
+  const auto end = RunConfined(limits, command);
+  if (!end) {
+    WriteEnd({{"error", end.error().Text()}});
+    return 1;
+  }
+  WriteEnd({{"exit_code", end->exit_code},
+            {"exceeded", end->exceeded},
+            {"missing", end->missing}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace mpnanny
+
+int main(int argc, char** argv) { return mpnanny::Main(argc, argv); }
