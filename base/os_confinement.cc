@@ -189,10 +189,10 @@ Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std
     const ProcessTree tree = DescendantsOf(started->process, limits.processes);
     if (Clock::now() >= until) {
       end.exceeded = "time";
-    } else if (tree.resident_bytes > limits.memory_bytes) {
-      end.exceeded = "memory";
     } else if (tree.processes.size() > static_cast<size_t>(limits.processes)) {
       end.exceeded = "processes";
+    } else if (tree.resident_bytes > limits.memory_bytes) {
+      end.exceeded = "memory";
     }
     if (!end.exceeded.empty() || g_asked_to_end != 0) {
       kill(started->process, SIGKILL);

@@ -10,6 +10,7 @@
 
 #include "base/os_mapped_file.h"
 #include "base/program.h"
+#include "base/python.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
 
@@ -57,27 +58,6 @@ Json WatchOptions(const RunOptions& options) {
   return watch;
 }
 
-// The folder that holds the package `mpnanny`: as a build leaves it, or right beside the program.
-Result<std::filesystem::path> FindPackage(const std::string& given) {
-  std::vector<std::filesystem::path> places;
-  std::error_code error;
-  if (!given.empty()) {
-    places = {std::filesystem::absolute(given, error)};
-  } else if (const std::filesystem::path program = ProgramPath(); !program.empty()) {
-    const std::filesystem::path bin = program.parent_path();
-    places = {bin.parent_path() / "python", bin};
-  }
-  std::string looked;
-  for (const std::filesystem::path& place : places) {
-    if (std::filesystem::exists(place / "mpnanny" / "_launch" / "sitecustomize.py", error)) {
-      return place;
-    }
-    looked += (looked.empty() ? "" : ", ") + EscapeControl(place.string(), 300);
-  }
-  return NotFound("The Python package mpnanny is not in " + looked + ".",
-                  "Build it (./scripts/build), or pass --package DIR, the folder that holds it.");
-}
-
 // `path` from the working directory of now: scripts change theirs.
 Result<std::string> Absolute(const std::string& path) {
   std::error_code error;
@@ -96,7 +76,7 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
         InvalidInput("Which command? It follows two dashes.", "mpnanny run -- python train.py"),
         false);
   }
-  const Result<std::filesystem::path> package = FindPackage(options.package);
+  const Result<std::filesystem::path> package = FindPythonPackage(options.package);
   if (!package) return PrintError(context, "run", package.error(), false);
   RunOptions watch = options;
   for (std::string* file : {&watch.db, &watch.dump}) {

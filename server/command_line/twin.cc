@@ -241,8 +241,13 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
   Result<DataFiles> data = DataFiles::Create(values.data_dir);
   if (!data) return fail(data.error());
   const AllowedRoots roots = AllowedRoots::Unrestricted();
-  const ToolContext call{
-      .roots = roots, .data = *data, .cancel = {}, .answer_bytes = SIZE_MAX, .progress = nullptr};
+  // Who types a command may run code anyway.
+  const ToolContext call{.roots = roots,
+                         .data = *data,
+                         .cancel = {},
+                         .allow_exec = true,
+                         .answer_bytes = SIZE_MAX,
+                         .progress = nullptr};
   const Json arguments = Arguments(definition, values);
   const auto show = [&](const ToolOutput& output) {
     if (json) {

@@ -229,8 +229,11 @@ class Answer:
             squares = sum(each.found.squared_error for each in low.gradients)
             sizes = sum(each.found.squared_reference for each in low.gradients)
             worst = sorted(low.gradients, key=lambda each: -each.error)[:MOST_GRADIENTS]
+            error = math.sqrt(squares / sizes) if sizes > 0 else 0.0
+            if any(each.found.bad for each in low.gradients):
+                error = math.inf
             ends["gradients"] = {
-                "error": number(math.sqrt(squares / sizes) if sizes > 0 else 0.0),
+                "error": number(error),
                 "worst": [_compared(each) for each in worst],
             }
         return ends

@@ -68,11 +68,14 @@ class OperatorErrors(StepMode):
         operator = operator_of(func)
         looked_at = self.looking and self._shadow.looking and operator.kind is PLAIN
         if looked_at and not types and not operator.is_list:
+            self._shadow.looking = False  # what is computed here is not the program's
             try:
                 self._look(operator, func, args, kwargs, result)
             except Exception as error:  # the run goes on without it
                 self.looking = False
                 self.trouble.append(error)
+            finally:
+                self._shadow.looking = True
         return result
 
     def _look(self, operator: Operator, func: Any, args: Any, kwargs: Any, result: Any) -> None:

@@ -1,0 +1,137 @@
+#include "tools/auto_diff/question.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/python.h"
+#include "base/text.h"
+
+namespace mpnanny::auto_diff {
+namespace {
+
+constexpr std::array kTargets = {"model", "function", "code", "config", "finding", "captures"};
+// Handed on as they are.
+constexpr std::array kPlain = {"code",     "config",    "args",      "kwargs",    "dtype",
+                               "policy",   "fp8",       "device",    "backward",  "loss_scale",
+                               "steps",    "optimizer", "lr",        "level",     "rel_warn",
+                               "rel_error", "seed"};
+
+// "file.py:name" with the file resolved.
+Result<std::string> ResolvePlace(const std::string& words, const std::string& key,
+                                 const AllowedRoots& roots) {
+  const size_t colon = words.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == words.size()) {
+    return InvalidInput("`" + key + "` is '" + EscapeControl(words, 200) + "'.",
+                        key == "finding" ? "Write file.py:123, the suspected line."
+                                         : "Write file.py:name, e.g. model.py:build.");
+  }
+  auto file = roots.Resolve(words.substr(0, colon));
+  if (!file) return file.error();
+  return *file + words.substr(colon);
+}
+
+// The folder that imports are made from: the nearest one that looks like a project's, or the
+// file's own.
+std::string ProjectOf(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::path(file).parent_path();
+  for (std::filesystem::path folder = own; folder != folder.parent_path();
+       folder = folder.parent_path()) {
+    for (const char* mark : {".git", "pyproject.toml", "setup.py", "setup.cfg"}) {
+      if (std::filesystem::exists(folder / mark, error)) return folder.string();
+    }
+  }
+  return own.string();
+}
+
+// An input that names a file of tensors: "batch.pt", "x=batch.pt#key". Other words describe one.
+Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& roots) {
+  constexpr std::array<std::string_view, 6> kEndings = {".pt",  ".pth",         ".bin",
+                                                        ".npy", ".safetensors", ".npz"};
+  const size_t equals = word.find('=');
+  const std::string name = equals == std::string::npos ? "" : word.substr(0, equals + 1);
+  const std::string rest = word.substr(name.size());
+  const size_t hash = rest.find('#');
+  const std::string path = rest.substr(0, hash);
+  if (std::none_of(kEndings.begin(), kEndings.end(),
+                   [&](std::string_view ending) { return path.ends_with(ending); })) {
+    return word;
+  }
+  auto file = roots.Resolve(path);
+  if (!file) return file.error();
+  return name + *file + (hash == std::string::npos ? "" : rest.substr(hash));
+}
+
+Result<void> AddTarget(const Json& arguments, const AllowedRoots& roots, Json& request,
+                       std::string& file) {
+  const auto given = std::count_if(kTargets.begin(), kTargets.end(),
+                                   [&](const char* key) { return arguments.contains(key); });
+  if (given != 1) {
+    return InvalidInput(
+        given == 0 ? "Nothing to compare was given."
+                   : "Only one of model, function, code, config, finding and captures can be given.",
+        "Give `model` (model.py:build), `function` (losses.py:my_loss), `code`, `config` "
+        "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).");
+  }
+  for (const char* key : {"model", "function", "finding"}) {
+    if (!arguments.contains(key)) continue;
+    auto place = ResolvePlace(arguments[key].get<std::string>(), key, roots);
+    if (!place) return place.error();
+    file = place->substr(0, place->rfind(':'));
+    request[key] = *std::move(place);
+  }
+  if (arguments.contains("captures")) {
+    for (const Json& each : arguments["captures"]) {
+      auto path = roots.Resolve(each.get<std::string>());
+      if (!path) return path.error();
+      request["captures"].push_back(*std::move(path));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Question> ReadQuestion(const Json& arguments, const AllowedRoots& roots) {
+  Question question;
+  Json& request = question.request;
+  request = Json::object();
+  std::string file;
+  if (auto added = AddTarget(arguments, roots, request, file); !added) return added.error();
+  for (const char* key : kPlain) {
+    if (arguments.contains(key)) request[key] = arguments[key];
+  }
+  if (arguments.contains("input")) {
+    for (const Json& each : arguments["input"]) {
+      auto word = ResolveInput(each.get<std::string>(), roots);
+      if (!word) return word.error();
+      request["input"].push_back(*std::move(word));
+    }
+  }
+  if (arguments.contains("loss")) {
+    auto place = ResolvePlace(arguments["loss"].get<std::string>(), "loss", roots);
+    if (!place) return place.error();
+    request["loss"] = *std::move(place);
+  }
+  if (arguments.contains("root")) {
+    auto root = roots.Resolve(arguments["root"].get<std::string>());
+    if (!root) return root.error();
+    request["root"] = *std::move(root);
+  } else if (!file.empty()) {
+    request["root"] = ProjectOf(file);
+  }
+  // A snippet belongs to the project that the client works in.
+  std::error_code error;
+  const std::string here =
+      roots.roots().empty() ? std::filesystem::current_path(error).string() : roots.roots().front();
+  question.python = arguments.value("python", FindPython(file.empty() ? here + "/snippet" : file));
+  question.seconds = std::chrono::seconds(arguments.value("timeout_s", 60));
+  question.memory_mb = arguments.value("memory_mb", uint64_t{8192});
+  return question;
+}
+
+}  // namespace mpnanny::auto_diff
