@@ -211,7 +211,9 @@ TEST_F(EveryTool, AnswersFitTheOutputSchemaAndTheWindowAndErrorsSaySomething) {
       EXPECT_TRUE(IsUtf8(output->text)) << call;
       ExpectOnlyRealTools(output->text, call);
     }
-    EXPECT_GT(answered, 0) << tool.definition.name << " answers nothing";
+    if (!tool.definition.runs_code) {
+      EXPECT_GT(answered, 0) << tool.definition.name << " answers nothing";
+    }
     EXPECT_GT(refused, 0) << tool.definition.name << " takes anything";
     std::printf("%-18s %4d answers %4d errors\n", tool.definition.name.c_str(), answered, refused);
   }

@@ -76,6 +76,10 @@ Error ToldError(const Json& error, const std::string& errors) {
 
 // Why there is no answer.
 Error Ended(const Question& question, const Said& said, const std::string& errors) {
+  if (!said.end && said.garbage) {
+    return InvalidInput("What the process that ran the code wrote as its answer makes no sense." +
+                        Printed(errors));
+  }
   if (!said.end) return Unavailable("mpnanny-sandbox ended without a word." + Printed(errors));
   const std::string exceeded = TextAt(*said.end, "exceeded");
   if (exceeded == "time") {

@@ -62,60 +62,43 @@ Json ReportJson(const Json& answer, size_t bytes) {
 }
 
 Json ReportSchema() {
-  const Json row = Schema({{"module", runs::TextSchema("Name, or file:line outside of modules.")},
-                           {"op", runs::TextSchema("Operator.")},
-                           {"source", runs::TextSchema("file:line.")},
-                           {"local", runs::NumberSchema("Error added here.")},
-                           {"accumulated", runs::NumberSchema("Error of the result.")},
-                           {"share", runs::NumberSchema("Share of all rounding.")}});
-  const Json end = Schema({{"name", runs::TextSchema("Name of the tensor.")},
-                           {"error", runs::NumberSchema("Relative L2 error against FP64.")},
-                           {"expected", runs::NumberSchema("What the roundings add up to if nothing "
-                                                           "amplifies them.")}});
-  const Json texts = {{"type", "string"}};
+  const Json number = {{"type", {"number", "string", "null"}}};
+  const Json text = {{"type", "string"}};
+  const Json texts = {{"type", "array"}, {"items", text}};
+  const Json rows = {{"type", "array"}, {"items", {{"type", "object"}}}};
+  const Json object = {{"type", "object"}};
   Json schema = Schema({
       {"verdict", {{"enum", {"clean", "degraded", "broken", "not_established"}}}},
-      {"target", runs::TextSchema("What was run.")},
-      {"dtype", runs::TextSchema("fp16, bf16 or fp8.")},
-      {"policy", runs::TextSchema("cuda-autocast, cpu-autocast or pure.")},
+      {"target", text},
+      {"dtype", text},
+      {"policy", text},
       {"mode", {{"enum", {"native", "emulated"}}}},
-      {"emulated", runs::ListSchema(texts, "What stands in for the device.")},
+      {"emulated", Described(texts, "What stands in for the device.")},
       {"first_bad", Described(FindingSchema(), "The first operator at fault.")},
-      {"findings", runs::ListSchema(FindingSchema(), "The others, worst first.")},
-      {"contributors", runs::ListSchema(row, "Operators that round most.")},
-      {"keep_fp32", runs::ListSchema(texts, "Modules whose FP32 cures it.")},
-      {"cure", Schema({{"lines", runs::ListSchema(texts, "file:line, all of them needed.")},
-                       {"what", runs::TextSchema("float32 or float64.")},
-                       {"error_before", runs::NumberSchema("Error as it is.")},
-                       {"error_after", runs::NumberSchema("Error with these lines in `what`.")}})},
-      {"output", runs::ListSchema(end, "What the target gives.")},
-      {"loss", Schema({{"fp32", runs::NumberSchema("In FP32.")},
-                       {"low", runs::NumberSchema("In the low precision.")},
-                       {"reference", runs::NumberSchema("In FP64.")}})},
-      {"gradients", Schema({{"error", runs::NumberSchema("Of all together.")},
-                            {"worst", runs::ListSchema(end, "Worst first.")},
-                            {"loss_scale", runs::NumberSchema("At which they were computed.")}})},
-      {"steps", runs::ListSchema(Schema({{"step", runs::IntegerSchema("From 0.")},
-                                         {"fp32", runs::NumberSchema("Loss.")},
-                                         {"low", runs::NumberSchema("Loss.")}}),
-                                 "Losses of the training steps.")},
-      {"layers", runs::ListSchema(row, "Module by module, in the order of the run.")},
-      {"dims", runs::ListSchema(Schema({{"what", runs::TextSchema("Line that takes the tensor.")},
-                                        {"dim", runs::IntegerSchema("Dimension.")},
-                                        {"imbalance", runs::NumberSchema("Largest slice over "
-                                                                         "smallest.")},
-                                        {"absorbed", runs::NumberSchema("Share of slices that "
-                                                                        "vanish in a sum.")}}),
-                                "Inputs of the worst operators.")},
-      {"ill_conditioned", runs::ListSchema(row, "Wrong in FP32 already.")},
+      {"findings", Described(rows, "The others, as first_bad, worst first.")},
+      {"contributors", Described(rows, "Operators that round most: module, op, source, local, "
+                                       "accumulated, share of all rounding.")},
+      {"keep_fp32", Described(texts, "Modules whose FP32 cures it.")},
+      {"cure", Described(Schema({{"lines", texts},
+                                 {"what", text},
+                                 {"error_before", number},
+                                 {"error_after", number}}),
+                         "Lines that have to be computed in `what`.")},
+      {"output", Described(rows, "name, error, expected: what roundings alone add up to.")},
+      {"loss", Schema({{"fp32", number}, {"low", number}, {"reference", number}})},
+      {"gradients", Schema({{"error", number}, {"worst", rows}, {"loss_scale", number}})},
+      {"steps", Described(rows, "step, fp32, low: losses of the training steps.")},
+      {"layers", Described(rows, "module, operators, local, accumulated, absmax, nonfinite.")},
+      {"dims", Described(rows, "Inputs of the worst operators: dim, size, imbalance, absorbed.")},
+      {"ill_conditioned", Described(rows, "Wrong in FP32 already: op, source, error.")},
       {"proof",
-       Schema({{"line", runs::TextSchema("The suspected line.")},
+       Schema({{"line", text},
                {"result", {{"enum", {"confirmed", "not_at_these_inputs", "cannot_be_run_alone"}}}},
-               {"input", runs::ListSchema(texts, "Inputs that show it.")},
-               {"tried", runs::ListSchema({{"type", "object"}}, "Inputs and verdicts.")},
-               {"missing", runs::ListSchema(texts, "What keeps it from running.")}})},
-      {"inputs", runs::ListSchema({{"type", "object"}}, "As they were made.")},
-      {"limits", runs::ListSchema(texts, "What was not looked at.")},
+               {"input", texts},
+               {"tried", rows},
+               {"missing", texts}})},
+      {"inputs", rows},
+      {"limits", Described(texts, "What was not looked at.")},
   });
   schema["required"] = {"verdict"};
   return schema;

@@ -1,5 +1,9 @@
 #include "tools/tool.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tools/auto_diff/child.h"
 #include "tools/auto_diff/question.h"
 #include "tools/auto_diff/report.h"
@@ -32,73 +36,54 @@ Json Texts(const char* description) {
   return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", description}};
 }
 
+Json Integer(int64_t least, int64_t most, int64_t value, const char* description) {
+  return {{"type", "integer"},
+          {"minimum", least},
+          {"maximum", most},
+          {"default", value},
+          {"description", description}};
+}
+
+Json Choice(std::vector<std::string> words, const char* description) {
+  return {{"type", "string"},
+          {"enum", words},
+          {"default", words.front()},
+          {"description", description}};
+}
+
 Json InputSchema() {
   Json properties = {
-      {"model", Text("model.py:build — a function that makes the model, a class, or a module.")},
-      {"function", Text("losses.py:giou_loss — a function, or a class made with args/kwargs.")},
-      {"code", Text("A snippet: defines one function, class or build(), or is run as a whole with "
-                    "the named inputs as variables.")},
-      {"config", Text("package:name made at random with kwargs: transformers:GPT2LMHeadModel, "
-                      "timm:resnet18.")},
-      {"finding", Text("file.py:123 — a suspected line. Inputs are made for the function around "
-                       "it; the answer says confirmed, not at these inputs, or cannot be run "
-                       "alone.")},
-      {"captures", Texts("Two files of mpnanny.diff.capture() or dump_on_error.")},
-      {"input", Texts("One word per argument: float16[8,3,224,224]~normal(0,1), int64[2,128]<1000, "
-                      "mask=bool[8,128]~bernoulli(0.9), a file (x.pt, x.npy, w.safetensors#key), a "
-                      "number. Also ~uniform(a,b) ~lognormal(m,s) ~offset(c) ~constant(c) ~zeros "
-                      "~ones ~equal_rows ~max ~arange ~masked.")},
-      {"dtype", {{"type", "string"},
-                 {"enum", {"bf16", "fp16", "fp8"}},
-                 {"default", "bf16"},
-                 {"description", "The low precision. fp8: linear layers, simulated."}}},
-      {"policy", {{"type", "string"},
-                  {"enum", {"cuda-autocast", "cpu-autocast", "pure"}},
-                  {"default", "cuda-autocast"},
-                  {"description", "What torch.autocast does on CUDA (also without a GPU) or on the "
-                                  "CPU; pure: everything in the dtype, model.to(dtype)."}}},
-      {"fp8", {{"type", "string"},
-               {"enum", {"tensor", "row", "block"}},
-               {"default", "tensor"},
-               {"description", "What shares a scale in FP8."}}},
-      {"backward", {{"type", "boolean"},
-                    {"default", true},
-                    {"description", "Also the backward pass."}}},
-      {"loss", Text("file.py:name — called with the target's result.")},
-      {"loss_scale", Number("Fixed; by default found as a GradScaler finds it, in fp16.")},
-      {"steps", {{"type", "integer"},
-                 {"minimum", 0},
-                 {"maximum", 1000},
-                 {"default", 0},
-                 {"description", "Training steps on the same inputs, beside the first passes."}}},
-      {"optimizer", Text("Of torch.optim, by name; adamw by default.")},
-      {"lr", Number("Learning rate, 0.001 by default.")},
-      {"args", {{"type", "array"}, {"description", "Arguments of build, the class or the config."}}},
-      {"kwargs", {{"type", "object"}, {"description", "Keyword arguments of the same."}}},
-      {"level", {{"type", "string"},
-                 {"enum", {"operators", "modules"}},
-                 {"default", "operators"},
-                 {"description", "modules: quick, compares outputs of modules only."}}},
-      {"rel_warn", Number("Flat limit of the outputs' relative error for degraded.")},
-      {"rel_error", Number("The same for broken.")},
-      {"device", {{"type", "string"},
-                  {"enum", {"cpu", "cuda", "auto"}},
-                  {"default", "cpu"},
-                  {"description", "Where it runs."}}},
+      {"model", Text("model.py:build, a function that makes the model, or a class.")},
+      {"function", Text("losses.py:giou_loss, or a class.")},
+      {"code", Text("A snippet: one function, or run whole with the inputs as variables.")},
+      {"config", Text("Made at random: transformers:GPT2LMHeadModel, timm:resnet18.")},
+      {"finding", Text("file.py:123, a suspected line; inputs are made for its function.")},
+      {"captures", Texts("Two files of mpnanny.diff.capture().")},
+      {"input", Texts("A word per argument: float16[8,3]~normal(0,1), int64[2,8]<1000, "
+                      "mask=bool[8]~bernoulli(0.9), a file (x.pt, w.safetensors#key), a number. "
+                      "Also ~uniform(a,b) ~lognormal(m,s) ~offset(c) ~constant(c) ~zeros ~ones "
+                      "~equal_rows ~max ~arange.")},
+      {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
+      {"kwargs", {{"type", "object"}, {"description", "The same."}}},
+      {"dtype", Choice({"bf16", "fp16", "fp8"}, "fp8: linear layers, simulated.")},
+      {"policy", Choice({"cuda-autocast", "cpu-autocast", "pure"},
+                        "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype).")},
+      {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
+      {"backward", {{"type", "boolean"}, {"default", true}, {"description", "Also backward."}}},
+      {"loss", Text("file.py:name, called with the result.")},
+      {"loss_scale", Number("Default: as a GradScaler finds it, in fp16.")},
+      {"steps", Integer(0, 1000, 0, "Training steps beside the first pass.")},
+      {"optimizer", Text("Of torch.optim; adamw by default.")},
+      {"lr", Number("Learning rate.")},
+      {"level", Choice({"operators", "modules"}, "modules: quick, module outputs only.")},
+      {"rel_warn", Number("Flat limit of an output's error: degraded.")},
+      {"rel_error", Number("The same: broken.")},
+      {"device", Choice({"cpu", "cuda", "auto"}, "Where it runs.")},
       {"seed", {{"type", "integer"}, {"default", 0}, {"description", "Of the inputs."}}},
-      {"root", Text("Folder that imports are made from; the project's by default.")},
-      {"python", Text("Interpreter with the training's packages; by default the project's .venv, "
-                      "the active environment, or python3.")},
-      {"timeout_s", {{"type", "integer"},
-                     {"minimum", 1},
-                     {"maximum", 1800},
-                     {"default", 60},
-                     {"description", "Most seconds that the code may run."}}},
-      {"memory_mb", {{"type", "integer"},
-                     {"minimum", 256},
-                     {"maximum", 1048576},
-                     {"default", 8192},
-                     {"description", "Most memory that it may take."}}},
+      {"root", Text("Folder to import from; the project's by default.")},
+      {"python", Text("Interpreter; the project's .venv by default.")},
+      {"timeout_s", Integer(1, 1800, 60, "Seconds that the code may run.")},
+      {"memory_mb", Integer(256, 1 << 20, 8192, "Memory that it may take.")},
       {"detail", runs::DetailProperty()}};
   return {{"type", "object"},
           {"properties", std::move(properties)},
@@ -113,9 +98,9 @@ Tool MakeTool() {
   definition.title = "Try it: FP32 against FP16, BF16 or FP8";
   definition.description =
       "Runs a model, a function, a snippet or the function around a suspected line in FP32 and in "
-      "FP16/BF16/FP8, follows every operator in FP64, and answers: clean, degraded or broken; the "
-      "first operator at fault with file:line and numbers; what FP32 cures. Use it to prove or "
-      "refute a suspicion (`finding`) before calling it an error. Needs --allow-exec; the code runs "
+      "FP16/BF16/FP8 and follows every operator in FP64: clean, degraded or broken; the first "
+      "operator at fault with file:line and numbers; what FP32 cures. Use it to prove or refute a "
+      "suspicion (`finding`, `code`) before calling it an error. Needs --allow-exec; the code runs "
       "confined. To only read code call static_check; for a run that went wrong diagnose_run.";
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
@@ -125,7 +110,7 @@ Tool MakeTool() {
     return verdict == "broken" || verdict == "degraded" ? 1 : 0;
   };
   definition.may_go_on = true;
-  definition.idempotent = true;
+  definition.runs_code = true;
   return {std::move(definition), Run};
 }
 

@@ -63,7 +63,7 @@ int Main(int argc, char** argv) {
   Confinement limits;
   std::vector<std::string> command;
   if (!ParseArguments(argc, argv, limits, command)) {
-    std::fputs("mpnanny-sandbox is started by mpnanny; run `mpnanny --help`.\n", stderr);
+    std::fputs("mpnanny-sandbox is started by mpnanny and not by hand.\n", stderr);
     return 2;
   }
   const auto end = RunConfined(limits, command);

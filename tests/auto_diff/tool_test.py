@@ -1,0 +1,190 @@
+"""The tool "auto_diff" from outside: `mpnanny diff` and `mpnanny call`, with code that behaves and
+code that does not. Whatever the code does, one clear answer or error comes, and nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+PROGRAM = HERE.parent.parent / "build" / "release" / "bin" / "mpnanny"
+
+
+def diff(*words, timeout=60):
+    """Exit code, stdout, stderr."""
+    done = subprocess.run(
+        [PROGRAM, "diff", *words, "--python", sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def processes_with(mark):
+    """Of this machine, whose command line holds `mark`."""
+    found = []
+    for each in pathlib.Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                if mark in (each / "cmdline").read_bytes().decode(errors="replace"):
+                    found.append(int(each.name))
+            except OSError:
+                continue
+    return [each for each in found if each != os.getpid()]
+
+
+def test_an_operator_at_fault_is_shown_with_its_line():
+    code, out, err = diff(
+        *("--function", f"{HERE / 'planted.py'}:softmax_by_hand", "--policy", "pure"),
+        *("--input", "float32[4,64]~normal(0,8)", "--dtype", "fp16"),
+    )
+    assert (code, err) == (1, "")
+    assert out.startswith("planted.py:softmax_by_hand in FP16 under pure (emulated): broken.")
+    assert "float16 exponential at" in out and "Inf or NaN in 7 % of the elements" in out
+
+
+def test_what_is_clean_ends_with_0_and_json_has_all():
+    code, out, _ = diff(
+        *("--code", "y = (x.cuda().half() ** 2).sum(-1)\ny", "--format", "json"),
+        *("--input", "x=float32[8,4096]~normal(0,300)", "--dtype", "fp16"),
+    )
+    answer = json.loads(out)
+    assert code == 0 and answer["verdict"] == "clean"  # pow runs in FP32 under CUDA's autocast
+    assert answer["mode"] == "emulated" and answer["operators"] > 1
+    assert answer["output"][0]["dtype"] == "float32"
+    assert answer["limits"] == []  # this machine confines all there is to confine
+
+
+HOSTILE = {
+    "endless loop": ("while True: pass", "ran longer than 4 s"),
+    "fork bomb": (
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "more than (64 processes|1500 MB)",
+    ),
+    "too much memory": (
+        "x = [bytearray(1 << 28)]\nwhile True: x.append(bytearray(1 << 28))",
+        "more than 1500 MB|MemoryError",
+    ),
+    "100 GB": ("x = torch.zeros(100 << 30, dtype=torch.uint8)", "can't allocate memory"),
+    "an exit": ("import os\nos._exit(3)", "exit code 3"),
+    "a quiet exit": ("import os\nos._exit(0)", "exit code 0"),
+    "sys.exit": ("import sys\nsys.exit('enough')", "exit code 1.*enough|SystemExit"),
+    "a crash": ("import ctypes\nctypes.string_at(0)", "signal 11"),
+    "writing outside": ("open('/tmp/of-a-target', 'w')", "PermissionError"),
+    "removing": (f"import os\nos.remove({str(HERE / 'tool_test.py')!r})", "PermissionError"),
+    "network": ("import socket\nsocket.create_connection(('127.0.0.1', 80))", "PermissionError"),
+    "deep recursion": ("def f(): f()\nf()\n1", "RecursionError"),
+    "a garbled answer": ("import os\nos.write(3, b'not json\\n')\nos._exit(0)", "makes no sense"),
+    "half an answer": ("import os\nos.write(3, b'{\"answer\": {')\nos._exit(0)", "makes no sense"),
+    "a huge answer": (
+        "import os\nwhile True: os.write(3, b'x' * (1 << 20))",
+        "makes no sense",
+    ),
+    "a closed descriptor": (
+        "import os\nos.close(3)\nx = torch.ones(2)\nx",
+        "before it had an answer",
+    ),
+    "much output": ("for i in range(1 << 17): print('x' * 200)\n1 / 0", "ZeroDivisionError"),
+    "a daemon": (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        time.sleep(123)\n    os._exit(0)\n1 / 0",
+        "ZeroDivisionError",
+    ),
+    "ignored signals": (
+        "import signal\nfor s in (signal.SIGTERM, signal.SIGINT): signal.signal(s, signal.SIG_IGN)\n"
+        "while True: pass",
+        "ran longer than 4 s",
+    ),
+    "a syntax error": ("def f(x: return", "no valid Python"),
+    "a missing package": ("import apex_of_nobody", "No module named"),
+    "nothing to compare": ("'text'", "gives no tensor"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_the_code_does_one_clear_error_comes(name):
+    import re
+
+    words, what = HOSTILE[name]
+    began = time.monotonic()
+    code, out, err = diff("--code", words, "--timeout-s", "4", "--memory-mb", "1500")
+    assert code not in (0, 1) and out == ""
+    assert re.search(what, err, re.DOTALL), err
+    assert len(err) < 4000 and err.startswith("mpnanny diff: ")
+    assert time.monotonic() - began < 20
+    assert not os.path.exists("/tmp/of-a-target")
+    assert processes_with("mpnanny.diff") == [] and processes_with("mpnanny-sandbox") == []
+
+
+def test_an_interpreter_without_torch_is_named(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec /usr/bin/env -i " + sys.executable + ' -I -S "$@"\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        [PROGRAM, "diff", "--code", "1", "--python", python],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "has no torch" in done.stderr
+    done = subprocess.run(
+        [PROGRAM, "diff", "--code", "1", "--python", "/nowhere/python"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "There is no program /nowhere/python" in done.stderr
+
+
+def test_a_server_that_may_not_run_code_says_how_to_allow_it():
+    done = subprocess.run(
+        [PROGRAM, "call", "auto_diff", "--args", json.dumps({"code": "torch.ones(2)"})],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "--allow-exec" in done.stdout + done.stderr
+
+
+def test_tokens_do_not_reach_the_code():
+    os.environ["HF_TOKEN"] = "secret"
+    try:
+        _, _, err = diff("--code", "import os\nraise ValueError(sorted(os.environ))")
+    finally:
+        del os.environ["HF_TOKEN"]
+    assert "ValueError" in err and "PATH" in err and "HF_TOKEN" not in err
+
+
+def test_two_captures(tmp_path):
+    import torch
+    from mpnanny.diff import capture
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+    x = torch.randn(5, 8)
+    capture(model, x, str(tmp_path / "a.safetensors"))
+    with torch.no_grad():
+        model[2].weight.mul_(3)
+    capture(model, x, str(tmp_path / "b.safetensors"))
+    code, out, _ = diff(
+        *("--captures", tmp_path / "a.safetensors", "--captures", tmp_path / "b.safetensors"),
+        *("--format", "json"),
+    )
+    answer = json.loads(out)
+    assert code == 1 and answer["verdict"] == "degraded"
+    assert answer["first_bad"]["module"] == "2"
+    assert [each["module"] for each in answer["layers"]] == ["0", "1", "2", "(model)"]
+    assert answer["layers"][0]["accumulated"] == 0
