@@ -100,7 +100,7 @@ HOSTILE = {
         "ZeroDivisionError",
     ),
     "ignored signals": (
-        "import signal\nfor s in (signal.SIGTERM, signal.SIGINT): signal.signal(s, signal.SIG_IGN)\n"
+        "import signal as s\nfor each in (s.SIGTERM, s.SIGINT): s.signal(each, s.SIG_IGN)\n"
         "while True: pass",
         "ran longer than 4 s",
     ),

@@ -121,6 +121,7 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
         chosen = Policy(policy, precision, device, str(request.get("fp8") or "tensor"))
         limits = (request.get("rel_warn"), request.get("rel_error"))
         if request.get("finding"):
+            options.rounded = chosen.low if policy == "pure" else None
             return _prove(str(request["finding"]), root, options, chosen, seed)
         inputs = make_inputs(list(request.get("input") or []), seed)
         program = Program(find_target(request), inputs, options)
@@ -192,6 +193,7 @@ def _measure_low(
         except Exception:
             scale = 1.0  # the measured run shows what is raised
         measured = measure(program, low, policy.region, scale, full)
+        measured.dtype = policy.low
         verdict = Verdict(full, measured, rel_warn, rel_error)
         answer = Answer(program, policy, verdict).json()
         if "gradients" in answer:

@@ -20,6 +20,7 @@ class Compared:
     shape: tuple[int, ...]
     found: Comparison
     noise: bool
+    size: float = 0.0  # of a gradient: the L2 norm of what it belongs to
 
     @property
     def error(self) -> float:

@@ -38,6 +38,9 @@ class Options:
     optimizer: str = "adamw"
     lr: float = 1e-3
     device: str = "cpu"
+    # Inputs are rounded to this before both runs, so that what is measured is what the target does
+    # to them, not what it costs to hold them.
+    rounded: torch.dtype | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +110,9 @@ class Program:
         if not isinstance(value, torch.Tensor):
             return value
         placed = value.detach().clone().to(self.options.device)
+        if self.options.rounded is not None and placed.dtype is torch.float32:
+            placed = placed.to(self.options.rounded).float()
+            value = placed
         if low is not None and placed.dtype is torch.float32:
             placed = placed.to(low)
             case.exact.append((placed, value.detach().to(torch.float64)))

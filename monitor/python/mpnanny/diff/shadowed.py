@@ -44,6 +44,8 @@ class Measured:
     not_followed: list[str] = field(default_factory=list)
     case: Case | None = None
     decisions: Decisions = field(default_factory=Decisions)
+    dtype: torch.dtype = torch.float32  # in which it ran
+    size: float = 0.0  # of what was derived: the loss, or the outputs by their gradients
 
 
 def measure(
@@ -116,3 +118,17 @@ def _run(
     step.gradients(case.leaves)
     gradients = [(name, leaf.grad) for name, leaf in case.leaves if leaf.grad is not None]
     made.gradients = compare_all(step, gradients)
+    sizes = {name: _norm(leaf) for name, leaf in case.leaves}
+    for each in made.gradients:
+        each.size = sizes[each.name]
+    made.size = scale * (abs(made.loss) if made.loss is not None else _mean_size(case))
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    return float(tensor.detach().to(torch.float64).norm().item())
+
+
+def _mean_size(case: Case) -> float:
+    """Of the outputs that random gradients of about 1 / numel were given for."""
+    outputs = [each for _, each in case.outputs if each.requires_grad and each.numel()]
+    return sum(_norm(each) / each.numel() for each in outputs)

@@ -38,10 +38,24 @@ class Verdict:
         """The findings that make a verdict, the worst first. What FP32 has as well is none of the
         low precision.
         """
-        return [each for each in self.low.findings if is_bad(each) and not self._is_shared(each)]
+        return [
+            each
+            for each in self.low.findings
+            if is_bad(each) and not self._is_shared(each) and not self._is_negligible(each)
+        ]
 
     def _is_shared(self, finding: Finding) -> bool:
         return finding.site.key in self._ill_keys and finding.kind != RANGE
+
+    def _is_negligible(self, finding: Finding) -> bool:
+        """It gets to gradients only, and these are too small beside what they come from to change
+        anything: the exact derivative of a sign, of a saturated gate.
+        """
+        if not finding.only_blurs_gradients or not finding.reach:
+            return False
+        floor = HALF_ULP.get(self.low.dtype, 0.0) * self.low.size
+        sizes = [each.size * each.found.squared_reference**0.5 for each in self.low.gradients]
+        return bool(sizes) and max(sizes) < floor
 
     def word(self) -> str:
         if self.low.raised is not None:
