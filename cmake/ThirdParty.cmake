@@ -21,6 +21,13 @@ add_library(mpn_sodium INTERFACE)
 target_include_directories(mpn_sodium SYSTEM INTERFACE "${SODIUM_INCLUDE}")
 target_link_libraries(mpn_sodium INTERFACE "${SODIUM_LIBRARY}")
 
+# zlib: compressed members of .npz files. Static where there is an archive, as above.
+find_path(ZLIB_INCLUDE zlib.h REQUIRED)
+find_library(ZLIB_LIBRARY NAMES libz.a z REQUIRED)
+add_library(mpn_zlib INTERFACE)
+target_include_directories(mpn_zlib SYSTEM INTERFACE "${ZLIB_INCLUDE}")
+target_link_libraries(mpn_zlib INTERFACE "${ZLIB_LIBRARY}")
+
 set(MPNANNY_DEPS "${CMAKE_SOURCE_DIR}/.deps/src" CACHE PATH "Fetched third-party sources (scripts/setup)")
 file(GLOB _ts "${MPNANNY_DEPS}/tree-sitter-0.*/tree_sitter/core/lib")
 file(GLOB _tspy "${MPNANNY_DEPS}/tree_sitter_python-0.*/src")

@@ -53,6 +53,7 @@ const std::vector<std::string> kSystemHeaders = {
 const std::map<std::string, std::vector<std::string>> kConfined = {
     {"valijson/", {"tools/call.cc"}},
     {"yaml-cpp/", {"base/front_matter.cc", "base/yaml_values.cc"}},
+    {"zlib.h", {"tools/tensor_files/zip.cc"}},
     {"toml++/", {"tools/static_check/inputs/pyproject.cc"}},
     {"spdlog/", {"base/log.cc"}},
     {"CLI/", {"server/command_line/"}},
