@@ -36,9 +36,9 @@ struct FormatLoss {
 // `scale`: elements are multiplied by 2^scale before they are rounded, and divided by it again.
 FormatLoss MeasureLoss(const TensorView& view, Format format, int scale = 0);
 
-// The exponent of the largest power of two by which all of the tensor can be multiplied without
-// overflow: with it as little as possible is subnormal or 0. 0 for a tensor without finite elements
-// other than 0.
+// The exponent of the largest power of two by which a tensor of this largest magnitude can be
+// multiplied without overflow: with it as little as possible is subnormal or 0. 0 for a magnitude
+// that is 0 or not finite.
 int BestScale(Format format, double absmax);
 
 // One dimension of a tensor that is reduced in `format`: with an accumulator of that format, one

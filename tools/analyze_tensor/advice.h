@@ -1,0 +1,23 @@
+// What to do about a tensor, in a sentence that states what was measured.
+//
+// Free functions without state.
+#ifndef MPNANNY_TOOLS_ANALYZE_TENSOR_ADVICE_H_
+#define MPNANNY_TOOLS_ANALYZE_TENSOR_ADVICE_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/analyze_tensor/analysis.h"
+
+namespace mpnanny::analyze_tensor {
+
+struct Advice {
+  std::vector<std::string> sentences;  // the most important first; never empty
+  std::vector<std::string> alerts;     // types of alerts that say the same of a training
+};
+
+Advice AdviceFor(const Analysis& analysis, const Limits& limits);
+
+}  // namespace mpnanny::analyze_tensor
+
+#endif  // MPNANNY_TOOLS_ANALYZE_TENSOR_ADVICE_H_
