@@ -21,13 +21,13 @@ std::string Npy(const std::string& header, const std::string& data);
 
 struct Member {
   std::string name;
-  std::string bytes;           // as they stand in the file
-  uint16_t method = 0;         // 8: `bytes` are deflated
-  int64_t size = -1;           // of the inflated data, as is claimed; -1: of `bytes`
+  std::string bytes;            // as they stand in the file
+  uint16_t method = 0;          // 8: `bytes` are deflated
+  int64_t size = -1;            // of the inflated data, as is claimed; -1: of `bytes`
   std::string local_name = {};  // empty: the same
-  int64_t offset = -1;         // of the local header, as the directory claims; -1: the true one
+  int64_t offset = -1;          // of the local header, as the directory claims; -1: the true one
   uint16_t flags = 0;
-  std::string extra = {};      // of the directory
+  std::string extra = {};  // of the directory
 };
 std::string Zip(const std::vector<Member>& members);
 std::string Deflate(const std::string& bytes);

@@ -14,11 +14,10 @@ std::string Header(const std::string& descr, const std::string& shape) {
 }
 
 TEST(Npy, TakesTheHeadersThatNumPyWrites) {
-  for (const char* header :
-       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n",
-        "{\"descr\":\"<f4\",\"fortran_order\":False,\"shape\":(2,)}",
-        "{'shape': (2L, 1L), 'fortran_order': True, 'descr': '<f4'}   \n",
-        "{'descr': '=f4', 'fortran_order': False, 'shape': (1, 2), }"}) {
+  for (const char* header : {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n",
+                             "{\"descr\":\"<f4\",\"fortran_order\":False,\"shape\":(2,)}",
+                             "{'shape': (2L, 1L), 'fortran_order': True, 'descr': '<f4'}   \n",
+                             "{'descr': '=f4', 'fortran_order': False, 'shape': (1, 2), }"}) {
     EXPECT_EQ(ProblemOf(Npy(header, std::string(8, '\0'))), "") << header;
   }
   // Versions 2 and 3 have a longer length.
@@ -85,9 +84,11 @@ TEST(Npz, ABombIsListedAndNotInflated) {
   const std::string header = Header("'<u1'", "(2000000000,)");
   const std::string bomb = Npy(header, std::string(50'000'000, '\0'));
   const std::string packed = Deflate(bomb);
-  // More than is ever inflated: 2 GB out of 50 kB would be refused by their ratio, so it claims less.
+  // More than is ever inflated: 2 GB out of 50 kB would be refused by their ratio, so it claims
+  // less.
   EXPECT_NE(ErrorOf(Zip({{"a.npy", packed, 8, 2'000'000'074}})), "");
-  const std::string claims = Zip({{"a.npy", packed + std::string(2'000'000, '\0'), 8, 2'000'000'074}});
+  const std::string claims =
+      Zip({{"a.npy", packed + std::string(2'000'000, '\0'), 8, 2'000'000'074}});
   const auto contents = ReadContents(Bytes(claims));
   ASSERT_TRUE(contents) << contents.error().Text();
   ASSERT_EQ(contents->entries.size(), 1u);
@@ -95,7 +96,8 @@ TEST(Npz, ABombIsListedAndNotInflated) {
   // A ratio that deflate cannot have.
   EXPECT_NE(ErrorOf(Zip({{"a.npy", Deflate(std::string(100, 'x')), 8, 1'000'000'000}})), "");
   // Less than it is: what follows is not taken.
-  const std::string small = Npy(Header("'<u1'", "(4,)"), "\x01\x02\x03\x04" + std::string(1000, 'z'));
+  const std::string small =
+      Npy(Header("'<u1'", "(4,)"), "\x01\x02\x03\x04" + std::string(1000, 'z'));
   const int64_t claimed = static_cast<int64_t>(Npy(Header("'<u1'", "(4,)"), "1234").size());
   const std::string less = Zip({{"a.npy", Deflate(small), 8, claimed}});
   const auto read = ReadContents(Bytes(less));

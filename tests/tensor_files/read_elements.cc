@@ -29,7 +29,10 @@ testing::Environment* const kFolders = testing::AddGlobalTestEnvironment(new Fol
 double ElementAt(const TensorView& view, int64_t offset) {
   double value = 0;
   const TensorView one{static_cast<const char*>(view.data) + offset * ElementBytes(view.dtype),
-                       view.dtype, {}, {}, nullptr};
+                       view.dtype,
+                       {},
+                       {},
+                       nullptr};
   ForEachElements(one, [&](const auto* values, int64_t) { value = values[0]; });
   return value;
 }
@@ -55,7 +58,8 @@ std::vector<double> AllElements(const TensorView& view) {
 }
 
 Result<TensorFile> OpenAny(const std::string& path) {
-  return TensorFile::Open(path, [](const std::string& shard) { return Result<std::string>(shard); });
+  return TensorFile::Open(path,
+                          [](const std::string& shard) { return Result<std::string>(shard); });
 }
 
 const Entry* FindEntry(const std::vector<Entry>& entries, const std::string& key) {

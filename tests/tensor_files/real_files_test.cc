@@ -43,10 +43,11 @@ class RealFiles : public testing::Test {
     const fs::path python = fs::path(MPNANNY_SOURCE_DIR) / ".venv/bin/python";
     if (!fs::exists(python)) return;
     folder_ = TestFolder("real");
-    const auto written = RunProgram(
-        {python.string(), (fs::path(MPNANNY_SOURCE_DIR) / "tests/tensor_files/write_files.py").string(),
-         folder_.string()},
-        std::chrono::minutes(5));
+    const auto written =
+        RunProgram({python.string(),
+                    (fs::path(MPNANNY_SOURCE_DIR) / "tests/tensor_files/write_files.py").string(),
+                    folder_.string()},
+                   std::chrono::minutes(5));
     ASSERT_TRUE(written) << written.error().Text();
     if (written->err.find("No module named 'torch'") != std::string::npos) return;
     ASSERT_EQ(written->exit_code, 0) << written->err;

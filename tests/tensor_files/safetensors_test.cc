@@ -36,8 +36,8 @@ TEST(Safetensors, RefusesWhatOtherReadersSeeDifferently) {
   EXPECT_NE(ErrorOf(One(good, 7)), "") << "a tensor that ends outside";
   const std::string second = R"(,"y":{"dtype":"U8","shape":[2],"data_offsets":[)";
   const auto two = [&](const std::string& range, size_t bytes) {
-    return ErrorOf(Safetensors("{\"x\":{" + good + "}" + second + range + "]}}",
-                               std::string(bytes, '\0')));
+    return ErrorOf(
+        Safetensors("{\"x\":{" + good + "}" + second + range + "]}}", std::string(bytes, '\0')));
   };
   EXPECT_EQ(two("8,10", 10), "");
   EXPECT_NE(two("9,11", 11), "") << "a hole";
@@ -46,9 +46,9 @@ TEST(Safetensors, RefusesWhatOtherReadersSeeDifferently) {
 }
 
 TEST(Safetensors, RefusesNumbersThatAreNone) {
-  for (const char* shape : {"[-1]", "[1.5]", "[1e3]", "[true]", "[null]", "[\"2\"]", "2",
-                            "[18446744073709551615]", "[4294967296,4294967296]",
-                            "[9223372036854775807,2]", "[0,9223372036854775807,9]"}) {
+  for (const char* shape :
+       {"[-1]", "[1.5]", "[1e3]", "[true]", "[null]", "[\"2\"]", "2", "[18446744073709551615]",
+        "[4294967296,4294967296]", "[9223372036854775807,2]", "[0,9223372036854775807,9]"}) {
     EXPECT_NE(ErrorOf(One("\"dtype\":\"F32\",\"shape\":" + std::string(shape) +
                           ",\"data_offsets\":[0,8]")),
               "")
@@ -56,18 +56,17 @@ TEST(Safetensors, RefusesNumbersThatAreNone) {
   }
   for (const char* range : {"[8,0]", "[0,9]", "[-8,0]", "[0]", "[0,8,8]", "[0.0,8]",
                             "[0,9223372036854775808]", "[18446744073709551608,8]"}) {
-    EXPECT_NE(ErrorOf(One("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":" +
-                          std::string(range))),
-              "")
+    EXPECT_NE(
+        ErrorOf(One("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":" + std::string(range))), "")
         << range;
   }
 }
 
 TEST(Safetensors, ADtypeThatIsNotKnownHidesNoOtherTensor) {
-  const std::string file = Safetensors(
-      R"({"a":{"dtype":"F6_E3M2","shape":[4],"data_offsets":[0,3]},)"
-      R"("b":{"dtype":"I8","shape":[1],"data_offsets":[3,4]}})",
-      std::string(3, '\0') + "\xff");
+  const std::string file =
+      Safetensors(R"({"a":{"dtype":"F6_E3M2","shape":[4],"data_offsets":[0,3]},)"
+                  R"("b":{"dtype":"I8","shape":[1],"data_offsets":[3,4]}})",
+                  std::string(3, '\0') + "\xff");
   const auto contents = ReadContents(Bytes(file));
   ASSERT_TRUE(contents) << contents.error().Text();
   EXPECT_NE(contents->entries[0].problem.find("F6_E3M2"), std::string::npos);

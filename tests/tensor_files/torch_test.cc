@@ -44,10 +44,10 @@ TEST(TorchArchive, AStorageThatIsMissingHidesNoOther) {
   const auto tensor = [](const char* key) {
     return op::Tensor(op::Storage("FloatStorage", key, 8), 0, {8}, {1});
   };
-  const std::string file = TorchZip(
-      op::Dict({op::Text("a"), tensor("0"), op::Text("b"), tensor("1"), op::Text("c"),
-                op::Tensor(op::Storage("NoStorage", "0", 8), 0, {8}, {1})}),
-      {kStorage});
+  const std::string file =
+      TorchZip(op::Dict({op::Text("a"), tensor("0"), op::Text("b"), tensor("1"), op::Text("c"),
+                         op::Tensor(op::Storage("NoStorage", "0", 8), 0, {8}, {1})}),
+               {kStorage});
   const auto contents = ReadContents(Bytes(file));
   ASSERT_TRUE(contents) << contents.error().Text();
   ASSERT_EQ(contents->entries.size(), 3u);
@@ -58,11 +58,11 @@ TEST(TorchArchive, AStorageThatIsMissingHidesNoOther) {
 
 TEST(TorchArchive, WhatPythonWouldRunIsNamed) {
   const std::string call = op::Global("posix", "system") + op::Tuple({op::Text("true")}) + "R";
-  const std::string file = TorchZip(
-      op::Dict({op::Text("a"), call, op::Text("w"),
-                op::Tensor(op::Storage("FloatStorage", "0", 8), 0, {8}, {1}), op::Text("b"),
-                op::Text("builtins") + op::Text("eval") + "\x93"}),
-      {kStorage});
+  const std::string file =
+      TorchZip(op::Dict({op::Text("a"), call, op::Text("w"),
+                         op::Tensor(op::Storage("FloatStorage", "0", 8), 0, {8}, {1}),
+                         op::Text("b"), op::Text("builtins") + op::Text("eval") + "\x93"}),
+               {kStorage});
   const auto contents = ReadContents(Bytes(file));
   ASSERT_TRUE(contents) << contents.error().Text();
   EXPECT_EQ(contents->entries.size(), 1u);
@@ -74,9 +74,12 @@ TEST(TorchArchive, WhatPythonWouldRunIsNamed) {
 
 TEST(TorchArchive, WhatContainsItselfEnds) {
   // l = []; l.append(l), a dict that is its own value, and a tuple around a list around it.
-  for (const std::string& pickle :
-       {std::string("]q\x01h\x01" "a"), "}q\x01" + op::Text("k") + "h\x01s",
-        "]q\x01(h\x01" + op::Int(1) + "tq\x02" "ah\x01"}) {
+  for (const std::string& pickle : {std::string("]q\x01h\x01"
+                                                "a"),
+                                    "}q\x01" + op::Text("k") + "h\x01s",
+                                    "]q\x01(h\x01" + op::Int(1) +
+                                        "tq\x02"
+                                        "ah\x01"}) {
     const auto contents = ReadContents(Bytes(TorchZip(pickle, {})));
     ASSERT_TRUE(contents) << contents.error().Text();
     EXPECT_TRUE(contents->entries.empty());
@@ -121,14 +124,27 @@ TEST(TorchArchive, ALongKeyIsNotRepeatedForEveryTensor) {
 }
 
 TEST(TorchArchive, PicklesThatAreNoneAreRefused) {
-  for (const std::string& pickle :
-       {std::string(), std::string("0"), std::string("t"), std::string("u"), std::string("R"),
-        std::string("a"), std::string("("), std::string("h\x05"), std::string("X\xff\xff\xff\xff"),
-        std::string("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"), std::string("\x80\x09N"),
-        std::string("Inot\n"), std::string("I1"), std::string("Fx\n"), std::string("Sx\n"),
-        std::string("\xff"), std::string("cos\n"), op::Int(1) + op::Int(2) + "s",
-        op::Dict({op::Text("a")}), op::Int(1) + op::Int(2) + "a",
-        op::Text(std::string(2000, 'm')) + op::Text("n") + "\x93"}) {
+  for (const std::string& pickle : {std::string(),
+                                    std::string("0"),
+                                    std::string("t"),
+                                    std::string("u"),
+                                    std::string("R"),
+                                    std::string("a"),
+                                    std::string("("),
+                                    std::string("h\x05"),
+                                    std::string("X\xff\xff\xff\xff"),
+                                    std::string("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"),
+                                    std::string("\x80\x09N"),
+                                    std::string("Inot\n"),
+                                    std::string("I1"),
+                                    std::string("Fx\n"),
+                                    std::string("Sx\n"),
+                                    std::string("\xff"),
+                                    std::string("cos\n"),
+                                    op::Int(1) + op::Int(2) + "s",
+                                    op::Dict({op::Text("a")}),
+                                    op::Int(1) + op::Int(2) + "a",
+                                    op::Text(std::string(2000, 'm')) + op::Text("n") + "\x93"}) {
     EXPECT_NE(ErrorOf(TorchZip(pickle, {})), "") << testing::PrintToString(pickle);
   }
 }
@@ -142,7 +158,8 @@ TEST(TorchArchive, DepthOfMarksAndMemoIsBounded) {
 
 TEST(TorchArchive, BigEndianAndCompressedStoragesAreRead) {
   std::string storage;
-  for (int i = 0; i < 8; ++i) storage += std::string("\x3f\x80", 2) + std::string(1, char(i)) + '\0';
+  for (int i = 0; i < 8; ++i)
+    storage += std::string("\x3f\x80", 2) + std::string(1, char(i)) + '\0';
   const std::string pickle = op::Tensor(op::Storage("FloatStorage", "0", 8), 2, {2}, {5});
   const std::string file = Zip({{"x/data.pkl", "\x80\x02" + pickle + "."},
                                 {"x/byteorder", "big"},
@@ -151,15 +168,14 @@ TEST(TorchArchive, BigEndianAndCompressedStoragesAreRead) {
   ASSERT_TRUE(contents) << contents.error().Text();
   const auto elements = Elements::Read(contents->entries[0]);
   ASSERT_TRUE(elements) << elements.error().Text();
-  EXPECT_EQ(AllElements(elements->view()),
-            (std::vector<double>{1 + 2 * 0x1p-15, 1 + 7 * 0x1p-15}));
+  EXPECT_EQ(AllElements(elements->view()), (std::vector<double>{1 + 2 * 0x1p-15, 1 + 7 * 0x1p-15}));
 }
 
 std::string Exported(const std::string& payload) {
-  return Zip({{"m/archive_format", "pt2"},
-              {"m/data/weights/weight_0", std::string(32, '\0')},
-              {"m/data/weights/model_weights_config.json",
-               R"({"config":{"w":{)" + payload + "}}}"}});
+  return Zip(
+      {{"m/archive_format", "pt2"},
+       {"m/data/weights/weight_0", std::string(32, '\0')},
+       {"m/data/weights/model_weights_config.json", R"({"config":{"w":{)" + payload + "}}}"}});
 }
 
 std::string Payload(const std::string& sizes, const std::string& strides,
@@ -178,7 +194,8 @@ TEST(ExportedProgram, WeightsAreCheckedAgainstTheirMember) {
   EXPECT_NE(ProblemOf(Exported(Payload("[8]", "[1]", "weight_0", "true"))), "");
   EXPECT_NE(ProblemOf(Exported(Payload("[18446744073709551615]", "[1]"))), "");
   EXPECT_NE(ProblemOf(Exported(R"("path_name":3)")), "");
-  const auto damaged = ReadContents(Bytes(Zip({{"m/data/weights/model_weights_config.json", "{"}})));
+  const auto damaged =
+      ReadContents(Bytes(Zip({{"m/data/weights/model_weights_config.json", "{"}})));
   ASSERT_TRUE(damaged);
   EXPECT_EQ(damaged->notes.size(), 1u);
 }

@@ -1,8 +1,8 @@
 """Writes files of tensors with the libraries that people use, and what their elements are.
 
 `python write_files.py FOLDER` writes the files and FOLDER/expected.json:
-{file: [{"key", "dtype", "shape", "values"}]}, where `values` names a file of FP64 numbers in C order; null means that the
-elements of this one are not read, only listed.
+{file: [{"key", "dtype", "shape", "values"}]}, where `values` names a file of FP64 numbers in C
+order; null means that the elements of this one are not read, only listed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 NUMBERS = [
-    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2,
-    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64,
-    torch.bool,
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.float8_e4m3fn,
+    torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16,
+    torch.uint32, torch.uint64, torch.bool,
 ]  # fmt: skip
 LISTED = [
     torch.complex64,
