@@ -17,7 +17,8 @@
 namespace mpnanny {
 namespace {
 
-// What is mapped, for the signal handler, which may not lock: `begin` is set last and cleared first.
+// What is mapped, for the signal handler, which may not lock: `begin` is set last and cleared
+// first.
 struct Slot {
   std::atomic<bool> taken{false};
   std::atomic<uintptr_t> begin{0};

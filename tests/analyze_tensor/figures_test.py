@@ -258,3 +258,26 @@ def test_errors_say_what_to_do(tmp_path):
             [PROGRAM, "analyze", path, *words], capture_output=True, text=True, check=False
         )
         assert done.returncode not in (0, 1) and what in done.stderr
+
+
+def test_the_tool_gives_what_the_command_gives(tmp_path):
+    np.save(tmp_path / "x.npy", tensors()["skewed"])
+    done = subprocess.run(
+        [
+            *(PROGRAM, "call", "analyze_tensor", "--root", tmp_path),
+            *("--args", json.dumps({"path": "x.npy", "target_dtype": "float8_e4m3fn"})),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    called = json.loads(done.stdout)["structuredContent"]
+    assert called["formats"] == analyze(tmp_path / "x.npy", "--target-dtype", "e4m3")["formats"]
+    outside = json.dumps({"path": "/etc/passwd"})
+    done = subprocess.run(
+        [PROGRAM, "call", "analyze_tensor", "--root", tmp_path, "--args", outside],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0 and "outside" in done.stdout + done.stderr

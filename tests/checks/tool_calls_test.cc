@@ -31,6 +31,9 @@ class EveryTool : public ::testing::Test {
     std::ofstream(folder_ + "/broken.py") << "def f(:\n";
     std::ofstream(folder_ + "/not_a_database.db") << "SQLite format 3? No.";
     std::ofstream(folder_ + "/bytes.bin") << std::string("\x00\xff\xfe\x80", 4);
+    std::ofstream(folder_ + "/x.npy") << "\x93NUMPY\x01" << '\0' << "\x3d" << '\0'
+                                      << "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
+                                      << "abcdefgh";
     RecordRun(folder_ + "/run.db");
     roots_.emplace(*AllowedRoots::Create({folder_}));
   }
@@ -116,6 +119,7 @@ class EveryTool : public ::testing::Test {
                              "not_a_database.db",
                              "not_a_database.db#1",
                              "bytes.bin",
+                             "x.npy",
                              "empty",
                              ".",
                              "/",

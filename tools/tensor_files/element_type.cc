@@ -58,11 +58,13 @@ const ElementType* TypeBySafetensors(std::string_view name) {
 }
 
 const ElementType* TypeByStorage(std::string_view name) {
-  return Find([&](const ElementType& type) { return !type.storage.empty() && type.storage == name; });
+  return Find(
+      [&](const ElementType& type) { return !type.storage.empty() && type.storage == name; });
 }
 
 const ElementType* TypeByExported(int64_t number) {
-  return Find([&](const ElementType& type) { return type.exported != 0 && type.exported == number; });
+  return Find(
+      [&](const ElementType& type) { return type.exported != 0 && type.exported == number; });
 }
 
 const ElementType* TypeByNumpy(char kind, int bytes) {

@@ -26,8 +26,7 @@ Error TooLarge(const Entry& entry, uint64_t bytes) {
 
 uint64_t Load(const uint8_t* from, size_t bytes, bool big_endian) {
   uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i)
-    value = value << 8 | from[big_endian ? i : bytes - 1 - i];
+  for (size_t i = 0; i < bytes; ++i) value = value << 8 | from[big_endian ? i : bytes - 1 - i];
   return value;
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kMostConfigBytes = uint64_t{64} << 20;
 constexpr std::string_view kWeights = "_weights_config.json";
 constexpr std::string_view kConstants = "_constants_config.json";
-constexpr std::string_view kOldWeights = "serialized_state_dict.pt";      // before torch 2.8
+constexpr std::string_view kOldWeights = "serialized_state_dict.pt";  // before torch 2.8
 constexpr std::string_view kOldProgram = "serialized_exported_program.json";
 
 // {"as_int": 3}, or the number itself.
@@ -110,14 +110,15 @@ Result<Contents> ReadExportedProgram(const ZipFile& zip) {
   contents.format = "pt2";
   bool big_endian = false, compiled = false;
   for (const ZipMember& member : zip.members()) {
-    big_endian = big_endian || (member.name.ends_with("byteorder") && AsText(member.stored) == "big");
+    big_endian =
+        big_endian || (member.name.ends_with("byteorder") && AsText(member.stored) == "big");
     compiled = compiled || member.name.find("data/aotinductor/") != std::string::npos;
   }
   for (const ZipMember& member : zip.members()) {
     if (member.name.ends_with(kWeights) || member.name.ends_with(kConstants)) {
       if (auto read = ReadConfig(zip, member, big_endian, contents); !read) {
-        contents.notes.push_back(EscapeControl(member.name, 200) + " is not read: " +
-                                 read.error().message);
+        contents.notes.push_back(EscapeControl(member.name, 200) +
+                                 " is not read: " + read.error().message);
       }
     } else if (member.name.ends_with(kOldWeights)) {
       ReadOldWeights(member, contents);

@@ -168,7 +168,8 @@ Result<Entry> ReadNpyHeader(std::span<const uint8_t> head, uint64_t total) {
   if (major < 1 || major > 3)
     return Damaged("version " + std::to_string(major) + " of the format is not known");
   size_t length = head[8] | static_cast<size_t>(head[9]) << 8;
-  if (major > 1) length |= static_cast<size_t>(head[10]) << 16 | static_cast<size_t>(head[11]) << 24;
+  if (major > 1)
+    length |= static_cast<size_t>(head[10]) << 16 | static_cast<size_t>(head[11]) << 24;
   const size_t start = major > 1 ? 12 : 10;
   if (length > kMostNpyHeader)
     return Damaged("a header of " + std::to_string(length) + " bytes; the limit is " +

@@ -21,9 +21,8 @@ Result<Entry> ReadMember(const ZipMember& member) {
 }  // namespace
 
 bool IsNpz(const ZipFile& zip) {
-  return std::any_of(zip.members().begin(), zip.members().end(), [](const ZipMember& member) {
-    return member.name.ends_with(kSuffix);
-  });
+  return std::any_of(zip.members().begin(), zip.members().end(),
+                     [](const ZipMember& member) { return member.name.ends_with(kSuffix); });
 }
 
 Result<Contents> ReadNpz(const ZipFile& zip) {

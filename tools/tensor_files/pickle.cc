@@ -25,9 +25,9 @@ class Machine {
       const auto instruction = static_cast<uint8_t>(code_.Unsigned(1));
       if (!failed()) Step(instruction);
       if (failed()) {
-        return DataCorrupt(std::string("pickle: ") + code_.fault() + " at byte " +
-                               std::to_string(at) + ".",
-                           "The file is damaged, or no pickle.");
+        return DataCorrupt(
+            std::string("pickle: ") + code_.fault() + " at byte " + std::to_string(at) + ".",
+            "The file is damaged, or no pickle.");
       }
     }
     program_.bytes = code_.at();
@@ -85,9 +85,7 @@ class Machine {
     for (size_t i = items.size(); i-- > 0;) items[i] = Pop();
     Collect(kind, std::move(items));
   }
-  void Object(NodeId callable, NodeId arguments) {
-    Collect(Node::kObject, {callable, arguments});
-  }
+  void Object(NodeId callable, NodeId arguments) { Collect(Node::kObject, {callable, arguments}); }
   void Append(std::vector<NodeId> more) {
     Node* const node = Top();
     if (node == nullptr || failed()) return;

@@ -1,9 +1,9 @@
 // A pickle machine that executes nothing: what Python would import is a name, what it would call is
 // an Object with that name and its arguments.
 //
-// What is read borrows the pickle's bytes, and is owned by its reader. Nodes refer to each other by number, so lists that
-// contain themselves are no trouble; whoever walks them must bound the depth and the number of
-// visits (a node may be reached by 2^n ways).
+// What is read borrows the pickle's bytes, and is owned by its reader. Nodes refer to each other by
+// number, so lists that contain themselves are no trouble; whoever walks them must bound the depth
+// and the number of visits (a node may be reached by 2^n ways).
 #ifndef MPNANNY_TOOLS_TENSOR_FILES_PICKLE_H_
 #define MPNANNY_TOOLS_TENSOR_FILES_PICKLE_H_
 

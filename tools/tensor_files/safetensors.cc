@@ -57,8 +57,8 @@ Result<Range> ReadEntry(const std::string& key, const Json& json, std::span<cons
   }
   const auto count = ElementCount(entry.shape);
   if (!count) return Damaged(key, "the shape is too large");
-  entry.storage = data.subspan(static_cast<size_t>(range.begin),
-                               static_cast<size_t>(range.end - range.begin));
+  entry.storage =
+      data.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - range.begin));
   entry.storage_bytes = entry.storage.size();
   const std::string name = dtype.get<std::string>();
   entry.type = TypeBySafetensors(name);

@@ -28,7 +28,7 @@ inline constexpr size_t kMostEntries = 1'000'000;
 inline constexpr size_t kMostShards = 512;
 
 struct Entry {
-  std::string key;   // as the file has it; inside a checkpoint joined by "."
+  std::string key;  // as the file has it; inside a checkpoint joined by "."
   const ElementType* type = nullptr;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // in elements; empty: contiguous in C order

@@ -15,7 +15,8 @@ namespace mpnanny::tensor_files {
 namespace {
 
 // The pickled magic number, protocol 2.
-constexpr std::string_view kMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e", 15);
+constexpr std::string_view kMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e",
+                                  15);
 
 Error Damaged(const std::string& what) {
   return DataCorrupt("torch: " + what + ".", "The file is damaged or was not written whole.");

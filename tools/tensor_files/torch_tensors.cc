@@ -71,8 +71,8 @@ class Walk {
       const Node& held = pickle_[value];
       if (held.items.empty() && held.pairs.empty() && held.state == kNoNode) continue;
       const std::string name = KeyText(node.pairs[i], i / 2);
-      const bool inner = module && (name == "_parameters" || name == "_buffers" ||
-                                    name == "_modules");
+      const bool inner =
+          module && (name == "_parameters" || name == "_buffers" || name == "_modules");
       Visit(value, inner ? path : Below(path, name), depth + 1);
     }
   }
@@ -199,8 +199,8 @@ class Walk {
     StoragePlace place = find_(storage);
     if (place.problem.empty() &&
         (!bytes || *bytes < 0 || static_cast<uint64_t>(*bytes) > place.size)) {
-      place.problem = "its storage of " + std::to_string(storage.elements) +
-                      " elements has only " + std::to_string(place.size) + " bytes in the file";
+      place.problem = "its storage of " + std::to_string(storage.elements) + " elements has only " +
+                      std::to_string(place.size) + " bytes in the file";
     }
     if (!place.problem.empty()) {
       entry.problem = place.problem;

@@ -40,7 +40,8 @@ Result<Directory> FindDirectory(std::span<const uint8_t> bytes) {
   const size_t first = last > kMostComment ? last - kMostComment : 0;
   std::optional<size_t> end;
   for (size_t at = last + 1; at-- > first;) {
-    if (Number(bytes, at, 4) == 0x06054b50 && at + kEndBytes + Number(bytes, at + 20, 2) == bytes.size()) {
+    if (Number(bytes, at, 4) == 0x06054b50 &&
+        at + kEndBytes + Number(bytes, at + 20, 2) == bytes.size()) {
       end = at;
       break;
     }
@@ -70,8 +71,8 @@ struct Place {
 
 // Sizes that do not fit 32 bits stand in the extra field, in this order.
 bool TakeWide(std::span<const uint8_t> extra, Place& place) {
-  const bool needed = place.bytes == 0xffffffff || place.stored == 0xffffffff ||
-                      place.offset == 0xffffffff;
+  const bool needed =
+      place.bytes == 0xffffffff || place.stored == 0xffffffff || place.offset == 0xffffffff;
   if (!needed) return true;
   for (size_t at = 0; at + 4 <= extra.size();) {
     const uint64_t id = Number(extra, at, 2);
@@ -160,8 +161,7 @@ Result<ZipFile> ZipFile::Read(std::span<const uint8_t> bytes) {
     if (!zip.by_name_.emplace(name, zip.members_.size()).second)
       return Damaged(shown + "stands there twice");
     ranges.emplace_back(place.offset, *begin + place.stored);
-    zip.members_.push_back(
-        {name, bytes.subspan(*begin, place.stored), method == 8, place.bytes});
+    zip.members_.push_back({name, bytes.subspan(*begin, place.stored), method == 8, place.bytes});
   }
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i) {
@@ -197,8 +197,7 @@ Result<std::vector<uint8_t>> Inflate(std::span<const uint8_t> deflated, uint64_t
     code = inflate(&stream, Z_NO_FLUSH);
     filled += before - stream.avail_out;
   }
-  if (code != Z_OK && code != Z_STREAM_END)
-    return Damaged("compressed data are damaged");
+  if (code != Z_OK && code != Z_STREAM_END) return Damaged("compressed data are damaged");
   out.resize(filled);
   return out;
 }
