@@ -2,6 +2,8 @@
 
 #include "monitor/bindings/tensor_reader.h"
 #include "numerics/format_error.h"
+#include "numerics/format_loss.h"
+#include "numerics/tensor_stats.h"
 #include "numerics/reference_error.h"
 
 namespace mpnanny {
@@ -15,6 +17,17 @@ TensorList& Emptied() {
 }
 
 long long Count(int64_t value) { return static_cast<long long>(value); }
+
+// False, with a ValueError, for a word that is no format.
+bool FindFormat(const char* name, Format& format) {
+  const auto found = FormatFromName(name);
+  if (!found) {
+    PyErr_Format(PyExc_ValueError, "'%s' is no format", name);
+    return false;
+  }
+  format = *found;
+  return true;
+}
 
 }  // namespace
 
@@ -56,6 +69,47 @@ PyObject* FormatsOf(PyObject*, PyObject* tensor) {
                        found.rms, found.fp16, found.bf16, found.e4m3, found.e5m2,
                        found.e4m3_scale, found.e5m2_scale, Count(found.fp16_overflow),
                        Count(found.fp16_underflow));
+}
+
+PyObject* FormatLossOf(PyObject*, PyObject* args) {
+  PyObject* tensor = nullptr;
+  const char* name = nullptr;
+  int scale = 0;
+  Format format = Format::kFp16;
+  if (!PyArg_ParseTuple(args, "Osi", &tensor, &name, &scale)) return nullptr;
+  if (!FindFormat(name, format)) return nullptr;
+  TensorList& list = Emptied();
+  if (!list.Add(tensor)) Py_RETURN_NONE;
+  const FormatLoss found = MeasureLoss(list.views()[0], format, scale);
+  const int best = BestScale(format, ComputeStats(list.views()[0]).absmax);
+  return Py_BuildValue("(LLLLLLLddddi)", Count(found.numel), Count(found.nonzero),
+                       Count(found.underflow), Count(found.subnormal), Count(found.overflow),
+                       Count(found.saturated), Count(found.distorted), found.mean_error,
+                       found.p99_error, found.max_error, found.sqnr_db, best);
+}
+
+PyObject* DimensionLossesOf(PyObject*, PyObject* args) {
+  PyObject* tensor = nullptr;
+  const char* name = nullptr;
+  Format format = Format::kFp16;
+  if (!PyArg_ParseTuple(args, "Os", &tensor, &name)) return nullptr;
+  if (!FindFormat(name, format)) return nullptr;
+  TensorList& list = Emptied();
+  if (!list.Add(tensor)) Py_RETURN_NONE;
+  PyObject* rows = PyList_New(0);
+  if (rows == nullptr) return nullptr;
+  for (const DimensionLoss& each : MeasureDimensions(list.views()[0], format)) {
+    PyObject* row =
+        Py_BuildValue("(iLddddd)", each.dim, Count(each.size), each.imbalance, each.absorbed,
+                      each.sum_error, each.mean_error, each.norm_error);
+    const bool added = row != nullptr && PyList_Append(rows, row) == 0;
+    Py_XDECREF(row);
+    if (!added) {
+      Py_DECREF(rows);
+      return nullptr;
+    }
+  }
+  return rows;
 }
 
 }  // namespace mpnanny

@@ -1,5 +1,5 @@
 // Comparisons of held tensors with their FP64 references (numerics/reference_error.h), and what
-// formats would make of them (numerics/format_error.h), as functions of the extension module. Used
+// formats would make of them (numerics/format_error.h, format_loss.h), as functions of the extension module. Used
 // under Python's lock.
 #ifndef MPNANNY_MONITOR_BINDINGS_COMPARE_H_
 #define MPNANNY_MONITOR_BINDINGS_COMPARE_H_
@@ -17,6 +17,13 @@ PyObject* CompareChanges(PyObject*, PyObject* args);
 
 // format_errors(tensor) -> tuple of the fields of FormatErrors, or None where it cannot be read.
 PyObject* FormatsOf(PyObject*, PyObject* tensor);
+
+// format_loss(tensor, format, scale) -> tuple of the fields of FormatLoss and the best scale's
+// exponent, or None where it cannot be read. ValueError for another format.
+PyObject* FormatLossOf(PyObject*, PyObject* args);
+
+// dimension_losses(tensor, format) -> list of tuples of the fields of DimensionLoss, or None.
+PyObject* DimensionLossesOf(PyObject*, PyObject* args);
 
 }  // namespace mpnanny
 

@@ -37,6 +37,11 @@ PyMethodDef kFunctions[] = {
      " ChangeError | None"},
     {"format_errors", Method<&FormatsOf>(), METH_O,
      "format_errors(tensor) -> the fields of FormatErrors | None"},
+    {"format_loss", Method<&FormatLossOf>(), METH_VARARGS,
+     "format_loss(tensor, format, scale) -> the fields of FormatLoss and the best scale's exponent"
+     " | None"},
+    {"dimension_losses", Method<&DimensionLossesOf>(), METH_VARARGS,
+     "dimension_losses(tensor, format) -> [the fields of DimensionLoss] | None"},
     {"alert_types", Method<&ListAlertTypes>(), METH_NOARGS, "[(type, severity, threshold)]"},
     {nullptr, nullptr, 0, nullptr}};
 PyModuleDef kModule = {PyModuleDef_HEAD_INIT,

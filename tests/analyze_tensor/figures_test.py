@@ -271,7 +271,7 @@ def test_the_tool_gives_what_the_command_gives(tmp_path):
         text=True,
         check=False,
     )
-    called = json.loads(done.stdout)["structuredContent"]
+    called = json.loads(done.stdout)
     assert called["formats"] == analyze(tmp_path / "x.npy", "--target-dtype", "e4m3")["formats"]
     outside = json.dumps({"path": "/etc/passwd"})
     done = subprocess.run(
@@ -281,3 +281,38 @@ def test_the_tool_gives_what_the_command_gives(tmp_path):
         check=False,
     )
     assert done.returncode != 0 and "outside" in done.stdout + done.stderr
+
+
+def test_pythons_function_gives_what_the_tool_gives(tmp_path):
+    torch = pytest.importorskip("torch")
+    mpnanny = pytest.importorskip("mpnanny")
+    for name in ("wide", "broken", "half", "one", "empty", "fortran"):
+        values = tensors()[name]
+        np.save(tmp_path / "x.npy", values)
+        expected = analyze(tmp_path / "x.npy")
+        found = mpnanny.analyze_tensor(torch.from_numpy(values))
+        assert found["tensor"] == {k: v for k, v in expected["tensor"].items() if k != "key"}
+        for part in ("stats", "formats", "dims"):
+            same(found[part], expected[part])
+    only = mpnanny.analyze_tensor(torch.ones(3), torch.bfloat16)
+    assert [row["format"] for row in only["formats"]] == ["bf16"] == [only["reduced_in"]]
+    with pytest.raises(ValueError, match="floating-point"):
+        mpnanny.analyze_tensor(torch.arange(3))
+    with pytest.raises(ValueError, match="not judged"):
+        mpnanny.analyze_tensor(torch.ones(3), torch.int8)
+
+
+def same(found, expected):
+    """Equal but for the digits that answers are rounded to."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key in expected:
+            same(found[key], expected[key])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+    elif isinstance(expected, float) and isinstance(found, float):
+        assert math.isclose(found, expected, rel_tol=1e-7, abs_tol=1e-12)
+    else:
+        assert found == expected

@@ -31,7 +31,7 @@ class EveryTool : public ::testing::Test {
     std::ofstream(folder_ + "/broken.py") << "def f(:\n";
     std::ofstream(folder_ + "/not_a_database.db") << "SQLite format 3? No.";
     std::ofstream(folder_ + "/bytes.bin") << std::string("\x00\xff\xfe\x80", 4);
-    std::ofstream(folder_ + "/x.npy") << "\x93NUMPY\x01" << '\0' << "\x3d" << '\0'
+    std::ofstream(folder_ + "/x.npy") << "\x93NUMPY\x01" << '\0' << "\x3a" << '\0'
                                       << "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
                                       << "abcdefgh";
     RecordRun(folder_ + "/run.db");

@@ -6,6 +6,7 @@ The names below are the interface; the folders are the parts behind it, put toge
 from ._decorator import WatchedFunction, watch_training
 from ._loss_scale import LossScaleCheck, check_loss_scale
 from ._nanny import MixedPrecisionNanny, Step, watch_model
+from ._tensor import analyze_tensor
 from .diff import auto_diff
 from .report.alerts import Alert
 from .report.course import Summary
@@ -17,6 +18,7 @@ __all__ = [
     "Step",
     "Summary",
     "WatchedFunction",
+    "analyze_tensor",
     "auto_diff",
     "check_loss_scale",
     "watch_model",
