@@ -34,6 +34,13 @@ Result<std::string> ResolvePlace(const std::string& words, const std::string& ke
   return *file + words.substr(colon);
 }
 
+// A command line has words only: `--args '[8, 0.1]'` is one that means a list.
+Json AsListed(const Json& args) {
+  if (args.size() != 1 || !args[0].is_string()) return args;
+  const auto meant = ParseJson(args[0].get<std::string>());
+  return meant && meant->is_array() ? *meant : args;
+}
+
 // The folder that imports are made from: the nearest one that looks like a project's, or the
 // file's own.
 std::string ProjectOf(const std::string& file) {
@@ -105,6 +112,7 @@ Result<Question> ReadQuestion(const Json& arguments, const AllowedRoots& roots) 
   for (const char* key : kPlain) {
     if (arguments.contains(key)) request[key] = arguments[key];
   }
+  if (request.contains("args")) request["args"] = AsListed(request["args"]);
   if (arguments.contains("input")) {
     for (const Json& each : arguments["input"]) {
       auto word = ResolveInput(each.get<std::string>(), roots);
