@@ -1,5 +1,6 @@
-"""Functions and models with one mistake each, marked `# bad` on its line; `CASES` says with which
-inputs it shows. What auto_diff names first must be a marked line.
+"""Functions and models with one mistake each, marked `# bad`: the line that loses the digits, and of
+a cancellation also the one at which that shows. `CASES` says with which inputs. What auto_diff
+names first must be a marked line.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def softmax_by_hand(x: Tensor) -> Tensor:
 
 @case(["float32[16,256]~offset(40)"])
 def variance_of_raw_moments(x: Tensor) -> Tensor:
-    mean = x.mean(-1)
-    squares = (x * x).mean(-1)
+    mean = x.mean(-1)  # bad
+    squares = (x * x).mean(-1)  # bad
     return squares - mean * mean  # bad
 
 
 @case(["float32[16,256]~offset(10)"], "bf16")
 def variance_in_bf16(x: Tensor) -> Tensor:
-    mean = x.mean(-1)
+    mean = x.mean(-1)  # bad
     return (x * x).mean(-1) - mean * mean  # bad
 
 
@@ -140,7 +141,7 @@ def overflowing_model(x: Tensor) -> Tensor:
 
 @case(["float32[64,10]~normal(0,1)"], "fp16")
 def log_of_softmax(x: Tensor) -> Tensor:
-    p = functional.softmax(x * 12, -1)
+    p = functional.softmax(x * 12, -1)  # bad
     return -p.log().mean()  # bad
 
 
@@ -167,6 +168,32 @@ def sinusoids(ids: Tensor) -> Tensor:
 def tiny_gradient(x: Tensor) -> Tensor:
     y = x.half() * 1e-4
     return (y * y).float().sum()  # bad
+
+
+@case(["float32[64,64]~normal(0,60)"], "fp16", "cuda-autocast")
+def gram(x: Tensor) -> Tensor:
+    products = x @ x.T  # bad
+    return products.diagonal().float().log()
+
+
+@case(["float32[512]~uniform(0,1)"], "bf16")
+def histogram(x: Tensor) -> Tensor:
+    at = (x * 512).floor().long()  # bad
+    return torch.zeros(513).index_add(0, at, torch.ones(512))
+
+
+@case(["float32[4,300]~ones"], "bf16")
+def harmonic(x: Tensor) -> Tensor:
+    weights = (1 / torch.arange(1, 301, dtype=torch.float32)).to(x.dtype)
+    total = torch.zeros(4, dtype=x.dtype)
+    for at in range(300):
+        total = total + x[:, at] * weights[at]  # bad
+    return total
+
+
+@case(["float32[32]~uniform(0.0001,0.0002)"], "fp16")
+def inverse_square(x: Tensor) -> Tensor:
+    return 1 / (x * x)  # bad
 
 
 def lines_of(name: str) -> list[int]:

@@ -106,7 +106,7 @@ HOSTILE = {
     ),
     "a syntax error": ("def f(x: return", "no valid Python"),
     "a missing package": ("import apex_of_nobody", "No module named"),
-    "nothing to compare": ("'text'", "gives no tensor"),
+    "nothing to compare": ("'text'", "gives neither a tensor nor a number"),
 }
 
 
@@ -188,3 +188,84 @@ def test_two_captures(tmp_path):
     assert answer["first_bad"]["module"] == "2"
     assert [each["module"] for each in answer["layers"]] == ["0", "1", "2", "(model)"]
     assert answer["layers"][0]["accumulated"] == 0
+
+
+class Server:
+    """`mpnanny serve --allow-exec`, spoken to line by line."""
+
+    def __init__(self, root):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--allow-exec", "--root", root],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.send(
+            "initialize",
+            1,
+            protocolVersion="2025-06-18",
+            capabilities={},
+            clientInfo={"name": "test", "version": "1"},
+        )
+        assert "result" in self.answer(1)
+        self.send("notifications/initialized")
+
+    def send(self, method, number=None, **params):
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if number is not None:
+            message["id"] = number
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, number):
+        while True:
+            message = json.loads(self.process.stdout.readline())
+            if message.get("id") == number:
+                return message
+
+    def call(self, number, **arguments):
+        arguments.setdefault("python", sys.executable)
+        self.send("tools/call", number, name="auto_diff", arguments=arguments)
+
+
+@pytest.fixture
+def server(tmp_path):
+    made = Server(tmp_path)
+    yield made
+    made.process.stdin.close()
+    made.process.wait(20)
+
+
+def wait_for(condition, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_over_mcp_the_answer_is_structured_and_the_server_goes_on(server):
+    server.call(2, code="import os\nos._exit(4)")
+    failed = server.answer(2)["result"]
+    assert failed["isError"] and "exit code 4" in failed["content"][0]["text"]
+    server.call(3, code="y = x.exp()\ny", input=["x=float16[4]~constant(12)"], dtype="fp16")
+    clean = server.answer(3)["result"]
+    assert clean["structuredContent"]["verdict"] == "clean"  # exp runs in FP32 on CUDA
+    server.call(4, function="../outside.py:f")
+    assert server.answer(4)["result"]["isError"]
+
+
+def test_a_cancelled_call_leaves_no_process(server):
+    server.call(2, code="while True: pass")
+    wait_for(lambda: processes_with("mpnanny.diff"))
+    server.send("notifications/cancelled", requestId=2, reason="no longer wanted")
+    wait_for(lambda: not processes_with("mpnanny.diff") and not processes_with("mpnanny-sandbox"))
+    server.send("ping", 3)
+    assert "result" in server.answer(3)
+
+
+def test_a_server_that_is_killed_leaves_no_process(server):
+    server.call(2, code="while True: pass")
+    wait_for(lambda: processes_with("mpnanny.diff"))
+    server.process.kill()
+    wait_for(lambda: not processes_with("mpnanny.diff") and not processes_with("mpnanny-sandbox"))

@@ -113,7 +113,14 @@ std::string FindingSentence(const Json& finding, const Json& cure) {
                   : " is the first that is far from FP32: " +
                         Percent(NumberAt(finding, "accumulated")) + ".");
   }
-  return runs::FindingText(AsShadowFinding(finding, cure), module);
+  const auto shows = finding.find("shows_at");
+  if (shows == finding.end() || !shows->is_object()) {
+    return runs::FindingText(AsShadowFinding(finding, cure), module);
+  }
+  Json seen = finding;  // the operator at which it is seen
+  seen.update(*shows);
+  return "precision is lost at the " + PlaceOf(finding) + ", and it shows there: " +
+         runs::FindingText(AsShadowFinding(seen, cure), TextAt(*shows, "module"));
 }
 
 }  // namespace mpnanny::auto_diff

@@ -10,6 +10,7 @@ import torch
 
 from ..operators.places import is_users
 from ..shadow.findings import RANGE, UNDEFINED, Finding
+from ..shadow.judge import AMPLIFICATION
 from .compared import Compared
 from .decisions import Differing
 from .dimensions import Dimension
@@ -99,7 +100,7 @@ class Answer:
         if self._low.raised is not None:
             return self._raised(self._low.raised)
         if bad:
-            return self._finding(bad[0])
+            return self._at_its_root(bad[0])
         undefined = [e for e in self._low.findings if is_bad(e) and e.kind == UNDEFINED]
         if undefined:
             return self._finding(undefined[0])
@@ -108,9 +109,41 @@ class Answer:
             return self._decision(decided)
         if not self._verdict.is_spread():
             return None
-        rows = [each for each in self._low.rows if each.site.phase != "backward"]
-        row = max(rows, key=lambda each: each.accumulated, default=None)
+        row = self._where_it_has_grown()
         return None if row is None else {**self._row(row), "kind": "rounding", "what": "spread"}
+
+    def _where_it_has_grown(self) -> Row | None:
+        """The first operator whose error is that of the worst one but for what lies below the
+        amplification of an operator that is named by itself.
+        """
+        rows = [each for each in self._low.rows if each.site.phase != "backward"]
+        worst = max((each.accumulated for each in rows), default=0.0)
+        grown = [each for each in rows if each.accumulated * AMPLIFICATION >= worst]
+        return min(grown, key=lambda each: each.number, default=None)
+
+    def _at_its_root(self, found: Finding) -> dict[str, Any]:
+        """A finding shows at the operator that makes a large error of a small one, or a value that
+        is not finite. Where only lines before it cure it, the first of these is where precision is
+        lost, and `shows_at` is where it is seen.
+        """
+        shown = self._finding(found)
+        if found.cure is None or not found.cure.lines:
+            return shown
+        root = found.cure.lines[0]
+        row = self._row_at(root, found.cure.operators)
+        if root == found.site.source or row is None:
+            return shown
+        shown["shows_at"] = {key: shown[key] for key in ("op", "module", "source")}
+        return {**shown, **{key: self._row(row)[key] for key in ("op", "module", "source")}}
+
+    def _row_at(self, source: str, operators: list[str]) -> Row | None:
+        """The operator of a cure at this line."""
+        rows = [
+            each
+            for each in self._low.rows
+            if each.site.source == source and each.site.operator in operators
+        ]
+        return max(rows, key=lambda each: each.local, default=None)
 
     def _decision(self, found: Differing) -> dict[str, Any]:
         return {

@@ -137,9 +137,10 @@ class Program:
                 case.loss = self.options.loss(result)
             else:
                 case.loss = _loss_of(result)
-        if not case.outputs:
+        if not case.outputs and not _holds_number(result):
             raise Problem(
-                f"{self.target.name} gives no tensor, but a {type(result).__name__}.",
+                f"{self.target.name} gives neither a tensor nor a number, but a"
+                f" {type(result).__name__}.",
                 "Wrap it in a function that returns what is to be compared.",
             )
 
@@ -243,6 +244,15 @@ def _loss_of(result: Any) -> torch.Tensor | None:
     if isinstance(found, torch.Tensor) and found.numel() == 1 and found.is_floating_point():
         return found.reshape(())
     return None
+
+
+def _holds_number(value: Any, depth: int = 0) -> bool:
+    """Numbers that were read from tensors are followed up to there."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return depth < 3 and any(_holds_number(each, depth + 1) for each in value)
+    return isinstance(value, (int, float))
 
 
 def _named(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
