@@ -1,5 +1,5 @@
-"""Functions and models with one mistake each, marked `# bad`: the line that loses the digits, and of
-a cancellation also the one at which that shows. `CASES` says with which inputs. What auto_diff
+"""Functions and models with one mistake each, marked `# bad`: the line that loses the digits, and
+of a cancellation also the one at which that shows. `CASES` says with which inputs. What auto_diff
 names first must be a marked line.
 """
 
