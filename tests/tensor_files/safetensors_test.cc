@@ -84,6 +84,8 @@ TEST(Safetensors, RefusesHeadersThatAreNone) {
   for (int i = 0; i < 10'000; ++i) deep += '[';
   EXPECT_NE(ErrorOf(Safetensors(deep, "")), "");
   EXPECT_EQ(ErrorOf(Safetensors("{}", "")), "");
+  const std::string large = ErrorOf(Safetensors("{}" + std::string(40 << 20, ' '), ""));
+  EXPECT_NE(large.find("the limit is"), std::string::npos) << large;
 }
 
 TEST(Shards, AreReadThroughTheirIndexAndNothingElse) {

@@ -19,7 +19,7 @@
 namespace mpnanny::tensor_files {
 namespace {
 
-constexpr size_t kMostIndexBytes = size_t{64} << 20;
+constexpr size_t kMostIndexBytes = size_t{32} << 20;
 // An expanded tensor has more elements than its storage. Beyond this many nobody waits for them.
 constexpr int64_t kMostRepeated = int64_t{1} << 32;
 constexpr const char* kFormats =
