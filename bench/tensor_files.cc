@@ -53,6 +53,11 @@ int main(int argc, char** argv) {
         return 1;
       }
       tensors = file->entries().size();
+      for (const Entry& entry : file->entries()) {
+        if (entry.problem.empty()) continue;
+        std::fprintf(stderr, "%s: %s\n", entry.key.c_str(), entry.problem.c_str());
+        return 1;
+      }
       if (!read) continue;
       bytes = 0;
       const double started = Seconds();
