@@ -1,6 +1,7 @@
 #include "tools/tensor_files/safetensors.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -134,6 +135,8 @@ TEST(TensorFile, SaysWhatItDoesNotRead) {
     EXPECT_EQ(file.error().kind, ErrorKind::kInvalidInput) << file.error().Text();
   }
   EXPECT_FALSE(OpenAny(folder));
+  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(OpenAny(folder + "/pipe")) << "nobody ever writes into it";
   ASSERT_FALSE(OpenAny(folder + "/missing"));
   EXPECT_EQ(OpenAny(folder + "/missing").error().kind, ErrorKind::kNotFound);
 }
