@@ -1,6 +1,7 @@
 #include "tools/tensor_files/safetensors.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -84,6 +85,8 @@ TEST(Safetensors, RefusesHeadersThatAreNone) {
   for (int i = 0; i < 10'000; ++i) deep += '[';
   EXPECT_NE(ErrorOf(Safetensors(deep, "")), "");
   EXPECT_EQ(ErrorOf(Safetensors("{}", "")), "");
+  const std::string large = ErrorOf(Safetensors("{}" + std::string(40 << 20, ' '), ""));
+  EXPECT_NE(large.find("the limit is"), std::string::npos) << large;
 }
 
 TEST(Shards, AreReadThroughTheirIndexAndNothingElse) {
@@ -132,6 +135,8 @@ TEST(TensorFile, SaysWhatItDoesNotRead) {
     EXPECT_EQ(file.error().kind, ErrorKind::kInvalidInput) << file.error().Text();
   }
   EXPECT_FALSE(OpenAny(folder));
+  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(OpenAny(folder + "/pipe")) << "nobody ever writes into it";
   ASSERT_FALSE(OpenAny(folder + "/missing"));
   EXPECT_EQ(OpenAny(folder + "/missing").error().kind, ErrorKind::kNotFound);
 }

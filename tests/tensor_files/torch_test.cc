@@ -200,5 +200,17 @@ TEST(ExportedProgram, WeightsAreCheckedAgainstTheirMember) {
   EXPECT_EQ(damaged->notes.size(), 1u);
 }
 
+TEST(ExportedProgram, ManyDescriptionsThatInflateAreReadUpToOneLimit) {
+  const std::string spaces = std::string(12 << 20, ' ') + "{\"config\":{}}";
+  std::vector<Member> members;
+  for (int i = 0; i < 40; ++i) {
+    members.push_back({"m/data/weights/" + std::to_string(i) + "_weights_config.json",
+                       Deflate(spaces), 8, static_cast<int64_t>(spaces.size())});
+  }
+  const auto contents = ReadContents(Bytes(Zip(members)));
+  ASSERT_TRUE(contents) << contents.error().Text();
+  EXPECT_EQ(contents->notes.size(), 38u);
+}
+
 }  // namespace
 }  // namespace mpnanny::tensor_files

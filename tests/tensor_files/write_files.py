@@ -109,6 +109,10 @@ def views() -> dict[str, torch.Tensor]:
     }
 
 
+class Tagged(torch.Tensor):
+    """A subclass, which is pickled by its own name."""
+
+
 class Net(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -167,6 +171,19 @@ def torch_files(folder: Folder) -> None:
     torch.save(model, folder.path / "whole_model.pt")
     for key, tensor in [*state.items(), ("scale", model.scale)]:
         folder.expect("whole_model.pt", key, tensor)
+
+    with_attribute = torch.full((2,), 3.0)
+    with_attribute.note = "kept"  # type: ignore[attr-defined]
+    for protocol in range(2, 6):
+        file = f"protocol{protocol}.pt"
+        tensors = {"a": torch.ones(2, 3).T, "b": with_attribute, "c": Tagged(torch.zeros(4))}
+        torch.save(tensors, folder.path / file, pickle_protocol=protocol)
+        for key, tensor in tensors.items():
+            folder.expect(file, key, tensor.detach().as_subclass(torch.Tensor))
+    torch.save(optimizer, folder.path / "optimizer.pt")
+    slots = list(optimizer.state.values())
+    folder.expect("optimizer.pt", "state.#0.exp_avg", slots[0]["exp_avg"])
+    folder.expect("optimizer.pt", "state.#1.exp_avg_sq", slots[1]["exp_avg_sq"])
 
     sparse = torch.eye(3).to_sparse()
     others = {

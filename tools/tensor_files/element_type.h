@@ -14,7 +14,7 @@ namespace mpnanny::tensor_files {
 enum class Reading {
   kFloat,     // as it lies, by numerics/
   kSigned,    // as FP64
-  kUnsigned,  // as FP64; a boolean is 0 or 1
+  kUnsigned,  // as FP64; a boolean as its byte
   kNone,      // listed, not read: complex numbers, formats that numerics/ does not know
 };
 

@@ -1,6 +1,6 @@
 #include "tools/tensor_files/elements.h"
 
-#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <span>
@@ -24,32 +24,48 @@ Error TooLarge(const Entry& entry, uint64_t bytes) {
                       "Save it as .safetensors, uncompressed and in this machine's byte order.");
 }
 
-uint64_t Load(const uint8_t* from, size_t bytes, bool big_endian) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i) value = value << 8 | from[big_endian ? i : bytes - 1 - i];
-  return value;
-}
+uint8_t Swapped(uint8_t bits) { return bits; }
+uint16_t Swapped(uint16_t bits) { return __builtin_bswap16(bits); }
+uint32_t Swapped(uint32_t bits) { return __builtin_bswap32(bits); }
+uint64_t Swapped(uint64_t bits) { return __builtin_bswap64(bits); }
 
-double Widened(uint64_t bits, int width, bool is_signed) {
-  if (!is_signed) return static_cast<double>(bits);
-  const int unused = 64 - width;
-  return static_cast<double>(static_cast<int64_t>(bits << unused) >> unused);
-}
-
-// All of `from` in the machine's byte order, integers as FP64.
-void Convert(std::span<const uint8_t> from, const ElementType& type, bool big_endian, uint8_t* to) {
-  const auto width = static_cast<size_t>(type.bits / 8);
-  if (type.reading != Reading::kFloat) {
-    for (size_t at = 0; at < from.size(); at += width, to += sizeof(double)) {
-      const double value = Widened(Load(from.data() + at, width, big_endian), type.bits,
-                                   type.reading == Reading::kSigned);
-      std::memcpy(to, &value, sizeof(value));
+// Elements of as many bits as Bits, in the machine's byte order; as Integer they become FP64.
+template <typename Integer, typename Bits>
+void ConvertAs(std::span<const uint8_t> from, bool widen, bool swap, uint8_t* to) {
+  const size_t count = from.size() / sizeof(Bits);
+  for (size_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, from.data() + i * sizeof(bits), sizeof(bits));
+    if (swap) bits = Swapped(bits);
+    if (widen) {
+      const auto value = static_cast<double>(static_cast<Integer>(bits));
+      std::memcpy(to + i * sizeof(value), &value, sizeof(value));
+    } else {
+      std::memcpy(to + i * sizeof(bits), &bits, sizeof(bits));
     }
-  } else if (big_endian && width > 1) {
-    for (size_t at = 0; at < from.size(); at += width)
-      std::reverse_copy(from.data() + at, from.data() + at + width, to + at);
-  } else {
-    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+template <typename Signed, typename Bits>
+void ConvertOfWidth(std::span<const uint8_t> from, Reading reading, bool swap, uint8_t* to) {
+  const bool widen = reading != Reading::kFloat;
+  if (reading == Reading::kSigned) return ConvertAs<Signed, Bits>(from, widen, swap, to);
+  ConvertAs<Bits, Bits>(from, widen, swap, to);
+}
+
+void Convert(std::span<const uint8_t> from, const ElementType& type, bool big_endian, uint8_t* to) {
+  const bool swap = big_endian == (std::endian::native == std::endian::little);
+  switch (type.bits) {
+    case 8:
+      return ConvertOfWidth<int8_t, uint8_t>(from, type.reading, swap, to);
+    case 16:
+      return ConvertOfWidth<int16_t, uint16_t>(from, type.reading, swap, to);
+    case 32:
+      return ConvertOfWidth<int32_t, uint32_t>(from, type.reading, swap, to);
+    case 64:
+      return ConvertOfWidth<int64_t, uint64_t>(from, type.reading, swap, to);
+    default:
+      return;  // no type that is read has another width
   }
 }
 
@@ -84,7 +100,9 @@ Result<Elements> Elements::Read(const Entry& entry) {
   const auto touched = storage.subspan(entry.skip + first * width, (last - first + 1) * width);
 
   const bool aligned = reinterpret_cast<uintptr_t>(touched.data()) % width == 0;
-  if (as_it_lies && aligned && !entry.deflated && !(entry.big_endian && width > 1)) {
+  const bool swapped =
+      width > 1 && entry.big_endian == (std::endian::native == std::endian::little);
+  if (as_it_lies && aligned && !entry.deflated && !swapped) {
     elements.data_ = touched.data();
     return elements;
   }

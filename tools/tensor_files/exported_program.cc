@@ -12,7 +12,7 @@
 namespace mpnanny::tensor_files {
 namespace {
 
-constexpr uint64_t kMostConfigBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostConfigBytes = uint64_t{32} << 20;  // of all descriptions together
 constexpr std::string_view kWeights = "_weights_config.json";
 constexpr std::string_view kConstants = "_constants_config.json";
 constexpr std::string_view kOldWeights = "serialized_state_dict.pt";  // before torch 2.8
@@ -62,9 +62,10 @@ std::string Describe(const Json& payload, const ZipFile& zip, const std::string&
 }
 
 Result<void> ReadConfig(const ZipFile& zip, const ZipMember& member, bool big_endian,
-                        Contents& contents) {
-  auto text = WholeMember(member, kMostConfigBytes);
+                        uint64_t& budget, Contents& contents) {
+  auto text = WholeMember(member, budget);
   if (!text) return text.error();
+  budget -= text->size();
   const auto json = ParseJson(AsText(*text));
   if (!json) return DataCorrupt(json.error().message);
   const Json& config = ValueAt(*json, {"config"});
@@ -108,7 +109,8 @@ bool IsExportedProgram(const ZipFile& zip) {
 Result<Contents> ReadExportedProgram(const ZipFile& zip) {
   Contents contents;
   contents.format = "pt2";
-  bool big_endian = false, compiled = false;
+  bool big_endian = false, compiled = false, old_weights = false;
+  uint64_t budget = kMostConfigBytes;
   for (const ZipMember& member : zip.members()) {
     big_endian =
         big_endian || (member.name.ends_with("byteorder") && AsText(member.stored) == "big");
@@ -116,11 +118,12 @@ Result<Contents> ReadExportedProgram(const ZipFile& zip) {
   }
   for (const ZipMember& member : zip.members()) {
     if (member.name.ends_with(kWeights) || member.name.ends_with(kConstants)) {
-      if (auto read = ReadConfig(zip, member, big_endian, contents); !read) {
+      if (auto read = ReadConfig(zip, member, big_endian, budget, contents); !read) {
         contents.notes.push_back(EscapeControl(member.name, 200) +
                                  " is not read: " + read.error().message);
       }
-    } else if (member.name.ends_with(kOldWeights)) {
+    } else if (member.name.ends_with(kOldWeights) && !old_weights) {
+      old_weights = true;
       ReadOldWeights(member, contents);
     }
   }

@@ -11,6 +11,8 @@ namespace mpnanny::tensor_files {
 namespace {
 
 constexpr uint64_t kMostHeaderBytes = 100'000'000;  // the reference reader's
+// A parsed header takes some twenty times its bytes of memory. 32 MB describe 300,000 tensors.
+constexpr uint64_t kMostParsedBytes = uint64_t{32} << 20;
 constexpr size_t kHeaderDepth = 4;
 
 uint64_t HeaderBytes(std::span<const uint8_t> bytes) {
@@ -89,6 +91,11 @@ Result<Contents> ReadSafetensors(std::span<const uint8_t> bytes) {
     return DataCorrupt("safetensors: the header is " + std::to_string(length) +
                            " bytes long, and the file ends before it does.",
                        "The file was not written whole: get it again.");
+  }
+  if (length > kMostParsedBytes) {
+    return InvalidInput("safetensors: a header of " + std::to_string(length) +
+                            " bytes; the limit is " + std::to_string(kMostParsedBytes) + ".",
+                        "Save the tensors in several files.");
   }
   auto header = ParseJson(AsText(bytes.subspan(8, static_cast<size_t>(length))), kHeaderDepth,
                           DuplicateKeys::kRefuse);

@@ -19,7 +19,7 @@
 namespace mpnanny::tensor_files {
 namespace {
 
-constexpr size_t kMostIndexBytes = size_t{64} << 20;
+constexpr size_t kMostIndexBytes = size_t{32} << 20;
 // An expanded tensor has more elements than its storage. Beyond this many nobody waits for them.
 constexpr int64_t kMostRepeated = int64_t{1} << 32;
 constexpr const char* kFormats =
@@ -101,7 +101,7 @@ Result<TensorFile> TensorFile::Open(const std::string& path, const Resolve& reso
                                     " files; the limit is " + std::to_string(kMostShards) + "."));
   }
   std::map<std::string, Shard> shards;
-  for (const std::string& name : names) shards[name] = file.AddShard(path, name, resolve);
+  for (const std::string& name : names) shards[name] = file.AddShard(path, name, *index, resolve);
   for (const auto& [key, name] : *index) {
     Shard& shard = shards[name];
     const auto found = shard.entries.find(key);
@@ -118,7 +118,8 @@ Result<TensorFile> TensorFile::Open(const std::string& path, const Resolve& reso
 }
 
 // Entries of one file that the index names; what is wrong with it is a note.
-TensorFile::Shard TensorFile::AddShard(const std::string& index, const std::string& name,
+TensorFile::Shard TensorFile::AddShard(const std::string& path_of_index, const std::string& name,
+                                       const std::map<std::string, std::string>& index,
                                        const Resolve& resolve) {
   Shard shard;
   const auto fail = [&](const Error& error) {
@@ -126,7 +127,7 @@ TensorFile::Shard TensorFile::AddShard(const std::string& index, const std::stri
     contents_.notes.push_back(EscapeControl(name, 200) + ": " + shard.problem);
     return std::move(shard);
   };
-  const auto path = resolve((std::filesystem::path(index).parent_path() / name).string());
+  const auto path = resolve((std::filesystem::path(path_of_index).parent_path() / name).string());
   if (!path) return fail(path.error());
   auto view = FileView::Open(*path);
   if (!view) return fail(view.error());
@@ -137,6 +138,8 @@ TensorFile::Shard TensorFile::AddShard(const std::string& index, const std::stri
     contents_.notes.push_back(EscapeControl(name, 200) + ": " + note);
   for (Entry& entry : contents->entries) {
     std::string key = entry.key;
+    const auto wanted = index.find(key);
+    if (wanted == index.end() || wanted->second != name) continue;
     shard.entries.emplace(std::move(key), std::move(entry));
   }
   views_.push_back(*std::move(view));

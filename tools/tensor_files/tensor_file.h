@@ -45,7 +45,7 @@ struct Entry {
 
 // What a reader finds. Pointers into the bytes that it was given.
 struct Contents {
-  std::string format;  // "safetensors", "npy", "npz", "torch", "pt2"
+  std::string format;  // "safetensors", "npy", "npz", "torch", "torchscript", "pt2"
   std::vector<Entry> entries;
   std::vector<std::string> notes;  // for people: what was left out, what Python would execute
 };
@@ -69,7 +69,8 @@ class TensorFile {
     std::map<std::string, Entry> entries;
     std::string problem;  // why the file is not read
   };
-  Shard AddShard(const std::string& index, const std::string& name, const Resolve& resolve);
+  Shard AddShard(const std::string& path_of_index, const std::string& name,
+                 const std::map<std::string, std::string>& index, const Resolve& resolve);
 
   std::vector<FileView> views_;
   Contents contents_;
