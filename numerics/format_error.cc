@@ -1,20 +1,23 @@
 #include "numerics/format_error.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "numerics/clones.h"
 #include "numerics/elements.h"
 #include "numerics/format.h"
+#include "numerics/rounding.h"
 
 namespace mpnanny {
 namespace {
 
+using internal::FiniteMagnitude;
+using internal::Grid;
 using internal::kBlock;
+using internal::kLanes;
+using internal::SumOfLanes;
 
-constexpr int kLanes = 8;
 constexpr int64_t kGroups = kMostRounded / kLanes;  // elements are taken by so many at a time
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 // Where the squares of magnitudes, of errors and of scaled limits stay in double's range.
@@ -27,12 +30,6 @@ struct Counts {
   double max[kLanes] = {}, squares[kLanes] = {};
   int64_t finite[kLanes] = {}, over[kLanes] = {}, under[kLanes] = {};
 };
-
-// The magnitude of what is finite, 0 for what is not (a NaN is not smaller than anything).
-inline double FiniteMagnitude(double value) {
-  const double magnitude = std::fabs(value);
-  return magnitude <= std::numeric_limits<double>::max() ? magnitude : 0.0;
-}
 
 // `count` is a multiple of kLanes.
 MPNANNY_CLONES void AddCounts(const double* values, int64_t count, Counts& out) {
@@ -50,24 +47,6 @@ MPNANNY_CLONES void AddCounts(const double* values, int64_t count, Counts& out) 
   out = sums;
 }
 
-template <typename T>
-T Sum(const T (&lanes)[kLanes]) {
-  T sum = 0;
-  for (const T lane : lanes) sum += lane;
-  return sum;
-}
-
-// A format whose values are divided by a power of two.
-struct Grid {
-  double largest = 0, smallest_normal = 0;
-  int mantissa_bits = 0;
-
-  static Grid Of(Format format, int scale) {
-    const FormatInfo& info = Info(format);
-    return {std::ldexp(info.max, -scale), std::ldexp(info.min_normal, -scale), info.mantissa_bits};
-  }
-};
-
 struct Squares {
   double error = 0;
   double saturated = 0;  // of that, by what is beyond the largest number
@@ -78,28 +57,20 @@ struct Squares {
   Squares operator*(double weight) const { return {error * weight, saturated * weight}; }
 };
 
-// `values` are magnitudes between 0 and kMost; `count` is a multiple of kLanes. Adding and
-// subtracting 1.5 times a power of two rounds to the spacing that doubles have there: it is chosen
-// so that this is the format's at the value's exponent.
-MPNANNY_CLONES Squares RoundAll(const double* values, int64_t count, const Grid& grid) {
-  constexpr int64_t kExponent = 0x7ffLL << 52, kHalf = 1LL << 51;
-  const int64_t shift = static_cast<int64_t>(52 - grid.mantissa_bits) << 52;
-  const double largest = grid.largest, least = grid.smallest_normal;
+// `values` are magnitudes between 0 and kMost; `count` is a multiple of kLanes.
+MPNANNY_CLONES Squares RoundAll(const double* values, int64_t count, const Grid& given) {
+  const Grid grid = given;
   double errors[kLanes] = {}, saturated[kLanes] = {};
   for (int64_t at = 0; at < count; at += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
       const double value = values[at + lane];
-      double held = value < largest ? value : largest;
-      const double normal = held > least ? held : least;
-      const int64_t exponent = std::bit_cast<int64_t>(normal) & kExponent;
-      const double rounder = std::bit_cast<double>((exponent + shift) | kHalf);
-      held = (held + rounder) - rounder;
+      const double held = grid.Round(value < grid.largest ? value : grid.largest);
       const double error = (value - held) * (value - held);
       errors[lane] += error;
-      saturated[lane] += value > largest ? error : 0.0;
+      saturated[lane] += value > grid.largest ? error : 0.0;
     }
   }
-  return {Sum(errors), Sum(saturated)};
+  return {SumOfLanes(errors), SumOfLanes(saturated)};
 }
 
 // The elements that are rounded, as magnitudes, and the largest one of the tensor, which decides
@@ -231,12 +202,12 @@ FormatErrors MeasureFormats(const TensorView& view) {
     chosen.weight = static_cast<double>(chosen.count) / static_cast<double>(numel);
   }
   while (chosen.count % kLanes != 0) chosen.values[chosen.count++] = 0;
-  found.finite = Sum(counts.finite) - pass.padding;
-  found.fp16_overflow = Sum(counts.over);
-  found.fp16_underflow = Sum(counts.under);
+  found.finite = SumOfLanes(counts.finite) - pass.padding;
+  found.fp16_overflow = SumOfLanes(counts.over);
+  found.fp16_underflow = SumOfLanes(counts.under);
   if (found.finite == 0) return found;
   found.absmax = *std::max_element(counts.max, counts.max + kLanes);
-  found.rms = std::sqrt(Sum(counts.squares) / static_cast<double>(found.finite));
+  found.rms = std::sqrt(SumOfLanes(counts.squares) / static_cast<double>(found.finite));
   if (found.absmax == 0) {
     found.fp16 = found.bf16 = found.e4m3 = found.e5m2 = 0;
     return found;

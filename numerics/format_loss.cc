@@ -1,45 +1,25 @@
 #include "numerics/format_loss.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "numerics/clones.h"
 #include "numerics/elements.h"
+#include "numerics/rounding.h"
 
 namespace mpnanny {
 namespace {
 
+using internal::FiniteMagnitude;
+using internal::Grid;
 using internal::kBlock;
+using internal::kLanes;
+using internal::SumOfLanes;
 
-constexpr int kLanes = 8;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNotRanked = -1;  // of an element that has no relative error
-
-// The numbers of a format divided by 2^scale.
-struct Grid {
-  double largest = 0, least = 0;  // the largest, and the smallest normal number
-  double half_epsilon = 0;
-  int64_t shift = 0;  // of exponent bits: from a value's to that of the number that rounds it
-
-  static Grid Of(Format format, int scale) {
-    const FormatInfo& info = Info(format);
-    return {std::ldexp(info.max, -scale), std::ldexp(info.min_normal, -scale), info.epsilon / 2,
-            static_cast<int64_t>(52 - info.mantissa_bits) << 52};
-  }
-
-  // A magnitude of at most twice the largest number. Adding and subtracting 1.5 times a power of
-  // two rounds to the spacing that doubles have there: it is chosen so that this is the format's.
-  double Round(double magnitude) const {
-    constexpr int64_t kExponent = 0x7ffLL << 52, kHalf = 1LL << 51;
-    const double normal = magnitude > least ? magnitude : least;
-    const int64_t exponent = std::bit_cast<int64_t>(normal) & kExponent;
-    const double rounder = std::bit_cast<double>((exponent + shift) | kHalf);
-    return (magnitude + rounder) - rounder;
-  }
-};
 
 struct Sums {
   double relative[kLanes] = {}, worst[kLanes] = {}, errors[kLanes] = {}, squares[kLanes] = {};
@@ -54,6 +34,7 @@ MPNANNY_CLONES void AddBlock(const double* values, int64_t count, const Grid& gr
   Sums sums = out;
   const Grid g = grid;
   const double most = 2 * g.largest, near = 0.9 * g.largest;
+  const double half_epsilon = std::ldexp(0.5, -g.mantissa_bits);
   for (int64_t at = 0; at < count; at += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
       const double value = values[at + lane];
@@ -69,25 +50,13 @@ MPNANNY_CLONES void AddBlock(const double* values, int64_t count, const Grid& gr
       sums.squares[lane] += fits ? value * value : 0.0;
       sums.nonzero[lane] += is_there ? 1 : 0;
       sums.under[lane] += (is_there & (held == 0)) ? 1 : 0;
-      sums.subnormal[lane] += ((held > 0) & (held < g.least)) ? 1 : 0;
+      sums.subnormal[lane] += ((held > 0) & (held < g.smallest_normal)) ? 1 : 0;
       sums.over[lane] += is_over ? 1 : 0;
       sums.saturated[lane] += value > near ? 1 : 0;
-      sums.distorted[lane] += (is_over | (relative > g.half_epsilon)) ? 1 : 0;
+      sums.distorted[lane] += (is_over | (relative > half_epsilon)) ? 1 : 0;
     }
   }
   out = sums;
-}
-
-template <typename T>
-T Sum(const T (&lanes)[kLanes]) {
-  T sum = 0;
-  for (const T lane : lanes) sum += lane;
-  return sum;
-}
-
-double FiniteMagnitude(double value) {
-  const double magnitude = std::fabs(value);
-  return magnitude <= std::numeric_limits<double>::max() ? magnitude : 0.0;
 }
 
 // As numpy.percentile(…, 99) interpolates. Changes the order.
@@ -216,19 +185,19 @@ FormatLoss MeasureLoss(const TensorView& view, Format format, int scale) {
     }
     at += count;
   });
-  found.nonzero = Sum(sums.nonzero);
-  found.underflow = Sum(sums.under);
-  found.subnormal = Sum(sums.subnormal);
-  found.overflow = Sum(sums.over);
-  found.saturated = Sum(sums.saturated);
-  found.distorted = Sum(sums.distorted);
+  found.nonzero = SumOfLanes(sums.nonzero);
+  found.underflow = SumOfLanes(sums.under);
+  found.subnormal = SumOfLanes(sums.subnormal);
+  found.overflow = SumOfLanes(sums.over);
+  found.saturated = SumOfLanes(sums.saturated);
+  found.distorted = SumOfLanes(sums.distorted);
   const int64_t fitting = found.nonzero - found.overflow;
   if (fitting == 0) return found;
-  found.mean_error = Sum(sums.relative) / static_cast<double>(fitting);
+  found.mean_error = SumOfLanes(sums.relative) / static_cast<double>(fitting);
   found.max_error = *std::max_element(sums.worst, sums.worst + kLanes);
   found.p99_error = Percentile99(ranked);
-  const double errors = Sum(sums.errors);
-  found.sqnr_db = errors > 0 ? 10 * std::log10(Sum(sums.squares) / errors) : kInfinity;
+  const double errors = SumOfLanes(sums.errors);
+  found.sqnr_db = errors > 0 ? 10 * std::log10(SumOfLanes(sums.squares) / errors) : kInfinity;
   return found;
 }
 

@@ -175,12 +175,15 @@ def _eight_bit_linear(casts: _Casts, granularity: str) -> Callable[..., Any]:
     return linear
 
 
+# What the code asks of a region (device, dtype, enabled) -> what it gets.
+_Change = Callable[[str, Any, bool], tuple[str, Any, bool]]
+
+
 @contextlib.contextmanager
-def _cuda_means_cpu() -> Iterator[None]:
-    """`torch.autocast("cuda")` and questions after it mean the CPU's region."""
+def _regions_changed(change: _Change) -> Iterator[None]:
+    """`torch.autocast(…)` in the target's code is another region than it asks for."""
     mode = torch.amp.autocast_mode.autocast
     begin = mode.__init__
-    is_enabled, dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype
 
     def init(
         self: Any,
@@ -189,9 +192,27 @@ def _cuda_means_cpu() -> Iterator[None]:
         enabled: bool = True,
         cache_enabled: Any = None,
     ) -> None:
-        if device_type == "cuda":
-            device_type, dtype = "cpu", dtype or torch.float16
-        begin(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+        device, kind, on = change(device_type, dtype, enabled)
+        begin(self, device, dtype=kind, enabled=on, cache_enabled=cache_enabled)
+
+    mode.__init__ = init  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        mode.__init__ = begin  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _cuda_means_cpu() -> Iterator[None]:
+    """`torch.autocast("cuda")` and questions after it mean the CPU's region."""
+    is_enabled, dtype_of = torch.is_autocast_enabled, torch.get_autocast_dtype
+
+    def on_cpu(device: str, dtype: Any, enabled: bool) -> tuple[str, Any, bool]:
+        return (
+            ("cpu", dtype or torch.float16, enabled)
+            if device == "cuda"
+            else (device, dtype, enabled)
+        )
 
     patches: dict[str, Any] = {
         "is_autocast_enabled": lambda device="cpu": is_enabled("cpu"),
@@ -199,15 +220,21 @@ def _cuda_means_cpu() -> Iterator[None]:
         "get_autocast_gpu_dtype": lambda: dtype_of("cpu"),
     }
     known = {name: getattr(torch, name) for name in patches if hasattr(torch, name)}
-    mode.__init__ = init  # type: ignore[method-assign]
     for name in known:
         setattr(torch, name, patches[name])
     try:
-        yield
+        with _regions_changed(on_cpu):
+            yield
     finally:
-        mode.__init__ = begin  # type: ignore[method-assign]
         for name, value in known.items():
             setattr(torch, name, value)
+
+
+@contextlib.contextmanager
+def full_precision(device: str) -> Iterator[None]:
+    """The target without a policy: autocast regions of its own code do nothing."""
+    with _regions_changed(lambda asked, dtype, enabled: (device, None, False)):
+        yield
 
 
 class Policy:
@@ -254,25 +281,3 @@ class Policy:
                 yield
         finally:
             self._casts.clear()
-
-
-@contextlib.contextmanager
-def full_precision(device: str) -> Iterator[None]:
-    """The target without the policy: autocast regions of its own code do nothing."""
-    mode = torch.amp.autocast_mode.autocast
-    begin = mode.__init__
-
-    def init(
-        self: Any,
-        device_type: str,
-        dtype: Any = None,
-        enabled: bool = True,
-        cache_enabled: Any = None,
-    ) -> None:
-        begin(self, device, enabled=False, cache_enabled=cache_enabled)
-
-    mode.__init__ = init  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        mode.__init__ = begin  # type: ignore[method-assign]
