@@ -171,7 +171,7 @@ class Trials:
         for words in self._proposals(choices, best):
             key = tuple(sorted(words.items()))
             if time.monotonic() > self._deadline or len(seen) >= MOST_TRIALS:
-                return None
+                break
             if key in seen:
                 continue
             seen.add(key)
@@ -181,11 +181,12 @@ class Trials:
             reached = len(ran) + (1000 if ended else 0)
             if reached > best.reached:
                 best.reached, best.words, best.error = reached, words, self.last_error
+        self.last_error = best.error or self.last_error
         return None
 
     def _fitted(self, best: _Best) -> Iterator[dict[str, str]]:
-        """The best one so far with one size of one tensor as its error says, as long as that comes
-        further.
+        """The best one so far with one size of one tensor, or one number, as its error says, as
+        long as that comes further.
         """
         reached = -2
         while best.reached > reached:
@@ -193,8 +194,10 @@ class Trials:
             words = dict(best.words)
             for name, word in words.items():
                 shape = _SHAPE.search(word)
-                for size in _sizes_in(best.error) if shape else ():
-                    assert shape is not None
+                for size in _sizes_in(best.error):
+                    if shape is None:  # a plain number
+                        yield {**words, name: size}
+                        continue
                     for fitted in _with_size(shape[1], size):
                         yield {**words, name: word.replace(f"[{shape[1]}]", f"[{fitted}]")}
 
