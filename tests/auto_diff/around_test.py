@@ -67,6 +67,7 @@ def test_the_place_is_told():
         ("file", "No such file"),
         ("object", "no inputs were found"),
         ("endless", "longer than"),
+        ("script", "SystemExit"),
         ("top", "not in a function"),
     ],
 )

@@ -151,4 +151,13 @@ def never_ends(x):
         x = x + 1  # endless
 
 
+def main():
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--file", required=True)
+    x = torch.ones(2) * len(parser.parse_args(["--other"]).file)
+    return x * 2  # script
+
+
 SCALE = torch.ones(3) * 2  # top

@@ -116,7 +116,7 @@ class Trials:
                 sys.settrace(trace)
                 call()
             return True, ran
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script that asks for arguments ends
             self.last_error = f"{type(error).__name__}: {error}"[:300]
             return False, ran
         finally:

@@ -132,12 +132,12 @@ def load_file(file: str, root: str = "") -> Any:
         sys.modules[name] = module
         spec.loader.exec_module(module)
         return module
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise import_problem(file, error) from error
 
 
-def import_problem(file: str, error: Exception) -> Problem:
+def import_problem(file: str, error: BaseException) -> Problem:
     """What an import that failed means."""
     if isinstance(error, SyntaxError):
         return Problem(f"{file}:{error.lineno} is no valid Python: {error.msg}.")
