@@ -7,6 +7,7 @@
 #include "tools/runs/operator_words.h"
 #include "tools/runs/shadow.h"
 #include "tools/runs/shadow_text.h"
+#include "tools/runs/show.h"
 
 namespace mpnanny::auto_diff {
 namespace {
@@ -101,6 +102,15 @@ std::string FindingSentence(const Json& finding, const Json& cure) {
   if (what == "decision") {
     return PlaceOf(finding) + ": " + Percent(NumberAt(finding, "share")) +
            " of its whole numbers (indices, bins, masks) are others than in FP32.";
+  }
+  if (what == "whole_numbers") {
+    return PlaceOf(finding) + ": " + Percent(NumberAt(finding, "share")) +
+           " of its whole numbers are wrong: the dtype does not hold them.";
+  }
+  if (what == "input") {
+    return "Of " + EscapeControl(module, 200) + " " + Percent(NumberAt(finding, "share")) +
+           " of the elements are beyond the dtype's range already (up to " +
+           runs::Number(NumberAt(finding, "magnitude"), 4) + ").";
   }
   if (what == "spread") {
     return "No single operator is to blame: the error grows step by step, and at " +

@@ -30,7 +30,8 @@ Json FindingSchema() {
       {"phase", runs::TextSchema("forward or backward.")},
       {"kind", {{"enum", {"range", "rounding"}}}},
       {"what", runs::TextSchema("What was measured: range, undefined, amplified, flushed, integers, "
-                                "lost_change, clipped, decision, spread, raised, output.")},
+                                "lost_change, clipped, decision, whole_numbers, spread, raised, "
+                                "input, output.")},
       {"local", runs::NumberSchema("Relative L2 error that the operator itself adds.")},
       {"accumulated", runs::NumberSchema("Relative L2 error of its result against FP64.")},
       {"share", runs::NumberSchema("Share of the elements.")},

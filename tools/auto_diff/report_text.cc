@@ -201,7 +201,13 @@ std::string ReportText(const Json& answer, size_t bytes) {
   if (const auto proof = answer.find("proof"); proof != answer.end() && proof->is_object()) {
     text += Proof(*proof);
   }
-  if (answer.contains("target")) text += Headline(answer) + "\n";
+  if (answer.contains("target")) {
+    const std::string verdict = TextAt(answer, "verdict");
+    const bool other = answer.contains("proof") && answer["proof"]["result"] != "confirmed" &&
+                       (verdict == "broken" || verdict == "degraded");
+    text += (other ? "The worst of these runs, whose fault is elsewhere: " : "") +
+            Headline(answer) + "\n";
+  }
   const auto first = answer.find("first_bad");
   const Json none;
   const auto cure = answer.find("cure");

@@ -106,6 +106,8 @@ Tool MakeTool() {
   definition.output_schema = ReportSchema();
   definition.command = {.name = "diff", .positional = ""};
   definition.command.exit_code = [](const Json& structured, const Json&) {
+    const Json& proof = ValueAt(structured, {"proof", "result"});
+    if (proof.is_string()) return proof == "confirmed" ? 1 : 0;
     const Json& verdict = ValueAt(structured, {"verdict"});
     return verdict == "broken" || verdict == "degraded" ? 1 : 0;
   };

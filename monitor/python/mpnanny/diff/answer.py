@@ -107,10 +107,38 @@ class Answer:
         decided = self._verdict.decided()
         if decided is not None:
             return self._decision(decided)
-        if not self._verdict.is_spread():
+        if self._verdict.is_spread():
+            row = self._where_it_has_grown()
+            return None if row is None else {**self._row(row), "kind": "rounding", "what": "spread"}
+        whole = self._verdict.wrong_whole()
+        if whole is not None:
+            return {
+                **self._row(whole),
+                "kind": "rounding",
+                "what": "whole_numbers",
+                "share": number(whole.wrong_whole),
+            }
+        return self._input()
+
+    def _input(self) -> dict[str, Any] | None:
+        """An input or a weight that the dtype cannot hold."""
+        case = self._low.case
+        if case is None:
             return None
-        row = self._where_it_has_grown()
-        return None if row is None else {**self._row(row), "kind": "rounding", "what": "spread"}
+        for held, exact in case.exact:
+            bad = int((~held.isfinite() & exact.isfinite()).sum())
+            if bad:
+                names = [name for name, leaf in case.leaves if leaf.data_ptr() == held.data_ptr()]
+                return {
+                    "op": "",
+                    "module": names[0] if names else "an input",
+                    "source": "",
+                    "kind": "range",
+                    "what": "input",
+                    "share": number(bad / held.numel()),
+                    "magnitude": number(exact[exact.isfinite()].abs().max().item()),
+                }
+        return None
 
     def _where_it_has_grown(self) -> Row | None:
         """The first operator whose error is that of the worst one but for what lies below the

@@ -5,9 +5,7 @@ it runs. Which inputs those are is found by trying (trial.py), not by names.
 from __future__ import annotations
 
 import ast
-import os
-import sys
-import types
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +15,7 @@ from torch import nn
 from .inputs_by_trial import Found, Trials
 from .problem import Problem
 from .ranges import LENGTHENED, LONG, RANGES, in_range
-from .target import _root_of, load_file
+from .target import load_file, load_in_pieces
 
 
 @dataclass(slots=True)
@@ -32,6 +30,12 @@ class Located:
     callable: Callable[..., Any] | None = None  # of a method: of the class, without self
     owner: type | None = None  # the class of a method
     node: ast.FunctionDef | None = None
+    failed: dict[str, str] = field(default_factory=dict)  # why names of the file are not there
+
+    def explained(self, error: str) -> str:
+        """An error about a name that is not there, by what kept it from being there."""
+        named = re.match(r"NameError: name '(\w+)'", error)
+        return self.failed.get(named[1], error) if named else error
 
 
 @dataclass(slots=True)
@@ -111,14 +115,15 @@ def _lines_of(path: list[ast.stmt], line: int) -> list[int]:
 def _load(located: Located, tree: ast.Module, names: list[str], root: str) -> None:
     try:
         module = load_file(located.file, root)
-        failed: dict[str, str] = {}
     except Problem:
-        module, failed = _load_in_pieces(located.file, tree, root)
+        module, located.failed = load_in_pieces(located.file, tree, root)
     found: Any = module
     for name in names:
         owner, found = found, getattr(found, name, None)
         if found is None:
-            located.missing.append(failed.get(name, f"{name} is not there once the file runs"))
+            located.missing.append(
+                located.failed.get(name, f"{name} is not there once the file runs")
+            )
             return
     if located.kind == "method":
         located.owner = owner
@@ -126,37 +131,6 @@ def _load(located: Located, tree: ast.Module, names: list[str], root: str) -> No
         if is_plain:
             located.owner = None
     located.callable = found
-
-
-def _load_in_pieces(file: str, tree: ast.Module, root: str) -> tuple[Any, dict[str, str]]:
-    """A file that cannot be imported, statement by statement: what fails is left out. Second: why
-    what is not there is not, by name.
-    """
-    folder, name = _root_of(file)
-    for each in (root, folder):
-        if each and each not in sys.path:
-            sys.path.insert(0, each)
-    module = types.ModuleType(f"{name}_in_pieces")
-    module.__file__ = os.path.abspath(file)
-    module.__package__ = name.rpartition(".")[0]
-    sys.modules[module.__name__] = module
-    failed: dict[str, str] = {}
-    for statement in tree.body:
-        try:
-            exec(compile(ast.Module([statement], []), file, "exec"), module.__dict__)
-        except BaseException as error:
-            why = f"line {statement.lineno} fails: {type(error).__name__}: {error}"[:200]
-            for bound in _names_of(statement):
-                failed[bound] = why
-    return module, failed
-
-
-def _names_of(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, (ast.ClassDef, *_FUNCTIONS)):
-        return [statement.name]
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return [(each.asname or each.name).split(".")[0] for each in statement.names]
-    return [each.id for each in ast.walk(statement) if isinstance(each, ast.Name)]
 
 
 # --- calls ---
@@ -172,7 +146,8 @@ def calls(located: Located, seed: int, budget_seconds: float) -> Iterator[Call]:
     if located.owner is not None:
         made = trials.build(located.owner)
         if made is None:
-            located.missing.append(f"{located.owner.__name__} cannot be made: {trials.last_error}")
+            why = located.explained(trials.last_error)
+            located.missing.append(f"{located.owner.__name__} cannot be made: {why}")
             return
         name = located.qualname.rpartition(".")[2]
         function = (
@@ -180,7 +155,8 @@ def calls(located: Located, seed: int, budget_seconds: float) -> Iterator[Call]:
         )
     found = trials.search(function, located.node)
     if found is None:
-        located.missing.append(f"no inputs were found with which it runs: {trials.last_error}")
+        why = located.explained(trials.last_error)
+        located.missing.append(f"no inputs were found with which it runs: {why}")
         return
     yield from _in_ranges(trials, function, found, seed)
 

@@ -28,6 +28,7 @@ from .dimensions import Dimension, dimensions
 pass_through(__file__)
 
 MOST_ELEMENTS = 1 << 24  # of a result, whose local error is measured
+FEWEST_WHOLE = 16  # elements that are not whole numbers by chance
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Row:
     absmax: float = 0.0
     nonfinite: int = 0
     squared_local: float = 0.0  # of all its calls
+    wrong_whole: float = 0.0  # share, where all of a result are whole numbers in the reference
 
 
 class OperatorErrors(StepMode):
@@ -107,6 +109,8 @@ class OperatorErrors(StepMode):
                 continue
             row.nonfinite += found.range
             row.absmax = max(row.absmax, found.max_held)
+            if found.integers and found.numel >= FEWEST_WHOLE:
+                row.wrong_whole = max(row.wrong_whole, found.wrong_integers / found.numel)
             noise = entry is not None and entry.noise
             if not noise and math.isfinite(found.error):
                 row.accumulated = max(row.accumulated, found.error)

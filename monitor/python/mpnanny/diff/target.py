@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,8 +51,7 @@ def find_target(request: dict[str, Any]) -> Target:
         raise Problem(
             f"'{words}' names nothing that can be run.", "Write file.py:name, e.g. model.py:build."
         )
-    module = load_file(file, root)
-    found = _attribute(module, name, file)
+    found = _find(file, name, root)
     is_model = bool(request.get("model"))
     return Target(
         f"{os.path.basename(file)}:{name}",
@@ -83,6 +83,21 @@ def _made(found: Any, is_model: bool, args: list[Any], kwargs: dict[str, Any], w
     if not callable(found):
         raise Problem(f"{words} is a {type(found).__name__} and cannot be called.")
     return found
+
+
+def _find(file: str, name: str, root: str) -> Any:
+    """`name` of a file; of one that cannot be imported, without what fails."""
+    try:
+        return _attribute(load_file(file, root), name, file)
+    except Problem as problem:
+        if problem.kind == "NotFound" or not os.path.isfile(file):
+            raise
+        try:
+            with open(file, encoding="utf-8") as source:
+                module, _ = load_in_pieces(file, ast.parse(source.read()), root)
+            return _attribute(module, name, file)
+        except (Problem, SyntaxError, ValueError):
+            raise problem from None
 
 
 def _attribute(module: Any, name: str, file: str) -> Any:
@@ -135,6 +150,39 @@ def load_file(file: str, root: str = "") -> Any:
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise import_problem(file, error) from error
+
+
+def load_in_pieces(file: str, tree: ast.Module, root: str) -> tuple[Any, dict[str, str]]:
+    """A file that cannot be imported, statement by statement: what fails is left out. Second: why
+    what is not there is not, by name.
+    """
+    folder, name = _root_of(file)
+    for each in (root, folder):
+        if each and each not in sys.path:
+            sys.path.insert(0, each)
+    module = types.ModuleType(f"{name}_in_pieces")
+    module.__file__ = os.path.abspath(file)
+    module.__package__ = name.rpartition(".")[0]
+    sys.modules[module.__name__] = module
+    failed: dict[str, str] = {}
+    for statement in tree.body:
+        try:
+            exec(compile(ast.Module([statement], []), file, "exec"), module.__dict__)
+        except BaseException as error:
+            why = f"line {statement.lineno} fails: {type(error).__name__}: {error}"[:200]
+            if isinstance(error, NameError) and error.name in failed:
+                why = failed[error.name]
+            for bound in _names_of(statement):
+                failed[bound] = why
+    return module, failed
+
+
+def _names_of(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        return [statement.name]
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return [(each.asname or each.name).split(".")[0] for each in statement.names]
+    return [each.id for each in ast.walk(statement) if isinstance(each, ast.Name)]
 
 
 def import_problem(file: str, error: BaseException) -> Problem:

@@ -10,6 +10,7 @@ from ..shadow.comparison import HALF_ULP, compare
 from ..shadow.findings import RANGE, UNDEFINED, Finding
 from ..shadow.judge import NOTED
 from .decisions import CAST_SHARE, Differing
+from .operator_errors import FEWEST_WHOLE, Row
 from .shadowed import Measured
 
 SPREAD = 8.0  # times what the roundings add up to, from which on an error is more than that
@@ -65,11 +66,15 @@ class Verdict:
         warn, error = self._limits
         if any(each.severity == "ERROR" or each.kind == RANGE for each in bad):
             return "broken"
+        if any(each.found.range for each in self.low.outputs):
+            return "broken"  # where no operator made it: inputs that the dtype cannot hold
         if error is not None and worst > error:
             return "broken"
         if any(each.kind == UNDEFINED for each in self.low.findings if is_bad(each)):
             return "broken"
         if bad or (warn is not None and worst > warn) or self.is_spread() or self.decided():
+            return "degraded"
+        if self.wrong_whole() is not None:
             return "degraded"
         if not self.low.operators:
             return "not_established"
@@ -78,6 +83,16 @@ class Verdict:
     def is_spread(self) -> bool:
         worst = max((each.error for each in self.low.outputs), default=0.0)
         return worst > max(DEGRADED, SPREAD * self.expected())
+
+    def wrong_whole(self) -> Row | None:
+        """The first operator that gives wrong whole numbers, where an output has such."""
+        outputs = [each.found for each in self.low.outputs if each.found.numel >= FEWEST_WHOLE]
+        if not any(
+            each.integers and each.wrong_integers >= CAST_SHARE * each.numel for each in outputs
+        ):
+            return None
+        rows = [each for each in self.low.rows if each.wrong_whole >= CAST_SHARE]
+        return min(rows, key=lambda each: each.number, default=None)
 
     def decided(self) -> Differing | None:
         """The first whole numbers that are others than in FP32, where an output is for that."""
