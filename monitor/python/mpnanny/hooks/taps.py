@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Protocol
@@ -52,7 +53,21 @@ class Listener(Protocol):
 
 
 class SomeCalls:
-    """A Listener to the calls that a subclass has a method for."""
+    """A Listener to the calls that a subclass has a method for. Calls of every thread are heard;
+    what another thread trains may be gone while it is read, so whoever reads tensors says in which
+    thread its own training runs.
+    """
+
+    _thread = 0
+
+    def trains_here(self) -> None:
+        """The training runs in the thread that calls."""
+        self._thread = threading.get_ident()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the thread that calls is the training's."""
+        return self._thread == threading.get_ident()
 
     def hooks_off(self) -> AbstractContextManager[None]:
         return nullcontext()

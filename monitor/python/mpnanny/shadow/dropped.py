@@ -98,9 +98,11 @@ class DroppedGradients(StepListener):
     # --- the run ---
 
     def watch_begins(self) -> None:
+        self._ears.trains_here()
         taps.add(self._ears)
 
     def step_begins(self, step: OpenStep) -> None:
+        self._ears.trains_here()
         self._number = step.number
 
     def run_ends(self) -> None:
@@ -115,7 +117,9 @@ class DroppedGradients(StepListener):
 
     def safe(self, call: Callable[[], None]) -> None:
         try:
-            if not others_on() and may_read() and graph_task_id() == -1:
+            if not self._ears.is_here or graph_task_id() != -1:
+                return
+            if not others_on() and may_read():
                 with torch.no_grad():
                     call()
         except Exception as error:

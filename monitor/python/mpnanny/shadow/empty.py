@@ -59,9 +59,11 @@ class EmptySteps(StepListener):
     # --- the run ---
 
     def watch_begins(self) -> None:
+        self._ears.trains_here()
         taps.add(self._ears)
 
     def step_begins(self, step: OpenStep) -> None:
+        self._ears.trains_here()
         self._number = step.number
 
     def run_ends(self) -> None:
@@ -72,7 +74,8 @@ class EmptySteps(StepListener):
 
     def safe(self, call: Callable[[], None]) -> None:
         try:
-            call()
+            if self._ears.is_here:
+                call()
         except Exception as error:
             taps.remove(self._ears)
             self._trouble(self.name, error)

@@ -115,9 +115,11 @@ class StaleGradients(StepListener):
     # --- the run ---
 
     def watch_begins(self) -> None:
+        self._ears.trains_here()
         taps.add(self._ears)
 
     def step_begins(self, step: OpenStep) -> None:
+        self._ears.trains_here()
         self._number = step.number
 
     def run_ends(self) -> None:
@@ -133,7 +135,7 @@ class StaleGradients(StepListener):
 
     def safe(self, call: Callable[[], None]) -> None:
         try:
-            if not others_on() and may_read():
+            if self._ears.is_here and not others_on() and may_read():
                 with torch.no_grad():
                     call()
         except Exception as error:
