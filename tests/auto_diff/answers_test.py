@@ -58,3 +58,19 @@ def test_the_root_is_named_first_and_beside_it_where_it_shows():
     assert first["source"].endswith(f":{line + 1}")
     assert first["shows_at"]["source"].endswith(f":{line + 2}")
     assert first["shows_at"]["op"] == "aten.acos"
+
+
+def test_a_cure_has_no_line_that_it_does_not_need():
+    def ratio(x: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+        above = x * 3 - x
+        below = size + 1e-8
+        return above / below
+
+    answer = auto_diff(
+        ratio, (torch.zeros(16), torch.zeros(16)), torch.float16, "pure", backward=False
+    )
+    line = ratio.__code__.co_firstlineno
+    assert answer["verdict"] == "broken"
+    assert answer["first_bad"]["source"].endswith(f":{line + 2}")
+    lines = [int(each.rpartition(":")[2]) - line for each in answer["cure"]["lines"]]
+    assert lines == [2, 3]

@@ -3,14 +3,15 @@
 The operator is computed again in FP32 (FP64 where it ran in FP32) on the inputs that it had. If
 that is right, the operator itself is what loses precision. If not, its inputs were wrong already:
 then the operators that made them are computed again as well, one level after the other and along
-the inputs whose error is large, until the result is right. The lines of what had to be computed
-again are the smallest set, along that way, that has to be kept in the wider type.
+the inputs whose error is large, until the result is right. Then each line is left out of that once:
+what is left are the lines without any of which the result would not be right.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -174,13 +175,48 @@ def _search(
         if results is not None and index < len(results):
             after = _error_of(results[index], reference, finding.kind)
             if after <= bound:
-                _write(finding, nodes, target, before, after)
+                case = _Case(node, index, reference, finding.kind, target)
+                needed, after = _needed(case, nodes, after, bound, deadline)
+                _write(finding, needed, target, before, after)
                 return True
         level = _above(level, nodes, errors, share)
         if not level or len(nodes) > MOST_NODES:
             return False
         nodes.update((each.number, each) for each in level)
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What is to be right: result `index` of `node`."""
+
+    node: Node
+    index: int
+    reference: torch.Tensor
+    kind: str
+    target: torch.dtype
+
+
+def _needed(
+    case: _Case, nodes: dict[int, Node], after: float, bound: float, deadline: float
+) -> tuple[dict[int, Node], float]:
+    """Those of `nodes` without which it would not be right, line by line, and the error with them.
+    A level of operators was taken as a whole, and not all of it is to blame.
+    """
+    lines = dict.fromkeys(nodes[number].site.source for number in sorted(nodes))
+    for line in lines:
+        if line == case.node.site.source or time.perf_counter() > deadline:
+            continue
+        fewer = {number: each for number, each in nodes.items() if each.site.source != line}
+        disabled: Any = getattr(torch._C, "_DisableAutocast", None)
+        with torch.no_grad(), disabled():
+            results = Recomputation(set(fewer), case.target).of(case.node)
+        if results is None or case.index >= len(results):
+            continue
+        error = _error_of(results[case.index], case.reference, case.kind)
+        if error <= bound:
+            nodes, after = fewer, error
+    return nodes, after
 
 
 def _above(
