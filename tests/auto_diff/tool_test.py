@@ -128,12 +128,14 @@ def test_whatever_the_code_does_one_clear_error_comes(name, not_confined):
     if NEEDS.get(name) in not_confined:
         pytest.skip(f"this kernel does not confine {NEEDS[name]}")
     words, what = HOSTILE[name]
+    # Only what never ends by itself is given a short time: a busy machine takes seconds to start.
+    limit = 4 if "longer than 4 s" in what else 60
     began = time.monotonic()
-    code, out, err = diff("--code", words, "--timeout-s", "4", "--memory-mb", "1500")
+    code, out, err = diff("--code", words, "--timeout-s", str(limit), "--memory-mb", "1500")
     assert code not in (0, 1) and out == ""
     assert re.search(what, err, re.DOTALL), err
     assert len(err) < 4000 and err.startswith("mpnanny diff: ")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < limit + 30
     assert not os.path.exists("/tmp/of-a-target")
     assert processes_with("mpnanny.diff") == [] and processes_with("mpnanny-sandbox") == []
 
