@@ -53,6 +53,13 @@ TEST(ParseCase, SaysWhatIsWrongAndWhatIsAllowed) {
       {"related: [clip-before-unscale]", "related:", "'related' is missing"},
       {"id: a-case", "id: a-case\nid: b", "stands twice"},
       {"title: A title", "title: [A, title]", "must be a text"},
+      {"2026-11-23", "November", "'verified' must be a day"},
+      {"2026-11-23", "2026-11", "'verified' must be a day"},
+      {"torch>=2.4", "torch", "torch>=2.9,<2.12"},
+      {"torch>=2.4", "\"torch>=2.4,\"", "torch>=2.9,<2.12"},
+      {"torch>=2.4", "\"torch~2.4\"", "torch>=2.9,<2.12"},
+      {"torch 2.13.0", "torch", "torch 2.13.0"},
+      {"[any]", "[gpu]", "Allowed: any, cpu"},
   };
   for (const auto& one : wrong) {
     const auto read = ParseCase(Replace(kGood, one.from, one.to), "a-case.md");
@@ -115,6 +122,7 @@ TEST(Vocabulary, ReadmeAndHeaderAreEqual) {
       {"precision", kPrecisions},
       {"components", kComponents},
       {"detectable_by", kDetectableBy},
+      {"devices", kDevices},
       {"alert types", kAlertTypes},
       {"phases", kPhases},
       {"what a statistic is of", kStatSubjects},

@@ -15,12 +15,18 @@ title: A title
 symptom: A symptom
 title_zh: 标题
 symptom_zh: 症状
+posted: [loss is nan, it is inf, "error: half", 损失变成 nan, 炸了]
 category: nan-inf
 severity: P0
 difficulty: easy
 precision: [fp16]
 components: [loss]
 detectable_by: [monitor]
+frameworks: [pytorch]
+devices: [any]
+versions: [torch>=2.4]
+verified: 2026-11-23
+verified_with: [torch 2.13.0]
 signals:
   - {signal: "alert:INF@loss", weight: 2.5}
 evidence: [https://example.org/1]

@@ -8,15 +8,17 @@
 
 #include "base/front_matter.h"
 #include "base/text.h"
+#include "tools/cases/versions.h"
 #include "tools/cases/vocabulary.h"
 
 namespace mpnanny::cases {
 namespace {
 
-const std::array<std::string, 15> kFields = {
-    "id",         "kind",          "title",    "symptom",    "title_zh",
-    "symptom_zh", "category",      "severity", "difficulty", "precision",
-    "components", "detectable_by", "signals",  "evidence",   "related"};
+const std::array<std::string, 21> kFields = {
+    "id",        "kind",     "title",         "symptom",    "title_zh",   "symptom_zh", "posted",
+    "category",  "severity", "difficulty",    "precision",  "components", "detectable_by",
+    "frameworks", "devices", "versions",      "verified",   "verified_with",
+    "signals",   "evidence", "related"};
 
 // Takes fields out of front matter and remembers every complaint instead of stopping at the first.
 class FieldReader {
@@ -74,6 +76,29 @@ class FieldReader {
     if (list.size() < least) {
       Complain("field '" + key + "' is empty." +
                (words.empty() ? "" : " Allowed: " + Names(words) + "."));
+    }
+    return list;
+  }
+
+  // A day as 2026-11-23.
+  std::string Day(const std::string& key) {
+    std::string day = Text(key);
+    constexpr std::string_view kForm = "dddd-dd-dd";
+    const bool formed =
+        day.size() == kForm.size() &&
+        std::equal(day.begin(), day.end(), kForm.begin(), [](char c, char form) {
+          return form == 'd' ? c >= '0' && c <= '9' : c == form;
+        });
+    if (!day.empty() && !formed) Complain("field '" + key + "' must be a day: 2026-11-23.");
+    return day;
+  }
+
+  // A list whose entries `parse` must understand.
+  template <typename Parse>
+  std::vector<std::string> Parsed(const std::string& key, size_t least, Parse parse) {
+    std::vector<std::string> list = List(key, least);
+    for (const std::string& item : list) {
+      if (const auto parsed = parse(item); !parsed) Complain(parsed.error().Text());
     }
     return list;
   }
@@ -191,12 +216,18 @@ Case ReadCase(std::string_view text, std::string_view name, std::vector<std::str
   result.symptom = reader.Text("symptom");
   result.title_zh = reader.Text("title_zh");
   result.symptom_zh = reader.Text("symptom_zh");
+  result.posted = reader.List("posted", 1);
   result.category = reader.OneOf("category", kCategories);
   result.severity = reader.OneOf("severity", kSeverities);
   result.difficulty = reader.OneOf("difficulty", kDifficulties);
   result.precision = reader.List("precision", 1, kPrecisions);
   result.components = reader.List("components", 1, kComponents);
   result.detectable_by = reader.List("detectable_by", 1, kDetectableBy);
+  result.frameworks = reader.List("frameworks", 1);
+  result.devices = reader.List("devices", 1, kDevices);
+  result.versions = reader.Parsed("versions", 0, ParseAffectedVersions);
+  result.verified = reader.Day("verified");
+  result.verified_with = reader.Parsed("verified_with", 1, ParseVerifiedVersion);
   result.signals = reader.Signals(result.kind == "failure");
   result.evidence = reader.List("evidence", 1);
   result.related = reader.List("related", 0);

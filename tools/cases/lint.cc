@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tools/cases/case.h"
+#include "tools/cases/versions.h"
 #include "tools/cases/vocabulary.h"
 
 namespace mpnanny::cases {
@@ -14,6 +15,9 @@ constexpr std::string_view kRuleFolder = "tools/static_check/rules/";
 constexpr std::string_view kAlertFolder = "monitor/alerts/";
 constexpr size_t kLongestId = 60;
 constexpr size_t kLongestTitle = 100;  // characters: it stands in lists
+constexpr size_t kLongestPost = 240;   // characters: one phrase of a post, not a page
+constexpr size_t kLeastPosts = 5;      // fewer leave too much of how people write to chance …
+constexpr size_t kLeastChinesePosts = 2;
 
 bool IsKebab(std::string_view id) {
   const bool allowed = std::all_of(id.begin(), id.end(), [](char c) {
@@ -106,6 +110,10 @@ class Linter {
                     std::to_string(kLongestId) + " characters.");
     }
     CheckLanguages(file, one);
+    CheckPosts(file, one);
+    for (const std::string& claim : UnverifiedClaims(one)) {
+      Add(file, claim + " Verify it anew, or take the claim back.");
+    }
     CheckSections(file, one);
     CheckLinks(file, one);
     CheckSignals(file, one);
@@ -125,6 +133,22 @@ class Linter {
       if (CountCodePoints(*title) > kLongestTitle) {
         Add(file, "a title has more than " + std::to_string(kLongestTitle) + " characters.");
       }
+    }
+  }
+
+  void CheckPosts(const std::string& file, const Case& one) {
+    size_t chinese = 0;
+    for (const std::string& post : one.posted) {
+      chinese += HasChinese(post) ? 1 : 0;
+      if (CountCodePoints(post) > kLongestPost) {
+        Add(file, "a phrase of 'posted' has more than " + std::to_string(kLongestPost) +
+                      " characters.");
+      }
+    }
+    if (one.posted.size() < kLeastPosts || chinese < kLeastChinesePosts) {
+      Add(file, "'posted' needs at least " + std::to_string(kLeastPosts) +
+                    " phrases as people write them, " + std::to_string(kLeastChinesePosts) +
+                    " of them Chinese: search finds the case by them.");
     }
   }
 
@@ -236,13 +260,19 @@ Result<std::string> CaseTemplate(std::string_view id, const DataFiles& data) {
       "title: \n"
       "symptom: \n"
       "title_zh: \n"
-      "symptom_zh: \n";
+      "symptom_zh: \n"
+      "posted: []   # how people write it, at least five phrases, two of them Chinese\n";
   text += "category:   # " + Names(kCategories) + "\n";
   text += "severity:   # P0 error, P1 warning, P2 info\n";
   text += "difficulty:   # " + Names(kDifficulties) + "\n";
   text += "precision: []   # " + Names(kPrecisions) + "\n";
   text += "components: []   # " + Names(kComponents) + "\n";
   text += "detectable_by: []   # " + Names(kDetectableBy) + "\n";
+  text += "frameworks: [pytorch]\n";
+  text += "devices: []   # " + Names(kDevices) + "\n";
+  text += "versions: []   # affected: torch>=2.9,<2.12; empty means every version\n";
+  text += "verified:   # the day: 2026-11-23\n";
+  text += "verified_with: []   # torch 2.13.0, or read: transformers 5.0 (source)\n";
   text +=
       "signals:   # what would be seen: knowledge/README.md, \"Signals\"\n"
       "  - {signal: \"alert:INF@forward *.wo\", weight: 3}\n"

@@ -57,6 +57,8 @@ inline constexpr Word kPrecisions[] = {
     {"fp16", "IEEE half: largest 65504, smallest subnormal 5.96e-8"},
     {"bf16", "bfloat16: FP32's range, 8 significant bits"},
     {"fp8", "E4M3 or E5M2 with scales"},
+    {"fp4", "MXFP4 or NVFP4: E2M1 with a scale for each block"},
+    {"int8", "8-bit integers or codes with a scale for each block"},
     {"tf32", "FP32 storage, 11 significant bits in matrix products"},
     {"fp32", "happens in plain FP32 too"},
 };
@@ -67,21 +69,32 @@ inline constexpr Word kComponents[] = {
     {"attention", "scores, masks, softmax over keys"},
     {"autocast", "the autocast region itself"},
     {"checkpoint", "saving and resuming"},
+    {"communication", "all-reduce, reduce-scatter and their like"},
+    {"compiler", "torch.compile and other compilers"},
+    {"convolution", "convolutions"},
     {"data", "inputs, labels, tokenisation, masks of samples"},
     {"detection-head", "boxes, IoU, matching"},
-    {"embedding", "token and position embeddings"},
     {"ema", "averaged copies of the weights"},
+    {"embedding", "token and position embeddings"},
     {"ffn", "feed-forward blocks and their projections"},
     {"gradient-clipping", "norms and clipping of gradients"},
+    {"kv-cache", "keys and values that are kept between tokens"},
     {"learning-rate", "the size of the learning rate, warm-up"},
     {"logging", "what is printed or recorded"},
     {"loss", "the loss function and its reductions"},
+    {"metric", "accuracy, mAP and other counts"},
     {"normalization", "LayerNorm, RMSNorm, BatchNorm, normalising a vector"},
     {"optimizer", "the update, its state and its constants"},
+    {"output-head", "the last projection and its logits"},
+    {"position-encoding", "RoPE, positions, time steps of diffusion"},
+    {"quantization", "casts with scales: FP8, MX, NVFP4, INT8, 4-bit weights"},
     {"recurrent", "RNN, LSTM, GRU: the same weights at every time step"},
+    {"reinforcement-learning", "trainer, rollout engine and what is compared between them"},
     {"residual", "the residual stream and its additions"},
+    {"router", "the gate that chooses experts"},
     {"scaler", "GradScaler and other loss scalers"},
     {"schedule", "how the learning rate changes over the steps"},
+    {"state-space", "scans and states of Mamba and its like"},
     {"weights", "parameters and the dtype they are stored in"},
 };
 
@@ -91,7 +104,19 @@ inline constexpr Word kDetectableBy[] = {
     {"diff", "auto_diff shows it"},
     {"tensor", "analyze_tensor shows it on a saved tensor"},
     {"log", "the text of a log is enough"},
+    {"shadow", "a shadow step of the monitor names the operator"},
     {"reproduction", "knowledge/cases/<id>.py shows it on a CPU"},
+};
+
+inline constexpr Word kDevices[] = {
+    {"any", "every device"},
+    {"cpu", "processors"},
+    {"cuda", "GPUs by NVIDIA"},
+    {"rocm", "GPUs by AMD"},
+    {"xpu", "GPUs by Intel"},
+    {"npu", "Ascend"},
+    {"mps", "GPUs by Apple"},
+    {"tpu", "TPUs through XLA"},
 };
 
 inline constexpr Word kAlertTypes[] = {
