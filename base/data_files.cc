@@ -17,7 +17,7 @@ Result<DataFiles> DataFiles::Create(const std::string& overlay) {
     return NotFound("--data-dir " + overlay + " is not a directory.");
   }
   for (const char* folder :
-       {"knowledge/cases", "tools/static_check/rules", "prompts", "monitor/alerts"}) {
+       {"knowledge/cases", "knowledge/search", "tools/static_check/rules", "prompts", "monitor/alerts"}) {
     const fs::path root = fs::path(overlay) / folder;
     if (!fs::is_directory(root, ec)) continue;
     for (auto it = fs::directory_iterator(root, ec); !ec && it != fs::directory_iterator();

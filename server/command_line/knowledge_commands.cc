@@ -1,5 +1,5 @@
-// `mpnanny knowledge lint|new`: what people who write cases need. `knowledge search` is the twin of
-// search_knowledge.
+// `mpnanny knowledge show|lint|new`: a case for people who read one, and what those need who write
+// them. `knowledge search` is the twin of search_knowledge.
 #include <algorithm>
 #include <memory>
 #include <ostream>
@@ -9,12 +9,14 @@
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "tools/cases/lint.h"
+#include "tools/cases/page.h"
 
 namespace mpnanny {
 namespace {
 
 struct KnowledgeOptions {
   std::string id;
+  std::string part;
   std::string data_dir;
   std::string format = "text";
 };
@@ -54,6 +56,20 @@ Result<int> Lint(const CommandLineContext& context, const KnowledgeOptions& opti
   return errors > 0 ? kExitProblems : 0;
 }
 
+Result<int> Show(const CommandLineContext& context, const KnowledgeOptions& options) {
+  Result<DataFiles> data = DataFiles::Create(options.data_dir);
+  if (!data) return data.error();
+  const auto library = cases::SharedLibrary(*data);
+  const auto found = cases::FindCase(*library, options.id);
+  if (!found) return found.error();
+  const Result<std::string> text = options.part.empty()
+                                       ? cases::WholePage(**found, *data)
+                                       : cases::PagePart(**found, options.part, *data);
+  if (!text) return text.error();
+  context.out << *text;
+  return 0;
+}
+
 Result<int> PrintTemplate(const CommandLineContext& context, const KnowledgeOptions& options) {
   Result<DataFiles> data = DataFiles::Create(options.data_dir);
   if (!data) return data.error();
@@ -67,7 +83,7 @@ Result<int> PrintTemplate(const CommandLineContext& context, const KnowledgeOpti
 
 void AddKnowledgeCommands(CommandSet& set) {
   CLI::App* const family = FindOrAddCommand(set.parser, "knowledge", "");
-  family->description("Documented failure cases: search, check, begin a new one");
+  family->description("Documented failure cases: search, read, check, begin a new one");
   family->group("Commands");
 
   const auto options = std::make_shared<KnowledgeOptions>();
@@ -87,6 +103,16 @@ void AddKnowledgeCommands(CommandSet& set) {
     });
     return &command;
   };
+  CLI::App* const show = add(
+      "show",
+      "Print a case\n\nMechanism, how to confirm, fix, code, links and the program that shows it.",
+      Show);
+  show->add_option("ID", options->id, "The case's id, as knowledge search prints it")
+      ->required()
+      ->type_name("");
+  show->add_option("--part", options->part,
+                   "Only this part: " + Join(cases::PartNames(), ", "))
+      ->type_name("PART");
   add("lint",
       "Say everything that is wrong with the cases\n\nExits 1 if a case has a problem; notes are "
       "no problem.",

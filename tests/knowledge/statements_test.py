@@ -65,11 +65,13 @@ def test_ctc_loss_is_on_the_fp32_list_of_the_cpu_only() -> None:
     log_probs = torch.randn(5, 1, 3).log_softmax(-1)
     arguments = (torch.tensor([[1, 2]]), torch.tensor([5]), torch.tensor([2]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert log_probs.bfloat16().log_softmax(-1).dtype == torch.bfloat16
         loss = torch.nn.functional.ctc_loss(log_probs.bfloat16(), *arguments)
         assert loss.dtype == torch.float32
     lists = json.loads((ROOT / "tools/static_check/data/autocast_ops.json").read_text())
-    assert "ctc_loss" not in json.dumps(lists["devices"]["CUDA"])
-    assert "`ctc_loss` is on the CPU's list only" in page("ctc-loss-half")
+    cuda = json.dumps(lists["devices"]["CUDA"]["fp32"])
+    assert "ctc_loss" not in cuda and "log_softmax" in cuda
+    assert "`log_softmax` stays 16 bit and `ctc_loss` casts up" in page("ctc-loss-half")
 
 
 @pytest.mark.parametrize("case", ["adam-eps-underflow-fp16", "peft-fp16-adapter-loss-zero"])

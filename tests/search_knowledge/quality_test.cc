@@ -55,8 +55,8 @@ class SearchQuality : public testing::Test {
   size_t Position(const Query& query) const {
     const auto hits = index_->Search(query.text, {});
     EXPECT_TRUE(hits) << query.text;
-    for (size_t i = 0; hits && i < hits->size(); ++i) {
-      if ((*hits)[i].found->id == query.expected) return i + 1;
+    for (size_t i = 0; hits && i < hits->hits.size(); ++i) {
+      if (hits->hits[i].found->id == query.expected) return i + 1;
     }
     return 0;
   }

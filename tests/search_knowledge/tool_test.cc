@@ -186,15 +186,79 @@ TEST_F(SearchTool, PagesCoverEverythingOnce) {
   EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end());
 }
 
-TEST_F(SearchTool, TheCommandLineGetsEverythingAtOnce) {
-  const auto whole = Call({{"category", "nan-inf"}}, SIZE_MAX);
-  ASSERT_TRUE(whole);
-  EXPECT_EQ(whole->structured["results"].size(), whole->structured["total"]);
-  EXPECT_FALSE(whole->structured.contains("next_cursor"));
+TEST_F(SearchTool, TheCommandLineGetsFiveOrAsManyAsItAsksFor) {
+  const auto five = Call({{"category", "nan-inf"}}, SIZE_MAX);
+  ASSERT_TRUE(five);
+  EXPECT_EQ(five->structured["results"].size(), 5u);
+  EXPECT_GT(five->structured["total"], 5);
+  EXPECT_FALSE(five->structured.contains("next_cursor"));
   const auto two = Call({{"category", "nan-inf"}, {"limit", 2}}, SIZE_MAX);
   ASSERT_TRUE(two);
   EXPECT_EQ(two->structured["results"].size(), 2u);
-  EXPECT_FALSE(two->structured.contains("next_cursor"));
+  const auto all = Call({{"category", "not-precision"}, {"limit", 50}}, SIZE_MAX);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->structured["results"].size(), all->structured["total"]);
+}
+
+TEST_F(SearchTool, OnlyTheFirstHitSaysHowToConfirm) {
+  const auto output = Call({{"query", "ema weights in bf16 never change"}});
+  ASSERT_TRUE(output);
+  const Json& results = output->structured["results"];
+  ASSERT_GT(results.size(), 1u);
+  EXPECT_FALSE(results[0]["confirm"].get<std::string>().empty());
+  EXPECT_FALSE(results[1].contains("confirm"));
+  EXPECT_NE(output->text.find("Confirm: "), std::string::npos);
+}
+
+TEST_F(SearchTool, AnIdReadsTheCaseWholeOrByPart) {
+  const auto whole = Call({{"id", "clip-before-unscale"}});
+  ASSERT_TRUE(whole) << whole.error().Text();
+  const std::string page = whole->structured["case"]["text"];
+  for (const char* part : {"## Mechanism", "## How to confirm", "## Fix", "## Evidence"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  for (const char* part : {"symptom", "mechanism", "confirm", "fix", "code", "evidence",
+                           "reproduction"}) {
+    const auto one = Call({{"id", "clip-before-unscale"}, {"part", part}});
+    ASSERT_TRUE(one) << part;
+    EXPECT_EQ(one->structured["case"]["part"], part);
+    EXPECT_LT(one->text.size(), page.size()) << part;
+    EXPECT_EQ(one->text, one->structured["case"]["text"]) << part;
+  }
+  EXPECT_NE(Call({{"id", "clip-before-unscale"}, {"part", "reproduction"}})
+                ->text.find("def broken()"),
+            std::string::npos);
+  // A page that is longer than an answer says so, and every case has parts that fit.
+  const cases::CaseLibrary library = cases::CaseLibrary::Load(data_);
+  for (const cases::Case& one : library.all()) {
+    EXPECT_TRUE(Call({{"id", one.id}})) << one.id;
+    EXPECT_TRUE(Call({{"id", one.id}, {"part", "fix"}})) << one.id;
+  }
+}
+
+TEST_F(SearchTool, AWrongIdOrPartSaysWhatThereIs) {
+  const auto wrong = Call({{"id", "clip-befor-unscale"}});
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().Text().find("clip-before-unscale"), std::string::npos);
+  EXPECT_FALSE(Call({{"id", "clip-before-unscale"}, {"part", "fixes"}}));
+  const auto none = Call({{"id", "gtx16xx-half-conv-nan"}, {"part", "reproduction"}});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().Text().find("confirm"), std::string::npos) << none.error().Text();
+}
+
+TEST_F(SearchTool, WhatNoCaseIsAboutIsSaid) {
+  const auto output = Call({{"query", "how do I centre a div with flexbox in css"}});
+  ASSERT_TRUE(output);
+  EXPECT_EQ(output->structured["total"], 0);
+  EXPECT_LE(output->structured["results"].size(), 2u);
+  EXPECT_NE(output->text.find("is about"), std::string::npos) << output->text;
+  for (const Json& result : output->structured["results"]) EXPECT_FALSE(result.contains("confirm"));
+
+  const auto unknown = Call({{"query", "loss is nan with zorblax16 weights in fp16"}});
+  ASSERT_TRUE(unknown);
+  EXPECT_GT(unknown->structured["total"], 0);
+  EXPECT_EQ(unknown->structured["unknown"], Json::array({"zorblax16"}));
+  EXPECT_NE(unknown->text.find("zorblax16"), std::string::npos);
 }
 
 TEST_F(SearchTool, DetailWidens) {

@@ -1,5 +1,7 @@
-// Full-text index over the knowledge cases: SQLite FTS5 in memory, ranked by BM25, with the agent's
-// own findings (alert types, rules) as filters.
+// Search over the knowledge cases: full text (SQLite FTS5 in memory, ranked by BM25) and the angle
+// between vectors of words (term_vectors.h), both over what people say and over what they mean
+// (terms.h); with the agent's own findings (alert types, rules) as filters, and with an opinion
+// whether the question is about any case at all (subject.h).
 //
 // An index owns its case library and its database, is immutable once built, and is safe from any
 // thread (queries are serialised by a mutex: one takes well under a millisecond).
@@ -9,11 +11,16 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/data_files.h"
 #include "base/result.h"
 #include "tools/cases/case.h"
+#include "tools/search_knowledge/subject.h"
+#include "tools/search_knowledge/term_vectors.h"
+#include "tools/search_knowledge/terms.h"
+#include "tools/search_knowledge/words.h"
 
 struct sqlite3;
 
@@ -36,6 +43,13 @@ struct Hit {
   std::vector<std::string> matched;    // words of the query that title, symptom or signals hold
 };
 
+struct Found {
+  std::vector<Hit> hits;  // best first, hits far weaker than the best left out
+  // False: no case is about the query, and `hits` are its nearest by words, two at most.
+  bool about = true;
+  std::vector<std::string> unknown;  // words of the query that no case holds
+};
+
 class KnowledgeIndex {
  public:
   // Builds the index over every case of `data`; broken cases are left out (library().problems()).
@@ -44,19 +58,25 @@ class KnowledgeIndex {
   KnowledgeIndex(const KnowledgeIndex&) = delete;
   KnowledgeIndex& operator=(const KnowledgeIndex&) = delete;
 
-  // Cases for the query, best first, hits far weaker than the best left out. An id as query finds
+  // Cases for the query. An id as query finds
   // that case first, an alert type or rule id the cases whose signals name it. Without words to
   // look for, every case that fits the filters, the one that the filtered signal proves most first.
   // Any text is a valid query.
-  Result<std::vector<Hit>> Search(const std::string& query, const Filters& filters) const;
+  Result<Found> Search(const std::string& query, const Filters& filters) const;
 
   const cases::CaseLibrary& library() const { return library_; }
 
  private:
   KnowledgeIndex() = default;
-  Result<std::vector<Hit>> Ranked(const std::string& query) const;
+  Result<std::vector<double>> Bm25(const std::string& query, const QueryWords& words) const;
+  Result<Found> Ranked(const std::string& query, const QueryWords& words) const;
+  std::vector<std::string> UnknownWords(const QueryWords& words) const;
 
   cases::CaseLibrary library_;
+  Terms terms_;
+  TermVectors vectors_;
+  Subject subject_;
+  std::unordered_set<std::string> words_;  // that any case holds
   mutable std::mutex mutex_;
   sqlite3* db_ = nullptr;  // owned; closed by the destructor
 };

@@ -1,10 +1,12 @@
-// search_knowledge: documented cases for a symptom, in English or Chinese.
+// search_knowledge: documented cases for a symptom, in English or Chinese; and one case by its id,
+// whole or in part.
 #include "tools/tool.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/text.h"
+#include "tools/cases/page.h"
 #include "tools/cases/vocabulary.h"
 #include "tools/runs/page.h"
 #include "tools/runs/schema.h"
@@ -19,7 +21,7 @@ using cases::Case;
 constexpr size_t kDefaultLimit = 5;
 constexpr size_t kMostLimit = 50;
 constexpr size_t kReservedBytes = 1500;  // head, note and closing lines
-constexpr size_t kShortText = 420;       // bytes of symptom and fix each, without detail "full"
+constexpr size_t kShortText = 420;       // bytes of symptom, confirm and fix each, without "full"
 constexpr size_t kMostQueryBytes = 100'000;
 
 // P0, error and ERROR are one scale (docs/architecture.md).
@@ -55,7 +57,7 @@ std::string Describe(const Filters& filters) {
 }
 
 struct Shown {
-  std::string title, symptom, fix;
+  std::string title, symptom, confirm, fix;
 };
 
 // Lines that were wrapped for the editor become one again; paragraphs and lists stay.
@@ -73,11 +75,13 @@ Shown Show(const Case& one, bool chinese, bool full) {
   const size_t most = full ? SIZE_MAX : kShortText;
   return {chinese ? one.title_zh : one.title,
           EscapeControl(chinese ? one.symptom_zh : one.symptom, most),
+          EscapeControl(Unwrap(cases::Section(one.body, "How to confirm")), most, true),
           EscapeControl(Unwrap(one.fix), most, /*keep_newlines=*/true)};
 }
 
-Json RowJson(const Hit& hit, const Shown& shown) {
-  return {{"id", hit.found->id},
+// How to confirm stands in the first hit: it is the next thing to do, and only one case is true.
+Json RowJson(const Hit& hit, const Shown& shown, bool first) {
+  Json row = {{"id", hit.found->id},
           {"title", shown.title},
           {"category", hit.found->category},
           {"severity", hit.found->severity},
@@ -86,41 +90,79 @@ Json RowJson(const Hit& hit, const Shown& shown) {
           {"fix", shown.fix},
           {"matched", hit.matched},
           {"uri", "mpnanny://knowledge/" + hit.found->id}};
+  if (first) row["confirm"] = shown.confirm;
+  return row;
 }
 
 std::string RowText(const Hit& hit, const Shown& shown, size_t number) {
   std::string line = std::to_string(number) + ". " + shown.title + "\n   " + hit.found->id + " (" +
                      hit.found->severity + ", " + hit.found->category + ")";
   if (!hit.matched.empty()) line += ", matched: " + Join(hit.matched, " ");
-  return line + "\n   Symptom: " + shown.symptom + "\n   Fix: " + shown.fix;
+  line += "\n   Symptom: " + shown.symptom;
+  if (number == 1) line += "\n   Confirm: " + shown.confirm;
+  return line + "\n   Fix: " + shown.fix;
 }
 
-// Nothing fits: what was searched, and what may.
-Result<std::string> NothingFound(const KnowledgeIndex& index, const std::string& query,
-                                 const Filters& filters) {
-  std::string note = "No case of " + std::to_string(index.library().all().size()) + " fits";
-  if (!query.empty()) note += " '" + EscapeControl(query, 200) + "'";
+// No case is about this: what was searched, and what may help.
+Result<std::string> NoCase(const KnowledgeIndex& index, const std::string& query,
+                           const Filters& filters, const Found& found) {
+  std::string note = "No case of " + std::to_string(index.library().all().size());
+  note += query.empty() ? " fits" : " is about '" + EscapeControl(query, 200) + "'";
   if (!filters.empty()) note += " with " + Describe(filters);
   note += ".";
+  if (!found.unknown.empty()) note += " Unknown: " + Join(found.unknown, ", ") + ".";
+  if (!found.hits.empty()) note += " Nearest by words, and about something else:";
   if (!filters.empty()) {
     auto unfiltered = index.Search(query, {});
     if (!unfiltered) return unfiltered.error();
-    if (!unfiltered->empty()) {
-      note += " Without the filters " + std::to_string(unfiltered->size()) + " do, first '" +
-              unfiltered->front().found->id + "'.";
+    if (unfiltered->about && !unfiltered->hits.empty()) {
+      note += " Without the filters " + std::to_string(unfiltered->hits.size()) + " do, first '" +
+              unfiltered->hits.front().found->id + "'.";
     }
   }
-  const QueryWords words = CutQuery(query);
-  if (!query.empty() && words.latin.empty() && words.chinese.empty()) {
-    note += " The query holds no word to look for.";
+  if (found.hits.empty()) {
+    const QueryWords words = CutQuery(query);
+    if (!query.empty() && words.latin.empty() && words.chinese.empty()) {
+      note += " The query holds no word to look for.";
+    }
+    if (const std::string near = DidYouMean(query, index.library().Ids()); !near.empty()) {
+      note += " " + near;
+    }
+    note +=
+        " Try what is seen (\"loss is nan in fp16\"), the text of an error, an alert type "
+        "(OVERFLOW) or a category: " +
+        cases::Names(cases::kCategories) + ".";
   }
-  if (const std::string near = DidYouMean(query, index.library().Ids()); !near.empty()) {
-    note += " " + near;
+  return note;
+}
+
+// One case by its id: the whole page or a part, as much as an answer holds.
+Result<ToolOutput> ReadOneCase(const Json& arguments, const KnowledgeIndex& index,
+                               const ToolContext& context) {
+  const auto found = cases::FindCase(index.library(), arguments["id"].get<std::string>());
+  if (!found) return found.error();
+  const std::string part = arguments.value("part", "whole");
+  auto text = part == "whole" ? Result<std::string>(cases::WholePage(**found, context.data))
+                              : cases::PagePart(**found, part, context.data);
+  if (!text) return text.error();
+  const size_t bytes = runs::AnswerBytes(arguments, context);
+  std::string note;
+  // JSON writes a line's end with two bytes and a Chinese character with as many as UTF-8.
+  const size_t most = bytes == SIZE_MAX ? bytes : bytes - kReservedBytes;
+  if (DumpJson(*text).size() > most) {
+    note = "The page is longer than an answer: ask for its parts (" +
+           Join(cases::PartNames(), ", ") + ") one by one, or read mpnanny://knowledge/" +
+           (*found)->id + ".";
+    while (DumpJson(*text).size() > most) *text = EscapeControl(*text, text->size() * 9 / 10, true);
   }
-  return note +
-         " Try what is seen (\"loss is nan in fp16\"), the text of an error, an alert type "
-         "(OVERFLOW) or a category: " +
-         cases::Names(cases::kCategories) + ".";
+  ToolOutput output;
+  output.structured = {{"results", Json::array()},
+                       {"total", 1},
+                       {"searched", index.library().all().size()},
+                       {"case", {{"id", (*found)->id}, {"part", part}, {"text", *text}}}};
+  if (!note.empty()) output.structured["note"] = note;
+  output.text = *text + (note.empty() ? "" : "\n" + note + "\n");
+  return output;
 }
 
 Result<size_t> ReadCursor(const std::string& cursor) {
@@ -136,8 +178,9 @@ Result<size_t> ReadCursor(const std::string& cursor) {
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const std::string query = arguments.value("query", "");
   const Filters filters = ReadFilters(arguments);
-  if (query.empty() && filters.empty()) {
-    return InvalidInput("query is empty and there is no filter.",
+  const bool by_id = !arguments.value("id", "").empty();
+  if (query.empty() && filters.empty() && !by_id) {
+    return InvalidInput("query is empty and there is neither an id nor a filter.",
                         "Describe what is seen, paste an error, or filter by category or alert.");
   }
   if (query.size() > kMostQueryBytes) {
@@ -150,51 +193,56 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const auto index = SharedIndex(context.data);
   if (!index) return index.error();
   if (const auto wanted = context.cancel.Check(); !wanted) return wanted.error();
-  const auto hits = (*index)->Search(query, filters);
-  if (!hits) return hits.error();
+  if (by_id) return ReadOneCase(arguments, **index, context);
+  const auto found = (*index)->Search(query, filters);
+  if (!found) return found.error();
+  const std::vector<Hit>& hits = found->hits;
 
   const std::string language = arguments.value("language", "auto");
   const bool chinese = language == "zh" || (language == "auto" && HasChinese(query));
-  // The command line has no pages: it shows everything that fits, whole, or as much as --limit
-  // says. A model gets the best few.
-  const bool paged = context.answer_bytes != SIZE_MAX;
+  const bool paged = context.answer_bytes != SIZE_MAX;  // the command line has no pages
   const bool full = !paged || arguments.value("detail", "normal") == "full";
-  const size_t limit = arguments.contains("limit") ? arguments["limit"].get<size_t>()
-                       : paged                     ? kDefaultLimit
-                                                   : SIZE_MAX;
+  const size_t limit = arguments.value("limit", kDefaultLimit);
 
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes);
-  size_t next = std::min(*first, hits->size());
-  while (next < hits->size() && next - *first < limit) {
-    const Shown shown = Show(*(*hits)[next].found, chinese, full);
-    if (!page.Add(RowJson((*hits)[next], shown), RowText((*hits)[next], shown, next + 1))) break;
+  size_t next = std::min(*first, hits.size());
+  while (next < hits.size() && next - *first < limit) {
+    const Shown shown = Show(*hits[next].found, chinese, full && found->about);
+    if (!page.Add(RowJson(hits[next], shown, found->about && next == 0),
+                  RowText(hits[next], shown, found->about ? next + 1 : 0))) {
+      break;
+    }
     ++next;
   }
 
   ToolOutput output;
   output.structured = {{"results", page.TakeRows()},
-                       {"total", hits->size()},
+                       {"total", found->about ? hits.size() : 0},
                        {"searched", (*index)->library().all().size()}};
-  const bool more = next < hits->size();
+  if (!found->unknown.empty()) output.structured["unknown"] = found->unknown;
+  const bool more = next < hits.size();
   if (more && paged) output.structured["next_cursor"] = std::to_string(next);
-  if (hits->empty()) {
-    auto note = NothingFound(**index, query, filters);
+  if (hits.empty() || !found->about) {
+    auto note = NoCase(**index, query, filters, *found);
     if (!note) return note.error();
     output.structured["note"] = *note;
-    output.text = *note + "\n";
+    output.text = *note + "\n" + page.text();
     return output;
   }
-  output.text = std::to_string(hits->size()) + (hits->size() == 1 ? " case fits" : " cases fit") +
+  output.text = std::to_string(hits.size()) + (hits.size() == 1 ? " case fits" : " cases fit") +
                 (query.empty() ? "" : " '" + EscapeControl(query, 100) + "'") +
                 (filters.empty() ? "" : " (" + Describe(filters) + ")") + ", best first:\n" +
                 page.text();
+  if (!found->unknown.empty()) {
+    output.text += "Unknown (no case holds it): " + Join(found->unknown, ", ") + ".\n";
+  }
   if (more) {
-    output.text += std::to_string(hits->size() - next) + " more" +
+    output.text += std::to_string(hits.size() - next) + " more" +
                    (paged ? ": cursor \"" + std::to_string(next) + "\".\n" : ".\n");
   }
   output.text +=
-      "Mechanism, checks and code of a case: resource mpnanny://knowledge/<id>. Next: "
-      "static_check finds it in code, diagnose_run in a run.\n";
+      "Mechanism, fix, code and evidence of a case: search_knowledge with its id. Next: "
+      "static_check finds it in code, diagnose_run in a run, auto_diff proves it.\n";
   return output;
 }
 
@@ -209,6 +257,12 @@ Json InputSchema() {
         {"description",
          "What is seen (\"loss becomes nan in fp16\", \"损失缩放一直减半\"), an error's text, an "
          "alert type or a case id. English, Chinese or both."}}},
+      {"id", {{"type", "string"}, {"description", "Read this case instead of searching."}}},
+      {"part", WordProperty("Of the case `id`: only this part.", [] {
+         std::vector<std::string> names = cases::PartNames();
+         names.insert(names.begin(), "whole");
+         return names;
+       }())},
       {"category", WordProperty("Only this category.", cases::NameList(cases::kCategories))},
       {"severity", WordProperty("Only this severity; P0 = error, P1 = warning, P2 = info.",
                                 {"P0", "P1", "P2", "error", "warning", "info"})},
@@ -237,7 +291,7 @@ Json InputSchema() {
 }
 
 Json OutputSchema() {
-  const Json result = runs::ObjectSchema(
+  Json result = runs::ObjectSchema(
       {{"id", runs::TextSchema("The case.")},
        {"title", runs::TextSchema("In the query's language.")},
        {"category", runs::TextSchema("One of the input schema's categories.")},
@@ -247,10 +301,20 @@ Json OutputSchema() {
        {"fix", runs::TextSchema("What to do.")},
        {"matched", runs::ListSchema({{"type", "string"}}, "Words of the query that it holds.")},
        {"uri", runs::TextSchema("The resource with the whole case.")}});
+  result["properties"]["confirm"] =
+      runs::TextSchema("First hit only: how to tell whether it is this one.");
   Json schema = runs::ObjectSchema({{"results", runs::ListSchema(result, "Best first.")},
-                                    {"total", runs::IntegerSchema("Cases that fit.")},
+                                    {"total", runs::IntegerSchema(
+                                                  "Cases that fit; 0: no case is about it, and "
+                                                  "results are neighbours.")},
                                     {"searched", runs::IntegerSchema("Cases there are.")}});
   schema["properties"]["next_cursor"] = runs::TextSchema("Give it as `cursor` for more.");
+  schema["properties"]["unknown"] = runs::ListSchema(
+      {{"type", "string"}}, "Words of the query that no case holds.");
+  schema["properties"]["case"] = runs::ObjectSchema(
+      {{"id", runs::TextSchema("The case asked for by id.")},
+       {"part", runs::TextSchema("Which part.")},
+       {"text", runs::TextSchema("Markdown.")}});
   schema["properties"]["note"] = runs::TextSchema("Why nothing fits, and what to try.");
   return schema;
 }
@@ -263,8 +327,8 @@ Tool MakeTool() {
   definition.title = "Search failure cases";
   definition.description =
       "Finds documented mixed-precision failures (FP16, BF16, FP8) for a symptom, an error message "
-      "or an alert type, in English or Chinese: symptom, fix, and the id of the case with its "
-      "mechanism and code. Use it to explain a finding or to name a failure that is described in "
+      "or an alert type, in English or Chinese: symptom, fix, how to confirm; with `id` the case "
+      "itself, whole or by part. Says so when no case is about it. Use it to explain a finding or to name a failure that is described in "
       "words. For a recorded run or a log ask diagnose_run, for code static_check: they link to "
       "these cases themselves.";
   definition.input_schema = InputSchema();

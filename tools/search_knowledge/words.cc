@@ -91,16 +91,29 @@ bool HasChinese(std::string_view text) {
   return false;
 }
 
+std::string Stem(std::string_view word) {
+  struct Ending {
+    std::string_view cut, put;
+  };
+  constexpr Ending kEndings[] = {{"ies", "y"}, {"ing", ""}, {"edly", ""}, {"ed", ""},
+                                 {"es", ""},   {"s", ""},   {"ly", ""}};
+  constexpr size_t kShortest = 3;  // what must be left
+  for (const Ending& ending : kEndings) {
+    if (word.ends_with(ending.cut) && word.size() >= kShortest + ending.cut.size()) {
+      return std::string(word.substr(0, word.size() - ending.cut.size())) + std::string(ending.put);
+    }
+  }
+  return std::string(word);
+}
+
 QueryWords CutQuery(std::string_view query, size_t most) {
-  std::string text = LowerCase(query);
-  text += " " + Synonyms(text);
   QueryWords words;
-  for (std::string& word : LatinWords(text)) {
+  for (std::string& word : LatinWords(query)) {
     if (std::find(std::begin(kStopWords), std::end(kStopWords), word) != std::end(kStopWords))
       continue;
     AddOnce(words.latin, std::move(word), most);
   }
-  for (std::string& gram : ChineseGrams(text, /*singles=*/false)) {
+  for (std::string& gram : ChineseGrams(query, /*singles=*/false)) {
     if (std::find(std::begin(kStopPairs), std::end(kStopPairs), gram) != std::end(kStopPairs))
       continue;
     AddOnce(words.chinese, std::move(gram), most);

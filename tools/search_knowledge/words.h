@@ -31,16 +31,15 @@ std::vector<std::string> ChineseGrams(std::string_view text, bool singles);
 bool HasChinese(std::string_view text);
 
 // Words of a query that are worth looking for, at most `most`, each once: words that say nothing
-// ("the", "怎么") are left out, what people say is joined by what the cases say (synonyms.cc).
+// ("the", "怎么") are left out.
 struct QueryWords {
   std::vector<std::string> latin;
   std::vector<std::string> chinese;
 };
 QueryWords CutQuery(std::string_view query, size_t most = 200);
 
-// Words to add to a query: for every phrase of the table in synonyms.cc that the lower-case query
-// holds.
-std::string Synonyms(std::string_view lower_query);
+// An English word without its usual endings ("overflows", "overflowed" become "overflow").
+std::string Stem(std::string_view word);
 
 }  // namespace mpnanny::search_knowledge
 
