@@ -13,6 +13,8 @@ namespace mpnanny {
 namespace {
 
 constexpr char kFolder[] = "prompts/";
+constexpr std::string_view kChinese = ".zh.md";
+constexpr char kLanguage[] = "language";
 
 Result<std::string> StringField(const Json& object, const std::string& key,
                                 const std::string& where) {
@@ -127,7 +129,32 @@ std::string FillIn(std::string_view text, const std::map<std::string, std::strin
   return filled;
 }
 
-Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path) {
+namespace {
+
+// The Chinese text, after `prompt` got its title and the argument that asks for it.
+Result<std::string> AddChinese(std::string_view text, const std::string& path,
+                               const std::set<std::string>& used, ServedPrompt& prompt) {
+  auto file = ParseFrontMatter(text, path);
+  if (!file) return file.error();
+  if (auto known = OnlyKnownKeys(file->fields, {"title"}, path); !known) return known.error();
+  auto title = StringField(file->fields, "title", path);
+  if (!title) return title.error();
+  if (NamesUsed(file->body) != used) {
+    return InvalidInput(path + ": it does not use the same {{arguments}} as the English text.");
+  }
+  prompt.title += " · " + *title;
+  PromptArgument language;
+  language.name = kLanguage;
+  language.description = "Of the procedure and the answer: en (default) or zh.";
+  language.values = {"en", "zh"};
+  prompt.arguments.push_back(std::move(language));
+  return std::move(file->body);
+}
+
+}  // namespace
+
+Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path,
+                                 std::optional<std::string_view> chinese) {
   auto file = ParseFrontMatter(text, path);
   if (!file) return file.error();
   const Json& fields = file->fields;
@@ -163,10 +190,21 @@ Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path)
     return InvalidInput(path + ": {{" + *used.begin() +
                         "}} is used and not declared in 'arguments'.");
   }
-  prompt.render = [body = std::move(file->body)](const std::map<std::string, std::string>& values,
-                                                 const RequestContext&) -> Outcome {
-    Json message = {{"role", "user"},
-                    {"content", {{"type", "text"}, {"text", FillIn(body, values)}}}};
+  std::string in_chinese;
+  if (chinese) {
+    const std::string zh_path = path.substr(0, path.size() - 3) + ".zh.md";
+    auto translated = AddChinese(*chinese, zh_path, NamesUsed(file->body), prompt);
+    if (!translated) return translated.error();
+    in_chinese = *std::move(translated);
+  }
+  prompt.render = [body = std::move(file->body), in_chinese = std::move(in_chinese)](
+                      const std::map<std::string, std::string>& values,
+                      const RequestContext&) -> Outcome {
+    const auto language = values.find(kLanguage);
+    const bool zh = !in_chinese.empty() && language != values.end() && language->second == "zh";
+    Json message = {
+        {"role", "user"},
+        {"content", {{"type", "text"}, {"text", FillIn(zh ? in_chinese : body, values)}}}};
     return MethodResult{{{"messages", Json::array({std::move(message)})}}};
   };
   return prompt;
@@ -175,8 +213,9 @@ Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path)
 std::vector<ServedPrompt> LoadPrompts(const DataFiles& data) {
   std::vector<ServedPrompt> prompts;
   for (const std::string& path : data.List(kFolder, ".md")) {
-    if (path.ends_with("/README.md")) continue;
-    auto prompt = ParsePrompt(*data.Read(path), path);
+    if (path.ends_with("/README.md") || path.ends_with(kChinese)) continue;
+    const std::string chinese = path.substr(0, path.size() - 3) + std::string(kChinese);
+    auto prompt = ParsePrompt(*data.Read(path), path, data.Read(chinese));
     if (prompt) {
       prompts.push_back(*std::move(prompt));
     } else {

@@ -29,7 +29,7 @@ Registry Product() { return ProductRegistry({Roots(), Data()}); }
 std::vector<std::string> PromptPaths() {
   std::vector<std::string> paths;
   for (const std::string& path : Data().List("prompts/", ".md")) {
-    if (!path.ends_with("/README.md")) paths.push_back(path);
+    if (!path.ends_with("/README.md") && !path.ends_with(".zh.md")) paths.push_back(path);
   }
   return paths;
 }
@@ -99,6 +99,34 @@ TEST_P(ProductPrompt, NamesToolsAndResourcesThatExist) {
         });
     EXPECT_TRUE(known) << "nothing completes '" << argument.completed_by << "'";
   }
+}
+
+// Every prompt has a Chinese text that names the same tools and resources, and `language` chooses.
+TEST_P(ProductPrompt, IsThereInChinese) {
+  const std::string path = GetParam().substr(0, GetParam().size() - 3) + ".zh.md";
+  const auto chinese = Data().Read(path);
+  ASSERT_TRUE(chinese) << path;
+  const std::regex code("`([^`]+)`");
+  const auto names = [&](const std::string& text) {
+    std::set<std::string> found;
+    const std::regex tool("[a-z]+_[a-z_]+|mpnanny://.*");
+    for (std::sregex_iterator it(text.begin(), text.end(), code), end; it != end; ++it) {
+      if (std::regex_match((*it)[1].str(), tool)) found.insert((*it)[1]);
+    }
+    return found;
+  };
+  EXPECT_EQ(names(std::string(*chinese)), names(std::string(*Data().Read(GetParam()))));
+
+  const auto file = ParseFrontMatter(*Data().Read(GetParam()), GetParam());
+  Json arguments = file->fields["example"];
+  arguments["language"] = "zh";
+  TestServer server(Product());
+  const Json answer = server.client.Ask(ModernRequest(
+      1, "prompts/get",
+      {{"name", std::filesystem::path(GetParam()).stem().string()}, {"arguments", arguments}}));
+  const std::string filled = answer["result"]["messages"][0]["content"]["text"];
+  EXPECT_EQ(filled.find("{{"), std::string::npos);
+  EXPECT_NE(filled.find("。"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ProductPrompt, testing::ValuesIn(PromptPaths()),
