@@ -1,5 +1,5 @@
-"""Losses on BF16 logits without autocast, as behind an FSDP2 policy: the loss lies on BF16's
-grid, and the gradient of a small KL is mostly rounding. With FP32 logits both are right.
+"""Losses on BF16 logits without autocast, as behind an FSDP2 policy: the loss lies on BF16's grid,
+and the gradient of a small KL is mostly rounding. With FP32 logits both are right.
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""A sum over K = 4096 products in an accumulator of 14 bits, as emulated here, loses small products
-and comes out too small. Moved to FP32 every 128 products it does not.
+"""A sum over K = 4096 products in an accumulator of 14 bits, as emulated here, loses small
+products and comes out too small. Moved to FP32 every 128 products it does not.
 """
 
 import torch

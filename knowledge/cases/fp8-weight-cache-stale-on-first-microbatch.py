@@ -1,5 +1,5 @@
-"""FP8 codes of a weight are made at the first micro-batch and kept; the scale that belongs to
-them is updated after it. From the second micro-batch on, codes and scale do not fit.
+"""FP8 codes of a weight are made at the first micro-batch and kept; the scale that belongs to them
+is updated after it. From the second micro-batch on, codes and scale do not fit.
 """
 
 import torch

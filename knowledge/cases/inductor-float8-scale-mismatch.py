@@ -1,5 +1,5 @@
-"""448 / amax in BF16, as eager computes it, and in FP32, as a fused kernel does: the scales differ,
-and so do many FP8 codes. With FP32 from the start both agree.
+"""448 / amax in BF16, as eager computes it, and in FP32, as a fused kernel does: the scales
+differ, and so do many FP8 codes. With FP32 from the start both agree.
 """
 
 import torch

@@ -1,6 +1,4 @@
-"""Temperature on BF16 logits: the quotient is rounded once more. After the cast to FP32 it is
-not.
-"""
+"""Temperature on BF16 logits: the quotient is rounded once more. After a cast to FP32 it is not."""
 
 import torch
 

@@ -1,5 +1,5 @@
-"""Two BF16 engines with equal weights that sum in another order: log-probs differ, and the ratio
-of the first update is not 1. With the trainer's own log-probs and a truncated weight it is.
+"""Two BF16 engines with equal weights that sum in another order: log-probs differ, and the ratio of
+the first update is not 1. With the trainer's own log-probs and a truncated weight it is.
 """
 
 import torch

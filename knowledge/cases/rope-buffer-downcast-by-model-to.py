@@ -14,6 +14,8 @@ def frequencies() -> torch.Tensor:
 
 
 class Rotary(torch.nn.Module):
+    inv_freq: torch.Tensor
+
     def __init__(self, anew: bool) -> None:
         super().__init__()
         self.anew = anew

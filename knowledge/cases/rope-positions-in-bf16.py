@@ -15,7 +15,7 @@ def run(dtype: torch.dtype) -> Numbers:
     exact = (torch.arange(LENGTH).double()[:, None] * inv_freq).cos()
     error = (cos - exact).abs()
     return {
-        "distinct_positions": len(positions.float().unique()),
+        "distinct_positions": len(set(positions.tolist())),
         "error_at_128": error[:129].max().item(),
         "error_at_4095": error[-1].max().item(),
         "elements_off_by_0.1_percent": 100 * (error > 0.1).double().mean().item(),
