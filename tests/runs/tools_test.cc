@@ -289,6 +289,8 @@ TEST(QueryAlertsTest, CasesComeFromTheLibrarysSignals) {
   const auto page = [](const std::string& id, const std::string& signals) {
     return "---\nid: " + id +
            "\nkind: failure\ntitle: T\nsymptom: S\ntitle_zh: 溢出\nsymptom_zh: 溢出\n"
+           "posted: [it is inf]\nframeworks: [pytorch]\ndevices: [any]\nversions: []\n"
+           "verified: 2026-11-23\nverified_with: [torch 2.13.0]\n"
            "category: nan-inf\nseverity: P0\ndifficulty: easy\nprecision: [fp16]\ncomponents: "
            "[ffn]\n"
            "detectable_by: [monitor]\nsignals:\n" +

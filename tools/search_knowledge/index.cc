@@ -47,6 +47,7 @@ constexpr double kWeakest = 0.3;       // hits under this share of the best scor
 // cases' own phrases make, when their case is held back (docs/knowledge.md).
 constexpr double kBm25Share = 0.1;
 constexpr double kAbout = 3.4;
+constexpr double kFewWords = 4;  // a question of fewer words cannot say as much: less is asked of it
 constexpr size_t kNeighbours = 2;   // shown when no case is about it
 constexpr size_t kMostUnknown = 8;  // words that are named as unknown
 
@@ -340,7 +341,9 @@ Result<Found> KnowledgeIndex::Ranked(const std::string& query, const QueryWords&
     named = named || weight > 0;
   }
   Found found;
-  found.about = named || subject_.LogOdds(query) + kBm25Share * best_bm25 > kAbout;
+  const double certain =
+      std::min(1.0, static_cast<double>(words.latin.size() + words.chinese.size()) / kFewWords);
+  found.about = named || subject_.LogOdds(query) + kBm25Share * best_bm25 > kAbout * certain;
   found.unknown = UnknownWords(words);
   for (size_t i = 0; i < all.size(); ++i) {
     if (scores[i] > 0) found.hits.push_back({&all[i], scores[i], Matched(all[i], query, words)});

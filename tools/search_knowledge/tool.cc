@@ -95,7 +95,8 @@ Json RowJson(const Hit& hit, const Shown& shown, bool first) {
 }
 
 std::string RowText(const Hit& hit, const Shown& shown, size_t number) {
-  std::string line = std::to_string(number) + ". " + shown.title + "\n   " + hit.found->id + " (" +
+  // Neighbours of a question that no case is about have no rank.
+  std::string line = (number > 0 ? std::to_string(number) + ". " : "- ") + shown.title + "\n   " + hit.found->id + " (" +
                      hit.found->severity + ", " + hit.found->category + ")";
   if (!hit.matched.empty()) line += ", matched: " + Join(hit.matched, " ");
   line += "\n   Symptom: " + shown.symptom;
