@@ -1,9 +1,10 @@
 """How well search_knowledge answers a set of questions written from public threads.
 
-    evaluate.py PROGRAM SET…      PROGRAM is mpnanny; SET a folder with questions.jsonl (n, language,
-                                  question, source, cause) and labels.tsv (n, cases that are right
-                                  joined by '|', or '-' where no case is about it), or a .jsonl of
-                                  questions about other subjects.
+    evaluate.py PROGRAM SET…
+
+PROGRAM is mpnanny. A SET is a folder with questions.jsonl (n, language, question, source, cause)
+and labels.tsv (n, cases that are right joined by '|', or '-' where no case is about it), or a
+.jsonl of questions about other subjects.
 
 Prints for each set how often a right case comes first, and among the first five; and how often "no
 case is about this" is said.
@@ -19,7 +20,15 @@ from typing import Any
 
 
 def ask(program: str, question: str) -> dict[str, Any]:
-    call = [program, "call", "search_knowledge", "--data-dir", str(Path(__file__).parents[2]), "--args", json.dumps({"query": question})]
+    call = [
+        program,
+        "call",
+        "search_knowledge",
+        "--data-dir",
+        str(Path(__file__).parents[2]),
+        "--args",
+        json.dumps({"query": question}),
+    ]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout))
 
@@ -62,7 +71,9 @@ def questions(program: str, folder: Path) -> None:
         if some:
             first = sum(rank == 0 for rank in some) / len(some)
             five = sum(rank < 5 for rank in some) / len(some)
-            print(f"{folder} {name}: {len(some)} with a case, first {first:.3f}, in five {five:.3f}")
+            print(
+                f"{folder} {name}: {len(some)} with a case, first {first:.3f}, in five {five:.3f}"
+            )
     print(f"{folder}: {without} without a case, {refused} of the others answered 'no case'")
 
 
