@@ -5,7 +5,6 @@ fixed() is clean.
 from __future__ import annotations
 
 import pytest
-
 from caught import CASES, diff_catches, promised, shadow_catches
 
 PAGES = sorted(path.stem for path in CASES.glob("*.py"))
