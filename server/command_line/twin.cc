@@ -18,7 +18,7 @@
 namespace mpnanny {
 namespace {
 
-constexpr size_t kColumns = 100;
+constexpr size_t kAboutColumns = 100;
 
 // What the parser writes into; it lives as long as the command.
 struct TwinValues {
@@ -298,7 +298,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
   }
   const std::string about = WithCommandNames(definition.description, set.tools);
   CLI::App& command =
-      *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kColumns));
+      *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kAboutColumns));
   command.group("Commands");
   const std::vector<std::string> bare = BareProperties(definition);
   const std::vector<std::string> only_bare = NamedBareProperties(twin);

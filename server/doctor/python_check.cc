@@ -17,7 +17,7 @@ constexpr char kMark[] = "mpnanny-probe:";
 constexpr std::pair<int, int> kOldestTorch = {2, 4};
 constexpr std::pair<int, int> kOldestPython = {3, 10};
 
-std::string Text(const Json& facts, const char* key) {
+std::string FactText(const Json& facts, const char* key) {
   return facts.is_object() && facts.contains(key) && facts[key].is_string()
              ? EscapeControl(facts[key].get<std::string>(), 300)
              : "";
@@ -41,14 +41,14 @@ std::pair<int, int> Version(const std::string& text) {
 }
 
 std::string Why(const Json& module) {
-  return Text(module, "error") + ": " + Text(module, "message");
+  return FactText(module, "error") + ": " + FactText(module, "message");
 }
 
 void JudgeTorch(const std::string& python, const Json& torch, const std::string& errors,
                 Checks& checks) {
   if (torch.contains("error")) {
-    const bool missing = Text(torch, "error") == "ModuleNotFoundError" &&
-                         Text(torch, "message").find("'torch'") != std::string::npos;
+    const bool missing = FactText(torch, "error") == "ModuleNotFoundError" &&
+                         FactText(torch, "message").find("'torch'") != std::string::npos;
     checks.push_back(
         missing ? Check{CheckStatus::kFailed, "torch", python + " has no torch.",
                         "Name the interpreter that trains (of its venv or conda environment), or "
@@ -57,20 +57,20 @@ void JudgeTorch(const std::string& python, const Json& torch, const std::string&
                         "torch itself is broken there: install it again."});
     return;
   }
-  const std::string version = Text(torch, "version");
+  const std::string version = FactText(torch, "version");
   if (Version(version) < kOldestTorch) {
     checks.push_back({CheckStatus::kFailed, "torch",
                       "torch " + version + " is too old: the monitor needs 2.4 or newer.",
                       "pip install --upgrade torch"});
   } else {
-    const std::string cuda = Text(torch, "cuda");
+    const std::string cuda = FactText(torch, "cuda");
     checks.push_back(
         {CheckStatus::kOk, "torch",
          "torch " + version + (cuda.empty() ? ", without CUDA." : ", CUDA " + cuda + "."), ""});
   }
   if (torch.contains("cuda_error")) {
     checks.push_back({CheckStatus::kWarning, "cuda",
-                      "torch is built for CUDA and finds no GPU. " + Text(torch, "cuda_error"),
+                      "torch is built for CUDA and finds no GPU. " + FactText(torch, "cuda_error"),
                       "On the machine that trains, nvidia-smi must show one."});
   }
   const bool abi = errors.find("compiled using NumPy 1") != std::string::npos;
@@ -78,7 +78,7 @@ void JudgeTorch(const std::string& python, const Json& torch, const std::string&
     checks.push_back(
         {CheckStatus::kWarning, "numpy",
          abi ? "This torch was built for NumPy 1 and finds NumPy 2."
-             : "torch and NumPy do not go together: " + Text(torch, "numpy_error") + ".",
+             : "torch and NumPy do not go together: " + FactText(torch, "numpy_error") + ".",
          "pip install 'numpy<2', or a newer torch."});
   }
 }
@@ -89,8 +89,8 @@ void JudgeMonitor(const std::string& python, const Json& monitor, Checks& checks
     return;
   }
   const std::string why = Why(monitor);
-  const bool missing = Text(monitor, "error") == "ModuleNotFoundError" &&
-                       Text(monitor, "message").find("'mpnanny'") != std::string::npos;
+  const bool missing = FactText(monitor, "error") == "ModuleNotFoundError" &&
+                       FactText(monitor, "message").find("'mpnanny'") != std::string::npos;
   if (missing) {
     checks.push_back({CheckStatus::kWarning, "monitor",
                       python + " has no mpnanny, so it cannot watch a training.",
@@ -149,10 +149,10 @@ Checks JudgePython(const std::string& python, const std::string& report,
                       "Is it a Python interpreter, and does it start?"});
     return checks;
   }
-  const std::string version = Text(*facts, "version");
+  const std::string version = FactText(*facts, "version");
   const bool old = Version(version) < kOldestPython;
   checks.push_back({old ? CheckStatus::kFailed : CheckStatus::kOk, "python",
-                    Text(*facts, "executable") + " is Python " + version +
+                    FactText(*facts, "executable") + " is Python " + version +
                         (old ? "; the monitor needs 3.10 or newer." : "."),
                     old ? "Use a newer interpreter." : ""});
   if (facts->contains("torch")) JudgeTorch(python, (*facts)["torch"], errors, checks);

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kPromptsTtlMs = 300'000;
 constexpr size_t kMaxArgumentBytes = 4000;
 
-Outcome List(const std::vector<ServedPrompt>& prompts, const Json& params) {
+Outcome ListPrompts(const std::vector<ServedPrompt>& prompts, const Json& params) {
   Json listings = Json::array();
   for (const ServedPrompt& prompt : prompts) {
     Json arguments = Json::array();
@@ -99,7 +99,7 @@ Outcome Get(const std::vector<ServedPrompt>& prompts, const Json& params,
 void AddPromptMethods(const Registry& registry, MethodTable& methods) {
   methods["prompts/list"] = {
       .run = [&registry](const Json& params,
-                         const RequestContext&) { return List(registry.prompts(), params); },
+                         const RequestContext&) { return ListPrompts(registry.prompts(), params); },
   };
   methods["prompts/get"] = {
       .run =

@@ -26,7 +26,7 @@ bool AllPublic(const Registry& registry) {
                      [](const ServedResource& fixed) { return fixed.is_public; });
 }
 
-Outcome List(const Registry& registry, const Json& params, const RequestContext& context) {
+Outcome ListResources(const Registry& registry, const Json& params, const RequestContext& context) {
   Json resources = Json::array();
   for (const ServedResource& fixed : registry.fixed_resources) {
     resources.push_back({{"uri", fixed.uri},
@@ -133,8 +133,10 @@ bool KnowsResource(const Registry& registry, const std::string& uri) {
 void AddResourceMethods(const Registry& registry, MethodTable& methods) {
   methods["resources/list"] = {
       .runs_on = RunsOn::kPool,  // the first one may have to read all cases, or look for runs
-      .run = [&registry](const Json& params,
-                         const RequestContext& context) { return List(registry, params, context); },
+      .run =
+          [&registry](const Json& params, const RequestContext& context) {
+            return ListResources(registry, params, context);
+          },
   };
   methods["resources/templates/list"] = {
       .run = [templates = Templates(registry)](

@@ -38,7 +38,7 @@ Json Listings(const Registry& registry) {
   return listings;
 }
 
-Outcome List(const Json& listings, const Json& params) {
+Outcome ListTools(const Json& listings, const Json& params) {
   auto page = Page("tools", listings, params);
   if (auto* error = std::get_if<WireError>(&page)) return std::move(*error);
   return MethodResult{std::get<Json>(std::move(page)), CacheHint{kToolsTtlMs, true}};
@@ -91,7 +91,7 @@ Outcome CallByName(const Registry& registry, const Json& params, const RequestCo
 void AddToolMethods(const Registry& registry, MethodTable& methods) {
   methods["tools/list"] = {
       .run = [listings = Listings(registry)](
-                 const Json& params, const RequestContext&) { return List(listings, params); },
+                 const Json& params, const RequestContext&) { return ListTools(listings, params); },
   };
   methods["tools/call"] = {
       .runs_on = RunsOn::kPool,

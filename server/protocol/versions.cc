@@ -10,8 +10,8 @@
 namespace mpnanny {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"2024-11-05", "2025-03-26", "2025-06-18",
-                                                    "2025-11-25", "2026-07-28"};
+constexpr std::array<std::string_view, 5> kRevisionNames = {
+    "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"};
 
 constexpr char kMetaLogLevelKey[] = "io.modelcontextprotocol/logLevel";
 
@@ -38,11 +38,13 @@ std::variant<Json, WireError> ProgressToken(const Json& meta) {
 
 }  // namespace
 
-std::string_view RevisionName(Revision revision) { return kNames[static_cast<size_t>(revision)]; }
+std::string_view RevisionName(Revision revision) {
+  return kRevisionNames[static_cast<size_t>(revision)];
+}
 
 Revision NegotiateLegacy(std::string_view asked) {
   for (size_t i = 0; i <= static_cast<size_t>(kNewestLegacy); ++i) {
-    if (kNames[i] == asked) return static_cast<Revision>(i);
+    if (kRevisionNames[i] == asked) return static_cast<Revision>(i);
   }
   return kNewestLegacy;
 }

@@ -12,13 +12,13 @@
 namespace mpnanny {
 namespace {
 
-struct Outcome {
+struct ShellOutcome {
   int code = -1;
   std::string out;  // stdout; stderr too where the command says so
 };
 
-Outcome Shell(const std::string& command) {
-  Outcome outcome;
+ShellOutcome Shell(const std::string& command) {
+  ShellOutcome outcome;
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (!pipe) return outcome;
   char buffer[4096];
@@ -32,7 +32,7 @@ Outcome Shell(const std::string& command) {
 const std::string kProgram = std::string("'") + MPNANNY_PROGRAM + "'";
 
 TEST(Program, TellsItsVersion) {
-  const Outcome outcome = Shell(kProgram + " --version");
+  const ShellOutcome outcome = Shell(kProgram + " --version");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.out.starts_with(std::string("mpnanny ") + kVersion)) << outcome.out;
 }
@@ -42,7 +42,7 @@ TEST(Program, ServesWhenAProgramStartsItWithoutArguments) {
       R"({"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18",)"
       R"("capabilities":{},"clientInfo":{"name":"test","version":"1"}}})";
   for (const char* arguments : {"", " serve"}) {
-    const Outcome outcome =
+    const ShellOutcome outcome =
         Shell("printf '%s\\n' '" + request + "' | " + kProgram + arguments + " 2>/dev/null");
     EXPECT_EQ(outcome.code, 0);
     const auto reply = ParseJson(outcome.out);
@@ -53,7 +53,7 @@ TEST(Program, ServesWhenAProgramStartsItWithoutArguments) {
 }
 
 TEST(Program, EndsWithItsInput) {
-  const Outcome outcome = Shell(kProgram + " </dev/null");
+  const ShellOutcome outcome = Shell(kProgram + " </dev/null");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out, "");
 }
@@ -62,10 +62,10 @@ TEST(Program, ErrorsLeaveStdoutEmpty) {
   for (const char* arguments :
        {" nosuchcommand", " serve --rot x", " serve --root /no/such/folder", " call nosuchtool",
         " runs /no/such/folder", " config nosuchclient", " runs --format xml"}) {
-    const Outcome outcome = Shell(kProgram + arguments + " 2>/dev/null </dev/null");
+    const ShellOutcome outcome = Shell(kProgram + arguments + " 2>/dev/null </dev/null");
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_EQ(outcome.out, "") << arguments;
-    const Outcome told = Shell(kProgram + arguments + " 2>&1 >/dev/null </dev/null");
+    const ShellOutcome told = Shell(kProgram + arguments + " 2>&1 >/dev/null </dev/null");
     EXPECT_GT(told.out.size(), 20u) << arguments << " says nothing";
   }
 }
@@ -76,7 +76,8 @@ TEST(Program, CallReadsOnlyBelowItsRoots) {
   fs::create_directories(folder);
   const std::string arguments = " call list_runs --args '{\"path\":\"" + folder + "\"}'";
   EXPECT_EQ(Shell(kProgram + arguments + " --root '" + folder + "'").code, 0);
-  const Outcome refused = Shell(kProgram + arguments + " --root '" + MPNANNY_SOURCE_DIR + "' 2>&1");
+  const ShellOutcome refused =
+      Shell(kProgram + arguments + " --root '" + MPNANNY_SOURCE_DIR + "' 2>&1");
   EXPECT_EQ(refused.code, 2);
   EXPECT_TRUE(ParseJson(refused.out)) << refused.out;
 }
@@ -85,7 +86,7 @@ TEST(Program, AnAnswerThatCannotBeWrittenIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   for (const char* arguments : {" --version", " --help", " rules", " config cursor",
                                 " call list_runs", " runs", " knowledge lint"}) {
-    const Outcome outcome = Shell(kProgram + arguments + " 2>&1 >/dev/full </dev/null");
+    const ShellOutcome outcome = Shell(kProgram + arguments + " 2>&1 >/dev/full </dev/null");
     EXPECT_EQ(outcome.code, 2) << arguments;
     EXPECT_NE(outcome.out.find("could not be written"), std::string::npos) << outcome.out;
   }

@@ -20,7 +20,7 @@ std::string Raw(const Json& message, const std::string& target = "/mcp",
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-Reply Ask(const HttpTestServer& server, const std::string& bytes) {
+Reply SendAndRead(const HttpTestServer& server, const std::string& bytes) {
   HttpClient client = server.Connect();
   client.SendRaw(bytes);
   return client.Read();
@@ -55,8 +55,8 @@ TEST(Framing, ABodyThatIsNotReadIsNoNextRequest) {
 
 TEST(Framing, AnUpgradeIsNotGoneAlongWith) {
   HttpTestServer server;
-  const Reply reply = Ask(server, Raw(ModernRequest(1, "tools/list"), "/mcp",
-                                      "Connection: Upgrade\r\nUpgrade: h2c\r\n"));
+  const Reply reply = SendAndRead(server, Raw(ModernRequest(1, "tools/list"), "/mcp",
+                                              "Connection: Upgrade\r\nUpgrade: h2c\r\n"));
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.header("connection"), "close");
 }
@@ -64,8 +64,8 @@ TEST(Framing, AnUpgradeIsNotGoneAlongWith) {
 TEST(Framing, RangesAreIgnored) {
   HttpTestServer server;
   for (const char* range : {"bytes=0-9", "bytes=999999-"}) {
-    const Reply reply = Ask(server, Raw(ModernRequest(1, "tools/list"), "/mcp",
-                                        std::string("Range: ") + range + "\r\n"));
+    const Reply reply = SendAndRead(server, Raw(ModernRequest(1, "tools/list"), "/mcp",
+                                                std::string("Range: ") + range + "\r\n"));
     EXPECT_EQ(reply.status, 200) << range;
     EXPECT_TRUE(reply.json().contains("result")) << range;
   }
@@ -85,13 +85,13 @@ TEST(Framing, TheConnectionHeaderIsAList) {
 TEST(Framing, TheTargetMayNameTheHost) {
   HttpTestServer server;
   const Json list = ModernRequest(1, "tools/list");
-  EXPECT_EQ(Ask(server, Raw(list, "http://localhost/mcp")).status, 200);
-  EXPECT_EQ(Ask(server, Raw(list, "http://127.0.0.1:80/mcp?x=1")).status, 200);
-  EXPECT_EQ(Ask(server, Raw(list, "http://localhost/other")).status, 404);
-  EXPECT_EQ(Ask(server, Raw(list, "http://localhost")).status, 404);
-  EXPECT_EQ(Ask(server, Raw(list, "http://evil.example/mcp")).status, 403);
-  EXPECT_EQ(Ask(server, Raw(list, "http://x@localhost/mcp")).status, 403);
-  EXPECT_EQ(Ask(server, Raw(list, "http:///mcp")).status, 403);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http://localhost/mcp")).status, 200);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http://127.0.0.1:80/mcp?x=1")).status, 200);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http://localhost/other")).status, 404);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http://localhost")).status, 404);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http://evil.example/mcp")).status, 403);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http://x@localhost/mcp")).status, 403);
+  EXPECT_EQ(SendAndRead(server, Raw(list, "http:///mcp")).status, 403);
 }
 
 TEST(Framing, HeadersThatDecideStandOnce) {
@@ -102,13 +102,14 @@ TEST(Framing, HeadersThatDecideStandOnce) {
         "Content-Type: application/json", "Origin: http://localhost\r\nOrigin: http://localhost",
         "Last-Event-ID: 1-1\r\nLast-Event-ID: 1-2", "Authorization: a\r\nAuthorization: a",
         "Mcp-Session-Id: a\r\nMcp-Session-Id: a", "Mcp-Name: a\r\nMcp-Name: b"}) {
-    EXPECT_EQ(Ask(server, Raw(list, "/mcp", std::string(line) + "\r\n")).status, 400) << line;
+    EXPECT_EQ(SendAndRead(server, Raw(list, "/mcp", std::string(line) + "\r\n")).status, 400)
+        << line;
   }
   std::string apart = Raw(list);
   const std::string both = "Accept: application/json, text/event-stream";
   apart.replace(apart.find(both), both.size(),
                 "Accept: application/json\r\nAccept: text/event-stream");
-  EXPECT_EQ(Ask(server, apart).status, 200) << "Accept is one list, in however many lines";
+  EXPECT_EQ(SendAndRead(server, apart).status, 200) << "Accept is one list, in however many lines";
 }
 
 // A legacy client that has sent everything may say so; it is still there to read.

@@ -9,19 +9,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Headers In(const std::string& session) { return {{"Mcp-Session-Id", session}}; }
+Headers InSession(const std::string& session) { return {{"Mcp-Session-Id", session}}; }
 
 void Cancel(const HttpTestServer& server, const std::string& session, int id) {
   HttpClient client = server.Connect();
   client.Post(
       {{"jsonrpc", "2.0"}, {"method", "notifications/cancelled"}, {"params", {{"requestId", id}}}},
-      In(session));
+      InSession(session));
   EXPECT_EQ(client.Read().status, 202);
 }
 
 int Resume(const HttpTestServer& server, const std::string& session, const std::string& after) {
   HttpClient client = server.Connect();
-  Headers headers = In(session);
+  Headers headers = InSession(session);
   headers.emplace_back("Last-Event-ID", after);
   client.Send("GET", headers);
   return client.ReadHead().status;
@@ -30,7 +30,7 @@ int Resume(const HttpTestServer& server, const std::string& session, const std::
 // A server that sends something every 10 ms, and a call there that runs until it is cancelled.
 struct RunningCall {
   RunningCall() {
-    caller.Post(LegacyCall(1, "heeds_cancel"), In(session));
+    caller.Post(LegacyCall(1, "heeds_cancel"), InSession(session));
     caller.ReadHead();
   }
 
@@ -50,7 +50,7 @@ TEST(Resume, ACancelledCallGivesNoIdToComeBackWith) {
   HttpTestServer server;
   const std::string session = server.StartSession();
   HttpClient caller = server.Connect();
-  caller.Post(LegacyCall(1, "heeds_cancel"), In(session));
+  caller.Post(LegacyCall(1, "heeds_cancel"), InSession(session));
   ASSERT_TRUE(server.gate->WaitArrived());
   Cancel(server, session, 1);
   const Reply head = caller.ReadHead();
@@ -86,7 +86,7 @@ TEST(Resume, StreamsThatRunAreKeptWhateverComesAfter) {
   std::string first;
   for (int i = 0; i < 4; ++i) {
     HttpClient caller = server.Connect();
-    caller.Post(LegacyCall(i, "ask"), In(session));
+    caller.Post(LegacyCall(i, "ask"), InSession(session));
     caller.ReadHead();
     const auto event = caller.ReadEvent();
     ASSERT_TRUE(event);
@@ -105,7 +105,7 @@ TEST(Resume, ASessionWithARunningCallIsInUse) {
   const std::string session = server.StartSession();
   {
     HttpClient caller = server.Connect();
-    caller.Post(LegacyCall(1, "heeds_cancel"), In(session));
+    caller.Post(LegacyCall(1, "heeds_cancel"), InSession(session));
     caller.ReadHead();
     ASSERT_TRUE(server.gate->WaitArrived());
   }  // gone; its call runs on
@@ -128,11 +128,11 @@ TEST(LegacyErrors, AreInTheBodyOfA200UnlessItIsNoRequest) {
   const std::string session = server.StartSession();
   const auto answer = [&](const Json& message) {
     HttpClient client = server.Connect();
-    client.Post(message, In(session));
+    client.Post(message, InSession(session));
     return client.Read();
   };
   HttpClient running = server.Connect();
-  running.Post(LegacyCall(1, "held"), In(session));
+  running.Post(LegacyCall(1, "held"), InSession(session));
   ASSERT_TRUE(server.gate->WaitArrived());
   const Reply twice = answer(LegacyCall(1, "echo"));
   EXPECT_EQ(twice.status, 200);
@@ -151,7 +151,7 @@ TEST(LegacyErrors, LongTokensAreRefused) {
   const std::string session = server.StartSession();
   const auto code = [&](const Json& message) {
     HttpClient client = server.Connect();
-    client.Post(message, In(session));
+    client.Post(message, InSession(session));
     return client.Read().json().value("/error/code"_json_pointer, 0);
   };
   Json call = LegacyCall(1, "echo");

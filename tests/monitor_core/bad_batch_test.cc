@@ -9,13 +9,13 @@
 namespace mpnanny {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 
 TEST(BadBatch, RowsAndColumnsOfEachTensorThatIsBroken) {
   std::vector<float> table(24, 1), fine(4, 2);
-  table[1 * 6 + 4] = kNan;  // [4, 6]
-  table[3 * 6 + 4] = kInf;
+  table[1 * 6 + 4] = kFloatNan;  // [4, 6]
+  table[3 * 6 + 4] = kFloatInf;
   const int64_t shape[] = {4, 6}, line[] = {4};
   const TensorView views[] = {{fine.data(), DType::kFloat32, line, {}},
                               {table.data(), DType::kFloat32, shape, {}}};
@@ -31,7 +31,7 @@ TEST(BadBatch, RowsAndColumnsOfEachTensorThatIsBroken) {
 }
 
 TEST(BadBatch, IsBoundedAndLeavesMasksOut) {
-  std::vector<float> all(100, kNan), mask(100, -kInf);
+  std::vector<float> all(100, kFloatNan), mask(100, -kFloatInf);
   const int64_t shape[] = {100};
   const TensorView views[] = {{all.data(), DType::kFloat32, shape, {}},
                               {mask.data(), DType::kFloat32, shape, {}}};

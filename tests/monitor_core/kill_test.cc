@@ -109,7 +109,7 @@ Progress* Shared() {
   _exit(5);
 }
 
-std::string Ask(const std::string& path, const std::string& sql) {
+std::string AskCopy(const std::string& path, const std::string& sql) {
   sqlite3* connection = nullptr;
   if (sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE, nullptr) != SQLITE_OK)
     return std::string("cannot be opened: ") + sqlite3_errmsg(connection);
@@ -142,8 +142,9 @@ void CheckRest(const Progress& progress, int64_t first, int64_t at, const std::s
     const Result<std::vector<runs::TensorRow>> sample = runs::ReadSample(source, step);
     ASSERT_TRUE(sample) << sample.error().Text();
     const bool whole = sample->size() == 2 * kLayers;  // inputs and outputs
-    const bool marked = Ask(path, "SELECT 1 FROM event WHERE type = 'mark' AND run_id = " + run +
-                                      " AND step = " + std::to_string(step)) == "1";
+    const bool marked =
+        AskCopy(path, "SELECT 1 FROM event WHERE type = 'mark' AND run_id = " + run +
+                          " AND step = " + std::to_string(step)) == "1";
     if (whole) newest_sample = progress.ended[i];
     if (marked) newest_event = progress.ended[i];
     if (at - progress.ended[i] <= kRestTicks) continue;
@@ -175,7 +176,7 @@ int Number(const char* variable, int otherwise) {
 // A file that may not be there yet, or be empty.
 bool IsSound(const std::string& path) {
   if (!fs::exists(path) || fs::file_size(path) == 0) return true;
-  const std::string integrity = Ask(path, "PRAGMA integrity_check");
+  const std::string integrity = AskCopy(path, "PRAGMA integrity_check");
   EXPECT_EQ(integrity, "ok") << path;
   return integrity == "ok";
 }
@@ -226,7 +227,7 @@ void KillOften(int kills, bool network) {
     const bool began = progress->run != 0;
     const std::string live = began ? progress->live : path;
     figures.sound += IsSound(path) && IsSound(live);
-    figures.published += network && Ask(path, "SELECT count(*) > 0 FROM run") == "1";
+    figures.published += network && AskCopy(path, "SELECT count(*) > 0 FROM run") == "1";
     if (began) {
       Result<runs::Source> source = runs::OpenRun(live + "#" + std::to_string(progress->run),
                                                   AllowedRoots::Unrestricted(), CancelToken());

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 class OriginsTest : public testing::Test {
  protected:
@@ -85,13 +85,13 @@ class OriginsTest : public testing::Test {
 };
 
 TEST_F(OriginsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
-  EXPECT_EQ(Step(1, kNan).size(), 1u);
+  EXPECT_EQ(Step(1, kNotANumber).size(), 1u);
   EXPECT_EQ(Ask(kAlerts), "1 LOSS_NAN loss - - 1");
-  EXPECT_TRUE(Step(2, kNan, Origin("loss", "aten.log")).empty());
+  EXPECT_TRUE(Step(2, kNotANumber, Origin("loss", "aten.log")).empty());
   EXPECT_EQ(recorder_->TakeExplained(),
             "LOSS_NAN of step 1: Traced at step 2: aten.log made 3 -Inf.");
   EXPECT_EQ(recorder_->TakeExplained(), "");
-  EXPECT_TRUE(Step(3, kNan, Origin("loss", "aten.log")).empty());
+  EXPECT_TRUE(Step(3, kNotANumber, Origin("loss", "aten.log")).empty());
   EXPECT_EQ(recorder_->TakeExplained(), "");  // it is known
   EXPECT_EQ(Ask(kAlerts), "1 LOSS_NAN loss aten.log train.py:7 3");
   EXPECT_EQ(Ask("SELECT count(*) FROM alert WHERE message LIKE '%Traced at step 2: aten.log made%'"
@@ -105,25 +105,25 @@ TEST_F(OriginsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
 
 TEST_F(OriginsTest, AnOriginInAStepWithoutAnErrorIsNotReported) {
   EXPECT_TRUE(Step(1, 1.0, Origin("forward", "aten.exp")).empty());
-  EXPECT_EQ(Step(2, kNan).size(), 1u);
+  EXPECT_EQ(Step(2, kNotANumber).size(), 1u);
   EXPECT_EQ(Ask(kAlerts), "2 LOSS_NAN loss - - 1");
   EXPECT_EQ(Ask("SELECT count(*) FROM layer"), "2");
 }
 
 TEST_F(OriginsTest, WhatAnOptimizerWritesIsReportedAStepLater) {
   EXPECT_TRUE(Step(1, 1.0, Origin("optimizer", "aten.mul_")).empty());
-  const std::vector<AlertRow> reported = Step(2, kNan);
+  const std::vector<AlertRow> reported = Step(2, kNotANumber);
   // The loss has a producer of its own phase as far as the loss is asked: it is explained.
   EXPECT_EQ(reported.size(), 1u);
   EXPECT_EQ(Ask(kAlerts), "2 LOSS_NAN loss aten.mul_ train.py:7 1");
   EXPECT_TRUE(Step(3, 1.0, Origin("optimizer", "aten.add_")).empty());
   EXPECT_TRUE(Step(4, 1.0).empty());
-  Step(5, kNan);  // too late
+  Step(5, kNotANumber);  // too late
   EXPECT_EQ(Ask("SELECT count(*) FROM layer WHERE name = 'aten.add_'"), "0");
 }
 
 TEST_F(OriginsTest, WhereNoAlertFitsItIsOneOfItsOwn) {
-  const float bad[] = {static_cast<float>(kNan)};
+  const float bad[] = {static_cast<float>(kNotANumber)};
   const float good[] = {1};
   const int64_t shape[] = {1};
   const TensorView in{good, DType::kFloat32, shape, {}}, out{bad, DType::kFloat32, shape, {}};
@@ -144,13 +144,13 @@ TEST_F(OriginsTest, WhereNoAlertFitsItIsOneOfItsOwn) {
 }
 
 TEST_F(OriginsTest, OperatorsOfTwoRunsInOneFileKeepApart) {
-  Step(1, kNan);
+  Step(1, kNotANumber);
   const std::unique_ptr<Recorder> other = Open();  // as another process would
   ASSERT_NE(other, nullptr);
   Add(*other, "theirs");
   other->BeginStep(0);
   other->Flush();
-  Step(2, kNan, Origin("loss", "aten.log"));
+  Step(2, kNotANumber, Origin("loss", "aten.log"));
   EXPECT_EQ(Ask("SELECT name FROM layer ORDER BY layer_id"), "first|second|theirs|aten.log");
   EXPECT_EQ(Ask("SELECT run_id FROM layer ORDER BY layer_id"), "1|1|2|1");
   EXPECT_EQ(Ask(kAlerts), "1 LOSS_NAN loss aten.log train.py:7 2");

@@ -9,7 +9,7 @@
 namespace mpnanny::test {
 namespace {
 
-struct Told {
+struct ToldAlert {
   int64_t step;
   std::string severity, type, layer;
 };
@@ -21,7 +21,7 @@ TEST(ManyAlertsTest, FiltersCountsAndPagesAreThoseOfAPlainLoop) {
   for (int i = 0; i < 4; ++i) db.Layer("blocks." + std::to_string(i));
   std::mt19937 random(17);
   const std::string types[] = {"NAN", "UNDERFLOW", "SATURATION"};
-  std::vector<Told> told;
+  std::vector<ToldAlert> told;
   db.Execute("BEGIN");
   int64_t step = 0;
   for (int i = 0; i < 3'000; ++i) {
@@ -55,9 +55,9 @@ TEST(ManyAlertsTest, FiltersCountsAndPagesAreThoseOfAPlainLoop) {
     const int64_t first = std::stoll(steps);
     const int64_t last =
         steps.ends_with("..") ? INT64_MAX : std::stoll(steps.substr(steps.find("..") + 2));
-    std::vector<Told> expected;
+    std::vector<ToldAlert> expected;
     std::map<std::string, int64_t> counts;
-    for (const Told& each : told) {
+    for (const ToldAlert& each : told) {
       if (each.step < first || each.step > last || !holds("severity", each.severity) ||
           !holds("type", each.type) || (filter.contains("layer") && each.layer != "blocks.2")) {
         continue;

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <random>
 #include <thread>
 
@@ -19,8 +18,6 @@
 namespace mpnanny::test {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 using BadInput = RunToolsTest;
 

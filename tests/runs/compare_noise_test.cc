@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "tools/compare_runs/curve.h"
@@ -10,8 +9,6 @@
 
 namespace mpnanny::compare_runs {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<double> Normal(size_t count, unsigned seed) {
   std::mt19937 generator(seed);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <string>
 
 #include "tests/runs/recording.h"
@@ -13,7 +12,6 @@
 namespace mpnanny::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kHalfUlpBf16 = 1.0 / 256;
 
 // A training with `layers` linear layers. Batches come from `data`, weights from `weights`: two

@@ -16,24 +16,24 @@ namespace mpnanny::test {
 namespace fs = std::filesystem;
 namespace {
 
-std::string ReadAll(const std::string& path) {
+std::string FileBytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Result<ToolOutput> Summary(const TempFolder& folder, const std::string& name) {
+Result<ToolOutput> Summarize(const TempFolder& folder, const std::string& name) {
   return Call("run_summary", {{"run", name}}, folder.path());
 }
 
 // The error of run_summary on this file; fails the test if there is none or if it gives no hint
 // what to do.
 Error Refused(const TempFolder& folder, const std::string& name) {
-  auto output = Summary(folder, name);
+  auto output = Summarize(folder, name);
   EXPECT_FALSE(output) << (output ? output->text : "");
   return output ? Error{} : output.error();
 }
 
-void HealthyRun(const std::string& path, bool wal = false, const std::string& ended = "closed") {
+void ShortRun(const std::string& path, bool wal = false, const std::string& ended = "closed") {
   Recording db(path, wal);
   db.Run("healthy", ended);
   const int64_t layer = db.Layer("fc");
@@ -81,24 +81,24 @@ TEST(DatabaseTest, OtherProgramsAndOtherVersionsAreTold) {
   sqlite3_close(other);
   EXPECT_NE(Refused(folder, "old.db").message.find("earlier Python monitor"), std::string::npos);
 
-  HealthyRun(folder.File("new.db"));
+  ShortRun(folder.File("new.db"));
   Recording(folder.File("new.db")).Execute("PRAGMA user_version=99");
   const Error newer = Refused(folder, "new.db");
   EXPECT_NE(newer.message.find("version 99"), std::string::npos);
   EXPECT_NE(newer.hint.find("update mpnanny"), std::string::npos);
 
-  HealthyRun(folder.File("bare.db"));
+  ShortRun(folder.File("bare.db"));
   Recording(folder.File("bare.db")).Execute("DROP TABLE step");
   EXPECT_EQ(Refused(folder, "bare.db").kind, ErrorKind::kDataCorrupt);
 }
 
 TEST(DatabaseTest, TruncatedAndOverwrittenFilesNeverCrash) {
   TempFolder folder;
-  HealthyRun(folder.File("whole.db"));
-  const std::string whole = ReadAll(folder.File("whole.db"));
+  ShortRun(folder.File("whole.db"));
+  const std::string whole = FileBytes(folder.File("whole.db"));
   for (size_t size = 100; size < whole.size(); size += whole.size() / 23 + 1) {
     folder.Write("cut.db", whole.substr(0, size));
-    auto output = Summary(folder, "cut.db");
+    auto output = Summarize(folder, "cut.db");
     if (!output) {
       EXPECT_EQ(output.error().kind, ErrorKind::kDataCorrupt) << output.error().Text();
     }
@@ -111,7 +111,7 @@ TEST(DatabaseTest, TruncatedAndOverwrittenFilesNeverCrash) {
       damaged[100 + random() % (damaged.size() - 100)] = static_cast<char>(random());
     }
     folder.Write("damaged.db", damaged);
-    refused += Summary(folder, "damaged.db") ? 0 : 1;
+    refused += Summarize(folder, "damaged.db") ? 0 : 1;
     (void)Call("query_alerts", {{"run", "damaged.db"}}, folder.path());
     (void)Call("diagnose_run", {{"run", "damaged.db"}}, folder.path());
   }
@@ -120,15 +120,15 @@ TEST(DatabaseTest, TruncatedAndOverwrittenFilesNeverCrash) {
 
 TEST(DatabaseTest, LiveDatabaseIsReadWhileItsWriterHoldsATransaction) {
   TempFolder folder;
-  HealthyRun(folder.File("live.db"), /*wal=*/true, /*ended=*/"");
+  ShortRun(folder.File("live.db"), /*wal=*/true, /*ended=*/"");
   Recording writer(folder.File("live.db"), true);
   writer.Execute("BEGIN IMMEDIATE; UPDATE step SET loss = 9");
-  auto during = Summary(folder, "live.db");
+  auto during = Summarize(folder, "live.db");
   ASSERT_TRUE(during) << during.error().Text();
   EXPECT_EQ(during->structured["steps"], 50);
   EXPECT_EQ(during->structured["loss"]["first"], 2);
   writer.Execute("COMMIT");
-  auto after = Summary(folder, "live.db");
+  auto after = Summarize(folder, "live.db");
   ASSERT_TRUE(after);
   EXPECT_EQ(after->structured["loss"]["first"], 9);
   // No read transaction stays behind: the writer can fold its whole WAL into the file.
@@ -138,26 +138,26 @@ TEST(DatabaseTest, LiveDatabaseIsReadWhileItsWriterHoldsATransaction) {
 
 TEST(DatabaseTest, ExclusivelyLockedDatabaseSaysSo) {
   TempFolder folder;
-  HealthyRun(folder.File("locked.db"));
+  ShortRun(folder.File("locked.db"));
   Recording writer(folder.File("locked.db"));
   writer.Execute("BEGIN EXCLUSIVE");
   const Error error = Refused(folder, "locked.db");
   EXPECT_EQ(error.kind, ErrorKind::kUnavailable);
   EXPECT_NE(error.message.find("locked"), std::string::npos);
   writer.Execute("ROLLBACK");
-  EXPECT_TRUE(Summary(folder, "locked.db"));
+  EXPECT_TRUE(Summarize(folder, "locked.db"));
 }
 
 TEST(DatabaseTest, ReadingLeavesNoFileBehindAndChangesNothing) {
   TempFolder folder;
-  HealthyRun(folder.File("a.db"), /*wal=*/true);
+  ShortRun(folder.File("a.db"), /*wal=*/true);
   ASSERT_FALSE(
       fs::exists(folder.File("a.db-wal")));  // SQLite folds it in when the last writer closes
-  const std::string before = ReadAll(folder.File("a.db"));
-  ASSERT_TRUE(Summary(folder, "a.db"));
+  const std::string before = FileBytes(folder.File("a.db"));
+  ASSERT_TRUE(Summarize(folder, "a.db"));
   ASSERT_TRUE(Call("query_alerts", {{"run", "a.db"}}, folder.path()));
   ASSERT_TRUE(Call("list_runs", {{"path", "."}}, folder.path()));
-  EXPECT_EQ(ReadAll(folder.File("a.db")), before);
+  EXPECT_EQ(FileBytes(folder.File("a.db")), before);
   EXPECT_FALSE(fs::exists(folder.File("a.db-wal")));
   EXPECT_FALSE(fs::exists(folder.File("a.db-shm")));
 }
@@ -177,11 +177,11 @@ TEST(DatabaseTest, CopyWithoutItsWalIsToldApart) {
   EXPECT_NE(error.Text().find("-wal"), std::string::npos) << error.Text();
 
   // A copy that has the tables but not the last changes is read, with a warning.
-  HealthyRun(folder.File("late.db"), true, "");
+  ShortRun(folder.File("late.db"), true, "");
   Recording writer(folder.File("late.db"), true);
   writer.Execute("UPDATE step SET loss=7");
   fs::copy_file(folder.File("late.db"), folder.File("late_copy.db"));
-  auto output = Summary(folder, "late_copy.db");
+  auto output = Summarize(folder, "late_copy.db");
   ASSERT_TRUE(output) << output.error().Text();
   EXPECT_NE(output->text.find("without its '-wal'"), std::string::npos) << output->text;
 }
@@ -198,15 +198,15 @@ TEST(DatabaseTest, WalInAFolderThatCannotBeWritten) {
     fs::copy_file(folder.File("run.db"), folder.File("ro/run.db"));
     fs::copy_file(folder.File("run.db-wal"), folder.File("ro/run.db-wal"));
   }
-  HealthyRun(folder.File("ro/plain.db"), /*wal=*/true);
+  ShortRun(folder.File("ro/plain.db"), /*wal=*/true);
   fs::permissions(folder.path(), fs::perms(0755));
   for (const char* name : {"ro/run.db", "ro/run.db-wal", "ro/plain.db"}) {
     fs::permissions(folder.File(name), fs::perms(0644));
   }
   fs::permissions(folder.File("ro"), fs::perms(0555));
   ASSERT_EQ(seteuid(65534), 0);
-  auto with_wal = Summary(folder, "ro/run.db");
-  auto plain = Summary(folder, "ro/plain.db");
+  auto with_wal = Summarize(folder, "ro/run.db");
+  auto plain = Summarize(folder, "ro/plain.db");
   ASSERT_EQ(seteuid(0), 0);
   ASSERT_TRUE(with_wal) << with_wal.error().Text();
   EXPECT_EQ(with_wal->structured["steps"], 1);
@@ -215,7 +215,7 @@ TEST(DatabaseTest, WalInAFolderThatCannotBeWritten) {
 
 TEST(DatabaseTest, CancelledCallStopsInsideAQuery) {
   TempFolder folder;
-  HealthyRun(folder.File("a.db"));
+  ShortRun(folder.File("a.db"));
   CancelSource source;
   auto database = runs::Database::Open(folder.File("a.db"), source.token());
   ASSERT_TRUE(database);
@@ -230,7 +230,7 @@ TEST(DatabaseTest, CancelledCallStopsInsideAQuery) {
 
 TEST(DatabaseTest, NothingButSelectGoesThrough) {
   TempFolder folder;
-  HealthyRun(folder.File("a.db"));
+  ShortRun(folder.File("a.db"));
   auto database = runs::Database::Open(folder.File("a.db"), {});
   ASSERT_TRUE(database);
   for (const char* sql : {"DELETE FROM step", "ATTACH 'x.db' AS x", "PRAGMA journal_mode=DELETE",

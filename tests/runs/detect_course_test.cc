@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-struct Row {
+struct CourseRow {
   double loss = 1, lr = 0.1;
   std::optional<double> scale, norm = 1.0;
   uint32_t flags = 0;
@@ -22,7 +22,7 @@ template <typename F>
 Turns TurnsOf(int64_t steps, const F& row) {
   TurnFinder finder;
   for (int64_t step = 0; step < steps; ++step) {
-    const Row made = row(step);
+    const CourseRow made = row(step);
     runs::StepRow given;
     given.step = step;
     // No two losses of a training are the same.
@@ -50,7 +50,7 @@ Facts Healthy(const Turns& turns) {
 TEST(LrJump, NeedsAJumpAndALossThatFollows) {
   const auto jump = [](double loss) {
     return TurnsOf(100, [loss](int64_t step) {
-      return Row{.loss = step >= 50 && step < 60 ? loss : 1.0, .lr = step == 50 ? 5.0 : 0.1};
+      return CourseRow{.loss = step >= 50 && step < 60 ? loss : 1.0, .lr = step == 50 ? 5.0 : 0.1};
     });
   };
   Facts facts = Healthy(jump(40));
@@ -60,8 +60,9 @@ TEST(LrJump, NeedsAJumpAndALossThatFollows) {
   EXPECT_FALSE(Fires(facts, "lr-jump"));
   // A warm-up from 0, and a cosine that starts anew at its own height.
   facts.turns = TurnsOf(100, [](int64_t step) {
-    return Row{.loss = step == 60 ? 40.0 : 1.0,
-               .lr = step < 60 ? 0.001 * static_cast<double>(step)
+    return CourseRow{.loss = step == 60 ? 40.0 : 1.0,
+                     .lr = step < 60
+                               ? 0.001 * static_cast<double>(step)
                                : 0.0585 * (1 + std::cos(0.1 * static_cast<double>(step - 60))) / 2};
   });
   EXPECT_TRUE(facts.turns.lr_jumps.empty());
@@ -71,7 +72,7 @@ TEST(LrJump, NeedsAJumpAndALossThatFollows) {
 TEST(OutlierBatch, OneStepThatIsSoonOver) {
   const auto spike = [](int64_t length, double height) {
     return TurnsOf(200, [=](int64_t step) {
-      return Row{.loss = step >= 100 && step < 100 + length ? height : 1.0};
+      return CourseRow{.loss = step >= 100 && step < 100 + length ? height : 1.0};
     });
   };
   Facts facts = Healthy(spike(1, 30));
@@ -82,19 +83,21 @@ TEST(OutlierBatch, OneStepThatIsSoonOver) {
   facts.turns = spike(1, 1.4);  // a hard batch
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
   facts.turns = TurnsOf(200, [](int64_t step) {  // far under what the run began with
-    return Row{.loss = step == 0 ? 500.0 : step == 100 ? 30.0 : 1.0};
+    return CourseRow{.loss = step == 0 ? 500.0 : step == 100 ? 30.0 : 1.0};
   });
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
   facts.summary.loss_first = 0;
   facts.turns = TurnsOf(200, [](int64_t step) {  // a policy's loss: its level is 0
-    return Row{.loss = step == 20 ? -0.6 : step == 100 ? 0.5 : 0.01 * static_cast<double>(step % 3)};
+    return CourseRow{.loss = step == 20    ? -0.6
+                             : step == 100 ? 0.5
+                                           : 0.01 * static_cast<double>(step % 3)};
   });
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
 }
 
 TEST(Divergence, ALossThatIsThrownAboutAndEndsNoLower) {
-  Facts facts =
-      Healthy(TurnsOf(120, [](int64_t step) { return Row{.loss = step % 25 == 20 ? 40.0 : 1.0}; }));
+  Facts facts = Healthy(
+      TurnsOf(120, [](int64_t step) { return CourseRow{.loss = step % 25 == 20 ? 40.0 : 1.0}; }));
   facts.summary.loss_end = 2.5;
   facts.course.loss_greatest = 40;
   EXPECT_TRUE(Fires(facts, "diverged"));
@@ -157,7 +160,7 @@ TEST(ScalerProtocol, ClippingByHandPinsTheScaledNorm) {
 TEST(ScalerRestart, AJumpUpAndASearchBehindIt) {
   const auto restart = [](double to, int64_t skips) {
     return TurnsOf(120, [=](int64_t step) {
-      Row row;
+      CourseRow row;
       row.scale = step < 60 ? 512.0 : std::max(512.0, to / std::pow(2, step - 60));
       row.flags = step >= 60 && step < 60 + skips ? 4 | 8 : 0;
       return row;
@@ -174,8 +177,8 @@ TEST(ScalerRestart, AJumpUpAndASearchBehindIt) {
 
 TEST(ScalerRestart, ARunThatGoesOnFromAnother) {
   Facts facts = Healthy(TurnsOf(60, [](int64_t step) {
-    return Row{.scale = 65536.0 / std::pow(2, std::min<int64_t>(step, 7)),
-               .flags = step < 7 ? 4u | 8u : 0u};
+    return CourseRow{.scale = 65536.0 / std::pow(2, std::min<int64_t>(step, 7)),
+                     .flags = step < 7 ? 4u | 8u : 0u};
   }));
   facts.summary.scale_first = facts.summary.scale_max = 65536;
   EXPECT_FALSE(Fires(facts, "scaler-restarted"));  // a first search is a scaler's own
@@ -187,7 +190,7 @@ TEST(ScalerRestart, ARunThatGoesOnFromAnother) {
 
 TEST(OptimizerRestart, WithoutStateInTheMiddleAndALossThatJumps) {
   Facts facts = Healthy(TurnsOf(
-      200, [](int64_t step) { return Row{.loss = step >= 101 && step < 110 ? 20.0 : 1.0}; }));
+      200, [](int64_t step) { return CourseRow{.loss = step >= 101 && step < 110 ? 20.0 : 1.0}; }));
   facts.protocol.optimizers = {{0, "Adam", 0.1, 1e-8, 4, 0}, {100, "Adam", 0.1, 1e-8, 4, 0}};
   EXPECT_TRUE(Fires(facts, "optimizer-restarted"));
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
@@ -200,7 +203,7 @@ TEST(OptimizerRestart, WithoutStateInTheMiddleAndALossThatJumps) {
 TEST(LostUpdates, ANormOfExactlyZeroFromSomeStepOn) {
   const auto zero = [](int64_t steps) {
     return TurnsOf(60, [=](int64_t step) {
-      Row row;
+      CourseRow row;
       row.norm = step >= 30 && step < 30 + steps ? 0.0 : 1.0;
       return row;
     });

@@ -6,7 +6,7 @@
 namespace mpnanny::test {
 namespace {
 
-Json Diagnose(const TempFolder& folder, const Json& arguments) {
+Json DiagnoseLog(const TempFolder& folder, const Json& arguments) {
   auto output = Call("diagnose_run", arguments, folder.path());
   EXPECT_TRUE(output) << (output ? "" : output.error().Text());
   return output ? output->structured : Json::object();
@@ -20,7 +20,7 @@ TEST(DiagnoseLogTest, NanInEverySpelling) {
     for (int step = 0; step < 30; ++step) {
       log += "step=" + std::to_string(step) + " loss=" + (step < 20 ? "1.5" : nan) + " lr=1e-3\n";
     }
-    const Json d = Diagnose(folder, {{"log_text", log}});
+    const Json d = DiagnoseLog(folder, {{"log_text", log}});
     EXPECT_EQ(d["verdict"], "broken") << nan;
     EXPECT_EQ(d["first_bad"]["step"], 20) << nan;
     EXPECT_NE(d["next_measurement"].get<std::string>().find("MixedPrecisionNanny(model"),
@@ -50,7 +50,7 @@ TEST(DiagnoseLogTest, UsualFormats) {
       line.replace(line.find('%'), 1, std::to_string(step));
       log += line + "\r\n";
     }
-    const Json d = Diagnose(folder, {{"log_text", log}});
+    const Json d = DiagnoseLog(folder, {{"log_text", log}});
     EXPECT_EQ(d["verdict"], "broken") << good;
     EXPECT_EQ(d["first_bad"]["step"], 33) << good << d["first_bad"];
   }
@@ -69,7 +69,7 @@ TEST(DiagnoseLogTest, AJumpInAFewLines) {
     }
     return text;
   };
-  const Json up = Diagnose(folder, {{"log_text", log({3.1, 3.0, 3.05, 7.5, 8.1, 6.9})}});
+  const Json up = DiagnoseLog(folder, {{"log_text", log({3.1, 3.0, 3.05, 7.5, 8.1, 6.9})}});
   EXPECT_EQ(up["verdict"], "degraded") << up;
   EXPECT_EQ(up["first_bad"]["step"], 530);
   // A bound on a norm that is scaled supports nothing, nor does a log that begins late.
@@ -77,14 +77,15 @@ TEST(DiagnoseLogTest, AJumpInAFewLines) {
     EXPECT_EQ(DumpJson(hypothesis).find("grad norm of"), std::string::npos) << hypothesis;
     EXPECT_NE(hypothesis["cause"], "gradscaler-state-missing-in-checkpoint");
   }
-  const Json climbs = Diagnose(folder, {{"log_text", log({6.4, 6.9, 8.8, 9.6, 10.2})}});
+  const Json climbs = DiagnoseLog(folder, {{"log_text", log({6.4, 6.9, 8.8, 9.6, 10.2})}});
   EXPECT_EQ(climbs["verdict"], "degraded") << climbs;
-  const Json unsure = Diagnose(folder, {{"log_text", log({6.4, 11.4, 7.1})}});
+  const Json unsure = DiagnoseLog(folder, {{"log_text", log({6.4, 11.4, 7.1})}});
   EXPECT_EQ(unsure["verdict"], "not_established") << unsure;
-  const Json back = Diagnose(folder, {{"log_text", log({2.2, 2.2, 5.1, 3.0, 2.3, 2.2, 2.2, 2.2})}});
+  const Json back =
+      DiagnoseLog(folder, {{"log_text", log({2.2, 2.2, 5.1, 3.0, 2.3, 2.2, 2.2, 2.2})}});
   EXPECT_EQ(back["verdict"], "healthy") << back;
   EXPECT_NE(DumpJson(back).find("came back by itself"), std::string::npos) << back;
-  const Json noise = Diagnose(folder, {{"log_text", log({2.2, 2.6, 1.9, 2.8, 2.0, 1.7, 2.4})}});
+  const Json noise = DiagnoseLog(folder, {{"log_text", log({2.2, 2.6, 1.9, 2.8, 2.0, 1.7, 2.4})}});
   EXPECT_EQ(noise["verdict"], "healthy") << noise;
   EXPECT_EQ(DumpJson(noise).find("jumped"), std::string::npos) << noise;
 }
@@ -99,9 +100,9 @@ TEST(DiagnoseLogTest, HealthyLogAndScaleCollapse) {
     collapse +=
         "step " + std::to_string(step) + " loss 2.0 loss_scale " + std::to_string(scale) + "\n";
   }
-  EXPECT_EQ(Diagnose(folder, {{"log_text", healthy}})["verdict"], "healthy");
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", healthy}})["verdict"], "healthy");
   folder.Write("train.log", collapse);
-  const Json d = Diagnose(folder, {{"log_path", "train.log"}});
+  const Json d = DiagnoseLog(folder, {{"log_path", "train.log"}});
   EXPECT_EQ(d["verdict"], "broken") << d;
   ASSERT_FALSE(d["hypotheses"].empty());
   EXPECT_NE(d["hypotheses"][0]["cause"].get<std::string>().find("loss-scale"), std::string::npos);
@@ -112,7 +113,7 @@ TEST(DiagnoseLogTest, ErrorMessagesOfPyTorchAreEvidence) {
   const std::string log =
       "step 0 loss 1.0\nTraceback (most recent call last):\n  File \"t.py\", line 3\n"
       "ValueError: Attempting to unscale FP16 gradients.\n";
-  const Json d = Diagnose(folder, {{"log_text", log}});
+  const Json d = DiagnoseLog(folder, {{"log_text", log}});
   ASSERT_FALSE(d["hypotheses"].empty());
   EXPECT_EQ(d["hypotheses"][0]["cause"], "half-params-attempting-to-unscale");
 }
@@ -140,26 +141,27 @@ TEST(DiagnoseLogTest, NanNormsAtTheEndAreNoSearchForAScale) {
   const std::string good = Repeated(0, 20, "{'loss': 2.3, 'grad_norm': 1.0, 'epoch': 0.%}");
   for (const int bad : {1, 8}) {
     const std::string log = good + Repeated(0, bad, "{'loss': 0.0, 'grad_norm': nan}");
-    const Json d = Diagnose(folder, {{"log_text", log}});
+    const Json d = DiagnoseLog(folder, {{"log_text", log}});
     EXPECT_EQ(d["verdict"], "broken") << d["headline"];
     EXPECT_EQ(d["first_bad"]["step"], 20);
     EXPECT_FALSE(d["hypotheses"].empty());
   }
   const std::string two = good + Repeated(0, 2, "{'loss': 2.0, 'grad_norm': inf}");
-  EXPECT_EQ(Diagnose(folder, {{"log_text", two}})["verdict"], "broken");
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", two}})["verdict"], "broken");
   // One skip at the end is what growing the scale costs, 8 at the beginning what finding it does.
   const std::string skip = "Gradient overflow. Skipping step, reducing loss scale to 1024\n";
-  EXPECT_EQ(Diagnose(folder, {{"log_text", Repeated(0, 20, "step % loss 2.0") + skip}})["verdict"],
-            "healthy");
-  EXPECT_EQ(Diagnose(folder, {{"log_text", Repeated(0, 8, skip) + good}})["verdict"], "healthy");
+  EXPECT_EQ(
+      DiagnoseLog(folder, {{"log_text", Repeated(0, 20, "step % loss 2.0") + skip}})["verdict"],
+      "healthy");
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", Repeated(0, 8, skip) + good}})["verdict"], "healthy");
 }
 
 TEST(DiagnoseLogTest, ALineThatTellsOfAFaultIsNotHealthy) {
   TempFolder folder;
   const std::string good = Repeated(0, 60, "step % loss 2.0 loss_scale=1024 lr=1e-05");
   // "loss scale* e-0" fits these lines by their learning rate.
-  EXPECT_EQ(Diagnose(folder, {{"log_text", good}})["verdict"], "healthy");
-  const Json d = Diagnose(
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", good}})["verdict"], "healthy");
+  const Json d = DiagnoseLog(
       folder, {{"log_text", good + "RuntimeError: Function 'SqrtBackward0' returned nan values"}});
   EXPECT_NE(d["verdict"], "healthy");
   EXPECT_FALSE(d["hypotheses"].empty());
@@ -169,7 +171,7 @@ TEST(DiagnoseLogTest, WordsThatBeginLikeNumbersAreNone) {
   TempFolder folder;
   for (const std::string line : {"loss: InfoNCE", "loss = inf_guard(x)", "loss: nan2zero"}) {
     const Json d =
-        Diagnose(folder, {{"log_text", line + "\n" + Repeated(10, 70, "step % loss 2")}});
+        DiagnoseLog(folder, {{"log_text", line + "\n" + Repeated(10, 70, "step % loss 2")}});
     EXPECT_EQ(d["verdict"], "healthy") << line << d["headline"];
   }
 }
@@ -177,10 +179,11 @@ TEST(DiagnoseLogTest, WordsThatBeginLikeNumbersAreNone) {
 TEST(DiagnoseLogTest, TheTotalLossIsReadWhateverStandsBeforeIt) {
   TempFolder folder;
   const std::string good = Repeated(0, 5, "iter % loss_cls: 0.9 loss_bbox: 0.6 loss: 1.5");
-  Json d = Diagnose(folder, {{"log_text", good + "iter 5 loss_cls: 0.9 loss_bbox: 0.6 loss: nan"}});
+  Json d =
+      DiagnoseLog(folder, {{"log_text", good + "iter 5 loss_cls: 0.9 loss_bbox: 0.6 loss: nan"}});
   EXPECT_EQ(d["verdict"], "broken") << d["headline"];
   EXPECT_EQ(d["first_bad"]["step"], 5);
-  d = Diagnose(folder, {{"log_text", good + "iter 5 loss_cls: nan loss_bbox: 0.6 loss: 1.5"}});
+  d = DiagnoseLog(folder, {{"log_text", good + "iter 5 loss_cls: nan loss_bbox: 0.6 loss: 1.5"}});
   EXPECT_EQ(d["first_bad"]["step"], 5) << d["headline"];
   EXPECT_NE(d["first_bad"]["what"].get<std::string>().find("part"), std::string::npos);
 }
@@ -194,7 +197,7 @@ TEST(DiagnoseLogTest, StepsThatBeginAnewOverwriteNothing) {
              (epoch < 4 ? "2.0" : "nan") + "\n";
     }
   }
-  const Json d = Diagnose(folder, {{"log_text", log}});
+  const Json d = DiagnoseLog(folder, {{"log_text", log}});
   EXPECT_EQ(d["verdict"], "broken");
   EXPECT_EQ(d["first_bad"]["step"], 400);
   EXPECT_TRUE(Says(d["limits"], "begin anew")) << d["limits"];
@@ -205,20 +208,20 @@ TEST(DiagnoseLogTest, ALossInWords) {
   const std::string good = Repeated(0, 5, "step % loss 2.0");
   for (const std::string end :
        {"Loss is nan, stopping training", "loss became inf", "Non-finite loss, aborting"}) {
-    const Json d = Diagnose(folder, {{"log_text", good + end}});
+    const Json d = DiagnoseLog(folder, {{"log_text", good + end}});
     EXPECT_EQ(d["verdict"], "broken") << end;
     EXPECT_EQ(d["first_bad"]["step"], 5) << end;
   }
-  EXPECT_EQ(Diagnose(folder, {{"log_text", "stops if the loss is nan\n" + good}})["verdict"],
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", "stops if the loss is nan\n" + good}})["verdict"],
             "healthy");
 }
 
 TEST(DiagnoseLogTest, AnErrorIsTheHeadline) {
   TempFolder folder;
   const Json d =
-      Diagnose(folder, {{"log_text",
-                         "RuntimeError: unscale_() has already been called on this optimizer "
-                         "since the last update()."}});
+      DiagnoseLog(folder, {{"log_text",
+                            "RuntimeError: unscale_() has already been called on this optimizer "
+                            "since the last update()."}});
   EXPECT_EQ(d["verdict"], "broken");
   EXPECT_NE(d["headline"].get<std::string>().find("unscale_() has already"), std::string::npos);
   EXPECT_FALSE(Says(d["limits"], "loss scale")) << d["limits"];
@@ -232,7 +235,7 @@ TEST(DiagnoseLogTest, EveryOverflowOfAScalerIsAStep) {
         "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(1 << (20 - i)) +
         ", reducing to " + std::to_string(1 << (19 - i)) + "\n";
   }
-  const Json d = Diagnose(folder, {{"log_text", log}});
+  const Json d = DiagnoseLog(folder, {{"log_text", log}});
   EXPECT_EQ(d["verdict"], "broken") << d["headline"];
   EXPECT_EQ(d["timeline"].back()["step"], 17) << d["timeline"];
   EXPECT_NE(d["timeline"].back()["what"].get<std::string>().find("loss scale 4"), std::string::npos)
@@ -241,11 +244,11 @@ TEST(DiagnoseLogTest, EveryOverflowOfAScalerIsAStep) {
 
 TEST(DiagnoseLogTest, ThousandsSeparatorsAndCsv) {
   TempFolder folder;
-  Json d = Diagnose(
+  Json d = DiagnoseLog(
       folder, {{"log_text", "step 1,000 loss 2.0\nstep 2,000 loss 1.9\nstep 3,000 loss nan\n"}});
   EXPECT_EQ(d["first_bad"]["step"], 3000);
-  d = Diagnose(folder,
-               {{"log_text", "step,loss_cls,loss,lr\n10,1,2.0,0.1\n20,1,,0.1\n30,1,nan,0.1"}});
+  d = DiagnoseLog(folder,
+                  {{"log_text", "step,loss_cls,loss,lr\n10,1,2.0,0.1\n20,1,,0.1\n30,1,nan,0.1"}});
   EXPECT_EQ(d["verdict"], "broken");
   EXPECT_EQ(d["first_bad"]["step"], 30);
 }
@@ -257,13 +260,14 @@ TEST(DiagnoseLogTest, SkippedStepsInARowAreNotHealthy) {
     log += "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(scale) +
            ", reducing to " + std::to_string(scale / 2) + "\n";
   }
-  EXPECT_EQ(Diagnose(folder, {{"log_text", log + "step 400 loss 2.05\n"}})["verdict"], "degraded");
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", log + "step 400 loss 2.05\n"}})["verdict"],
+            "degraded");
 }
 
 TEST(DiagnoseLogTest, TwoLossesAreTooFewToBeHealthy) {
   TempFolder folder;
-  const Json d = Diagnose(folder, {{"log_text",
-                                    "lr 0.1\nstep 10 loss 1.67\nstep 20 loss 1.5\nstep 30 lr 0.1\n"}});
+  const Json d = DiagnoseLog(
+      folder, {{"log_text", "lr 0.1\nstep 10 loss 1.67\nstep 20 loss 1.5\nstep 30 lr 0.1\n"}});
   EXPECT_EQ(d["verdict"], "not_established") << d["headline"];
 }
 
@@ -275,7 +279,7 @@ TEST(DiagnoseLogTest, FiguresThatManyFaultsGiveProveNoCase) {
     log += "mmdet - INFO - Epoch [1][" + std::to_string(step) +
            "/294]\tlr: 5.000e-03, loss_cls: 0.2, loss_bbox: " + bad + ", loss: " + bad + "\n";
   }
-  const Json d = Diagnose(folder, {{"log_text", log}});
+  const Json d = DiagnoseLog(folder, {{"log_text", log}});
   EXPECT_EQ(d["first_bad"]["step"], 150);
   for (const Json& each : d["hypotheses"]) EXPECT_LE(each["confidence"].get<double>(), 0.4) << each;
 }
@@ -287,8 +291,8 @@ TEST(DiagnoseLogTest, AScalerAtItsMinimumIsBroken) {
     log += "OVERFLOW! Skipping step. Attempted loss scale: " + std::to_string(scale) +
            ", reducing to " + std::to_string(scale / 2) + "\n";
   }
-  EXPECT_EQ(Diagnose(folder, {{"log_text", log}})["verdict"], "broken");
-  const Json d = Diagnose(
+  EXPECT_EQ(DiagnoseLog(folder, {{"log_text", log}})["verdict"], "broken");
+  const Json d = DiagnoseLog(
       folder, {{"log_text", log.substr(0, log.find("2048")) + "\nException: Current loss scale "
                                                               "already at minimum"}});
   EXPECT_EQ(d["verdict"], "degraded") << d["headline"];
@@ -302,7 +306,7 @@ TEST(DiagnoseLogTest, SentencesOfTheCodeEndOnce) {
                "    scaler.scale(loss).backward()\n"
                "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
                "    scaler.step(opt)\n    scaler.update()\n");
-  const Json d = Diagnose(folder, {{"log_text", "step 1 loss nan"}, {"paths", {"train.py"}}});
+  const Json d = DiagnoseLog(folder, {{"log_text", "step 1 loss nan"}, {"paths", {"train.py"}}});
   bool code = false;
   for (const Json& h : d["hypotheses"]) {
     for (const Json& sentence : h["evidence"]) {

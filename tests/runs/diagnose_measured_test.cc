@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <string>
 
 #include "tests/runs/recording.h"
@@ -12,8 +11,6 @@
 
 namespace mpnanny::test {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // 60 steps whose loss falls from 2, shadow steps at 0, 4 and 20.
 void Steps(Recording& db, int64_t nan_from = 60) {

@@ -3,15 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "tests/runs/recording.h"
 
 namespace mpnanny::test {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Json Diagnose(const TempFolder& folder, const Json& arguments, const DataFiles* data = nullptr) {
   auto output = data ? Call("diagnose_run", arguments, folder.path(), *data)

@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <set>
 
 #include "tests/runs/run_tools.h"
@@ -17,7 +16,6 @@ namespace mpnanny::test {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kNames[] = {"secret_encoder.blocks.0.ffn.wo", "secret_encoder.head",
                                   "secret_encoder.norm"};
 

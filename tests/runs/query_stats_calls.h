@@ -4,13 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "tests/runs/recording.h"
 
 namespace mpnanny::test {
-
-inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // The structured answer; fails the test if there is none.
 inline Json Ask(const Json& arguments, const TempFolder& folder, size_t bytes = kAnswerBytes) {

@@ -28,7 +28,7 @@ bool Near(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || a == b || std::fabs(a - b) <= 1e-5 * std::fabs(b);
 }
 
-struct Row {
+struct RandomRow {
   int64_t step, layer;
   StatSpec spec;
 };
@@ -36,7 +36,7 @@ struct Row {
 // A run of random rows: NULL figures, NaN and Inf, several slots, layers that are not always there.
 struct RandomRun {
   std::vector<std::string> names;
-  std::vector<Row> rows;
+  std::vector<RandomRow> rows;
 
   RandomRun(Recording& db, uint32_t seed, int layers, int samples) {
     std::mt19937 random(seed);
@@ -124,7 +124,7 @@ std::string GroupOf(const std::string& grouping, const std::string& name) {
 
 Expected Brute(const RandomRun& run, const Reference& reference, const std::string& grouping) {
   std::map<std::tuple<std::string, int64_t, int64_t, int64_t>, std::vector<StatSpec>> cells;
-  for (const Row& row : run.rows) {
+  for (const RandomRow& row : run.rows) {
     const bool own = grouping == "slot" || row.spec.kind == 6;
     cells[{GroupOf(grouping, run.names[static_cast<size_t>(row.layer - 1)]), row.spec.kind,
            own ? row.spec.slot : -1, row.step}]

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "tests/runs/recording.h"
 
@@ -13,9 +12,7 @@ namespace mpnanny::test {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-Json MustCall(const std::string& tool, const Json& arguments, const TempFolder& folder) {
+Json MustAnswer(const std::string& tool, const Json& arguments, const TempFolder& folder) {
   auto output = Call(tool, arguments, folder.path());
   EXPECT_TRUE(output) << (output ? "" : output.error().Text());
   return output ? output->structured : Json::object();
@@ -66,7 +63,7 @@ void WriteRank(const std::string& path, const RankSpec& spec) {
 }
 
 // Four ranks; rank 2 breaks at step 20 and takes the others with it at 21.
-void BrokenRun(const TempFolder& folder, int64_t leave_out = -1) {
+void BrokenRanks(const TempFolder& folder, int64_t leave_out = -1) {
   for (int64_t rank = 0; rank < 4; ++rank) {
     if (rank == leave_out) continue;
     WriteRank(folder.File("logs/metrics.rank" + std::to_string(rank) + ".db"),
@@ -79,8 +76,8 @@ void BrokenRun(const TempFolder& folder, int64_t leave_out = -1) {
 
 TEST(RanksTest, ListedAsOneRun) {
   TempFolder folder;
-  BrokenRun(folder);
-  const Json listed = MustCall("list_runs", {{"path", "."}}, folder);
+  BrokenRanks(folder);
+  const Json listed = MustAnswer("list_runs", {{"path", "."}}, folder);
   EXPECT_EQ(listed["total"], 1);
   EXPECT_EQ(listed["databases"], 4);
   const Json& run = listed["runs"][0];
@@ -95,9 +92,9 @@ TEST(RanksTest, ListedAsOneRun) {
 
 TEST(RanksTest, SummaryIsOverAllRanks) {
   TempFolder folder;
-  BrokenRun(folder);
+  BrokenRanks(folder);
   for (const char* handle : {"logs/metrics.rank0.db", "logs/metrics.rank0.db#1", "logs", "."}) {
-    const Json s = MustCall("run_summary", {{"run", handle}}, folder);
+    const Json s = MustAnswer("run_summary", {{"run", handle}}, folder);
     EXPECT_EQ(s["run"], folder.File("logs/metrics.rank0.db") + "#1") << handle;
     EXPECT_EQ(s["steps"], 30);
     EXPECT_EQ(s["skipped_steps"], 1);
@@ -117,8 +114,8 @@ TEST(RanksTest, SummaryIsOverAllRanks) {
 
 TEST(RanksTest, AlertsTellTheirRanksOnceEach) {
   TempFolder folder;
-  BrokenRun(folder);
-  const Json all = MustCall("query_alerts", {{"run", "logs/metrics.rank0.db"}}, folder);
+  BrokenRanks(folder);
+  const Json all = MustAnswer("query_alerts", {{"run", "logs/metrics.rank0.db"}}, folder);
   EXPECT_EQ(all["total"], 4);
   const Json& alerts = all["alerts"];
   EXPECT_EQ(alerts[0]["ranks"], (Json{0, 1, 2, 3}));
@@ -127,7 +124,7 @@ TEST(RanksTest, AlertsTellTheirRanksOnceEach) {
   EXPECT_EQ(alerts[1]["ranks"], Json::array({2}));
   EXPECT_EQ(alerts[3]["step"], 21);
   EXPECT_EQ(alerts[3]["rank_count"], 4);
-  EXPECT_EQ(MustCall("query_alerts", {{"run", "logs"}, {"layer", {"*.wo"}}}, folder)["total"], 2);
+  EXPECT_EQ(MustAnswer("query_alerts", {{"run", "logs"}, {"layer", {"*.wo"}}}, folder)["total"], 2);
   // The pages together are the whole, each alert once.
   std::string cursor;
   int seen = 0;
@@ -145,27 +142,27 @@ TEST(RanksTest, AlertsTellTheirRanksOnceEach) {
 
 TEST(RanksTest, DiagnosisNamesTheRankThatBrokeFirst) {
   TempFolder folder;
-  BrokenRun(folder);
-  const Json d = MustCall("diagnose_run", {{"run", "logs"}}, folder);
+  BrokenRanks(folder);
+  const Json d = MustAnswer("diagnose_run", {{"run", "logs"}}, folder);
   EXPECT_EQ(d["verdict"], "broken");
   EXPECT_EQ(d["first_bad"]["step"], 20);
   EXPECT_EQ(d["first_bad"]["layer"], "blocks.0.ffn.wo");
   EXPECT_EQ(d["first_bad"]["ranks"], Json::array({2}));
   EXPECT_EQ(d["first_bad"]["source"], "model.py:62");
   // One rank asked for: rank 0 knows of nothing before step 21.
-  const Json one = MustCall("diagnose_run", {{"run", "logs"}, {"rank", 0}}, folder);
+  const Json one = MustAnswer("diagnose_run", {{"run", "logs"}, {"rank", 0}}, folder);
   EXPECT_EQ(one["first_bad"]["step"], 21);
   EXPECT_FALSE(one["first_bad"].contains("ranks"));
 }
 
 TEST(RanksTest, OneRankIsAskedForByHandleOrNumber) {
   TempFolder folder;
-  BrokenRun(folder);
-  const Json by_file = MustCall("run_summary", {{"run", "logs/metrics.rank3.db"}}, folder);
+  BrokenRanks(folder);
+  const Json by_file = MustAnswer("run_summary", {{"run", "logs/metrics.rank3.db"}}, folder);
   EXPECT_EQ(by_file["loss"]["first"], 4);
   EXPECT_TRUE(AnyHolds(by_file["notes"], "rank 3 of 4 alone"));
   EXPECT_TRUE(AnyHolds(by_file["notes"], "metrics.rank0.db#1 means all ranks"));
-  const Json by_number = MustCall("run_summary", {{"run", "logs"}, {"rank", 3}}, folder);
+  const Json by_number = MustAnswer("run_summary", {{"run", "logs"}, {"rank", 3}}, folder);
   EXPECT_EQ(by_number["loss"], by_file["loss"]);
   EXPECT_EQ(by_number["run"], folder.File("logs/metrics.rank3.db") + "#1");
   auto miss = Call("run_summary", {{"run", "logs"}, {"rank", 9}}, folder.path());
@@ -178,18 +175,18 @@ TEST(RanksTest, OneRankIsAskedForByHandleOrNumber) {
 
 TEST(RanksTest, MissingAndDamagedRanksAreTold) {
   TempFolder folder;
-  BrokenRun(folder, /*leave_out=*/0);
-  const Json listed = MustCall("list_runs", {{"path", "."}}, folder)["runs"];
+  BrokenRanks(folder, /*leave_out=*/0);
+  const Json listed = MustAnswer("list_runs", {{"path", "."}}, folder)["runs"];
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0]["ranks"], 3);
   // The lowest rank that is here stands for the run.
-  const Json s = MustCall("run_summary", {{"run", listed[0]["run"]}}, folder);
+  const Json s = MustAnswer("run_summary", {{"run", listed[0]["run"]}}, folder);
   EXPECT_EQ(s["loss"]["first"], 3);
   EXPECT_TRUE(AnyHolds(s["notes"], "Rank 0 of 4 is not here")) << s["notes"];
 
   folder.Write("logs/metrics.rank3.db",
                std::string("SQLite format 3\0", 16) + std::string(4096, 'x'));
-  const Json damaged = MustCall("run_summary", {{"run", "logs/metrics.rank1.db"}}, folder);
+  const Json damaged = MustAnswer("run_summary", {{"run", "logs/metrics.rank1.db"}}, folder);
   EXPECT_TRUE(AnyHolds(damaged["notes"], "Ranks 0 and 3 of 4 are not here")) << damaged["notes"];
   EXPECT_TRUE(AnyHolds(damaged["notes"], "metrics.rank3.db")) << damaged["notes"];
 }
@@ -204,7 +201,7 @@ TEST(RanksTest, RestartedRunsStayApart) {
   }
   WriteRank(folder.File("other.rank1.db"), {.rank = 1, .world_size = 3});  // of another file
   WriteRank(folder.File("m.rank3.db"), {.rank = 3, .world_size = 8, .name = "other job"});
-  const Json listed = MustCall("list_runs", {{"path", "."}}, folder);
+  const Json listed = MustAnswer("list_runs", {{"path", "."}}, folder);
   EXPECT_EQ(listed["total"], 5);
   int whole = 0;
   for (const Json& run : listed["runs"]) whole += run["ranks"] == 3 ? 1 : 0;
@@ -218,13 +215,13 @@ TEST(RanksTest, FoldersOfTheirOwnAndOneFileForAll) {
     WriteRank(folder.File("logs/rank" + std::to_string(rank) + "/metrics.db"), {.rank = rank});
     WriteRank(folder.File("packed.db"), {.rank = rank});
   }
-  const Json s = MustCall("run_summary", {{"run", "logs/rank0/metrics.db"}}, folder);
+  const Json s = MustAnswer("run_summary", {{"run", "logs/rank0/metrics.db"}}, folder);
   EXPECT_EQ(s["loss"]["first"], 2.5);
   for (const char* handle : {"packed.db", "packed.db#1"}) {
-    EXPECT_EQ(MustCall("run_summary", {{"run", handle}}, folder)["loss"]["first"], 2.5) << handle;
+    EXPECT_EQ(MustAnswer("run_summary", {{"run", handle}}, folder)["loss"]["first"], 2.5) << handle;
   }
-  EXPECT_EQ(MustCall("run_summary", {{"run", "packed.db#3"}}, folder)["loss"]["first"], 3);
-  EXPECT_EQ(MustCall("list_runs", {{"path", "."}}, folder)["total"], 2);
+  EXPECT_EQ(MustAnswer("run_summary", {{"run", "packed.db#3"}}, folder)["loss"]["first"], 3);
+  EXPECT_EQ(MustAnswer("list_runs", {{"path", "."}}, folder)["total"], 2);
 }
 
 TEST(RanksTest, FlightRecordersOfAllRanksJoin) {
@@ -239,11 +236,11 @@ TEST(RanksTest, FlightRecordersOfAllRanksJoin) {
     }
     ring.Write();
   }
-  const Json s = MustCall("run_summary", {{"run", "."}}, folder);
+  const Json s = MustAnswer("run_summary", {{"run", "."}}, folder);
   EXPECT_EQ(s["steps"], 34);
   EXPECT_EQ(s["status"], "killed");
   EXPECT_EQ(s["loss"]["last"], "nan");
-  const Json d = MustCall("diagnose_run", {{"run", "."}}, folder);
+  const Json d = MustAnswer("diagnose_run", {{"run", "."}}, folder);
   EXPECT_EQ(d["first_bad"]["step"], 33);
   EXPECT_EQ(d["first_bad"]["ranks"], Json::array({1}));
   EXPECT_EQ(d["first_bad"]["layer"], "blocks.0.ffn.wo");

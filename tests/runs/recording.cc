@@ -68,41 +68,41 @@ void Recording::Execute(const std::string& sql) {
 namespace {
 
 // Inserts one row; each value is bound by its type.
-class Row {
+class InsertedRow {
  public:
-  Row(sqlite3* db, const std::string& table, int columns) {
+  InsertedRow(sqlite3* db, const std::string& table, int columns) {
     std::string sql = "INSERT INTO " + table + " VALUES (";
     for (int i = 0; i < columns; ++i) sql += i == 0 ? "?" : ",?";
     EXPECT_EQ(sqlite3_prepare_v2(db, (sql + ")").c_str(), -1, &statement_, nullptr), SQLITE_OK)
         << sqlite3_errmsg(db);
   }
-  ~Row() {
+  ~InsertedRow() {
     EXPECT_EQ(sqlite3_step(statement_), SQLITE_DONE)
         << sqlite3_errmsg(sqlite3_db_handle(statement_));
     sqlite3_finalize(statement_);
   }
-  Row& operator<<(int64_t value) {
+  InsertedRow& operator<<(int64_t value) {
     sqlite3_bind_int64(statement_, ++at_, value);
     return *this;
   }
-  Row& operator<<(Real value) {
+  InsertedRow& operator<<(Real value) {
     ++at_;
     if (value && !std::isnan(*value) && !std::isinf(*value)) {
       sqlite3_bind_double(statement_, at_, *value);
     }
     return *this;
   }
-  Row& operator<<(std::optional<int64_t> value) {
+  InsertedRow& operator<<(std::optional<int64_t> value) {
     ++at_;
     if (value) sqlite3_bind_int64(statement_, at_, *value);
     return *this;
   }
-  Row& operator<<(const std::string& value) {
+  InsertedRow& operator<<(const std::string& value) {
     sqlite3_bind_text64(statement_, ++at_, value.data(), value.size(), SQLITE_TRANSIENT,
                         SQLITE_UTF8);
     return *this;
   }
-  Row& operator<<(std::nullptr_t) {
+  InsertedRow& operator<<(std::nullptr_t) {
     ++at_;
     return *this;
   }
@@ -117,7 +117,7 @@ class Row {
 int64_t Recording::Run(const std::string& name, const std::string& ended,
                        const std::string& precision, double started_at) {
   {
-    Row row(db_, "run", 13);
+    InsertedRow row(db_, "run", 13);
     row << nullptr << name << nullptr << int64_t{0} << int64_t{1} << Real(started_at)
         << Real(started_at + 60);
     if (ended.empty()) {
@@ -139,7 +139,7 @@ int64_t Recording::Run(const std::string& name, const std::string& ended,
 int64_t Recording::Layer(const std::string& name, const std::string& source,
                          const std::string& type) {
   const int64_t id = ++layers_;
-  Row(db_, "layer", 7) << id << run_ << name << type << id << source << int64_t{1000};
+  InsertedRow(db_, "layer", 7) << id << run_ << name << type << id << source << int64_t{1000};
   return id;
 }
 
@@ -147,26 +147,26 @@ void Recording::Step(int64_t step, const StepSpec& spec) {
   uint32_t flags = spec.flags;
   if (spec.loss && std::isnan(*spec.loss)) flags |= 1;
   if (spec.loss && std::isinf(*spec.loss)) flags |= 2;
-  Row(db_, "step", 10) << run_ << step << Real(1.7e9 + static_cast<double>(step)) << Real(0.01)
-                       << spec.loss << spec.lr << spec.scale << spec.grad_norm << nullptr
-                       << static_cast<int64_t>(flags);
+  InsertedRow(db_, "step", 10) << run_ << step << Real(1.7e9 + static_cast<double>(step))
+                               << Real(0.01) << spec.loss << spec.lr << spec.scale << spec.grad_norm
+                               << nullptr << static_cast<int64_t>(flags);
 }
 
 void Recording::Stat(int64_t step, int64_t layer, const StatSpec& s) {
-  Row(db_, "tensor_stats", 24) << run_ << step << layer << s.kind << s.slot << s.dtype << s.numel
-                               << s.nan << s.posinf << s.neginf << s.zeros << Real(s.absmax)
-                               << Real(s.absmax) << s.absmax << s.absmin << s.mean << s.std << s.rms
-                               << s.rms << s.below_fp16 << s.subnormal_fp16 << s.above_fp16
-                               << s.frozen << nullptr;
+  InsertedRow(db_, "tensor_stats", 24)
+      << run_ << step << layer << s.kind << s.slot << s.dtype << s.numel << s.nan << s.posinf
+      << s.neginf << s.zeros << Real(s.absmax) << Real(s.absmax) << s.absmax << s.absmin << s.mean
+      << s.std << s.rms << s.rms << s.below_fp16 << s.subnormal_fp16 << s.above_fp16 << s.frozen
+      << nullptr;
 }
 
 void Recording::Alert(int64_t step, const AlertSpec& a) {
   constexpr char kColumns[] =
       "alert (alert_id, run_id, step, phase, layer_id, kind, type, severity, value, threshold, "
       "producer, repeats, last_step, message)";
-  Row(db_, kColumns, 14) << nullptr << run_ << step << a.phase << a.layer << a.kind << a.type
-                        << a.severity << a.value << a.threshold << a.producer << a.repeats << step
-                        << a.message;
+  InsertedRow(db_, kColumns, 14) << nullptr << run_ << step << a.phase << a.layer << a.kind
+                                 << a.type << a.severity << a.value << a.threshold << a.producer
+                                 << a.repeats << step << a.message;
   if (a.detail.empty()) return;
   std::string quoted;
   for (const char c : a.detail) quoted += c == '\'' ? "''" : std::string(1, c);

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ class TempFolder {
 };
 
 using Real = std::optional<double>;
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct StepSpec {
   Real loss = {}, lr = 1e-3, scale = {}, grad_norm = 1.0;

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Record(const std::string& path, int64_t steps, bool wal = false) {
+void RecordLosses(const std::string& path, int64_t steps, bool wal = false) {
   Recording db(path, wal);
   db.Run("train", "closed");
   db.Execute("BEGIN");
@@ -92,7 +92,7 @@ const std::map<std::string, Case>& Cases() {
         100, 5.0 - 0.99}},
       {"replaced.db",
        {[](const TempFolder& folder, const std::string& file) {
-          Record(folder.File("other"), 150);
+          RecordLosses(folder.File("other"), 150);
           fs::rename(folder.File("other"), folder.File(file));
         },
         150, 5.0 - 1.49}},
@@ -114,7 +114,7 @@ const std::map<std::string, Case>& Cases() {
 
 TEST(RememberedTest, AFileThatChangedIsReadAnew) {
   TempFolder folder;
-  for (const auto& [file, one] : Cases()) Record(folder.File(file), 200);
+  for (const auto& [file, one] : Cases()) RecordLosses(folder.File(file), 200);
   LetFilesSettle();
   std::map<std::string, std::string> before;
   const auto expect = [&](const std::string& file, int64_t steps, double last_loss) {
@@ -152,7 +152,7 @@ TEST(RememberedTest, ARunOfManyRanksByAllItsFilesAndOneThatIsWrittenNotAtAll) {
   TempFolder folder;
   for (const char* rank : {"0", "1"}) {
     const std::string path = folder.File("metrics.rank" + std::string(rank) + ".db");
-    Record(path, 50);
+    RecordLosses(path, 50);
     Change(path, "UPDATE run SET world_size=2, rank=" + std::string(rank));
   }
   Recording live(folder.File("live.db"), /*wal=*/true);

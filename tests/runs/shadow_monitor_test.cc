@@ -11,7 +11,7 @@
 namespace mpnanny::test {
 namespace {
 
-void Record(const std::string& path) {
+void RecordShadowed(const std::string& path) {
   RecorderOptions options;
   options.path = path;
   options.run.name = "shadowed";
@@ -64,7 +64,7 @@ void Record(const std::string& path) {
 
 TEST(ShadowMonitorTest, WhatItWritesIsWhatToolsShow) {
   TempFolder folder;
-  Record(folder.File("m.db"));
+  RecordShadowed(folder.File("m.db"));
   const std::string sentence =
       "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of 0.4 % "
       "into 310 %: cancellation (the operands are nearly equal, and what is left of them is mostly "

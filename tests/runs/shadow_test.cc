@@ -221,7 +221,7 @@ TEST(ShadowTest, AViewInPlaceOfATableIsNoData) {
   EXPECT_TRUE(Call("run_summary", {{"run", "m.db"}}, folder.path()));
 }
 
-void WriteRank(const TempFolder& folder, int64_t rank) {
+void WriteShadowRank(const TempFolder& folder, int64_t rank) {
   Recording db(folder.File("m.rank" + std::to_string(rank) + ".db"));
   db.Run("train");
   db.Execute("UPDATE run SET rank=" + std::to_string(rank) + ", world_size=2");
@@ -243,8 +243,8 @@ void WriteRank(const TempFolder& folder, int64_t rank) {
 
 TEST(ShadowTest, RanksThatToldAlikeAreOneFinding) {
   TempFolder folder;
-  WriteRank(folder, 0);
-  WriteRank(folder, 1);
+  WriteShadowRank(folder, 0);
+  WriteShadowRank(folder, 1);
   const runs::Source source = Opened(folder, "m.rank0.db");
   ASSERT_EQ(source.others.size(), 1u);
   auto found = runs::ReadShadowFindings(source);

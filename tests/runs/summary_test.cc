@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "base/data_files.h"
@@ -16,8 +15,6 @@ namespace {
 using run_summary::CourseLine;
 using run_summary::MarkdownCode;
 using run_summary::MarkdownText;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Json Summary(const TempFolder& folder) {
   auto output = Call("run_summary", {{"run", "m.db"}}, folder.path());

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <set>
 
 #include "tests/runs/recording.h"
@@ -12,8 +11,6 @@
 namespace mpnanny::test {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Json MustCall(const std::string& tool, const Json& arguments, const TempFolder& folder,
               size_t bytes = kAnswerBytes) {

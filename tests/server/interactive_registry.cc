@@ -17,7 +17,7 @@ Json Elicitation(const std::string& message) {
              {{"type", "object"}, {"properties", {{"value", {{"type", "string"}}}}}}}}}};
 }
 
-Outcome Text(const std::string& text) {
+Outcome TextResult(const std::string& text) {
   return MethodResult{{{"content", Json::array({{{"type", "text"}, {"text", text}}})}}};
 }
 
@@ -31,7 +31,7 @@ std::string Typed(const ClientInput& input, const std::string& key) {
 Outcome AskName(Json, const RequestContext& context) {
   const std::string name = Typed(context.input, "name");
   if (name.empty()) return InputRequired{{{"name", Elicitation("Your name?")}}};
-  return Text("Hello " + name);
+  return TextResult("Hello " + name);
 }
 
 Outcome AskTwice(Json, const RequestContext& context) {
@@ -41,7 +41,7 @@ Outcome AskTwice(Json, const RequestContext& context) {
     return InputRequired{{{"second", Elicitation("Second?")}},
                          {{"round", 2}, {"first", Typed(context.input, "first")}}};
   }
-  return Text(state["first"].get<std::string>() + " and " + Typed(context.input, "second"));
+  return TextResult(state["first"].get<std::string>() + " and " + Typed(context.input, "second"));
 }
 
 Outcome AskEverything(Json, const RequestContext& context) {
@@ -53,16 +53,16 @@ Outcome AskEverything(Json, const RequestContext& context) {
                             {"params", {{"messages", Json::array()}, {"maxTokens", 10}}}}},
                           {"roots", {{"method", "roots/list"}}}}};
   }
-  return Text(Typed(context.input, "form") + ", " +
-              responses["model"]["content"]["text"].get<std::string>() + ", " +
-              std::to_string(responses["roots"]["roots"].size()) + " roots");
+  return TextResult(Typed(context.input, "form") + ", " +
+                    responses["model"]["content"]["text"].get<std::string>() + ", " +
+                    std::to_string(responses["roots"]["roots"].size()) + " roots");
 }
 
 Outcome Log(Json, const RequestContext& context) {
   context.call->Log(LogLevel::kDebug, "tests", "a detail");
   context.call->Log(LogLevel::kInfo, "tests", {{"step", 3}});
   context.call->Log(LogLevel::kError, "", "a failure");
-  return Text("logged");
+  return TextResult("logged");
 }
 
 Outcome Change(Json arguments, const RequestContext& context) {
@@ -71,7 +71,7 @@ Outcome Change(Json arguments, const RequestContext& context) {
   if (what == "prompts") context.notices.PromptsChanged();
   if (what == "resources") context.notices.ResourcesChanged();
   if (what.starts_with("test://")) context.notices.ResourceUpdated(what);
-  return Text("changed");
+  return TextResult("changed");
 }
 
 ServedTool Raw(const std::string& name, std::function<Outcome(Json, const RequestContext&)> call) {

@@ -68,7 +68,7 @@ class ServerProcess {
   PipeClient client;
 };
 
-Json CallRequest(Json id, const std::string& tool, Json arguments = Json::object()) {
+Json ModernCallRequest(Json id, const std::string& tool, Json arguments = Json::object()) {
   return ModernRequest(std::move(id), "tools/call",
                        {{"name", tool}, {"arguments", std::move(arguments)}});
 }
@@ -84,7 +84,7 @@ TEST(EndOfInput, QuickCallsAreAnsweredFirst) {
   options.drain = std::chrono::seconds(60);  // a sanitizer's build on a busy machine is slow
   ServerProcess server(options);
   std::string all;
-  for (int i = 0; i < 200; ++i) all += DumpJson(CallRequest(i, "sleep", {{"ms", 1}})) + "\n";
+  for (int i = 0; i < 200; ++i) all += DumpJson(ModernCallRequest(i, "sleep", {{"ms", 1}})) + "\n";
   server.client.SendRaw(all);
   server.client.CloseInput();
   EXPECT_EQ(server.client.ReadAll().size(), 200u);
@@ -95,8 +95,8 @@ TEST(EndOfInput, ACallThatHeedsCancellationDoesNotHoldTheProcess) {
   StdioServerOptions options;
   options.drain = milliseconds(50);
   ServerProcess server(options);
-  server.client.Send(CallRequest(1, "sleep_until_cancelled"));
-  server.client.Send(CallRequest(2, "echo"));
+  server.client.Send(ModernCallRequest(1, "sleep_until_cancelled"));
+  server.client.Send(ModernCallRequest(2, "echo"));
   server.client.CloseInput();
   EXPECT_EQ(server.client.Answer(2)["id"], 2);
   ExpectStopping(server.client.Answer(1));
@@ -108,8 +108,8 @@ TEST(EndOfInput, CallsThatWaitForTheirTurnAreAnswered) {
   options.drain = milliseconds(50);
   options.dispatcher.threads = 1;
   ServerProcess server(options);
-  server.client.Send(CallRequest(1, "sleep_until_cancelled"));
-  for (int i = 2; i < 5; ++i) server.client.Send(CallRequest(i, "echo"));
+  server.client.Send(ModernCallRequest(1, "sleep_until_cancelled"));
+  for (int i = 2; i < 5; ++i) server.client.Send(ModernCallRequest(i, "echo"));
   server.client.CloseInput();
   const std::vector<Json> answers = server.client.ReadAll();
   EXPECT_EQ(answers.size(), 4u);
@@ -122,8 +122,8 @@ TEST(EndOfInput, NorDoesOneThatDoesNot) {
   options.drain = milliseconds(50);
   options.stop = milliseconds(50);
   ServerProcess server(options);
-  server.client.Send(CallRequest(1, "sleep", {{"ms", 600'000}}));
-  server.client.Send(CallRequest(2, "echo"));
+  server.client.Send(ModernCallRequest(1, "sleep", {{"ms", 600'000}}));
+  server.client.Send(ModernCallRequest(2, "echo"));
   EXPECT_EQ(server.client.Answer(2)["id"], 2);
   server.client.CloseInput();
   ExpectStopping(server.client.Answer(1));
@@ -136,7 +136,7 @@ TEST(Sockets, CarryLargeAnswersToASlowReader) {
   ServerProcess server(options, MakeSockets());
   const std::string text(200'000, 'x');
   std::thread writer([&] {
-    for (int i = 0; i < 20; ++i) server.client.Send(CallRequest(i, "echo", {{"text", text}}));
+    for (int i = 0; i < 20; ++i) server.client.Send(ModernCallRequest(i, "echo", {{"text", text}}));
     std::this_thread::sleep_for(milliseconds(50));
     server.client.CloseInput();
   });
@@ -174,8 +174,8 @@ TEST_P(StopSignal, EndsTheProcessThatIsIdle) {
 
 TEST_P(StopSignal, EndsTheProcessThatIsAtWork) {
   ServerProcess server;
-  server.client.Send(CallRequest(1, "sleep_until_cancelled"));
-  EXPECT_TRUE(server.client.Ask(CallRequest(2, "echo")).contains("result"));
+  server.client.Send(ModernCallRequest(1, "sleep_until_cancelled"));
+  EXPECT_TRUE(server.client.Ask(ModernCallRequest(2, "echo")).contains("result"));
   server.Signal(GetParam());
   EXPECT_EQ(server.Wait(), 0);
 }
@@ -184,7 +184,7 @@ TEST_P(StopSignal, EndsTheProcessThatIsAtWork) {
 TEST_P(StopSignal, EndsTheProcessThatWaitsForItsReader) {
   ServerProcess server;
   for (int i = 0; i < 40; ++i)
-    server.client.Send(CallRequest(i, "echo", {{"text", std::string(40'000, 'x')}}));
+    server.client.Send(ModernCallRequest(i, "echo", {{"text", std::string(40'000, 'x')}}));
   std::this_thread::sleep_for(milliseconds(100));
   server.Signal(GetParam());
   EXPECT_EQ(server.Wait(), 0);
@@ -203,7 +203,7 @@ TEST(ClientGone, EndsTheProcessQuietly) {
 
 TEST(Stdout, BelongsToTheProtocol) {
   ServerProcess server;
-  for (int i = 0; i < 5; ++i) server.client.Send(CallRequest(i, "print"));
+  for (int i = 0; i < 5; ++i) server.client.Send(ModernCallRequest(i, "print"));
   server.client.CloseInput();
   const std::vector<Json> messages = server.client.ReadAll();  // checks that every line is JSON
   EXPECT_EQ(messages.size(), 5u);

@@ -22,7 +22,7 @@ ChildProcess::Clock::time_point Soon() {
   return ChildProcess::Clock::now() + std::chrono::seconds(60);
 }
 
-std::string TextOf(const fs::path& file) {
+std::string FileText(const fs::path& file) {
   std::ifstream in(file);
   std::ostringstream text;
   text << in.rdbuf();
@@ -79,7 +79,7 @@ class RecordReplay : public testing::Test {
     };
     ask(InitializeRequest(1, "2025-06-18"));
     // Every line is on the disk when its answer is there.
-    EXPECT_NE(TextOf(file_).find("\"serverInfo\""), std::string::npos) << TextOf(file_);
+    EXPECT_NE(FileText(file_).find("\"serverInfo\""), std::string::npos) << FileText(file_);
     ask(Request(2, "tools/call",
                 {{"name", "static_check"},
                  {"arguments", {{"paths", Json::array({(root_ / "train.py").string()})}}},
@@ -104,7 +104,7 @@ TEST_F(RecordReplay, WhatWasRecordedPlaysAgainWhereverTheRootLies) {
   EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
   EXPECT_NE(same.out.find("5 messages sent, 5 answers compared, no differences"), std::string::npos)
       << same.out;
-  EXPECT_EQ(TextOf(file_).find(root_.string()), std::string::npos) << "it names no folder";
+  EXPECT_EQ(FileText(file_).find(root_.string()), std::string::npos) << "it names no folder";
 
   fs::rename(root_, place_ / "moved");
   const ProgramOutput moved = Replay(file_, place_ / "moved");
@@ -114,11 +114,11 @@ TEST_F(RecordReplay, WhatWasRecordedPlaysAgainWhereverTheRootLies) {
 TEST_F(RecordReplay, TheFileIsPrivateAndNeverOverwritten) {
   RecordSession();
   EXPECT_EQ(fs::status(file_).permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  const std::string before = TextOf(file_);
+  const std::string before = FileText(file_);
   const ProgramOutput again = Run({"--record", file_, "--root", root_});
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_NE(again.err.find("exists already"), std::string::npos) << again.err;
-  EXPECT_EQ(TextOf(file_), before);
+  EXPECT_EQ(FileText(file_), before);
   EXPECT_EQ(Run({"--record", place_ / "no/such/folder", "--root", root_}).exit_code, 2);
 }
 

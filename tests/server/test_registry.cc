@@ -14,12 +14,12 @@ namespace {
 
 using Handler = std::function<Result<ToolOutput>(const Json&, const ToolContext&)>;
 
-const AllowedRoots& Roots() {
+const AllowedRoots& AnyRoots() {
   static const AllowedRoots roots = AllowedRoots::Unrestricted();
   return roots;
 }
 
-const DataFiles& Data() {
+const DataFiles& TestData() {
   static const DataFiles data = *DataFiles::Create();
   return data;
 }
@@ -124,8 +124,10 @@ Do it in a {{tone}} way.
 Registry TestRegistry() {
   Registry registry;
   registry.tool_context = [](const RequestContext& request) {
-    return ToolContext{
-        .roots = Roots(), .data = Data(), .cancel = request.cancel, .progress = request.progress};
+    return ToolContext{.roots = AnyRoots(),
+                       .data = TestData(),
+                       .cancel = request.cancel,
+                       .progress = request.progress};
   };
   registry.server_info = {{"name", "test"},
                           {"title", "Test"},

@@ -23,8 +23,8 @@ std::vector<RulePage> Pages() {
   return {loud, quiet};
 }
 
-std::string Row(const std::string& rule, const std::string& form, const std::string& told,
-                const std::string& basis) {
+std::string JsonRow(const std::string& rule, const std::string& form, const std::string& told,
+                    const std::string& basis) {
   return R"({"rule": ")" + rule + R"(", "form": ")" + form + R"(", "told": ")" + told +
          R"(", "basis": ")" + basis + R"(", "why": "a reason"})";
 }
@@ -34,8 +34,8 @@ Result<Calibration> Parsed(const std::string& rows) {
 }
 
 TEST(Calibration, AFormIsToldAsItsRowSays) {
-  const auto table =
-      Parsed(Row("loud", "", "error", "proof") + "," + Row("loud", "likely", "warning", "record"));
+  const auto table = Parsed(JsonRow("loud", "", "error", "proof") + "," +
+                            JsonRow("loud", "likely", "warning", "record"));
   ASSERT_TRUE(table) << table.error().Text();
   EXPECT_EQ(table->Most("loud", ""), Severity::kError);
   EXPECT_EQ(table->Most("loud", "likely"), Severity::kWarning);
@@ -43,20 +43,20 @@ TEST(Calibration, AFormIsToldAsItsRowSays) {
 }
 
 TEST(Calibration, RefusesWhatNothingSpeaksFor) {
-  const std::string loud = Row("loud", "", "error", "proof");
+  const std::string loud = JsonRow("loud", "", "error", "proof");
   EXPECT_FALSE(Parsed(""));                                                   // loud has no row
-  EXPECT_FALSE(Parsed(Row("loud", "", "warning", "proof")));                  // the page differs
-  EXPECT_FALSE(Parsed(Row("loud", "", "error", "none")));                     // no basis
-  EXPECT_FALSE(Parsed(Row("loud", "", "error", "a guess")));                  // no such basis
+  EXPECT_FALSE(Parsed(JsonRow("loud", "", "warning", "proof")));              // the page differs
+  EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "none")));                 // no basis
+  EXPECT_FALSE(Parsed(JsonRow("loud", "", "error", "a guess")));              // no such basis
   EXPECT_FALSE(Parsed(loud + "," + loud));                                    // twice
-  EXPECT_FALSE(Parsed(loud + "," + Row("other", "", "info", "none")));        // no such rule
-  EXPECT_FALSE(Parsed(loud + "," + Row("quiet", "x", "warning", "record")));  // above the page
-  EXPECT_FALSE(Parsed(loud + "," + Row("loud", "x", "loudly", "record")));    // no severity
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("other", "", "info", "none")));    // no such rule
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("quiet", "x", "warning", "record")));  // above the page
+  EXPECT_FALSE(Parsed(loud + "," + JsonRow("loud", "x", "loudly", "record")));    // no severity
   EXPECT_FALSE(Parsed(loud + R"(,{"rule": "quiet", "told": "info", "basis": "none"})"));  // no why
   EXPECT_FALSE(Parsed(loud + ", 7"));
   EXPECT_FALSE(Calibration::Parse("[", Pages()));
   EXPECT_FALSE(Calibration::Parse("[]", Pages()));
-  EXPECT_TRUE(Parsed(loud + "," + Row("quiet", "", "info", "none")));
+  EXPECT_TRUE(Parsed(loud + "," + JsonRow("quiet", "", "info", "none")));
 }
 
 TEST(Calibration, FindingsAreToldByTheirForm) {

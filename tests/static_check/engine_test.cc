@@ -11,7 +11,7 @@
 namespace mpnanny::static_check {
 namespace {
 
-constexpr char kBad[] =
+constexpr char kBadLoop[] =
     "import torch\n"
     "def train(model, loader, optimizer, loss_fn):\n"
     "    scaler = torch.amp.GradScaler('cuda')\n"
@@ -23,7 +23,7 @@ constexpr char kBad[] =
     "        scaler.update()\n";
 
 TEST(Engine, NamesTheExactPlace) {
-  const Report report = CheckCode(kBad);
+  const Report report = CheckCode(kBadLoop);
   ASSERT_EQ(report.findings.size(), 1u);
   const Finding& finding = report.findings[0];
   EXPECT_EQ(finding.rule, "clip-before-unscale");
@@ -37,7 +37,7 @@ TEST(Engine, NamesTheExactPlace) {
 
 TEST(Engine, ColumnsCountCodePoints) {
   const Report report =
-      CheckCode(Replaced(kBad, "        torch.nn", "        名 = '\U0001F600é'; torch.nn"));
+      CheckCode(Replaced(kBadLoop, "        torch.nn", "        名 = '\U0001F600é'; torch.nn"));
   ASSERT_EQ(report.findings.size(), 1u);
   EXPECT_EQ(report.findings[0].line, 7);
   EXPECT_EQ(report.findings[0].column, 19);
@@ -45,7 +45,7 @@ TEST(Engine, ColumnsCountCodePoints) {
 
 TEST(Engine, LineEndsAndByteOrderMarksDoNotMoveFindings) {
   for (const std::string& code :
-       {Replaced(kBad, "\n", "\r\n"), "\xEF\xBB\xBF" + std::string(kBad)}) {
+       {Replaced(kBadLoop, "\n", "\r\n"), "\xEF\xBB\xBF" + std::string(kBadLoop)}) {
     const Report report = CheckCode(code);
     ASSERT_EQ(report.findings.size(), 1u);
     EXPECT_EQ(report.findings[0].line, 7);
@@ -55,7 +55,7 @@ TEST(Engine, LineEndsAndByteOrderMarksDoNotMoveFindings) {
 }
 
 TEST(Engine, SyntaxErrorsLeaveTheRest) {
-  const Report report = CheckCode(std::string(kBad) + "\ndef broken(:\n    print 'python 2'\n");
+  const Report report = CheckCode(std::string(kBadLoop) + "\ndef broken(:\n    print 'python 2'\n");
   EXPECT_EQ(Found(report), std::set<std::string>{"7 error clip-before-unscale"});
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_NE(report.notes[0].find("syntax error"), std::string::npos);
@@ -63,7 +63,7 @@ TEST(Engine, SyntaxErrorsLeaveTheRest) {
 }
 
 TEST(Engine, BytesThatAreNoUtf8AreReadAsFarAsPossible) {
-  const Report report = CheckCode("# caf\xE9 \xFF\n" + std::string(kBad));
+  const Report report = CheckCode("# caf\xE9 \xFF\n" + std::string(kBadLoop));
   EXPECT_EQ(Found(report), std::set<std::string>{"8 error clip-before-unscale"});
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_NE(report.notes[0].find("not UTF-8"), std::string::npos);
@@ -101,7 +101,7 @@ TEST(Engine, NestingDoesNotMultiplyTheWork) {
 
 TEST(Engine, FilesWithoutTorchAreSkipped) {
   const auto report =
-      Check({{"a.py", "print('hello')\n"}, {"b.py", kBad}, {"empty.py", ""}}, {}, Rules(), {});
+      Check({{"a.py", "print('hello')\n"}, {"b.py", kBadLoop}, {"empty.py", ""}}, {}, Rules(), {});
   ASSERT_TRUE(report);
   EXPECT_EQ(report->files_scanned, 1);
   EXPECT_EQ(report->files_skipped, 2);
@@ -124,16 +124,16 @@ TEST(Engine, APackageIsReadOnlyForFilesThatUseTorch) {
 TEST(Engine, SeverityAndRulesSelect) {
   Options options;
   options.rules = {"double-unscale"};
-  auto report = Check({{"a.py", kBad}}, options, Rules(), {});
+  auto report = Check({{"a.py", kBadLoop}}, options, Rules(), {});
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->findings.empty());
   options.rules = {};
   options.ignore = {"clip-before-unscale"};
-  report = Check({{"a.py", kBad}}, options, Rules(), {});
+  report = Check({{"a.py", kBadLoop}}, options, Rules(), {});
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->findings.empty());
   options.ignore = {"clip-before-unscaled"};
-  report = Check({{"a.py", kBad}}, options, Rules(), {});
+  report = Check({{"a.py", kBadLoop}}, options, Rules(), {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().kind, ErrorKind::kInvalidInput);
   EXPECT_NE(report.error().Text().find("clip-before-unscale'"), std::string::npos)
@@ -165,7 +165,7 @@ TEST(Engine, WhatIsTrustedLittleIsToldOnlyToTheThorough) {
 TEST(Engine, CancelStops) {
   const CancelSource source;
   source.Cancel();
-  const auto report = Check({{"a.py", kBad}}, {}, Rules(), source.token());
+  const auto report = Check({{"a.py", kBadLoop}}, {}, Rules(), source.token());
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().kind, ErrorKind::kCancelled);
 }
@@ -204,13 +204,13 @@ TEST(Suppression, SilencesOneRuleOrAll) {
   const std::string line = "clip_grad_norm_(model.parameters(), 1.0)";
   for (const char* comment : {"  # mpnanny: ignore", "  # mpnanny: ignore[clip-before-unscale]",
                               "  # noqa  # mpnanny: ignore[double-unscale, clip-before-unscale]"}) {
-    const Report report = CheckCode(Replaced(kBad, line, line + comment));
+    const Report report = CheckCode(Replaced(kBadLoop, line, line + comment));
     EXPECT_TRUE(report.findings.empty()) << comment;
     EXPECT_EQ(report.suppressed, 1) << comment;
   }
-  EXPECT_EQ(
-      CheckCode(Replaced(kBad, line, line + "  # mpnanny: ignore[double-unscale]")).findings.size(),
-      1u);
+  EXPECT_EQ(CheckCode(Replaced(kBadLoop, line, line + "  # mpnanny: ignore[double-unscale]"))
+                .findings.size(),
+            1u);
 }
 
 TEST(Notebooks, AreOneModuleAndToldByCell) {
@@ -262,7 +262,7 @@ TEST(Silence, Fp32ProjectsHearNothing) {
 
 // A docstring holds an example loop; it is text.
 TEST(Silence, DocstringsAreText) {
-  EXPECT_TRUE(CheckCode("import torch\n'''\n" + std::string(kBad) + "'''\n").findings.empty());
+  EXPECT_TRUE(CheckCode("import torch\n'''\n" + std::string(kBadLoop) + "'''\n").findings.empty());
 }
 
 // The wrapper owns the protocol; whoever calls it does it right.

@@ -10,8 +10,8 @@ namespace mpnanny::static_check {
 namespace {
 
 // "train.py:7 clip-before-unscale", without notes of severity info unless they are asked for.
-std::vector<std::string> FoundIn(const std::vector<Source>& sources,
-                                 Severity least = Severity::kWarning) {
+std::vector<std::string> FoundLines(const std::vector<Source>& sources,
+                                    Severity least = Severity::kWarning) {
   Options options;
   options.min_severity = least;
   const auto report = Check(sources, options, Rules(), {});
@@ -53,15 +53,16 @@ TEST(Protocol, FollowsWrappersOfOtherFiles) {
       "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
       "        scaling.step(optimizer)\n";
   const Source wrapper{"src/wrapper.py", kWrapper};
-  EXPECT_EQ(FoundIn({wrapper, {"src/train.py", Replaced(train, "UNSCALE", "pass")}}),
+  EXPECT_EQ(FoundLines({wrapper, {"src/train.py", Replaced(train, "UNSCALE", "pass")}}),
             Lines{"src/train.py:9 clip-before-unscale"});
-  EXPECT_EQ(FoundIn({wrapper,
-                     {"src/train.py", Replaced(train, "UNSCALE", "scaling.unscale(optimizer)")}}),
-            Lines{});
-  EXPECT_EQ(FoundIn({wrapper,
-                     {"src/train.py", Replaced(train, "UNSCALE",
-                                               "scaling.unscale(optimizer); "
-                                               "scaling.unscale(optimizer)")}}),
+  EXPECT_EQ(
+      FoundLines(
+          {wrapper, {"src/train.py", Replaced(train, "UNSCALE", "scaling.unscale(optimizer)")}}),
+      Lines{});
+  EXPECT_EQ(FoundLines({wrapper,
+                        {"src/train.py", Replaced(train, "UNSCALE",
+                                                  "scaling.unscale(optimizer); "
+                                                  "scaling.unscale(optimizer)")}}),
             Lines{"src/train.py:8 double-unscale"});
 }
 
@@ -81,9 +82,10 @@ TEST(Protocol, ArgumentsCarryTheQuestion) {
       "        if (i + 1) % every == 0:\n"
       "            optimizer.zero_grad()\n";
   const Source wrapper{"src/wrapper.py", kWrapper};
-  EXPECT_EQ(FoundIn({wrapper, {"src/train.py", Replaced(train, "LAST", "(i + 1) % every == 0")}}),
-            Lines{});
-  EXPECT_EQ(FoundIn({wrapper, {"src/train.py", Replaced(train, "LAST", "False")}}),
+  EXPECT_EQ(
+      FoundLines({wrapper, {"src/train.py", Replaced(train, "LAST", "(i + 1) % every == 0")}}),
+      Lines{});
+  EXPECT_EQ(FoundLines({wrapper, {"src/train.py", Replaced(train, "LAST", "False")}}),
             Lines{"src/train.py:8 double-unscale"});
 }
 
@@ -108,7 +110,7 @@ TEST(Protocol, AnArgumentSaysThatThereIsNoScaler) {
       "        step(optimizer, SCALER)\n";
   const auto with = [&](const char* backward, const char* scaler) {
     const std::string text = Replaced(Replaced(train, "BACKWARD", backward), "SCALER", scaler);
-    return FoundIn({helper, {"src/train.py", text}}, Severity::kInfo);
+    return FoundLines({helper, {"src/train.py", text}}, Severity::kInfo);
   };
   EXPECT_EQ(with("model(x).mean().backward()", "None"), Lines{});
   EXPECT_EQ(with("scaler.scale(model(x).mean()).backward()", "scaler=scaler"), Lines{});
@@ -139,9 +141,9 @@ TEST(Protocol, AnAndThatFailsLeavesTwoWays) {
       "        else:\n"
       "            optimizer.step()\n"
       "        optimizer.zero_grad()\n";
-  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm or value")}}, Severity::kInfo),
+  EXPECT_EQ(FoundLines({{"a.py", Replaced(code, "ASKED", "norm or value")}}, Severity::kInfo),
             Lines{});
-  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "ASKED", "norm")}}, Severity::kInfo),
+  EXPECT_EQ(FoundLines({{"a.py", Replaced(code, "ASKED", "norm")}}, Severity::kInfo),
             Lines{"a.py:14 clip-before-unscale"});
 }
 
@@ -161,7 +163,7 @@ TEST(Protocol, FindingsOfAHelperAreToldWhereItIsWrong) {
                      "    scaler = torch.amp.GradScaler('cuda')\n"
                      "    for x in loader:\n"
                      "        step(model(x).mean(), model, optimizer, scaler)\n"};
-  EXPECT_EQ(FoundIn({helper, train}), Lines{"src/helper.py:4 clip-before-unscale"});
+  EXPECT_EQ(FoundLines({helper, train}), Lines{"src/helper.py:4 clip-before-unscale"});
 }
 
 TEST(Protocol, FollowsHelpersOfHelpers) {
@@ -183,9 +185,10 @@ TEST(Protocol, FollowsHelpersOfHelpers) {
       "        ready(optimizer)\n"
       "        scaler.step(optimizer)\n"
       "        scaler.update()\n";
-  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "UNSCALE", "pass")}}),
+  EXPECT_EQ(FoundLines({{"a.py", Replaced(code, "UNSCALE", "pass")}}),
             Lines{"a.py:15 clip-before-unscale"});
-  EXPECT_EQ(FoundIn({{"a.py", Replaced(code, "UNSCALE", "scaler.unscale_(optimizer)")}}), Lines{});
+  EXPECT_EQ(FoundLines({{"a.py", Replaced(code, "UNSCALE", "scaler.unscale_(optimizer)")}}),
+            Lines{});
 }
 
 // An inherited method, one of the base class under the same name, and an alias of the optimizer.
@@ -215,36 +218,37 @@ TEST(Protocol, FollowsInheritedMethods) {
       "            self.scaler.scale(self.model(x).mean()).backward()\n"
       "            HOOK\n"
       "            self.finish()\n";
-  EXPECT_EQ(FoundIn({base, {"src/trainer.py", Replaced(trainer, "HOOK", "self.after_backward()")}}),
-            Lines{});
-  EXPECT_EQ(FoundIn({base, {"src/trainer.py", Replaced(trainer, "HOOK", "pass")}}),
+  EXPECT_EQ(
+      FoundLines({base, {"src/trainer.py", Replaced(trainer, "HOOK", "self.after_backward()")}}),
+      Lines{});
+  EXPECT_EQ(FoundLines({base, {"src/trainer.py", Replaced(trainer, "HOOK", "pass")}}),
             Lines{"src/trainer.py:15 clip-before-unscale"});
 }
 
 // Recursion and mutual recursion end, and say nothing.
 TEST(Protocol, RecursionEnds) {
-  EXPECT_EQ(FoundIn({{"a.py",
-                      "import torch\n"
-                      "def a(scaler, loss, optimizer):\n"
-                      "    scaler.scale(loss).backward()\n"
-                      "    b(scaler, loss, optimizer)\n"
-                      "def b(scaler, loss, optimizer):\n"
-                      "    a(scaler, loss, optimizer)\n"
-                      "    scaler.step(optimizer)\n"
-                      "    scaler.update()\n"}}),
+  EXPECT_EQ(FoundLines({{"a.py",
+                         "import torch\n"
+                         "def a(scaler, loss, optimizer):\n"
+                         "    scaler.scale(loss).backward()\n"
+                         "    b(scaler, loss, optimizer)\n"
+                         "def b(scaler, loss, optimizer):\n"
+                         "    a(scaler, loss, optimizer)\n"
+                         "    scaler.step(optimizer)\n"
+                         "    scaler.update()\n"}}),
             Lines{});
 }
 
 // Paddle's scaler has methods of the same names.
 TEST(Protocol, OtherFrameworksAreNotJudged) {
-  EXPECT_EQ(FoundIn({{"a.py",
-                      "import paddle\n"
-                      "def train(model, loader, optimizer):\n"
-                      "    scaler = paddle.amp.GradScaler()\n"
-                      "    for x in loader:\n"
-                      "        scaler.scale(model(x)).backward()\n"
-                      "        scaler.step(optimizer)\n"
-                      "        optimizer.clear_grad()\n"}}),
+  EXPECT_EQ(FoundLines({{"a.py",
+                         "import paddle\n"
+                         "def train(model, loader, optimizer):\n"
+                         "    scaler = paddle.amp.GradScaler()\n"
+                         "    for x in loader:\n"
+                         "        scaler.scale(model(x)).backward()\n"
+                         "        scaler.step(optimizer)\n"
+                         "        optimizer.clear_grad()\n"}}),
             Lines{});
 }
 

@@ -28,7 +28,7 @@ std::string NameOf(Format format) {
   }
 }
 
-double Share(int64_t count, const FormatLoss& loss) {
+double ShareOfAll(int64_t count, const FormatLoss& loss) {
   return loss.numel > 0 ? static_cast<double>(count) / static_cast<double>(loss.numel) : 0;
 }
 
@@ -39,9 +39,9 @@ std::string ScaleText(int exponent) {
 void AddOverflow(const InFormat& in, Advice& advice) {
   if (in.plain.overflow == 0) return;
   std::string text = NameOf(in.format) + " cannot hold " + std::to_string(in.plain.overflow) +
-                     " elements (" + PercentText(Share(in.plain.overflow, in.plain)) +
+                     " elements (" + PercentText(ShareOfAll(in.plain.overflow, in.plain)) +
                      "): it ends at " + Number(Info(in.format).max, 6) + ". ";
-  const double under = Share(in.scaled.underflow, in.scaled);
+  const double under = ShareOfAll(in.scaled.underflow, in.scaled);
   text += "Keep it in FP32 or BF16, or multiply by " + ScaleText(in.best_scale) + ", after which " +
           (under > 0 ? PercentText(under) + " become 0." : "nothing becomes 0.");
   advice.sentences.push_back(std::move(text));
@@ -49,11 +49,11 @@ void AddOverflow(const InFormat& in, Advice& advice) {
 }
 
 void AddUnderflow(const InFormat& in, const Limits& limits, Advice& advice) {
-  const double share = Share(in.plain.underflow, in.plain);
+  const double share = ShareOfAll(in.plain.underflow, in.plain);
   if (share <= limits.underflow_warn) return;
   std::string text = PercentText(share) + " of the elements become 0 in " + NameOf(in.format);
   text += share > limits.underflow_error ? ": too many to train with. " : ". ";
-  const double scaled = Share(in.scaled.underflow, in.scaled);
+  const double scaled = ShareOfAll(in.scaled.underflow, in.scaled);
   if (in.best_scale > 0 && scaled < share / 2) {
     text += "Multiplied by " + ScaleText(in.best_scale) + " it is " +
             (scaled > 0 ? PercentText(scaled) : "none") + ".";

@@ -59,15 +59,15 @@ std::string Printed(const std::string& errors) {
   return " It printed last: " + EscapeControl(errors.substr(from), kPrintedShown + 200);
 }
 
-std::string TextAt(const Json& object, const char* key) {
+std::string ErrorText(const Json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
 Error ToldError(const Json& error, const std::string& errors) {
-  const std::string kind = TextAt(error, "kind");
-  const std::string message = EscapeControl(TextAt(error, "message"), 2000);
-  const std::string hint = EscapeControl(TextAt(error, "try"), 1000);
+  const std::string kind = ErrorText(error, "kind");
+  const std::string message = EscapeControl(ErrorText(error, "message"), 2000);
+  const std::string hint = EscapeControl(ErrorText(error, "try"), 1000);
   if (kind == "NotFound") return NotFound(message, hint);
   if (kind == "Unavailable") return Unavailable(message, hint);
   if (kind == "Internal") return Internal(message + Printed(errors));
@@ -81,7 +81,7 @@ Error Ended(const Question& question, const Said& said, const std::string& error
                         Printed(errors));
   }
   if (!said.end) return Unavailable("mpnanny-sandbox ended without a word." + Printed(errors));
-  const std::string exceeded = TextAt(*said.end, "exceeded");
+  const std::string exceeded = ErrorText(*said.end, "exceeded");
   if (exceeded == "time") {
     return DeadlineExceeded(
         "The code ran longer than " + std::to_string(question.seconds.count()) + " s." +
@@ -98,7 +98,7 @@ Error Ended(const Question& question, const Said& said, const std::string& error
                             " processes." + Printed(errors),
                         "Leave out what starts workers.");
   }
-  if (const std::string error = TextAt(*said.end, "error"); !error.empty()) {
+  if (const std::string error = ErrorText(*said.end, "error"); !error.empty()) {
     return Unavailable(EscapeControl(error, 500),
                        "Choose the interpreter of the training with `python`.");
   }

@@ -51,7 +51,7 @@ Result<void> FindSamples(const runs::Source& a, const runs::Source& b, const Opt
   return {};
 }
 
-FirstDifference Of(const CurveParting& parting, const char* metric) {
+FirstDifference DifferenceOf(const CurveParting& parting, const char* metric) {
   return {parting.step, "", metric, parting.a, parting.b, parting.limit, std::nullopt};
 }
 
@@ -72,9 +72,9 @@ std::optional<FirstDifference> Earliest(const Comparison& c) {
     const OneSided& o = *c.course.loss_one_sided;
     offer({o.step, "", "loss", o.a, o.b, 0, std::nullopt});
   }
-  if (c.loss_parting) offer(Of(*c.loss_parting, "loss"));
-  if (c.norm_parting) offer(Of(*c.norm_parting, "grad_norm"));
-  if (c.scale_parting) offer(Of(*c.scale_parting, "loss_scale"));
+  if (c.loss_parting) offer(DifferenceOf(*c.loss_parting, "loss"));
+  if (c.norm_parting) offer(DifferenceOf(*c.norm_parting, "grad_norm"));
+  if (c.scale_parting) offer(DifferenceOf(*c.scale_parting, "loss_scale"));
   return first;
 }
 

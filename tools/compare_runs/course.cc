@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tools/compare_runs/noise.h"
 #include "tools/run_summary/step_fold.h"
@@ -11,7 +10,6 @@ namespace mpnanny::compare_runs {
 namespace {
 
 constexpr size_t kChunk = 4096;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // The steps of one run, one after the other, read in chunks so that two runs can be walked side by
 // side and no query stays open.
@@ -55,7 +53,7 @@ double Finite(const std::optional<double>& value) {
 }
 
 // The mean of `count` values and one more, any of which may be unknown.
-double Mean(double of_before, int64_t count, double one) {
+double RunningMean(double of_before, int64_t count, double one) {
   if (std::isnan(of_before)) return one;
   return std::isnan(one) ? of_before
                          : of_before + (one - of_before) / (static_cast<double>(count) + 1);
@@ -148,10 +146,10 @@ class Pairing {
   // `x` stands for `count` steps as long as `y` does for one.
   static Point Merged(const Point& x, int64_t count, const Point& y) {
     return {x.step,
-            Mean(x.loss_a, count, y.loss_a),
-            Mean(x.loss_b, count, y.loss_b),
-            Mean(x.norm_a, count, y.norm_a),
-            Mean(x.norm_b, count, y.norm_b),
+            RunningMean(x.loss_a, count, y.loss_a),
+            RunningMean(x.loss_b, count, y.loss_b),
+            RunningMean(x.norm_a, count, y.norm_a),
+            RunningMean(x.norm_b, count, y.norm_b),
             std::isnan(y.scale_a) ? x.scale_a : y.scale_a,
             std::isnan(y.scale_b) ? x.scale_b : y.scale_b};
   }

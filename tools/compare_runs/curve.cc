@@ -31,7 +31,7 @@ double Mean(const std::vector<double>& values, size_t first, size_t count) {
 }
 
 // One window against what noise explains.
-struct Judged {
+struct JudgedWindow {
   double apart = 0, limit = 0, step_limit = 0;
   bool beyond() const { return std::fabs(apart) > limit; }
 };
@@ -46,7 +46,7 @@ class Windows {
 
   size_t count() const { return count_; }
 
-  Judged Judge(size_t window) const {
+  JudgedWindow Judge(size_t window) const {
     const size_t first = window * width_;
     // Neighbours join: a window alone may be too short to tell its own variation.
     const size_t from = first >= width_ ? first - width_ : 0;
@@ -59,7 +59,7 @@ class Windows {
     if (window + 1 < count_) drift = std::max(drift, std::fabs(mean_a - MeanA(window + 1)));
     const double rounding = logs_ ? rounding_ : rounding_ * std::fabs(mean_a);
     const double noise = deviations_ * std::sqrt(2.0) * variation;
-    Judged judged;
+    JudgedWindow judged;
     judged.apart = Mean(c_.b, first, width_) - mean_a;
     judged.limit = rounding + noise / std::sqrt(static_cast<double>(width_)) + drift / 2;
     judged.step_limit = rounding + noise + drift / 2;
@@ -93,10 +93,10 @@ std::optional<CurveParting> FindParting(const Curve& raw, size_t window, double 
   }
   const Windows windows(curve, width, rounding, logs);
   for (size_t w = 0; w < windows.count(); ++w) {
-    const Judged here = windows.Judge(w);
+    const JudgedWindow here = windows.Judge(w);
     if (!here.beyond()) continue;
     if (w + 1 < windows.count()) {
-      const Judged next = windows.Judge(w + 1);
+      const JudgedWindow next = windows.Judge(w + 1);
       if (!next.beyond() || (next.apart > 0) != (here.apart > 0)) continue;
     } else if (windows.count() > 1) {
       continue;  // only the last window: not confirmed

@@ -15,9 +15,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace mpnanny::compare_runs {
+
+// A gap in a series: not measured, or not finite.
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Of finite values; NaN for none.
 double Median(std::vector<double> values);

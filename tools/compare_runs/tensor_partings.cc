@@ -17,7 +17,6 @@ constexpr size_t kRun = kGroupSamples;  // successive samples that must agree
 // Below this an alert would not count a share either (docs/architecture.md, UNDERFLOW).
 constexpr double kShareFloor = 0.01;
 constexpr size_t kEnoughForReach = 3;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // A figure as it is compared: magnitudes by their logarithm.
 double Compared(int metric, double value) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <string_view>
 
@@ -12,9 +11,8 @@ namespace mpnanny::compare_runs {
 namespace {
 
 constexpr size_t kGroups = 8;
-constexpr size_t kRun = kGroupSamples;
+constexpr size_t kGroupRun = kGroupSamples;
 constexpr double kReachFactor = 3, kReachQuantile = 0.9, kLargestFactor = 2;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // How far sample i lies off the middle of its neighbours, as a standard deviation.
 double Residual(const std::vector<double>& v, const Read& read, size_t i) {
@@ -31,8 +29,8 @@ std::vector<size_t> ChooseSamples(size_t count) {
     return chosen;
   }
   for (size_t group = 0; group < kGroups; ++group) {
-    const size_t first = (count - kRun) * group / (kGroups - 1);
-    for (size_t i = first; i < first + kRun; ++i) {
+    const size_t first = (count - kGroupRun) * group / (kGroups - 1);
+    for (size_t i = first; i < first + kGroupRun; ++i) {
       if (chosen.empty() || i > chosen.back()) chosen.push_back(i);
     }
   }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "tools/compare_runs/noise.h"
 
 namespace mpnanny::compare_runs {
 namespace {
@@ -10,7 +11,6 @@ namespace {
 constexpr size_t kMostTensors = 20'000;
 constexpr size_t kNamesKept = 20;
 constexpr uint32_t kZerosMissing = 8;  // of TensorRow::missing_counts
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Without the names of wrappers, wherever they stand: "module.blocks.0" is "blocks.0".
 std::string Bare(std::string name) {

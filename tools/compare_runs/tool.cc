@@ -42,7 +42,7 @@ Result<Options> ReadOptions(const Json& arguments) {
 }
 
 // Says which of the two could not be opened.
-Error Of(const char* which, Error error) {
+Error OfSide(const char* which, Error error) {
   error.message = std::string(which) + ": " + error.message;
   return error;
 }
@@ -51,9 +51,9 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto options = ReadOptions(arguments);
   if (!options) return options.error();
   auto a = runs::OpenRun(arguments.value("a", ""), context.roots, context.cancel);
-  if (!a) return Of("a", a.error());
+  if (!a) return OfSide("a", a.error());
   auto b = runs::OpenRun(arguments.value("b", ""), context.roots, context.cancel);
-  if (!b) return Of("b", b.error());
+  if (!b) return OfSide("b", b.error());
   auto comparison = Compare(*a, *b, *options);
   if (!comparison) return comparison.error();
   if (FormatRunHandle(a->run.handle) == FormatRunHandle(b->run.handle)) {

@@ -102,7 +102,7 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
 
 // Names the case that documents what was measured: its evidence and its fix come after the
 // measurement's.
-void Join(Hypothesis& measured, Hypothesis fitting) {
+void JoinMeasured(Hypothesis& measured, Hypothesis fitting) {
   measured.cause = fitting.cause;
   measured.evidence.insert(measured.evidence.begin(),
                            "A documented case: " + fitting.cause->title + ".");
@@ -189,7 +189,7 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     // Cases were weighed against what the leading one says of precision.
     if (leads && !cases.empty() && cases.front().confidence >= kFits &&
         SpeaksOf(facts, all, *leading, cases.front())) {
-      Join(causes.back(), std::move(cases.front()));
+      JoinMeasured(causes.back(), std::move(cases.front()));
       cases.erase(cases.begin());
     }
     // What explains the first bad value stays first: it is where it comes from.

@@ -21,7 +21,7 @@ std::optional<double> Number(const Json& detail, const char* key) {
   return std::nullopt;
 }
 
-int64_t Count(const Json& detail, const char* key) {
+int64_t CountAt(const Json& detail, const char* key) {
   const auto value = Number(detail, key);
   return value && *value >= 0 && *value < 1e15 ? static_cast<int64_t>(*value) : 0;
 }
@@ -41,8 +41,8 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
   const std::string& type = row.type;
   if (type == "optimizer" && protocol.optimizers.size() < kKept) {
     protocol.optimizers.push_back({step, Text(detail, "kind"), Number(detail, "lr"),
-                                   Number(detail, "eps"), Count(detail, "parameters"),
-                                   Count(detail, "with_state")});
+                                   Number(detail, "eps"), CountAt(detail, "parameters"),
+                                   CountAt(detail, "with_state")});
     protocol.heard = true;
   } else if (type == "scaler" && protocol.scalers.size() < kKept) {
     protocol.scalers.push_back({step, Number(detail, "scale"), Number(detail, "growth_interval")});
@@ -67,7 +67,7 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
   } else if (type == "exception" && !protocol.failed) {
     protocol.failed = ParseFailedCall(step, detail);
   } else if (type == "accumulation") {
-    protocol.backwards = std::max(protocol.backwards, Count(detail, "backwards"));
+    protocol.backwards = std::max(protocol.backwards, CountAt(detail, "backwards"));
   }
 }
 

@@ -8,11 +8,11 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr size_t kEnough = 12;  // losses before a spike can be told
+constexpr size_t kEnoughSteps = 12;  // losses before a spike can be told
 // A loss is thrown up where it is above everything of its history by this share of the level, and
 // beyond the noise: ten median distances.
 constexpr double kSpikeShare = 0.5;
-constexpr double kSpikeMads = 10;
+constexpr double kLossSpikeMads = 10;
 constexpr int64_t kCalm = 3;  // losses back at the level that end a spike
 // Warm-up and restarts of a cosine never pass the greatest rate before by so much in one step.
 constexpr double kLrJump = 2.5;
@@ -30,7 +30,7 @@ bool IsSpike(std::span<const double> lately, double loss) {
   const double median = Median(lately);
   const double greatest = *std::max_element(lately.begin(), lately.end());
   if (loss <= greatest + kSpikeShare * std::fabs(median)) return false;
-  return loss > median + kSpikeMads * MedianDistance(lately, median);
+  return loss > median + kLossSpikeMads * MedianDistance(lately, median);
 }
 
 }  // namespace
@@ -100,9 +100,9 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
     return;  // what is thrown up is no measure of the level
   }
   // Of late: a loss that falls back to where it began has left its level as well.
-  if (losses_.size() >= kEnough && IsSpike(losses_.All(), loss)) {
+  if (losses_.size() >= kEnoughSteps && IsSpike(losses_.All(), loss)) {
     Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm, largest_};
-    if (norms_.size() >= kEnough) spike.norm_median = Median(norms_.All());
+    if (norms_.size() >= kEnoughSteps) spike.norm_median = Median(norms_.All());
     Keep(spike);
     return;
   }
@@ -159,7 +159,7 @@ Turns TurnFinder::Finish() const {
   Turns turns = turns_;
   if (burst_ && turns.bursts.size() < kMostTurns) turns.bursts.push_back(*burst_);
   if (!first_norms_.empty()) turns.first_norm = Median(first_norms_);
-  if (norms_.size() >= kEnough) {
+  if (norms_.size() >= kEnoughSteps) {
     turns.last_norm = Median(norms_.Last(12));
   }
   return turns;

@@ -15,8 +15,8 @@ namespace {
 using runs::Number;
 using runs::TensorRow;
 
-constexpr size_t kReservedBytes = 1500;
-constexpr size_t kFewLayers = 16;
+constexpr size_t kDistributionReserve = 1500;
+constexpr size_t kLayersOneByOne = 16;
 constexpr size_t kSamplesTried = 256;  // dense samples between two full ones have no exponents
 constexpr size_t kMostPlots = 200;
 
@@ -25,14 +25,15 @@ constexpr char kHowToRecord[] =
     "MixedPrecisionNanny(model, metrics=None) stores all figures, a list must name \"exponents\"; "
     "on CUDA devices and in dense samples after an ERROR there are none.";
 
-std::string CursorOf(const TensorRow& row) {
+std::string RowCursor(const TensorRow& row) {
   return std::to_string(row.layer_id) + "." + std::to_string(row.kind) + "." +
          std::to_string(row.slot);
 }
 
-class Reading {
+class DistributionReading {
  public:
-  Reading(const runs::Source& source, const Question& question, runs::SampleReader& reader)
+  DistributionReading(const runs::Source& source, const Question& question,
+                      runs::SampleReader& reader)
       : source_(source), question_(question), reader_(reader) {}
 
   // The tensors asked about at a step, by (layer, kind, slot).
@@ -43,7 +44,7 @@ class Reading {
         if (question_.Asks(row.kind) && question_.layers.Holds(row.layer_id)) found.push_back(row);
       }
     };
-    if (question_.layers.ids.size() > kFewLayers) {
+    if (question_.layers.ids.size() > kLayersOneByOne) {
       auto rows = reader_.Sample(step);
       if (!rows) return rows.error();
       take(**rows);
@@ -185,10 +186,10 @@ std::string SeriesText(const std::string& layer, const Distribution& d) {
   return text;
 }
 
-Result<size_t> PlaceAfter(const std::vector<TensorRow>& rows, const std::string& cursor) {
+Result<size_t> RowAfter(const std::vector<TensorRow>& rows, const std::string& cursor) {
   if (cursor.empty()) return size_t{0};
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (CursorOf(rows[i]) == cursor) return i + 1;
+    if (RowCursor(rows[i]) == cursor) return i + 1;
   }
   return InvalidInput("cursor '" + EscapeControl(cursor, 60) + "' is not one of this question.",
                       "Give next_cursor of the answer before, with the same arguments.");
@@ -205,7 +206,7 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
   }
   auto reader = runs::SampleReader::Create(source);
   if (!reader) return reader.error();
-  Reading reading(source, question, *reader);
+  DistributionReading reading(source, question, *reader);
   auto step = reading.Step();
   if (!step) return step.error();
   const std::string handle = runs::ShownHandle(source);
@@ -226,10 +227,10 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
                       " has no exponents of these tensors; this is the nearest step that has.");
     }
   }
-  auto begin = PlaceAfter(rows, options.cursor);
+  auto begin = RowAfter(rows, options.cursor);
   if (!begin) return begin.error();
 
-  runs::Page page(options.bytes, kReservedBytes);
+  runs::Page page(options.bytes, kDistributionReserve);
   runs::Layers layers(source);
   size_t shown = *begin, without = 0;
   for (; shown < rows.size() && page.size() < kMostPlots; ++shown) {
@@ -279,7 +280,7 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
       {"notes", notes}};
   for (const std::string& note : notes) output.text += "Note: " + note + "\n";
   if (shown < rows.size() && shown > *begin) {
-    const std::string cursor = CursorOf(rows[shown - 1]);
+    const std::string cursor = RowCursor(rows[shown - 1]);
     output.structured["next_cursor"] = cursor;
     output.text += std::to_string(rows.size() - shown) +
                    " more tensors: call query_stats with cursor \"" + cursor + "\".\n";

@@ -14,18 +14,19 @@
 namespace mpnanny::query_stats {
 namespace {
 
-constexpr size_t kReservedBytes = 1500;
+constexpr size_t kFindingsReserve = 1500;
 constexpr char kMeaning[] =
     "relative L2 error of an operator's result against the same step computed in FP64";
 
-std::string CursorOf(const runs::ShadowFinding& finding) {
+std::string FindingCursor(const runs::ShadowFinding& finding) {
   return std::to_string(finding.part) + "." + std::to_string(finding.finding_id);
 }
 
-Result<size_t> PlaceAfter(const std::vector<runs::ShadowFinding>& rows, const std::string& cursor) {
+Result<size_t> FindingAfter(const std::vector<runs::ShadowFinding>& rows,
+                            const std::string& cursor) {
   if (cursor.empty()) return size_t{0};
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (CursorOf(rows[i]) == cursor) return i + 1;
+    if (FindingCursor(rows[i]) == cursor) return i + 1;
   }
   return InvalidInput("cursor '" + EscapeControl(cursor, 60) + "' is not one of this question.",
                       "Give next_cursor of the answer before, with the same arguments.");
@@ -64,13 +65,13 @@ Result<ToolOutput> ReportFindings(const runs::Source& source, const Question& qu
   auto found = runs::ReadShadowFindings(source, filter);
   if (!found) return found.error();
   std::vector<runs::ShadowFinding>& rows = found->rows;
-  auto first = PlaceAfter(rows, options.cursor);
+  auto first = FindingAfter(rows, options.cursor);
   if (!first) return first.error();
   const size_t total =
       question.top ? std::min(rows.size(), static_cast<size_t>(*question.top)) : rows.size();
 
   runs::Layers layers(source);
-  runs::Page page(options.bytes, kReservedBytes);
+  runs::Page page(options.bytes, kFindingsReserve);
   size_t shown = std::min(*first, total);
   const size_t begin = shown;
   for (; shown < total; ++shown) {
@@ -122,7 +123,7 @@ Result<ToolOutput> ReportFindings(const runs::Source& source, const Question& qu
         {"last", looked_at > 0 ? Json(steps->steps.back().step) : Json(nullptr)}}},
       {"notes", notes}};
   if (shown < total) {
-    const std::string cursor = CursorOf(rows[shown - 1]);
+    const std::string cursor = FindingCursor(rows[shown - 1]);
     output.structured["next_cursor"] = cursor;
     output.text += std::to_string(total - shown) +
                    " more findings: call query_stats with cursor \"" + cursor + "\".\n";

@@ -8,10 +8,10 @@
 namespace mpnanny::query_stats {
 namespace {
 
-constexpr size_t kRows = 100'000;
-constexpr size_t kThoroughRows = 6'000'000;
+constexpr size_t kProfileRows = 100'000;
+constexpr size_t kThoroughProfileRows = 6'000'000;
 constexpr size_t kMostListed = 100'000;  // steps
-constexpr size_t kLeastSteps = 6;
+constexpr size_t kLeastProfileSteps = 6;
 
 bool Stopped(const runs::Source& source, const Error& error) {
   return error.kind == ErrorKind::kDeadlineExceeded && source.database->time_is_up() &&
@@ -19,7 +19,8 @@ bool Stopped(const runs::Source& source, const Error& error) {
 }
 
 // Every step of the range that has a profile, one seek each.
-Result<std::vector<int64_t>> List(runs::ShadowProfile& profile, const runs::StepRange& range) {
+Result<std::vector<int64_t>> ProfileSteps(runs::ShadowProfile& profile,
+                                          const runs::StepRange& range) {
   std::vector<int64_t> steps;
   for (int64_t from = range.first; steps.size() < kMostListed;) {
     auto step = profile.StepFrom(from);
@@ -46,7 +47,7 @@ Result<Answer> ReadProfileMetric(const runs::Source& source, const Question& que
   Answer answer;
   auto profile = runs::ShadowProfile::Open(source);
   if (!profile) return profile.error();
-  auto steps = List(*profile, question.steps);
+  auto steps = ProfileSteps(*profile, question.steps);
   if (!steps && !Stopped(source, steps.error())) return steps.error();
   if (!steps) {
     answer.out_of_time = true;
@@ -55,8 +56,8 @@ Result<Answer> ReadProfileMetric(const runs::Source& source, const Question& que
   if (steps->empty()) return answer;
   auto last = profile->At(steps->back());
   if (!last) return last.error();
-  const size_t rows = question.thorough ? kThoroughRows : kRows;
-  const size_t most = std::max(kLeastSteps, rows / std::max<size_t>(1, last->size()));
+  const size_t rows = question.thorough ? kThoroughProfileRows : kProfileRows;
+  const size_t most = std::max(kLeastProfileSteps, rows / std::max<size_t>(1, last->size()));
   const std::vector<int64_t> chosen = Spread(*steps, most);
   answer.steps.all = chosen.size() == steps->size();
   answer.steps.sampled = static_cast<int64_t>(steps->size());

@@ -18,8 +18,8 @@ std::string More(int64_t total, size_t shown) {
 }
 
 // "12 shadow steps (computed a second time in FP64; 4.1 seconds together): 3 findings."
-std::string Head(int64_t steps, const std::optional<double>& seconds,
-                 const std::optional<double>& share, int64_t total) {
+std::string Opening(int64_t steps, const std::optional<double>& seconds,
+                    const std::optional<double>& share, int64_t total) {
   std::string head = Count(steps, "shadow step") + " (computed a second time in FP64";
   if (seconds) head += "; " + Number(*seconds, 3) + " seconds together";
   if (share) {
@@ -72,7 +72,7 @@ Json ShadowSchema() {
 std::string ShadowText(const ShadowSummary& shadow, int64_t world_size, size_t bytes) {
   if (!HasShadow(shadow)) return "";
   std::string text =
-      Head(shadow.steps, shadow.seconds, shadow.overhead_share, shadow.total) + "\n";
+      Opening(shadow.steps, shadow.seconds, shadow.overhead_share, shadow.total) + "\n";
   constexpr size_t kForMore = 100;
   size_t shown = 0;
   for (const auto& [finding, module] : shadow.findings) {
@@ -95,8 +95,8 @@ std::string ShadowMarkdown(const Json& shadow) {
   };
   const auto total = shadow["total"].get<int64_t>();
   std::string text = "\n## What shadow steps found\n\n" +
-                     MarkdownText(Head(shadow["steps"].get<int64_t>(), number("seconds"),
-                                       number("overhead_share"), total)) +
+                     MarkdownText(Opening(shadow["steps"].get<int64_t>(), number("seconds"),
+                                          number("overhead_share"), total)) +
                      "\n\n";
   for (const Json& finding : shadow["findings"]) {
     text += "- **" + MarkdownText(finding["severity"].get<std::string>()) + "** at step " +

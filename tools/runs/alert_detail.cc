@@ -25,7 +25,7 @@ constexpr std::pair<std::string_view, Where> kWheres[] = {
     {"optimizer", Where::kOptimizer},
 };
 
-std::string TextOf(const Json& json, const char* key) {
+std::string DetailText(const Json& json, const char* key) {
   const Json& value = ValueAt(json, {key});
   return value.is_string() ? value.get<std::string>() : "";
 }
@@ -54,23 +54,23 @@ bool Made(const Json& json, std::string_view what) {
          });
 }
 
-NanOrigin OriginOf(const Json& json) {
+NanOrigin NanOriginOf(const Json& json) {
   NanOrigin origin;
-  origin.op = ShortOperator(TextOf(json, "operator"));
-  const std::string of = TextOf(json, "backward_of"), node = TextOf(json, "autograd_node");
+  origin.op = ShortOperator(DetailText(json, "operator"));
+  const std::string of = DetailText(json, "backward_of"), node = DetailText(json, "autograd_node");
   origin.backward = !of.empty() || !node.empty();
   origin.of = of.empty() ? node : ShortOperator(of);
   origin.nan = Made(json, "nan");
   origin.posinf = Made(json, "posinf");
   origin.neginf = Made(json, "neginf");
-  origin.dtype = TextOf(json, "dtype");
-  const std::string inputs = TextOf(json, "inputs");
+  origin.dtype = DetailText(json, "dtype");
+  const std::string inputs = DetailText(json, "inputs");
   origin.inputs = inputs == "mask"       ? NanOrigin::Inputs::kMask
                   : inputs == "infinite" ? NanOrigin::Inputs::kInfinite
                                          : NanOrigin::Inputs::kFinite;
   const Json& largest = ValueAt(json, {"largest_input"});
   if (largest.is_number()) origin.largest = largest.get<double>();
-  const std::string source = TextOf(json, "source");
+  const std::string source = DetailText(json, "source");
   origin.place = source.substr(source.find_last_of("/\\") + 1);
   return origin;
 }
@@ -78,7 +78,7 @@ NanOrigin OriginOf(const Json& json) {
 BadTensor TensorOf(const Json& json) {
   BadTensor tensor;
   tensor.input = IntOf(json, "input").value_or(0);
-  tensor.dtype = TextOf(json, "dtype");
+  tensor.dtype = DetailText(json, "dtype");
   tensor.shape = IntsOf(json, "shape", kMostDimensions);
   tensor.nan = IntOf(json, "nan").value_or(0);
   tensor.posinf = IntOf(json, "posinf").value_or(0);
@@ -152,12 +152,12 @@ AlertDetail ParseAlertDetail(std::string_view json) {
   if (json.empty()) return detail;
   const auto parsed = ParseJson(json);
   if (!parsed || !parsed->is_object()) return detail;
-  const std::string where = TextOf(*parsed, "where");
+  const std::string where = DetailText(*parsed, "where");
   for (const auto& [word, meaning] : kWheres) {
     if (word == where) detail.where = meaning;
   }
   detail.operators =
-      ListOf<NanOrigin>(ValueAt(*parsed, {"operators"}), kMostOperators, OriginOf);
+      ListOf<NanOrigin>(ValueAt(*parsed, {"operators"}), kMostOperators, NanOriginOf);
   detail.bad_gradients = IntOf(ValueAt(*parsed, {"gradients"}), "not_finite");
   detail.gradients = IntOf(ValueAt(*parsed, {"gradients"}), "of");
   const Json& finite = ValueAt(*parsed, {"finite_before"});

@@ -19,7 +19,7 @@ constexpr Figure kFigures[] = {{"loss", kKnownLoss, &RingStep::loss},
                                {"loss_scale", kKnownLossScale, &RingStep::loss_scale},
                                {"grad_norm", kKnownGradNorm, &RingStep::grad_norm}};
 
-std::optional<double> Number(const Json& detail, const char* name) {
+std::optional<double> NumberIn(const Json& detail, const char* name) {
   const auto found = detail.find(name);
   if (found == detail.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
@@ -96,7 +96,7 @@ Ring ReadPackedRing(const Database& database, const Run& run) {
     RingStep slot{};
     slot.step = *step;
     for (const Figure& figure : kFigures) {
-      if (const auto value = Number(*detail, figure.name)) {
+      if (const auto value = NumberIn(*detail, figure.name)) {
         slot.*figure.value = *value;
         slot.known |= figure.bit;
       }

@@ -214,7 +214,7 @@ std::string ScaleDependent(const ShadowFinding& finding, const std::string& plac
 }
 
 // The kinds that are relations, and what they are called in a line.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kWords = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kProtocolWords = {
     {{"no_gradient", "parameters that get no gradient"},
      {"not_updated", "parameters that no optimizer holds"},
      {"not_zeroed", "gradients that were not set to zero"},
@@ -230,9 +230,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kWords =
 }  // namespace
 
 std::string_view ProtocolWord(std::string_view kind) {
-  const auto found = std::find_if(kWords.begin(), kWords.end(),
+  const auto found = std::find_if(kProtocolWords.begin(), kProtocolWords.end(),
                                   [&](const auto& each) { return each.first == kind; });
-  return found == kWords.end() ? std::string_view() : found->second;
+  return found == kProtocolWords.end() ? std::string_view() : found->second;
 }
 
 bool IsProtocol(std::string_view kind) { return !ProtocolWord(kind).empty(); }

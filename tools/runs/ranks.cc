@@ -15,7 +15,7 @@ namespace {
 // Ranks of a large machine do not begin together; a restarted run begins later than that, or
 // brings a rank that the group already has.
 constexpr double kStartSkewSeconds = 600;
-constexpr size_t kMaxEntries = 50'000;  // of a folder that is searched for the other ranks
+constexpr size_t kMaxFolderEntries = 50'000;  // of a folder that is searched for the other ranks
 constexpr int64_t kMaxWorldSize = 1'000'000;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -44,7 +44,7 @@ struct Place {
   bool folder_of_rank = false;
 };
 
-Place PlaceOf(const std::string& path) {
+Place RankPlaceOf(const std::string& path) {
   const fs::path whole(path);
   Place place{whole.parent_path(), FamilyOf(whole.filename().string()), {}};
   place.parent = FamilyOf(place.folder.filename().string());
@@ -61,7 +61,7 @@ std::vector<fs::path> EntriesOf(const fs::path& folder, const std::string& famil
   size_t entries = 0;
   for (fs::directory_iterator it(folder, ec); !ec && it != fs::directory_iterator();
        it.increment(ec)) {
-    if (++entries > kMaxEntries || cancel.stop_requested()) break;
+    if (++entries > kMaxFolderEntries || cancel.stop_requested()) break;
     if (FamilyOf(it->path().filename().string()).name == family) found.push_back(it->path());
   }
   return found;
@@ -99,7 +99,7 @@ std::string Ranges(const std::vector<int64_t>& ranks) {
 }  // namespace
 
 std::string RankFamily(const std::string& path) {
-  const Place place = PlaceOf(path);
+  const Place place = RankPlaceOf(path);
   const fs::path folder =
       place.folder_of_rank ? place.folder.parent_path() / place.parent.name : place.folder;
   return (folder / place.file.name).string();
@@ -108,7 +108,7 @@ std::string RankFamily(const std::string& path) {
 std::vector<std::string> RankFiles(const std::string& path, const AllowedRoots& roots,
                                    const CancelToken& cancel) {
   std::vector<std::string> files = {path};
-  const Place place = PlaceOf(path);
+  const Place place = RankPlaceOf(path);
   std::vector<fs::path> folders = {place.folder};
   if (place.folder_of_rank) {
     folders = EntriesOf(place.folder.parent_path(), place.parent.name, cancel);

@@ -35,7 +35,7 @@ constexpr Column kColumns[] = {{"min", &TensorRow::min, nullptr},
 
 auto KeyOf(const TensorRow& row) { return std::make_tuple(row.layer_id, row.kind, row.slot); }
 
-TensorRow FromDatabase(const Statement& row, int64_t step, const std::vector<int>& columns) {
+TensorRow RowFromDatabase(const Statement& row, int64_t step, const std::vector<int>& columns) {
   TensorRow t;
   t.step = step;
   t.layer_id = row.IntOr(0, 0);
@@ -59,7 +59,7 @@ TensorRow FromDatabase(const Statement& row, int64_t step, const std::vector<int
   return t;
 }
 
-TensorRow FromRing(const RingSample& slot) {
+TensorRow RowFromRing(const RingSample& slot) {
   TensorRow t;
   t.step = slot.step;
   t.layer_id = slot.layer_id;
@@ -97,7 +97,7 @@ void MergeRing(const Source& source, int64_t step, std::optional<int64_t> layer,
   const size_t from_database = rows.size();
   for (; slot != samples.end() && slot->step == step; ++slot) {
     if ((layer && slot->layer_id != *layer) || (kind && slot->kind != *kind)) continue;
-    TensorRow row = FromRing(*slot);
+    TensorRow row = RowFromRing(*slot);
     const bool known = std::binary_search(
         rows.begin(), rows.begin() + static_cast<ptrdiff_t>(from_database), row,
         [](const TensorRow& a, const TensorRow& b) { return KeyOf(a) < KeyOf(b); });
@@ -171,7 +171,7 @@ Result<const std::vector<TensorRow>*> SampleReader::Collect(Statement& statement
       return DataCorrupt("One sampled step holds more than " + std::to_string(kMaxSampleRows) +
                          " rows of statistics.");
     }
-    rows_.push_back(FromDatabase(statement, step, columns_));
+    rows_.push_back(RowFromDatabase(statement, step, columns_));
   }
   statement.Reset();
   MergeRing(*source_, step, layer, std::nullopt, rows_);

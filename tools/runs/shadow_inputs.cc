@@ -10,7 +10,7 @@
 namespace mpnanny::runs {
 namespace {
 
-constexpr size_t kPlaceBytes = 80;
+constexpr size_t kInputPlaceBytes = 80;
 constexpr double kSameOperand = 0.05;  // what 16 bits round is no news
 
 // "0.5", or "0 (in FP64 3.2e-10)" where the reference is another number.
@@ -48,9 +48,9 @@ std::string FirstElement(const ShadowFinding& finding) {
 
 std::string ShownPlace(std::string_view source) {
   const std::string shown = EscapeControl(source, 400);
-  if (shown.size() <= kPlaceBytes) return shown;
-  const size_t slash = shown.find('/', shown.size() - kPlaceBytes);
-  size_t from = slash == std::string::npos ? shown.size() - kPlaceBytes : slash;
+  if (shown.size() <= kInputPlaceBytes) return shown;
+  const size_t slash = shown.find('/', shown.size() - kInputPlaceBytes);
+  size_t from = slash == std::string::npos ? shown.size() - kInputPlaceBytes : slash;
   while (from < shown.size() && (static_cast<unsigned char>(shown[from]) & 0xC0) == 0x80) ++from;
   return "…" + shown.substr(from);
 }

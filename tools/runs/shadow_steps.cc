@@ -9,12 +9,12 @@
 namespace mpnanny::runs {
 namespace {
 
-constexpr size_t kMostSteps = 100'000;
+constexpr size_t kMostShadowSteps = 100'000;
 constexpr size_t kMostRows = 200'000;
 constexpr std::string_view kSteps = "shadow_step", kProfile = "shadow_profile";
 
 // The slower rank decides how long the step took.
-void Join(ShadowStep& into, const ShadowStep& other) {
+void JoinStep(ShadowStep& into, const ShadowStep& other) {
   if (other.seconds > into.seconds) {
     into.seconds = other.seconds;
     into.plain_seconds = other.plain_seconds;
@@ -26,8 +26,9 @@ void Join(ShadowStep& into, const ShadowStep& other) {
   if (into.why.empty()) into.why = other.why;
 }
 
-Result<void> ReadPart(const Source& source, size_t part, const StepRange& range,
-                      std::map<int64_t, ShadowStep>& steps, std::vector<std::string>& notes) {
+Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange& range,
+                             std::map<int64_t, ShadowStep>& steps,
+                             std::vector<std::string>& notes) {
   const Database& database = DatabaseOf(source, part);
   if (!database.HasColumn(kSteps, "run_id") || !database.HasColumn(kSteps, "step")) return {};
   auto rows = database.Prepare(
@@ -42,8 +43,8 @@ Result<void> ReadPart(const Source& source, size_t part, const StepRange& range,
     auto next = rows->Next();
     if (!next) return next.error();
     if (!*next) return {};
-    if (read == kMostSteps) {
-      notes.push_back("There are more than " + std::to_string(kMostSteps) +
+    if (read == kMostShadowSteps) {
+      notes.push_back("There are more than " + std::to_string(kMostShadowSteps) +
                       " shadow steps; the later ones were not read.");
       return {};
     }
@@ -57,7 +58,7 @@ Result<void> ReadPart(const Source& source, size_t part, const StepRange& range,
     step.memory = rows->Int(6);
     step.why = rows->TextOr(7);
     const auto [place, fresh] = steps.try_emplace(step.step, step);
-    if (!fresh) Join(place->second, step);
+    if (!fresh) JoinStep(place->second, step);
   }
 }
 
@@ -83,7 +84,7 @@ Result<ShadowSteps> ReadShadowSteps(const Source& source, const StepRange& range
   ShadowSteps all;
   std::map<int64_t, ShadowStep> steps;
   for (size_t part = 0; part < PartsOf(source); ++part) {
-    auto read = ReadPart(source, part, range, steps, all.notes);
+    auto read = ReadStepsOfPart(source, part, range, steps, all.notes);
     if (!read && !IsDamage(read.error())) return read.error();
     if (!read) all.notes.push_back(DamageNote(read.error()));
   }

@@ -235,7 +235,7 @@ std::string ReachWord(const ShadowReach& reach) {
 }
 
 // "a, b and 2 more" of `all`, which are at least one.
-std::string Listed(const std::vector<std::string>& all) {
+std::string ListedAll(const std::vector<std::string>& all) {
   std::vector<std::string> words(all.begin(), all.begin() + std::min(all.size(), kReachShown));
   const size_t more = all.size() - words.size();
   if (more > 0) words.push_back(std::to_string(more) + " more");
@@ -255,8 +255,8 @@ std::string Reach(const ShadowFinding& finding) {
       reached.push_back(ReachWord(reach));
     }
   }
-  std::string text = reached.empty() ? "" : " Reaches " + Listed(reached) + ".";
-  if (!replaced.empty()) text += " Values were replaced by " + Listed(replaced) + ".";
+  std::string text = reached.empty() ? "" : " Reaches " + ListedAll(reached) + ".";
+  if (!replaced.empty()) text += " Values were replaced by " + ListedAll(replaced) + ".";
   return text;
 }
 

@@ -78,10 +78,10 @@ void Join(std::optional<double>& into, const std::optional<double>& from, Pick p
 }
 
 // The deciding rank, then the others.
-const Database& DatabaseOf(const Source& source, size_t part) {
+const Database& DatabaseOfPart(const Source& source, size_t part) {
   return part == 0 ? *source.database : *source.others[part - 1].database;
 }
-const Run& RunOf(const Source& source, size_t part) {
+const Run& RunOfPart(const Source& source, size_t part) {
   return part == 0 ? source.run : source.others[part - 1].run;
 }
 const Ring& RingOf(const Source& source, size_t part) {
@@ -136,7 +136,7 @@ Result<const StepRow*> StepCursor::Next() {
 Result<MergedSteps> MergedSteps::Open(const Source& source, const StepRange& range) {
   MergedSteps merged(source);
   for (size_t part = 0; part <= source.others.size(); ++part) {
-    auto cursor = StepCursor::Open(DatabaseOf(source, part), RunOf(source, part),
+    auto cursor = StepCursor::Open(DatabaseOfPart(source, part), RunOfPart(source, part),
                                    RingOf(source, part), range);
     if (!cursor) return cursor.error();
     merged.cursors_.push_back(*std::move(cursor));
@@ -202,7 +202,7 @@ Result<void> MergedSteps::Take(int64_t step) {
     }
     merged.flags |= row.flags;
     merged.only_in_ring = merged.only_in_ring && row.only_in_ring;
-    const int64_t rank = RunOf(source_, part).rank;
+    const int64_t rank = RunOfPart(source_, part).rank;
     if (row.flags & kBadLoss || (row.loss && !std::isfinite(*row.loss))) bad_loss.push_back(rank);
     if (row.flags & kGradNonFinite) bad_gradient.push_back(rank);
     merged.nonfinite_layers = std::max(merged.nonfinite_layers, row.nonfinite_layers);

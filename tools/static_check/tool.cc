@@ -97,7 +97,7 @@ std::optional<Severity> Strictest(const std::vector<Pyproject>& projects,
   return least;
 }
 
-Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
   const auto rules = SharedRules(context.data);
   if (!rules) return rules.error();
   auto collected = ReadSources(arguments, context, **rules);
@@ -220,7 +220,7 @@ Tool MakeTool() {
     return ToTerminal(structured, context.colour);
   };
   definition.may_go_on = true;
-  tool.run = Run;
+  tool.run = RunCheck;
   return tool;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-Error Damaged(const std::string& what) {
+Error DamagedArray(const std::string& what) {
   return DataCorrupt("npy: " + what + ".", "The file is damaged or not what its name says.");
 }
 
@@ -163,33 +163,33 @@ bool LooksLikeNpy(std::span<const uint8_t> bytes) { return AsText(bytes).starts_
 
 Result<Entry> ReadNpyHeader(std::span<const uint8_t> head, uint64_t total) {
   if (!LooksLikeNpy(head)) return InvalidInput("Not an npy file.");
-  if (head.size() < 12) return Damaged("the file ends within its header");
+  if (head.size() < 12) return DamagedArray("the file ends within its header");
   const int major = head[6];
   if (major < 1 || major > 3)
-    return Damaged("version " + std::to_string(major) + " of the format is not known");
+    return DamagedArray("version " + std::to_string(major) + " of the format is not known");
   size_t length = head[8] | static_cast<size_t>(head[9]) << 8;
   if (major > 1)
     length |= static_cast<size_t>(head[10]) << 16 | static_cast<size_t>(head[11]) << 24;
   const size_t start = major > 1 ? 12 : 10;
   if (length > kMostNpyHeader)
-    return Damaged("a header of " + std::to_string(length) + " bytes; the limit is " +
-                   std::to_string(kMostNpyHeader));
-  if (length > head.size() - start) return Damaged("the file ends within its header");
+    return DamagedArray("a header of " + std::to_string(length) + " bytes; the limit is " +
+                        std::to_string(kMostNpyHeader));
+  if (length > head.size() - start) return DamagedArray("the file ends within its header");
   HeaderParser header(AsText(head.subspan(start, length)));
   if (const std::string expected = header.Parse(); !expected.empty())
-    return Damaged("the header is wrong where " + expected + " should be");
+    return DamagedArray("the header is wrong where " + expected + " should be");
 
   Entry entry;
   entry.shape = header.shape;
   entry.skip = start + length;
   const auto count = ElementCount(entry.shape);
-  if (!count) return Damaged("the shape is too large");
+  if (!count) return DamagedArray("the shape is too large");
   const int element = TakeDescr(header, entry);
   if (element == 0) return entry;
   const auto bytes = ByteCount(*count, 8 * element);
   if (!bytes || static_cast<uint64_t>(*bytes) > total - entry.skip)
-    return Damaged("the shape needs more bytes than the " + std::to_string(total - entry.skip) +
-                   " that follow the header");
+    return DamagedArray("the shape needs more bytes than the " +
+                        std::to_string(total - entry.skip) + " that follow the header");
   if (header.fortran && entry.shape.size() > 1) {
     entry.strides.assign(entry.shape.size(), 1);
     // A size of 0 has no element to reach; 1 keeps the other strides sensible.

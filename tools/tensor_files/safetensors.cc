@@ -27,7 +27,7 @@ Error Damaged(const std::string& key, const std::string& what) {
 }
 
 // Whole numbers from 0 to 2^63 - 1 only.
-bool TakeInteger(const Json& json, int64_t& value) {
+bool TakeOffset(const Json& json, int64_t& value) {
   if (!json.is_number_unsigned() && !(json.is_number_integer() && json.get<int64_t>() >= 0))
     return false;
   if (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX) return false;
@@ -48,13 +48,13 @@ Result<Range> ReadEntry(const std::string& key, const Json& json, std::span<cons
   if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
     return Damaged(key, "dtype, shape or data_offsets is missing");
   Range range;
-  if (!TakeInteger(offsets[0], range.begin) || !TakeInteger(offsets[1], range.end) ||
+  if (!TakeOffset(offsets[0], range.begin) || !TakeOffset(offsets[1], range.end) ||
       range.begin > range.end || range.end > static_cast<int64_t>(data.size())) {
     return Damaged(key, "data_offsets lie outside the file");
   }
   entry.key = key;
   for (const Json& size : shape) {
-    if (!TakeInteger(size, entry.shape.emplace_back(0)))
+    if (!TakeOffset(size, entry.shape.emplace_back(0)))
       return Damaged(key, "a size is no whole number");
   }
   const auto count = ElementCount(entry.shape);

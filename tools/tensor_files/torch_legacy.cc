@@ -15,10 +15,10 @@ namespace mpnanny::tensor_files {
 namespace {
 
 // The pickled magic number, protocol 2.
-constexpr std::string_view kMagic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e",
-                                  15);
+constexpr std::string_view kLegacyMagic(
+    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e", 15);
 
-Error Damaged(const std::string& what) {
+Error DamagedPickle(const std::string& what) {
   return DataCorrupt("torch: " + what + ".", "The file is damaged or was not written whole.");
 }
 
@@ -46,15 +46,16 @@ uint64_t Count(std::span<const uint8_t> bytes, bool little_endian) {
 }  // namespace
 
 bool LooksLikeTorchLegacy(std::span<const uint8_t> bytes) {
-  return AsText(bytes).starts_with(kMagic);
+  return AsText(bytes).starts_with(kLegacyMagic);
 }
 
 Result<Contents> ReadTorchLegacy(std::span<const uint8_t> bytes) {
   if (!LooksLikeTorchLegacy(bytes)) return InvalidInput("No file of torch.save.");
-  auto rest = bytes.subspan(kMagic.size());
+  auto rest = bytes.subspan(kLegacyMagic.size());
   const auto protocol = Next(rest);
   if (!protocol) return protocol.error();
-  if ((*protocol)[protocol->root].integer != 1001) return Damaged("a protocol that is not known");
+  if ((*protocol)[protocol->root].integer != 1001)
+    return DamagedPickle("a protocol that is not known");
   const auto system = Next(rest);
   if (!system) return system.error();
   const bool little_endian = IsLittleEndian(*system);

@@ -19,7 +19,7 @@ constexpr size_t kLocalBytes = 30;
 // Deflate's best is 1032:1; a member that claims more is a bomb or damaged.
 constexpr uint64_t kMostRatio = 1032;
 
-Error Damaged(const std::string& what) {
+Error DamagedArchive(const std::string& what) {
   return DataCorrupt("zip: " + what + ".", "The file is damaged or was not written whole.");
 }
 
@@ -35,7 +35,7 @@ struct Directory {
 };
 
 Result<Directory> FindDirectory(std::span<const uint8_t> bytes) {
-  if (bytes.size() < kEndBytes) return Damaged("the file is too short");
+  if (bytes.size() < kEndBytes) return DamagedArchive("the file is too short");
   const size_t last = bytes.size() - kEndBytes;
   const size_t first = last > kMostComment ? last - kMostComment : 0;
   std::optional<size_t> end;
@@ -46,22 +46,22 @@ Result<Directory> FindDirectory(std::span<const uint8_t> bytes) {
       break;
     }
   }
-  if (!end) return Damaged("there is no end of a central directory: the file is not whole");
+  if (!end) return DamagedArchive("there is no end of a central directory: the file is not whole");
   if (Number(bytes, *end + 4, 2) != 0 || Number(bytes, *end + 6, 2) != 0)
-    return Damaged("it is one part of several");
+    return DamagedArchive("it is one part of several");
   Directory found{Number(bytes, *end + 10, 2), Number(bytes, *end + 12, 4),
                   Number(bytes, *end + 16, 4)};
   constexpr size_t kLocator = 20;
   if (*end >= kLocator && Number(bytes, *end - kLocator, 4) == 0x07064b50) {
     const uint64_t at = Number(bytes, *end - kLocator + 8, 8);
     if (at > *end || *end - at < 56 || Number(bytes, at, 4) != 0x06064b50)
-      return Damaged("the end of the 64-bit directory is not where it should be");
+      return DamagedArchive("the end of the 64-bit directory is not where it should be");
     found = {Number(bytes, at + 32, 8), Number(bytes, at + 40, 8), Number(bytes, at + 48, 8)};
   }
   if (found.offset > *end || found.bytes > *end - found.offset)
-    return Damaged("the central directory lies outside the file");
+    return DamagedArchive("the central directory lies outside the file");
   if (found.entries > kMostEntries || found.entries > found.bytes / kDirectoryBytes)
-    return Damaged("more members than the directory has room for");
+    return DamagedArchive("more members than the directory has room for");
   return found;
 }
 
@@ -131,41 +131,44 @@ Result<ZipFile> ZipFile::Read(std::span<const uint8_t> bytes) {
   auto rest = bytes.subspan(directory->offset, directory->bytes);
   for (uint64_t i = 0; i < directory->entries; ++i) {
     if (rest.size() < kDirectoryBytes || Number(rest, 0, 4) != 0x02014b50)
-      return Damaged("the central directory breaks off at member " + std::to_string(i + 1));
+      return DamagedArchive("the central directory breaks off at member " + std::to_string(i + 1));
     const uint64_t name_bytes = Number(rest, 28, 2);
     const uint64_t extra_bytes = Number(rest, 30, 2);
     const uint64_t whole = kDirectoryBytes + name_bytes + extra_bytes + Number(rest, 32, 2);
     if (whole > rest.size())
-      return Damaged("the central directory breaks off at member " + std::to_string(i + 1));
+      return DamagedArchive("the central directory breaks off at member " + std::to_string(i + 1));
     const std::string name(AsText(rest.subspan(kDirectoryBytes, name_bytes)));
     const std::string shown = "member '" + EscapeControl(name, 200) + "' ";
     Place place{Number(rest, 24, 4), Number(rest, 20, 4), Number(rest, 42, 4)};
     if (!TakeWide(rest.subspan(kDirectoryBytes + name_bytes, extra_bytes), place))
-      return Damaged(shown + "has no 64-bit size");
+      return DamagedArchive(shown + "has no 64-bit size");
     const uint64_t flags = Number(rest, 8, 2);
     const uint64_t method = Number(rest, 10, 2);
     rest = rest.subspan(whole);
-    if (const std::string fault = FaultOfName(name); !fault.empty()) return Damaged(shown + fault);
+    if (const std::string fault = FaultOfName(name); !fault.empty())
+      return DamagedArchive(shown + fault);
     if (name.ends_with('/') && place.stored == 0) continue;  // a folder
-    if ((flags & 1) != 0) return Damaged(shown + "is encrypted");
+    if ((flags & 1) != 0) return DamagedArchive(shown + "is encrypted");
     if (method != 0 && method != 8)
-      return Damaged(shown + "is compressed by a method that is not read (" +
-                     std::to_string(method) + ")");
+      return DamagedArchive(shown + "is compressed by a method that is not read (" +
+                            std::to_string(method) + ")");
     const auto begin = DataBegin(bytes, place.offset, name);
-    if (!begin) return Damaged(shown + "is not where the directory says");
-    if (place.stored > bytes.size() - *begin) return Damaged(shown + "ends outside the file");
-    if (method == 0 && place.stored != place.bytes) return Damaged(shown + "has two sizes");
+    if (!begin) return DamagedArchive(shown + "is not where the directory says");
+    if (place.stored > bytes.size() - *begin)
+      return DamagedArchive(shown + "ends outside the file");
+    if (method == 0 && place.stored != place.bytes) return DamagedArchive(shown + "has two sizes");
     if (method == 8 && place.bytes / kMostRatio > place.stored + 1)
-      return Damaged(shown + "claims to be more than " + std::to_string(kMostRatio) +
-                     " times as large as it is");
+      return DamagedArchive(shown + "claims to be more than " + std::to_string(kMostRatio) +
+                            " times as large as it is");
     if (!zip.by_name_.emplace(name, zip.members_.size()).second)
-      return Damaged(shown + "stands there twice");
+      return DamagedArchive(shown + "stands there twice");
     ranges.emplace_back(place.offset, *begin + place.stored);
     zip.members_.push_back({name, bytes.subspan(*begin, place.stored), method == 8, place.bytes});
   }
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].first < ranges[i - 1].second) return Damaged("members lie over each other");
+    if (ranges[i].first < ranges[i - 1].second)
+      return DamagedArchive("members lie over each other");
   }
   return zip;
 }
@@ -197,7 +200,7 @@ Result<std::vector<uint8_t>> Inflate(std::span<const uint8_t> deflated, uint64_t
     code = inflate(&stream, Z_NO_FLUSH);
     filled += before - stream.avail_out;
   }
-  if (code != Z_OK && code != Z_STREAM_END) return Damaged("compressed data are damaged");
+  if (code != Z_OK && code != Z_STREAM_END) return DamagedArchive("compressed data are damaged");
   out.resize(filled);
   return out;
 }
@@ -212,7 +215,7 @@ Result<std::vector<uint8_t>> WholeMember(const ZipMember& member, uint64_t most)
   if (!member.deflated) return std::vector<uint8_t>(member.stored.begin(), member.stored.end());
   auto bytes = Inflate(member.stored, member.bytes + 1);
   if (!bytes) return bytes.error();
-  if (bytes->size() != member.bytes) return Damaged(shown + "has another size than it says");
+  if (bytes->size() != member.bytes) return DamagedArchive(shown + "has another size than it says");
   return bytes;
 }
 

@@ -8,7 +8,7 @@ namespace mpnanny::diagnose_run {
 namespace {
 
 // exp(-17) is the last that FP16 holds, exp(-103) the last of FP32.
-constexpr double kGapHalf = 17, kGapWide = 103;
+constexpr double kDifferenceHalf = 17, kDifferenceWide = 103;
 
 // From the loss on there is no clean one.
 bool AllAreBad(const runs::AlertDetail& detail) {
@@ -25,7 +25,7 @@ void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims) {
   const Series* output = LastOutput(facts);
   if (!output) return;
   const double reach = output->last().absmax.value_or(0);
-  const double gap = UsesHalf(facts) ? kGapHalf : kGapWide;
+  const double gap = UsesHalf(facts) ? kDifferenceHalf : kDifferenceWide;
   if (2 * reach < gap) return;
   Claim claim;
   claim.id = "log-of-zero";

@@ -6,7 +6,7 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr int64_t kSoon = 50;  // steps in which a rate that is too high shows
+constexpr int64_t kRateShows = 50;  // steps in which a rate that is too high shows
 
 }  // namespace
 
@@ -14,14 +14,14 @@ void DetectLrJump(const Facts& facts, std::vector<Claim>& claims) {
   for (const Jump& jump : facts.turns.lr_jumps) {
     std::string followed;
     for (const Spike& spike : facts.turns.spikes) {
-      if (spike.step >= jump.step && spike.step <= jump.step + kSoon) {
+      if (spike.step >= jump.step && spike.step <= jump.step + kRateShows) {
         followed = "the loss went from about " + runs::Number(spike.median) + " to " +
                    runs::Number(spike.greatest);
         break;
       }
     }
     if (followed.empty() && facts.onset && facts.onset->step >= jump.step &&
-        facts.onset->step <= jump.step + kSoon) {
+        facts.onset->step <= jump.step + kRateShows) {
       followed = "at step " + std::to_string(facts.onset->step) + " there is " + facts.onset->what;
     }
     if (followed.empty()) continue;

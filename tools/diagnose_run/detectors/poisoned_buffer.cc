@@ -9,7 +9,7 @@ namespace {
 
 // A running mean or variance moves by a tenth of the batch's at a time (momentum 0.1): a factor of
 // hundred between samples is a batch thousands of times out of the ordinary.
-constexpr double kThrown = 100;
+constexpr double kPoisoned = 100;
 
 bool IsRunning(const std::string& name) {
   return NameHas(name, {"running_mean", "running_var", "running_std"});
@@ -51,7 +51,7 @@ void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims) {
       const bool bad = now.nonfinite > 0;
       claim.stays = bad;
       const bool thrown = i > 0 && now.absmax && series.points[i - 1].absmax &&
-                          *now.absmax > kThrown * std::max(1.0, *series.points[i - 1].absmax);
+                          *now.absmax > kPoisoned * std::max(1.0, *series.points[i - 1].absmax);
       if (!bad && !thrown) continue;
       claim.sentence = "The running statistic " + runs::Name(series.layer) +
                        (bad ? " is not finite"

@@ -13,7 +13,7 @@ bool IsRoot(const std::string& op) {
          op == "pow" || op == "std" || op.starts_with("Std") || op.starts_with("Pow");
 }
 
-bool IsNormalisation(const std::string& op) {
+bool IsNormalisationOperator(const std::string& op) {
   return op.find("layer_norm") != std::string::npos || op.find("batch_norm") != std::string::npos ||
          op.find("group_norm") != std::string::npos;
 }
@@ -27,7 +27,7 @@ void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.origins.empty()) {
     const NanOrigin& origin = facts.origins.front();
     if (!origin.backward || origin.inputs == NanOrigin::Inputs::kInfinite || !IsRoot(origin.of) ||
-        IsNormalisation(origin.of)) {
+        IsNormalisationOperator(origin.of)) {
       return;
     }
     claim.sentence = "The gradient became non-finite in " + OperatorName(origin) +

@@ -6,13 +6,14 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr int64_t kSoon = 3;     // steps until the search begins
+constexpr int64_t kSearchBegins = 3;  // steps until the search begins
 constexpr int64_t kSearch = 3;   // skipped steps that make a search: growing costs one
 constexpr double kHigher = 3.9;  // a scaler doubles
 
 const Burst* SearchAfter(const Turns& turns, int64_t step) {
   for (const Burst& burst : turns.bursts) {
-    if (burst.first >= step && burst.first <= step + kSoon && burst.steps >= kSearch) return &burst;
+    if (burst.first >= step && burst.first <= step + kSearchBegins && burst.steps >= kSearch)
+      return &burst;
   }
   return nullptr;
 }
@@ -53,7 +54,7 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
       *s.scale_first >= kHigher * *facts.parent->last_scale) {
     claims.push_back(Restart(*s.first_step, *facts.parent->last_scale, *s.scale_first,
                              search->steps, ", where this run goes on from the one before"));
-  } else if (facts.monitored && !facts.parent && *s.first_step >= kSoon) {
+  } else if (facts.monitored && !facts.parent && *s.first_step >= kSearchBegins) {
     // (An extract of a log begins anywhere.)
     Claim claim = Restart(*s.first_step, *s.scale_first, *s.scale_first, search->steps, "");
     claim.sentence = "The run begins at step " + std::to_string(*s.first_step) +

@@ -12,7 +12,7 @@ using runs::Number;
 // What a person sees at a glance in three to forty lines: a loss above everything before it, by
 // half of their median. Below that, the noise of small batches begins.
 constexpr double kJump = 1.5;
-constexpr double kHigh = 1.25;   // of the level before: still up at the end
+constexpr double kStillHigh = 1.25;  // of the level before: still up at the end
 constexpr double kLevel = 1.1;   // of it: back
 constexpr size_t kCalm = 3;      // losses back at the level that end a spike
 constexpr double kNormJump = 3;  // a gradient norm that jumped with it is worth telling
@@ -67,14 +67,14 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
     claim.sentence += ", the gradient norm from " + Number(norm_before) + " to " + Number(up.norm);
   }
   claim.sentence += over ? ", and came back by itself"
-                    : last >= kHigh * jump->before
+                    : last >= kStillHigh * jump->before
                         ? "; it is " + Number(last) + " where the record ends"
                         : "; it is " + Number(last) + " where the record ends, too soon to say " +
                               "whether that passes";
   claim.sentence += ". In " + runs::Count(facts.summary.finite_losses, "loss", "losses") +
                     " a batch out of the ordinary, a rate that is too high and a fault look alike.";
   claim.strength = 0.6;
-  claim.fault = !over && last >= kHigh * jump->before;
+  claim.fault = !over && last >= kStillHigh * jump->before;
   claim.passing = over;
   claim.place = FaultPlace{up.step, "", "", "", "", "the loss jumped to " + Number(up.loss)};
   claims.push_back(std::move(claim));

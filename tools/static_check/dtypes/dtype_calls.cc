@@ -9,7 +9,7 @@
 namespace mpnanny::static_check {
 namespace {
 
-constexpr Value kUnknownValue{Type::kUnknown, false, kNoNode};
+constexpr Value kUnknownResult{Type::kUnknown, false, kNoNode};
 constexpr Value kFp32Value{Type::kFp32, false, kNoNode};
 constexpr Value kIndexValue{Type::kIndex, false, kNoNode};
 
@@ -122,7 +122,7 @@ constexpr std::string_view kPromotes[] = {"add",
                                           "cosine_similarity"};
 
 template <typename List>
-bool Contains(const List& list, std::string_view name) {
+bool CallsContain(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
@@ -156,7 +156,7 @@ Value DtypeFlow::Call(NodeId id) {
   const NodeId receiver = names_.Receiver(id);
   const std::string qualified = names_.Callee(id);
   const std::string_view method = names_.Method(id);
-  Value self = kUnknownValue;
+  Value self = kUnknownResult;
   const bool is_function = !qualified.empty();
   if (!is_function && receiver != kNoNode) {
     self = Eval(receiver);
@@ -181,7 +181,7 @@ Value DtypeFlow::Call(NodeId id) {
       const bool off = around != nullptr
                            ? around->enabled == Tri::kNo
                            : IsCalledWithAutocastOff(d_.bindings_, d_.regions_, function_.node);
-      return it->second.assumed && off ? kUnknownValue : it->second;
+      return it->second.assumed && off ? kUnknownResult : it->second;
     }
   }
   if (is_function) {
@@ -191,13 +191,13 @@ Value DtypeFlow::Call(NodeId id) {
       if (function == "repeat") function = "rearrange";
     }
     if (function.empty())
-      return IsNumber(id) ? Value{Type::kNumber, false, kNoNode} : kUnknownValue;
+      return IsNumber(id) ? Value{Type::kNumber, false, kNoNode} : kUnknownResult;
     const NodeId dtype = names_.Argument(id, -1, "dtype");
-    if (Contains(kCreates, function)) return dtype == kNoNode ? kFp32Value : TypeNamed(dtype);
+    if (CallsContain(kCreates, function)) return dtype == kNoNode ? kFp32Value : TypeNamed(dtype);
     if (function == "tensor" || function == "as_tensor") {
       if (dtype != kNoNode) return TypeNamed(dtype);
       // Without dimensions it takes the other's dtype, as a number does.
-      return !values.empty() && values[0].type == Type::kNumber ? values[0] : kUnknownValue;
+      return !values.empty() && values[0].type == Type::kNumber ? values[0] : kUnknownResult;
     }
     if (values.empty()) values.push_back(d_.Of(names_.Argument(id, -1, "input")));
     if (function == "where" || function == "einsum" ||
@@ -209,7 +209,7 @@ Value DtypeFlow::Call(NodeId id) {
   if (method.empty()) {
     if (syntax_.Text(syntax_.Child(id, f.function)) == "map") return Mapped(id);
     if (Value layer = Layer(id, values); layer.type != Type::kUnseen) return layer;
-    return kUnknownValue;
+    return kUnknownResult;
   }
   const bool no_arguments = names_.Arguments(id).empty();
   if (method == "half" && no_arguments) return {Type::kFp16, false, id};
@@ -233,17 +233,17 @@ Value DtypeFlow::Call(NodeId id) {
 Value DtypeFlow::Mapped(NodeId call) {
   const NodeId lambda = names_.Argument(call, 0, "");
   const NodeId over = names_.Argument(call, 1, "");
-  if (!syntax_.Is(lambda, Kind::kLambda) || over == kNoNode) return kUnknownValue;
+  if (!syntax_.Is(lambda, Kind::kLambda) || over == kNoNode) return kUnknownResult;
   const NodeId parameters = syntax_.Child(lambda, PythonFields().parameters);
   const NodeId body = syntax_.Child(lambda, PythonFields().body);
   const std::string parameter(syntax_.Text(parameters));
-  if (body == kNoNode || parameter.find(',') != std::string::npos) return kUnknownValue;
+  if (body == kNoNode || parameter.find(',') != std::string::npos) return kUnknownResult;
   Value value = d_.Of(over);
   if (syntax_.Is(over, Kind::kTuple) || syntax_.Is(over, Kind::kList)) {
     value = {};
     for (const NodeId part : syntax_.Children(over)) value = JoinValues(value, d_.Of(part));
   }
-  if (value.type == Type::kUnknown || value.type == Type::kUnseen) return kUnknownValue;
+  if (value.type == Type::kUnknown || value.type == Type::kUnseen) return kUnknownResult;
   const Env before = env_;
   env_[parameter] = value;
   const Value mapped = Eval(body);
@@ -292,9 +292,9 @@ Value DtypeFlow::Apply(NodeId call, NodeId layer, const std::vector<Value>& inpu
     for (const NodeId part : names_.Arguments(layer)) {
       const Value next = Apply(call, part, values, depth - 1);
       // What is not known may have made anything, but the next matrix product decides again.
-      values = {next.type == Type::kUnseen ? kUnknownValue : next};
+      values = {next.type == Type::kUnseen ? kUnknownResult : next};
     }
-    return values.empty() ? kUnknownValue : values[0];
+    return values.empty() ? kUnknownResult : values[0];
   }
   if (const Entry* entry = d_.EntryOf(function_.node);
       entry != nullptr && entry->module != Type::kUnknown && HasWeights(name)) {
@@ -326,14 +326,14 @@ Value DtypeFlow::Op(NodeId id, std::string_view name, const std::vector<Value>& 
         return {Type::kFp32, policy.assumed, kNoNode, policy.passed};
       case CastPolicy::kBanned:
       case CastPolicy::kUnknown:
-        return kUnknownValue;
+        return kUnknownResult;
       case CastPolicy::kPromote:
       case CastPolicy::kUnlisted:
         break;
     }
   }
-  if (!d_.ops_.KeepsDtype(name) || values.empty()) return kUnknownValue;
-  return Contains(kPromotes, name) ? Promote(values) : Promote({values[0]});
+  if (!d_.ops_.KeepsDtype(name) || values.empty()) return kUnknownResult;
+  return CallsContain(kPromotes, name) ? Promote(values) : Promote({values[0]});
 }
 
 }  // namespace mpnanny::static_check

@@ -76,7 +76,7 @@ bool CastsBack(const FileFacts& facts, NodeId call) {
 
 // True where the call leaves the variable's weights as they are: m.to(device), m = m.train(), m =
 // wrap(m), and everything that is not assigned.
-bool Keeps(const FileFacts& facts, NodeId call, const std::string& model) {
+bool KeepsModel(const FileFacts& facts, NodeId call, const std::string& model) {
   if (!facts.syntax.Is(facts.syntax[call].parent, Kind::kAssignment)) return true;
   NodeId root = call;
   while (facts.syntax.Is(root, Kind::kCall)) {
@@ -238,7 +238,8 @@ std::vector<WeightCast> FindWeightCasts(const FileFacts& facts) {
     const HalfType type = TypeMade(facts, id, &loaded);
     any = any || type != HalfType::kUnknown;
     std::string model = CastVariable(facts, id);
-    if (type == HalfType::kUnknown && !CastsBack(facts, id) && Keeps(facts, id, model)) continue;
+    if (type == HalfType::kUnknown && !CastsBack(facts, id) && KeepsModel(facts, id, model))
+      continue;
     if (!model.empty()) casts.push_back({id, id, std::move(model), type, loaded});
   }
   if (!any) return {};

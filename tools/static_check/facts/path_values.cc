@@ -16,20 +16,20 @@ constexpr std::string_view kSame[] = {"item",  "cpu",        "cuda", "to",      
 constexpr std::string_view kConverts[] = {"float", "int", "bool", "double", "long", "byte"};
 
 template <typename List>
-bool Contains(const List& list, std::string_view word) {
+bool IsOneOf(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-Constant Number(double value) { return {Constant::Kind::kNumber, value, "", false}; }
+PathConstant Number(double value) { return {PathConstant::Kind::kNumber, value, "", false}; }
 
-std::optional<Constant> Text(std::string_view literal) {
+std::optional<PathConstant> Text(std::string_view literal) {
   // Prefixes change what it says.
   if (literal.size() < 2 || (literal[0] != '"' && literal[0] != '\'') ||
       literal.find('\\') != std::string_view::npos || literal.starts_with("\"\"\"") ||
       literal.starts_with("'''"))
     return std::nullopt;
-  return Constant{Constant::Kind::kText, 0, std::string(literal.substr(1, literal.size() - 2)),
-                  false};
+  return PathConstant{PathConstant::Kind::kText, 0,
+                      std::string(literal.substr(1, literal.size() - 2)), false};
 }
 
 std::optional<double> Compute(std::string_view op, double left, double right) {
@@ -41,12 +41,13 @@ std::optional<double> Compute(std::string_view op, double left, double right) {
   return std::nullopt;
 }
 
-std::optional<bool> Compare(std::string_view op, const Constant& left, const Constant& right) {
+std::optional<bool> Compare(std::string_view op, const PathConstant& left,
+                            const PathConstant& right) {
   const bool equal =
       left.kind == right.kind && left.number == right.number && left.text == right.text;
   if (op == "==" || op == "is") return equal;
   if (op == "!=" || op.starts_with("is not")) return !equal;
-  if (left.kind != Constant::Kind::kNumber || right.kind != Constant::Kind::kNumber)
+  if (left.kind != PathConstant::Kind::kNumber || right.kind != PathConstant::Kind::kNumber)
     return std::nullopt;
   if (op == "<") return left.number < right.number;
   if (op == "<=") return left.number <= right.number;
@@ -57,7 +58,7 @@ std::optional<bool> Compare(std::string_view op, const Constant& left, const Con
 
 }  // namespace
 
-void PathValues::Set(std::string_view variable, Constant value) {
+void PathValues::Set(std::string_view variable, PathConstant value) {
   known_.insert_or_assign(std::string(variable), std::move(value));
 }
 
@@ -71,13 +72,13 @@ void PathValues::Forget(std::string_view variable) {
   });
 }
 
-const Constant* PathValues::Of(std::string_view variable) const {
+const PathConstant* PathValues::Of(std::string_view variable) const {
   const auto it = known_.find(variable);
   return it == known_.end() ? nullptr : &it->second;
 }
 
-std::optional<Constant> PathValues::Evaluate(const Bindings& bindings, NodeId expression,
-                                             int depth) const {
+std::optional<PathConstant> PathValues::Evaluate(const Bindings& bindings, NodeId expression,
+                                                 int depth) const {
   const Fields& f = PythonFields();
   const Syntax& syntax = bindings.syntax();
   const NodeId id = syntax.Unwrap(expression);
@@ -89,7 +90,7 @@ std::optional<Constant> PathValues::Evaluate(const Bindings& bindings, NodeId ex
     case Kind::kFalse:
       return Number(0);
     case Kind::kNone:
-      return Constant{};
+      return PathConstant{};
     case Kind::kString:
       return Text(syntax.Text(id));
     case Kind::kInteger:
@@ -99,7 +100,7 @@ std::optional<Constant> PathValues::Evaluate(const Bindings& bindings, NodeId ex
     }
     case Kind::kIdentifier:
     case Kind::kAttribute: {
-      const Constant* known = known_.empty() ? nullptr : Of(bindings.names().Key(id));
+      const PathConstant* known = known_.empty() ? nullptr : Of(bindings.names().Key(id));
       return known == nullptr ? std::nullopt : std::optional(*known);
     }
     case Kind::kAssignment:  // a = b = value
@@ -110,7 +111,7 @@ std::optional<Constant> PathValues::Evaluate(const Bindings& bindings, NodeId ex
     }
     case Kind::kUnary: {
       const auto value = of(syntax.Child(id, f.argument));
-      if (!value || value->kind != Constant::Kind::kNumber ||
+      if (!value || value->kind != PathConstant::Kind::kNumber ||
           syntax.Text(syntax.Child(id, f.operator_)) != "-")
         return std::nullopt;
       return Number(-value->number);
@@ -118,7 +119,8 @@ std::optional<Constant> PathValues::Evaluate(const Bindings& bindings, NodeId ex
     case Kind::kBinary: {
       const auto left = of(syntax.Child(id, f.left));
       const auto right = left ? of(syntax.Child(id, f.right)) : std::nullopt;
-      if (!right || left->kind != Constant::Kind::kNumber || right->kind != Constant::Kind::kNumber)
+      if (!right || left->kind != PathConstant::Kind::kNumber ||
+          right->kind != PathConstant::Kind::kNumber)
         return std::nullopt;
       const auto value =
           Compute(syntax.Text(syntax.Child(id, f.operator_)), left->number, right->number);
@@ -140,7 +142,8 @@ std::optional<Constant> PathValues::Evaluate(const Bindings& bindings, NodeId ex
   }
 }
 
-std::optional<Constant> PathValues::OfCall(const Bindings& bindings, NodeId call, int depth) const {
+std::optional<PathConstant> PathValues::OfCall(const Bindings& bindings, NodeId call,
+                                               int depth) const {
   const Syntax& syntax = bindings.syntax();
   const Names& names = bindings.names();
   const std::string& callee = names.Callee(call);
@@ -153,7 +156,7 @@ std::optional<Constant> PathValues::OfCall(const Bindings& bindings, NodeId call
       value = elements[0];
     }
     auto made = Evaluate(bindings, value, depth);
-    if (!made || made->kind != Constant::Kind::kNumber) return std::nullopt;
+    if (!made || made->kind != PathConstant::Kind::kNumber) return std::nullopt;
     made->tensor = true;
     return made;
   }
@@ -163,29 +166,29 @@ std::optional<Constant> PathValues::OfCall(const Bindings& bindings, NodeId call
     const bool second = given.size() > 1 && !syntax.Is(given[1], Kind::kKeywordArgument);
     if (second || (text != "1" && text != "()" && text != "(1,)" && text != "[]" && text != "[1]"))
       return std::nullopt;
-    return Constant{Constant::Kind::kNumber, callee == "torch.ones" ? 1.0 : 0.0, "", true};
+    return PathConstant{PathConstant::Kind::kNumber, callee == "torch.ones" ? 1.0 : 0.0, "", true};
   }
   if (!callee.empty()) return std::nullopt;
   if (const std::string_view method = names.Method(call); !method.empty()) {
-    if (!Contains(kSame, method) && !Contains(kConverts, method)) return std::nullopt;
+    if (!IsOneOf(kSame, method) && !IsOneOf(kConverts, method)) return std::nullopt;
     auto value = Evaluate(bindings, names.Receiver(call), depth);
     if (!value || !value->tensor) return std::nullopt;
     if (method == "item") value->tensor = false;
     return value;
   }
   const std::string_view function = syntax.Text(syntax.Child(call, PythonFields().function));
-  if ((Contains(kConverts, function) || function == "abs") && given.size() == 1) {
+  if ((IsOneOf(kConverts, function) || function == "abs") && given.size() == 1) {
     auto value = Evaluate(bindings, given[0], depth);
-    if (!value || value->kind != Constant::Kind::kNumber) return std::nullopt;
+    if (!value || value->kind != PathConstant::Kind::kNumber) return std::nullopt;
     if (function == "bool") return Number(value->IsTrue() ? 1 : 0);
     if (function == "int") return Number(std::trunc(value->number));
     return Number(function == "abs" ? std::abs(value->number) : value->number);
   }
   if ((function != "max" && function != "min") || given.size() < 2) return std::nullopt;
-  std::optional<Constant> best;
+  std::optional<PathConstant> best;
   for (const NodeId one : given) {
     const auto value = Evaluate(bindings, one, depth);
-    if (!value || value->kind != Constant::Kind::kNumber) return std::nullopt;
+    if (!value || value->kind != PathConstant::Kind::kNumber) return std::nullopt;
     if (!best || (function == "max") == (value->number > best->number))
       best = Number(value->number);
   }

@@ -19,19 +19,19 @@
 namespace mpnanny::static_check {
 
 // None, a Boolean, a number (never NaN) or a string.
-struct Constant {
+struct PathConstant {
   enum class Kind { kNone, kNumber, kText };
   Kind kind = Kind::kNone;
   double number = 0;    // True is 1
   std::string text;     // with its quotes taken off
   bool tensor = false;  // of one element, which others may write into
-  auto operator<=>(const Constant&) const = default;
+  auto operator<=>(const PathConstant&) const = default;
   bool IsTrue() const { return kind == Kind::kText ? !text.empty() : number != 0; }
 };
 
 class PathValues {
  public:
-  void Set(std::string_view variable, Constant value);
+  void Set(std::string_view variable, PathConstant value);
   void Forget(std::string_view variable);
   template <typename Test>
   void ForgetIf(Test test) {
@@ -40,16 +40,16 @@ class PathValues {
   void Clear() { known_.clear(); }
   bool empty() const { return known_.empty(); }
   // The variable's value; null if it is not known.
-  const Constant* Of(std::string_view variable) const;
+  const PathConstant* Of(std::string_view variable) const;
   // What the expression gives: literals, known variables, comparisons, arithmetic, max(), x.item()
   // and tensors of one element that are made from these. nullopt if it is not known.
-  std::optional<Constant> Evaluate(const Bindings& bindings, NodeId expression,
-                                   int depth = 6) const;
+  std::optional<PathConstant> Evaluate(const Bindings& bindings, NodeId expression,
+                                       int depth = 6) const;
   auto operator<=>(const PathValues&) const = default;
 
  private:
-  std::optional<Constant> OfCall(const Bindings& bindings, NodeId call, int depth) const;
-  std::map<std::string, Constant, std::less<>> known_;
+  std::optional<PathConstant> OfCall(const Bindings& bindings, NodeId call, int depth) const;
+  std::map<std::string, PathConstant, std::less<>> known_;
 };
 
 }  // namespace mpnanny::static_check

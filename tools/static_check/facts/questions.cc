@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxKey = 200;
 
 template <typename List>
-bool Contains(const List& list, std::string_view word) {
+bool HasWord(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
@@ -69,8 +69,8 @@ std::optional<bool> AsksForMixedPrecision(std::string_view text) {
       return;
     }
     bf16 = bf16 || word == "bf16" || word == "bfloat16";
-    asks = asks || Contains(kOn, word);
-    negated = negated || Contains(kNegates, word);
+    asks = asks || HasWord(kOn, word);
+    negated = negated || HasWord(kNegates, word);
     if (word == "noamp" || word == "nofp16") asks = negated = true;
   });
   if (bf16 || (!on && !off)) return std::nullopt;
@@ -82,8 +82,8 @@ bool IsOff(std::string_view value) {
   bool off = false;
   bool on = false;
   ForWords(value, [&](std::string_view word) {
-    off = off || Contains(kOff, word);
-    on = on || word == "16" || (word != "precision" && Contains(kOn, word));
+    off = off || HasWord(kOff, word);
+    on = on || word == "16" || (word != "precision" && HasWord(kOn, word));
   });
   return off && !on;
 }
@@ -97,7 +97,7 @@ bool OnlyLooksUp(const Bindings& bindings, NodeId id) {
     std::string_view name = syntax.Text(syntax.Child(call, PythonFields().function));
     if (const std::string_view method = bindings.names().Method(call); !method.empty())
       name = method;
-    if (!Contains(kAsks, name) && !AsksForMixedPrecision(name)) return false;
+    if (!HasWord(kAsks, name) && !AsksForMixedPrecision(name)) return false;
   }
   return true;
 }

@@ -33,9 +33,9 @@ constexpr std::array kCallables = {
 
 constexpr int kMaxDictDepth = 4;
 
-class Reader {
+class PythonReader {
  public:
-  explicit Reader(const FileFacts& facts) : facts_(facts), syntax_(facts.syntax) {}
+  explicit PythonReader(const FileFacts& facts) : facts_(facts), syntax_(facts.syntax) {}
 
   std::vector<Settings> Read() {
     for (const Callable& callable : kCallables) {
@@ -164,6 +164,8 @@ class Reader {
 
 }  // namespace
 
-std::vector<Settings> ReadPythonSettings(const FileFacts& facts) { return Reader(facts).Read(); }
+std::vector<Settings> ReadPythonSettings(const FileFacts& facts) {
+  return PythonReader(facts).Read();
+}
 
 }  // namespace mpnanny::static_check

@@ -21,7 +21,7 @@ bool EndsInCast(std::string_view text) {
 
 // x.float(), x of `x = x.float()`, normalize(x) of that: functions and layers go on with what was
 // cast.
-bool IsCast(const FileFacts& facts, NodeId expression) {
+bool IsCastCall(const FileFacts& facts, NodeId expression) {
   NodeId id = facts.syntax.Unwrap(expression);
   for (int depth = 0; depth < 5 && id != kNoNode; ++depth) {
     if (EndsInCast(facts.syntax.Text(ValuesOf(facts, id).back()))) return true;
@@ -50,9 +50,9 @@ bool MayBeLowered(const FileFacts& facts, NodeId node) {
 }
 
 // sparse @ x.float(): under autocast the product runs in 16 bits again.
-void GuessProducts(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+void GuessUndoneProducts(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
   const auto examine = [&](NodeId node, NodeId a, NodeId b) {
-    if ((!IsCast(facts, a) && !IsCast(facts, b)) || !MayBeLowered(facts, node)) return;
+    if ((!IsCastCall(facts, a) && !IsCastCall(facts, b)) || !MayBeLowered(facts, node)) return;
     found->push_back({node,
                       "The cast to FP32 is undone where autocast is on: it runs this product in 16 "
                       "bits, and the sum with it. autocast(enabled=False) keeps it in FP32."});
@@ -105,7 +105,7 @@ void GuessFrontEnds(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
 
 std::vector<UnlikeWrite> FindUndoneCasts(const FileFacts& facts) {
   std::vector<UnlikeWrite> found;
-  GuessProducts(facts, &found);
+  GuessUndoneProducts(facts, &found);
   GuessFrontEnds(facts, &found);
   return found;
 }

@@ -206,7 +206,7 @@ void GuessNormalised(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
   }
 }
 
-void GuessProducts(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
+void GuessUntiedProducts(const FileFacts& facts, std::vector<UnlikeWrite>* found) {
   const Fields& f = PythonFields();
   std::set<NodeId> functions;
   for (const AutogradFunction& one : FindAutogradFunctions(facts)) {
@@ -272,7 +272,7 @@ std::vector<UnlikeWrite> FindUntiedTypes(const FileFacts& facts) {
   GuessWrites(facts, &found);
   GuessAssignments(facts, &found);
   GuessNormalised(facts, &found);
-  GuessProducts(facts, &found);
+  GuessUntiedProducts(facts, &found);
   GuessLayerInputs(facts, &found);
   return found;
 }

@@ -10,7 +10,7 @@ namespace mpnanny::static_check {
 namespace {
 
 // How many names a callable is looked through.
-constexpr int kMaxDepth = 4;
+constexpr int kMaxAliases = 4;
 
 }  // namespace
 
@@ -131,7 +131,7 @@ std::optional<Target> Code::TargetOf(NodeId call) const {
   const Definition found = all_.modules().Callee(number_, call);
   if (found.function == nullptr) {
     if (known->callee.starts_with("torch.")) return std::nullopt;
-    return TargetOfValue(callable, kMaxDepth);
+    return TargetOfValue(callable, kMaxAliases);
   }
   Target target{&all_[found.module], found.function, kNoNode, "", kNoNode};
   if (found.function->klass == kNoNode) return target;

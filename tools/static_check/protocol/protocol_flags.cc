@@ -130,7 +130,7 @@ void ProtocolMachine::TouchTensors(NodeId call, Path& path) const {
     if (!syntax().Is(id, Kind::kIdentifier) && !syntax().Is(id, Kind::kSubscript)) return;
     const std::string key = names().Key(id);
     const std::string variable = key.substr(0, key.find('['));
-    const Constant* held = values.Of(variable);
+    const PathConstant* held = values.Of(variable);
     if (held == nullptr || !held->tensor) return;
     if (name == "all_reduce") {
       const std::string_view text = syntax().Text(syntax().Child(call, f.arguments));

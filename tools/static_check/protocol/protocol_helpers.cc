@@ -150,7 +150,7 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
     start.conditions.Learn(question.key, question.positive == answer);
     says_if_mixed = true;
   };
-  const auto hold = [&](const std::string& parameter, std::optional<Constant> value) {
+  const auto hold = [&](const std::string& parameter, std::optional<PathConstant> value) {
     if (value && !value->tensor && AskOfName(parameter).key != kMixedPrecision)
       start.conditions.values().Set(parameter, std::move(*value));
   };

@@ -148,7 +148,7 @@ class ProtocolMachine {
   // The variables of the code that runs whose values decide which way it goes.
   const std::set<std::string, std::less<>>& Asked();
   // What the assignment makes a variable hold on that path, by variable.
-  using Held = std::vector<std::pair<std::string, Constant>>;
+  using Held = std::vector<std::pair<std::string, PathConstant>>;
   Held HeldAfter(NodeId target, NodeId value, const Path& path);
   // The call may write into the tensors that it is given.
   void TouchTensors(NodeId call, Path& path) const;
