@@ -150,3 +150,60 @@ def test_pages_use_no_deprecated_name() -> None:
         good = path.read_text(encoding="utf-8").split("# good", 1)[-1]
         for old in ("torch_dtype=", "torch.cuda.amp.", "torch.cpu.amp."):
             assert old not in good, f"{path.name}: {old}"
+
+
+def test_a_normalised_zero_row_has_a_gradient_that_half_can_hold() -> None:
+    def gradient(eps: float) -> torch.Tensor:
+        x = torch.zeros(1, 4, dtype=torch.float16, requires_grad=True)
+        torch.nn.functional.normalize(x.float(), dim=-1, eps=eps).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    assert torch.isfinite(gradient(1e-4)).all()
+    assert not torch.isfinite(gradient(1e-6)).any()
+    text = (CASES / "f-normalize-eps-in-half.md").read_text(encoding="utf-8")
+    assert "eps=1e-4" in text.split("# good", 1)[1]
+
+
+def test_what_a_mask_constant_above_the_range_does() -> None:
+    x = torch.zeros(2, dtype=torch.float16)
+    mask = torch.tensor([True, False])
+    with pytest.raises(RuntimeError, match="c10::Half without overflow"):
+        x.masked_fill(mask, -1e9)
+    assert torch.where(mask, -1e9, x)[0].item() == float("-inf")
+    assert "c10::Half without overflow" in page("mask-fill-constant-overflows-half")
+
+
+def test_the_message_of_mixed_scalers() -> None:
+    weight = torch.nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    one, other = (torch.amp.GradScaler("cpu", init_scale=8.0) for _ in range(2))
+    one.scale(weight * 1.0).backward()
+    other.scale(torch.ones(()))
+    one.step(optimizer)
+    with pytest.raises(AssertionError, match="No inf checks were recorded prior to update"):
+        other.update()
+    assert "recorded prior to update" in page("scaler-unscales-with-another-scale")
+
+
+def test_a_step_that_is_skipped_by_hand_needs_unscale_before_update() -> None:
+    weight = torch.nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(weight * 1.0).backward()
+    with pytest.raises(AssertionError, match="prior to update"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    scaler.update()
+    assert "call `unscale_(optimizer)` before `update()`" in page("scaler-step-without-update")
+
+
+@pytest.mark.parametrize(("cube", "first"), [("own", 256), ("constant first", None)])
+def test_where_gelus_cube_has_a_nan_gradient(cube: str, first: int | None) -> None:
+    x = torch.arange(1, 301, dtype=torch.float16, requires_grad=True)
+    term = 0.044715 * (x * x * x) if cube == "own" else 0.044715 * x * x * x
+    (0.5 * x * (1 + torch.tanh(0.79788 * (x + term)))).sum().backward()
+    assert x.grad is not None
+    nan = torch.nonzero(x.grad.isnan())
+    assert (int(nan[0]) + 1 if len(nan) else None) == first
+    assert "NaN from 256 on" in page("gelu-cubic-term-fp16-suspect")
