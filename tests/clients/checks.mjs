@@ -64,7 +64,13 @@ export const checks = {
     const uri = found.structuredContent.results[0].uri;
     const { contents } = await client.readResource({ uri });
     assert.match(contents[0].text, /## Fix/);
-    assert.ok((await client.listResources()).resources.some(resource => resource.uri === uri));
+    const listed = [];
+    for (let cursor; ;) {
+      const page = await client.listResources(cursor ? { cursor } : {});
+      listed.push(...page.resources.map(resource => resource.uri));
+      if (!(cursor = page.nextCursor)) break;
+    }
+    assert.ok(listed.includes(uri), `${uri} is not listed`);
     const templates = (await client.listResourceTemplates()).resourceTemplates.map(t => t.uriTemplate);
     assert.ok(templates.includes('mpnanny://knowledge/{case}'), templates);
   },
