@@ -93,8 +93,15 @@ async def a_case_is_read_as_a_resource(client: Client) -> None:
     uri = result.structured_content["results"][0]["uri"]
     contents = (await client.read_resource(uri)).contents
     assert len(contents) == 1 and "## Fix" in contents[0].text, contents
-    listed = {resource.uri for resource in (await client.list_resources()).resources}
-    assert str(uri) in {str(item) for item in listed}
+    listed: set[str] = set()
+    cursor = None
+    while True:  # the list has more than one page
+        page = await client.list_resources(cursor=cursor)
+        listed |= {str(resource.uri) for resource in page.resources}
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert str(uri) in listed
 
 
 @check

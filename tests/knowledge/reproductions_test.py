@@ -5,25 +5,16 @@ not.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import math
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
+from caught import load
 
 CASES = Path(__file__).resolve().parents[2] / "knowledge" / "cases"
 REPRODUCTIONS = sorted(CASES.glob("*.py"))
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("case_" + path.stem.replace("-", "_"), path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def check_shape(numbers: object) -> None:

@@ -17,7 +17,7 @@ constexpr double kHalfUlpBf16 = 1.0 / 256;
 // A training with `layers` linear layers. Batches come from `data`, weights from `weights`: two
 // runs with the same numbers are one trajectory.
 struct Training {
-  std::string precision = "fp32", ended = "closed", prefix;
+  std::string precision = "fp32", ended = "closed", prefix = "";
   int steps = 400, layers = 12, interval = 10, first_step = 0;
   unsigned data = 1, weights = 1;
   double rounding = 0;  // relative, of every figure
