@@ -143,7 +143,9 @@ def _by_operator(lists: dict[str, list[str]]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _cuda_lists(casts: _Casts, fp8: str | None) -> Iterator[None]:
+def _cuda_lists(
+    casts: _Casts, fp8: str | None, is_eight_bit: Callable[[], bool]
+) -> Iterator[None]:
     """Autocast on the CPU follows CUDA's lists."""
     with open(_LISTS, encoding="utf-8") as file:
         devices = json.load(file)["devices"]
@@ -161,14 +163,20 @@ def _cuda_lists(casts: _Casts, fp8: str | None) -> Iterator[None]:
                     kernel = _kernel(cuda[name], operator, casts)
                 library.impl(name, kernel, "AutocastCPU")
             if fp8 is not None:
-                library.impl("linear", _eight_bit_linear(casts, fp8), "AutocastCPU")
+                library.impl("linear", _eight_bit_linear(casts, fp8, is_eight_bit), "AutocastCPU")
         yield
     finally:
         library._destroy()
 
 
-def _eight_bit_linear(casts: _Casts, granularity: str) -> Callable[..., Any]:
+def _eight_bit_linear(
+    casts: _Casts, granularity: str, applies: Callable[[], bool]
+) -> Callable[..., Any]:
+    plain = _kernel("lower_precision_fp", torch.ops.aten.linear.default, casts)
+
     def linear(value: Any, weight: Any, bias: Any = None) -> Any:
+        if not applies():
+            return plain(value, weight, bias)
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             return eight_bit.linear(value, weight, bias, granularity, casts.low)
 
@@ -248,6 +256,8 @@ class Policy:
         self.low = LOW[precision]
         self.device = device
         self._fp8 = fp8 if precision == "fp8" else None
+        # Whether the linear layer that runs at this moment is one of those in FP8.
+        self.is_eight_bit: Callable[[], bool] = lambda: True
 
     @property
     def emulated(self) -> list[str]:
@@ -265,7 +275,8 @@ class Policy:
         with contextlib.ExitStack() as stack:
             self._casts = _Casts(self.low)
             if self.device == "cpu" and self.name == "cuda-autocast":
-                stack.enter_context(_cuda_lists(self._casts, self._fp8))
+                lists = _cuda_lists(self._casts, self._fp8, lambda: self.is_eight_bit())
+                stack.enter_context(lists)
             if self.device == "cpu":
                 stack.enter_context(_cuda_means_cpu())
             yield

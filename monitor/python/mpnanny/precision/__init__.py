@@ -1,0 +1,148 @@
+"""choose_precision: which layer in which format, found by measuring and tried."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..diff.cuda_on_cpu import CudaOnCpu
+from ..diff.eight_bit import GRANULARITIES
+from ..diff.policy import full_precision
+from ..diff.problem import Problem
+from ..diff.program import Options, Program
+from ..diff.specification import make_inputs, values_of
+from ..diff.target import Target, find_target, load_callable
+from .as_code import code_for
+from .candidates import WAYS, Question, measure_way, ways_for
+from .devices import Device, find_device, known_devices, this_machine
+from .islands import LEAST_TOLERANCE
+from .plan import GOALS, best, plan_json
+from .states import measure_states
+from .trial import Trial, try_plan
+from .units import look
+
+__all__ = ["Problem", "choose_precision", "choose_request", "known_devices"]
+
+Say = Callable[[float, str], None]
+_LOCAL = ["fp16", "bf16", "tf32", "e4m3", "e4m3-block", "e5m2"]
+
+
+def choose_precision(
+    model: Any,
+    sample: Any,
+    *,
+    device: str = "",
+    goal: str = "balanced",
+    ways: list[str] | None = None,
+    loss: Any = None,
+    try_steps: int = 0,
+    batches: Callable[[int], Any] | None = None,
+    optimizer: str = "adamw",
+    lr: float = 1e-3,
+    tolerance: float = LEAST_TOLERANCE,
+    seconds: float = 60.0,
+) -> dict[str, Any]:
+    """Which layers of `model` (an nn.Module) may run in FP16, BF16, TF32 or FP8 on `device`.
+
+    `sample` is a tensor, a tuple (positional arguments) or a dict (keyword arguments). `device`: a
+    name of `known_devices()`, by default this machine. `goal`: balanced, safest, fastest, smallest.
+    `ways`: only these of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.
+    `loss` is called with the result. `try_steps`: train so many steps in FP32, in FP32 with another
+    seed and with the plan, on `batches(step)` (by default on `sample` again and again). `tolerance`:
+    relative error that a plan may have in any case; `seconds`: that each way may take. The model is
+    copied. Returns the dict that the tool `choose_precision` returns; raises Problem.
+    """
+    first = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
+    options = Options(
+        loss=loss,
+        optimizer=optimizer,
+        lr=lr,
+        device="cpu" if first is None else first.device.type,
+    )
+    target = Target(type(model).__name__, lambda: model, "")
+    state = torch.get_rng_state()
+    try:
+        program = Program(target, values_of(sample), options)
+        question = Question(_device(device), tolerance, seconds, steps=try_steps or None)
+        return _choose(program, question, goal, ways or [], try_steps, batches)
+    finally:
+        torch.set_rng_state(state)
+
+
+def choose_request(
+    request: dict[str, Any], say: Say = lambda done, what: None
+) -> dict[str, Any]:
+    """The answer to a request of the tool. `say(done, what)`: progress, of 1. Raises Problem."""
+    goal = str(request.get("goal") or "balanced")
+    fp8 = str(request.get("fp8") or "tensor")
+    for word, known in ((goal, GOALS), (fp8, GRANULARITIES)):
+        if word not in known:
+            raise Problem(f"'{word}' is not known.", "Known are " + ", ".join(known) + ".")
+    root = str(request.get("root") or "")
+    loss, batches = request.get("loss"), request.get("batches")
+    steps = int(request.get("try") or 0)
+    with contextlib.ExitStack() as stack:
+        if not torch.cuda.is_available():
+            stack.enter_context(CudaOnCpu())
+        options = Options(
+            loss=None if not loss else load_callable(str(loss), root),
+            optimizer=str(request.get("optimizer") or "adamw"),
+            lr=float(request.get("lr") or 1e-3),
+        )
+        inputs = make_inputs(list(request.get("input") or []), int(request.get("seed") or 0))
+        program = Program(find_target(request), inputs, options)
+        question = Question(
+            _device(str(request.get("device") or "")),
+            float(request.get("tolerance") or LEAST_TOLERANCE),
+            float(request.get("seconds") or 60.0),
+            fp8,
+            steps or None,
+        )
+        data = None if not batches else load_callable(str(batches), root)
+        return _choose(program, question, goal, list(request.get("ways") or []), steps, data, say)
+
+
+def _device(words: str) -> Device:
+    return find_device(words) if words and words != "this" else this_machine()
+
+
+def _choose(
+    program: Program,
+    question: Question,
+    goal: str,
+    names: list[str],
+    steps: int,
+    batches: Callable[[int], Any] | None,
+    say: Say = lambda done, what: None,
+) -> dict[str, Any]:
+    for name in names:
+        if name not in {word for way in WAYS for word in (way.name, way.precision)}:
+            known = ", ".join(way.name for way in WAYS)
+            raise Problem(f"'{name}' is no way to train.", f"Known are {known}.")
+    say(0.02, "in FP32")
+    case = program.case(None)
+    with full_precision(program.options.device):
+        anatomy = look(program, case, _LOCAL)
+    if not anatomy.units:
+        raise Problem(
+            f"No operator of {program.target.name} could be followed: {anatomy.trouble}.",
+            "Give `model` or `config` and its inputs.",
+        )
+    ways, without = ways_for(question.device, [*names, "fp32"] if names else [])
+    candidates = []
+    for at, way in enumerate(ways):
+        say(0.05 + 0.6 * at / len(ways), way.name)
+        candidates.append(measure_way(way, program, anatomy, question))
+    say(0.7, "states")
+    answer = plan_json(anatomy, candidates, without, measure_states(program), question, goal)
+    chosen = best(candidates, goal)
+    answer["code"] = code_for(chosen, answer)
+    if steps:
+        trial: Trial = try_plan(
+            program, chosen, steps, batches, lambda done, what: say(0.75 + 0.25 * done, what)
+        )
+        answer["trial"] = trial.json()
+    return answer

@@ -1,0 +1,186 @@
+"""One pass of a model with some units low, held against the pass in FP32: how far outputs, loss and
+gradients are off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..diff.policy import Policy, full_precision
+from ..diff.problem import Problem
+from ..diff.program import Case, Program
+from ..operators.places import pass_through
+from .assignment import Assignment, Borders
+
+pass_through(__file__)
+
+# A gradient whose norm is a smaller share of the norm of all gradients cannot be what sets the
+# direction of a step: the bias before a normalisation, whose gradient is rounding alone.
+SMALL_SHARE = 1e-3
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass gave, on the CPU in FP64."""
+
+    outputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    loss: float | None = None
+
+
+@dataclass(slots=True)
+class Effect:
+    """Relative errors (L2 norm) against FP32; inf where values are not finite that are finite in
+    FP32, or where the code stops (`raised`). `gradient`: of all gradients as one vector;
+    `worst_gradient`: of the worst of those that are not negligibly small, `worst_name`.
+    """
+
+    output: float = 0.0
+    loss: float | None = None
+    gradient: float | None = None
+    worst_gradient: float | None = None
+    worst_name: str = ""
+    nonfinite: int = 0
+    raised: str = ""
+
+    @property
+    def error(self) -> float:
+        """The largest of all."""
+        known = (self.output, self.loss, self.gradient, self.worst_gradient)
+        return max(each for each in known if each is not None)
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor).item())
+
+
+def _relative(held: torch.Tensor, reference: torch.Tensor) -> tuple[float, int]:
+    finite = reference.isfinite()
+    bad = int((~held.isfinite() & finite).sum().item())
+    if bad:
+        return math.inf, bad
+    size = _norm(torch.where(finite, reference, 0.0))
+    error = _norm(torch.where(finite, held - reference, 0.0))
+    if error == 0.0:
+        return 0.0, 0
+    return (error / size if size > 0 else math.inf), 0
+
+
+def compare_passes(held: Pass, reference: Pass) -> Effect:
+    """`held` against `reference`."""
+    effect = Effect()
+    for name, expected in reference.outputs.items():
+        error, bad = _relative(held.outputs[name], expected)
+        effect.output = max(effect.output, error)
+        effect.nonfinite += bad
+    if held.loss is not None and reference.loss is not None and math.isfinite(reference.loss):
+        off = abs(held.loss - reference.loss)
+        effect.loss = math.inf if math.isnan(off) else off / (abs(reference.loss) or 1.0)
+    if not reference.gradients:
+        return effect
+    norms = {name: _norm(each) for name, each in reference.gradients.items()}
+    total = math.sqrt(sum(each**2 for each in norms.values() if math.isfinite(each)))
+    squared = 0.0
+    effect.worst_gradient = 0.0
+    for name, expected in reference.gradients.items():
+        found = held.gradients.get(name)
+        if found is None or not math.isfinite(norms[name]):
+            continue
+        error, bad = _relative(found, expected)
+        effect.nonfinite += bad
+        squared += math.inf if bad else _norm(found - expected) ** 2
+        if (bad or norms[name] > SMALL_SHARE * total) and error > effect.worst_gradient:
+            effect.worst_gradient, effect.worst_name = error, name
+    effect.gradient = math.sqrt(squared) / total if total > 0 else 0.0
+    return effect
+
+
+class Trials:
+    """Runs `program` as often as is asked, from the same beginning each time. It is one copy of the
+    model, whose buffers are put back. Use inside `installed()`.
+    """
+
+    def __init__(self, program: Program, policy: Policy, base: str) -> None:
+        self._program = program
+        self._policy = policy
+        self._base = base
+        self.borders = Borders()
+        self._case: Case = program.case(None)
+        if self._case.module is None:
+            raise Problem(
+                f"{program.target.name} is no module: formats are chosen for a model's layers.",
+                "Give `model` or `config`; for a function ask auto_diff.",
+            )
+        self.model = self._case.module
+        self._buffers = [(each, each.detach().clone()) for each in self.model.buffers()]
+        self.low = policy.low
+        self.device = program.options.device
+        self.scale = 1.0  # of the loss, in passes that are not all FP32
+        self.passes = 0
+        self.reference = self.full()
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """The operator lists of the policy are in force."""
+        with self._policy.installed():
+            yield
+
+    def full(self) -> Pass:
+        """In FP32."""
+        with full_precision(self.device):
+            return self._pass(contextlib.nullcontext, 1.0)
+
+    def run(self, low_units: Collection[str], bf16_units: Collection[str] = ()) -> Effect:
+        """With `low_units` in the low dtype. The first call has to be with all units."""
+        assignment = Assignment(
+            self.model,
+            low_units,
+            self.low,
+            self._base,
+            self.borders,
+            self.device,
+            bf16_units,
+        )
+        self._policy.is_eight_bit = lambda: assignment.is_eight_bit
+        try:
+            made = self._pass(assignment.region, self.scale)
+        except Problem:
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            return Effect(output=math.inf, raised=text)
+        return compare_passes(made, self.reference)
+
+    def _pass(self, region: Any, scale: float) -> Pass:
+        self.passes += 1
+        for buffer, was in self._buffers:
+            if buffer.numel():
+                buffer.data.copy_(was)
+        case = self._case
+        self._program.forward(case, region)
+        made = Pass({name: _kept(each) for name, each in case.outputs if each.is_floating_point()})
+        if case.loss is not None:
+            made.loss = float(case.loss.detach().to(torch.float64).item())
+        if self._program.derives(case):
+            self._program.backward(case, scale)
+            for name, leaf in case.leaves:
+                if leaf.grad is not None:
+                    made.gradients[name] = _kept(leaf.grad) / scale
+                    leaf.grad = None
+        case.outputs, case.loss = [], None
+        return made
+
+
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("cpu", torch.float64, copy=True)
+
+
+def worse(effects: Mapping[str, Effect]) -> list[str]:
+    """Names, the largest error first."""
+    return sorted(effects, key=lambda name: -effects[name].error)
