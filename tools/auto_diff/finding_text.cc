@@ -1,9 +1,9 @@
 #include "tools/auto_diff/finding_text.h"
 
 #include <cmath>
-#include <limits>
 
 #include "base/text.h"
+#include "tools/python_code/fields.h"
 #include "tools/runs/operator_words.h"
 #include "tools/runs/shadow.h"
 #include "tools/runs/shadow_text.h"
@@ -11,6 +11,10 @@
 
 namespace mpnanny::auto_diff {
 namespace {
+
+using python_code::ListAt;
+using python_code::NumberAt;
+using python_code::TextAt;
 
 runs::ShadowFinding AsShadowFinding(const Json& finding, const Json& cure) {
   runs::ShadowFinding made;
@@ -62,27 +66,6 @@ std::string Percent(const std::optional<double>& share) {
 }
 
 }  // namespace
-
-std::optional<double> NumberAt(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end()) return std::nullopt;
-  if (it->is_number()) return it->get<double>();
-  if (*it == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (*it == "inf") return std::numeric_limits<double>::infinity();
-  if (*it == "-inf") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
-}
-
-std::string TextAt(const Json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
-const Json& ListAt(const Json& object, const char* key) {
-  static const Json kNone = Json::array();
-  const auto it = object.find(key);
-  return it != object.end() && it->is_array() ? *it : kNone;
-}
 
 std::string PlaceOf(const Json& finding) {
   const std::string source = EscapeControl(TextAt(finding, "source"), 200);

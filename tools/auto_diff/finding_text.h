@@ -4,18 +4,11 @@
 #ifndef MPNANNY_TOOLS_AUTO_DIFF_FINDING_TEXT_H_
 #define MPNANNY_TOOLS_AUTO_DIFF_FINDING_TEXT_H_
 
-#include <optional>
 #include <string>
 
 #include "base/json.h"
 
 namespace mpnanny::auto_diff {
-
-// A number of an answer: "nan", "inf" and "-inf" are words there; nullopt for what is not known.
-std::optional<double> NumberAt(const Json& object, const char* key);
-std::string TextAt(const Json& object, const char* key);
-// Empty where there is none.
-const Json& ListAt(const Json& object, const char* key);
 
 // `cure`: of the answer, for the first finding; null for the others.
 std::string FindingSentence(const Json& finding, const Json& cure);

@@ -1,15 +1,12 @@
 #include <string>
 #include <utility>
 
-#include "tools/auto_diff/finding_text.h"
 #include "tools/auto_diff/report.h"
+#include "tools/python_code/fields.h"
 #include "tools/runs/schema.h"
 
 namespace mpnanny::auto_diff {
 namespace {
-
-// The lists that grow with the target; a page is cut from the last one of them first.
-constexpr const char* kLists[] = {"findings", "contributors", "dims", "layers"};
 
 Json Schema(std::initializer_list<std::pair<const char*, Json>> properties) {
   Json object = {{"type", "object"}, {"properties", Json::object()}};
@@ -44,22 +41,7 @@ Json FindingSchema() {
 }  // namespace
 
 Json ReportJson(const Json& answer, size_t bytes) {
-  Json shown = answer;
-  for (size_t round = 0; round < 64 && DumpJson(shown).size() > bytes; ++round) {
-    bool cut = false;
-    for (size_t at = std::size(kLists); at-- > 0 && !cut;) {
-      const auto list = shown.find(kLists[at]);
-      if (list == shown.end() || !list->is_array() || list->empty()) continue;
-      const size_t keep = list->size() / 2;
-      const auto left_out = static_cast<int64_t>(list->size() - keep);
-      list->erase(list->begin() + static_cast<std::ptrdiff_t>(keep), list->end());
-      const std::string count = std::string(kLists[at]) + "_left_out";
-      shown[count] = shown.value(count, int64_t{0}) + left_out;
-      cut = true;
-    }
-    if (!cut) break;
-  }
-  return shown;
+  return python_code::Shortened(answer, bytes, {"findings", "contributors", "dims", "layers"});
 }
 
 Json ReportSchema() {

@@ -6,11 +6,18 @@
 #include "base/text.h"
 #include "tools/auto_diff/finding_text.h"
 #include "tools/auto_diff/report.h"
+#include "tools/python_code/fields.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::auto_diff {
 namespace {
+
+using python_code::ListAt;
+using python_code::NumberAt;
+using python_code::PercentAt;
+using python_code::TextAt;
+using python_code::WordsOf;
 
 constexpr size_t kLayersShown = 12;
 constexpr size_t kContributorsShown = 5;
@@ -18,12 +25,6 @@ constexpr size_t kContributorsShown = 5;
 std::string UpperCase(std::string text) {
   for (char& each : text) each = static_cast<char>(each >= 'a' && each <= 'z' ? each - 32 : each);
   return text;
-}
-
-std::string PercentAt(const Json& object, const char* key) {
-  const auto value = NumberAt(object, key);
-  if (!value) return "not known";
-  return std::isfinite(*value) ? runs::PercentText(*value) : "not finite";
 }
 
 std::string FigureAt(const Json& object, const char* key) {
@@ -52,15 +53,8 @@ std::string Proof(const Json& proof) {
   if (const std::string name = TextAt(proof, "function"); !name.empty()) {
     text += " (" + EscapeControl(name, 200) + ")";
   }
-  const auto words = [&](const Json& list) {
-    std::vector<std::string> parts;
-    for (const Json& each : list) {
-      if (each.is_string()) parts.push_back(EscapeControl(each.get<std::string>(), 200));
-    }
-    return Join(parts, ", ");
-  };
   if (result == "confirmed") {
-    return text + ": CONFIRMED with the inputs " + words(ListAt(proof, "input")) + ".\n";
+    return text + ": CONFIRMED with the inputs " + WordsOf(ListAt(proof, "input")) + ".\n";
   }
   if (result == "not_at_these_inputs") {
     std::vector<std::string> ranges;
@@ -72,7 +66,7 @@ std::string Proof(const Json& proof) {
     }
     return text + ": not at these inputs. Tried: " + Join(ranges, "; ") + ".\n";
   }
-  return text + ": cannot be run alone. Missing: " + words(ListAt(proof, "missing")) +
+  return text + ": cannot be run alone. Missing: " + WordsOf(ListAt(proof, "missing")) +
          ". Give a snippet (`code`) that calls it with real inputs.\n";
 }
 
@@ -219,11 +213,7 @@ std::string ReportText(const Json& answer, size_t bytes) {
     text += "Also: " + FindingSentence(others[at], none) + "\n";
   }
   if (const Json& keep = ListAt(answer, "keep_fp32"); !keep.empty()) {
-    std::vector<std::string> names;
-    for (const Json& each : keep) {
-      if (each.is_string()) names.push_back(EscapeControl(each.get<std::string>(), 100));
-    }
-    text += "Keep in FP32: " + Join(names, ", ") + ".\n";
+    text += "Keep in FP32: " + WordsOf(keep) + ".\n";
   }
   for (const Json& each : ListAt(answer, "ill_conditioned")) {
     text += "Ill-conditioned already in FP32: " + PlaceOf(each) + " (error " +

@@ -4,16 +4,20 @@
 #include <utility>
 #include <vector>
 
-#include "tools/auto_diff/child.h"
-#include "tools/auto_diff/question.h"
 #include "tools/auto_diff/report.h"
+#include "tools/python_code/child.h"
+#include "tools/python_code/question.h"
 #include "tools/runs/page.h"
 
 namespace mpnanny::auto_diff {
 namespace {
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto question = ReadQuestion(arguments, context.roots);
+  auto question = python_code::ReadQuestion(
+      "mpnanny.diff", {"model", "function", "code", "config", "finding", "captures"},
+      "Give `model` (model.py:build), `function` (losses.py:my_loss), `code`, `config` "
+      "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).",
+      arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
     return Unavailable(
@@ -22,7 +26,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
         "\"--allow-exec\"]), or run `mpnanny diff` in a terminal. The code then runs in a process "
         "of its own, without network, that can write to a temporary folder only.");
   }
-  auto answer = RunChild(*question, context);
+  auto answer = python_code::RunChild(*question, context);
   if (!answer) return answer.error();
   const size_t bytes = runs::AnswerBytes(arguments, context);
   return ToolOutput{ReportJson(*answer, bytes), ReportText(*answer, bytes)};

@@ -22,7 +22,7 @@ from .problem import Problem
 from .program import Options, Program
 from .quick import captured_answer, quick_answer
 from .shadowed import Measured, measure
-from .specification import Value, make_inputs
+from .specification import make_inputs, values_of
 from .target import Target, find_target, load_callable
 from .verdict import Verdict
 
@@ -60,12 +60,6 @@ def auto_diff(
         raise Problem(
             f"{target_dtype} is no dtype to compare.", "Known: " + ", ".join(map(str, _PRECISIONS))
         )
-    if isinstance(sample, dict):
-        inputs = [Value(name, "given", each) for name, each in sample.items()]
-    elif isinstance(sample, (tuple, list)):
-        inputs = [Value("", "given", each) for each in sample]
-    else:
-        inputs = [Value("", "given", sample)]
     name = type(model).__name__ if isinstance(model, nn.Module) else getattr(model, "__name__", "")
     device = _device_of(model, sample)
     options = Options(
@@ -79,7 +73,7 @@ def auto_diff(
     )
     state = torch.get_rng_state()
     try:
-        program = Program(Target(name, lambda: model, ""), inputs, options)
+        program = Program(Target(name, lambda: model, ""), values_of(sample), options)
         return _diff(
             program, Policy(policy, _PRECISIONS[target_dtype], device, fp8), rel_warn, rel_error
         )

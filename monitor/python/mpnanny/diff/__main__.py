@@ -9,7 +9,10 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any, TextIO
+
+Say = Callable[[float, str], None]
 
 
 def _write(out: TextIO, **line: Any) -> None:
@@ -17,31 +20,37 @@ def _write(out: TextIO, **line: Any) -> None:
     out.flush()
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(prog="python -m mpnanny.diff")
+def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) -> int:
+    """Reads one request, writes progress and what `answer` gives, or how it failed."""
+    arguments = argparse.ArgumentParser(prog=f"python -m mpnanny ({tool})")
     arguments.add_argument("--answer-fd", type=int, required=True)
     given = arguments.parse_args()
     request = json.load(sys.stdin)
     if request.get("root"):
         os.chdir(request["root"])  # where the project's own scripts are started
     with os.fdopen(given.answer_fd, "w", encoding="utf-8") as out:
-        from . import diff_request
         from .problem import Problem
 
+        def say(done: float, what: str) -> None:
+            _write(out, progress={"done": done, "what": what})
+
         try:
-            answer = diff_request(
-                request, lambda done, what: _write(out, progress={"done": done, "what": what})
-            )
-            _write(out, answer=answer)
+            _write(out, answer=answer(request, say))
         except Problem as problem:
             shown = {"kind": problem.kind, "message": problem.message, "try": problem.advice}
             _write(out, error=shown)
         except Exception as error:
             traceback.print_exc()
-            message = f"auto_diff itself failed: {type(error).__name__}: {error}"
+            message = f"{tool} itself failed: {type(error).__name__}: {error}"
             _write(out, error={"kind": "Internal", "message": message, "try": ""})
     return 0
 
 
+def _diff(request: dict[str, Any], say: Say) -> dict[str, Any]:
+    from . import diff_request
+
+    return diff_request(request, say)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve("auto_diff", _diff))

@@ -143,9 +143,7 @@ def _by_operator(lists: dict[str, list[str]]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _cuda_lists(
-    casts: _Casts, fp8: str | None, is_eight_bit: Callable[[], bool]
-) -> Iterator[None]:
+def _cuda_lists(casts: _Casts, fp8: str | None, is_eight_bit: Callable[[], bool]) -> Iterator[None]:
     """Autocast on the CPU follows CUDA's lists."""
     with open(_LISTS, encoding="utf-8") as file:
         devices = json.load(file)["devices"]

@@ -136,7 +136,7 @@ class Program:
             if self.options.loss is not None:
                 case.loss = self.options.loss(result)
             else:
-                case.loss = _loss_of(result)
+                case.loss = loss_of(result)
         if not case.outputs and not _holds_number(result):
             raise Problem(
                 f"{self.target.name} gives neither a tensor nor a number, but a"
@@ -214,7 +214,7 @@ class Program:
             torch.manual_seed(SEED + step)
             with region():
                 result = case.run(*case.args, **case.kwargs)
-                made = self.options.loss(result) if self.options.loss else _loss_of(result)
+                made = self.options.loss(result) if self.options.loss else loss_of(result)
                 if made is None:
                     made = next(floats(result)).float().square().mean()
             optimizer.zero_grad()
@@ -237,7 +237,7 @@ def _is_finite(tensor: torch.Tensor) -> bool:
     return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
-def _loss_of(result: Any) -> torch.Tensor | None:
+def loss_of(result: Any) -> torch.Tensor | None:
     """A single number is a loss, as is what is called so."""
     found = result.get("loss") if isinstance(result, dict) else getattr(result, "loss", None)
     found = result if found is None else found

@@ -114,6 +114,15 @@ class Value:
     value: Any  # a tensor, a number, or a nest of them
 
 
+def values_of(sample: Any) -> list[Value]:
+    """The arguments that a Python caller gave: a tensor, a tuple (positional) or a dict (by name)."""
+    if isinstance(sample, dict):
+        return [Value(name, "given", each) for name, each in sample.items()]
+    if isinstance(sample, (tuple, list)):
+        return [Value("", "given", each) for each in sample]
+    return [Value("", "given", sample)]
+
+
 def make_inputs(words: list[str], seed: int) -> list[Value]:
     """The arguments that `words` describe, in their order.
 

@@ -21,7 +21,7 @@ from .devices import Device, find_device, known_devices, this_machine
 from .islands import LEAST_TOLERANCE
 from .plan import GOALS, best, plan_json
 from .states import measure_states
-from .trial import Trial, try_plan
+from .trial import try_plan
 from .units import look
 
 __all__ = ["Problem", "choose_precision", "choose_request", "known_devices"]
@@ -72,9 +72,7 @@ def choose_precision(
         torch.set_rng_state(state)
 
 
-def choose_request(
-    request: dict[str, Any], say: Say = lambda done, what: None
-) -> dict[str, Any]:
+def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) -> dict[str, Any]:
     """The answer to a request of the tool. `say(done, what)`: progress, of 1. Raises Problem."""
     goal = str(request.get("goal") or "balanced")
     fp8 = str(request.get("fp8") or "tensor")
@@ -92,7 +90,12 @@ def choose_request(
             optimizer=str(request.get("optimizer") or "adamw"),
             lr=float(request.get("lr") or 1e-3),
         )
-        inputs = make_inputs(list(request.get("input") or []), int(request.get("seed") or 0))
+        data = None if not batches else load_callable(str(batches), root)
+        words = list(request.get("input") or [])
+        if data is not None and not words:
+            inputs = values_of(data(0))
+        else:
+            inputs = make_inputs(words, int(request.get("seed") or 0))
         program = Program(find_target(request), inputs, options)
         question = Question(
             _device(str(request.get("device") or "")),
@@ -101,7 +104,6 @@ def choose_request(
             fp8,
             steps or None,
         )
-        data = None if not batches else load_callable(str(batches), root)
         return _choose(program, question, goal, list(request.get("ways") or []), steps, data, say)
 
 
@@ -124,6 +126,9 @@ def _choose(
             raise Problem(f"'{name}' is no way to train.", f"Known are {known}.")
     say(0.02, "in FP32")
     case = program.case(None)
+    if case.module is not None and any(each.requires_grad for each in case.module.parameters()):
+        program.inputs_need_gradient = False  # training uses the weights' gradients
+        case = program.case(None)
     with full_precision(program.options.device):
         anatomy = look(program, case, _LOCAL)
     if not anatomy.units:
@@ -137,11 +142,22 @@ def _choose(
         say(0.05 + 0.6 * at / len(ways), way.name)
         candidates.append(measure_way(way, program, anatomy, question))
     say(0.7, "states")
-    answer = plan_json(anatomy, candidates, without, measure_states(program), question, goal)
+    states = measure_states(program)
+    answer = plan_json(anatomy, candidates, without, states, question, goal, program.target.name)
     chosen = best(candidates, goal)
-    answer["code"] = code_for(chosen, answer)
+    reduce_in_fp32 = any(
+        each.state in ("communication", "gradient_accumulation") and each.keep_fp32
+        for each in states
+        if each.format == "bf16"
+    )
+    kind = question.device.kind
+    autocast = {"rocm": "cuda"}.get(kind, kind)
+    answer["code"] = [
+        {"library": each.library, "language": each.language, "text": each.text}
+        for each in code_for(chosen, reduce_in_fp32, autocast)
+    ]
     if steps:
-        trial: Trial = try_plan(
+        trial = try_plan(
             program, chosen, steps, batches, lambda done, what: say(0.75 + 0.25 * done, what)
         )
         answer["trial"] = trial.json()

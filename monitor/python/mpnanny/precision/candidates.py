@@ -179,9 +179,7 @@ def _full(way: Way, program: Program, question: Question) -> Candidate:
         work = count_work(program, _plainly)
     exact = Effect(0.0, 0.0, 0.0, 0.0)
     memory = _memory(program, work, low=False, pure=False)
-    return Candidate(
-        way, exact, exact, True, work, memory, seconds(work, question.device), [], []
-    )
+    return Candidate(way, exact, exact, True, work, memory, seconds(work, question.device), [], [])
 
 
 def _tf32(way: Way, program: Program, question: Question) -> Candidate:
@@ -213,6 +211,7 @@ def _work(
     bf16: Sequence[str],
 ) -> Work:
     """Of the plan, on a model of its own."""
+
     def region_for(case: Case) -> Region:
         assert case.module is not None
         assignment = Assignment(

@@ -63,7 +63,9 @@ class _Count(StepMode):
         if made is None or not self.looking or views:
             return result
         work = self._work
-        moved = sum(each.numel() * each.itemsize for each in (*floats((args, kwargs)), *floats(result)))
+        moved = sum(
+            each.numel() * each.itemsize for each in (*floats((args, kwargs)), *floats(result))
+        )
         name = _NAMES.get(made.dtype, "fp32")
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
@@ -160,7 +162,8 @@ def memory_of(
     state = 4 if masters or not pure else 2
     return Memory(
         weights=held * parameters,
-        copies=(4 * parameters if pure and masters else 0) + (2 * parameters if low and not pure else 0),
+        copies=(4 * parameters if pure and masters else 0)
+        + (2 * parameters if low and not pure else 0),
         gradients=held * parameters,
         states=state * states_per_parameter * parameters,
         kept=kept,

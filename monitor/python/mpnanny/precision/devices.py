@@ -95,7 +95,9 @@ def find_device(words: str) -> Device:
 
 def _match(wanted: str, rows: dict[str, Any]) -> str | None:
     names = {
-        _plain(alias): name for name, row in rows.items() for alias in (name, *row.get("aliases", ()))
+        _plain(alias): name
+        for name, row in rows.items()
+        for alias in (name, *row.get("aliases", ()))
     }
     if wanted in names:
         return names[wanted]
@@ -124,8 +126,16 @@ def _cuda() -> Device:
     if name is not None:
         row = _device(name, rows[name])
         return Device(
-            name, title, row.kind, row.capability, row.peaks, memory, row.bandwidth, row.notes,
-            row.source, True,
+            name,
+            title,
+            row.kind,
+            row.capability,
+            row.peaks,
+            memory,
+            row.bandwidth,
+            row.notes,
+            row.source,
+            True,
         )
     if is_rocm:
         return Device("rocm", title, "rocm", memory=memory, read=True)

@@ -21,6 +21,8 @@ LEAST_TOLERANCE = 0.05
 # usual in it: errors of roundings add up as their squares do, and a factor of 3 is beyond that sum's
 # own spread.
 USUAL = 3.0
+# …but never more: beyond it a step no longer follows the gradient.
+MOST_TOLERANCE = 0.25
 _OUTLIER = 3.0  # times the median, to which what a unit does is cut when the usual sum is made
 
 Try = Callable[[Sequence[str]], Effect]
@@ -53,7 +55,7 @@ def tolerance_of(alone: dict[str, Effect], least: float = LEAST_TOLERANCE) -> fl
     if not math.isfinite(middle):
         return least
     usual = math.sqrt(sum(min(each, _OUTLIER * middle) ** 2 for each in errors))
-    return max(least, USUAL * usual)
+    return max(least, min(MOST_TOLERANCE, USUAL * usual))
 
 
 def find_islands(

@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ..diff.answer import number
 from .candidates import Candidate, Question
 from .effect import Effect
@@ -39,7 +41,11 @@ def best(candidates: Sequence[Candidate], goal: str) -> Candidate:
 
 def _is_useless(candidate: Candidate) -> bool:
     """Nothing of it is low any more."""
-    return candidate.way.precision != "fp32" and candidate.work.wide_share > 0.95 and bool(candidate.islands)
+    return (
+        candidate.way.precision != "fp32"
+        and candidate.work.wide_share > 0.95
+        and bool(candidate.islands)
+    )
 
 
 def _slowness(candidate: Candidate) -> tuple[float, int]:
@@ -55,6 +61,7 @@ def plan_json(
     states: list[StateLoss],
     question: Question,
     goal: str,
+    target: str,
 ) -> dict[str, Any]:
     """The answer, without code and trial."""
     chosen = best(candidates, goal)
@@ -62,6 +69,7 @@ def plan_json(
     device = question.device
     answer: dict[str, Any] = {
         "verdict": _verdict(chosen, candidates),
+        "target": target,
         "way": chosen.way.name,
         "goal": goal,
         "device": {
@@ -110,6 +118,8 @@ def plan_json(
     ]
     answer["not_on_device"] = without
     answer["limits"] = [f"not_followed:{anatomy.trouble}"] if anatomy.trouble else []
+    if device.kind != "cpu" and not torch.cuda.is_available():
+        answer["limits"].append("cpu_arithmetic")
     return answer
 
 

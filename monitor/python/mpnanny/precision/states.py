@@ -45,7 +45,9 @@ class StateLoss:
         return self.lost > MOST_LOST
 
 
-def measure_states(program: Program, formats: tuple[str, ...] = ("bf16", "fp16")) -> list[StateLoss]:
+def measure_states(
+    program: Program, formats: tuple[str, ...] = ("bf16", "fp16")
+) -> list[StateLoss]:
     """Trains a copy for STEPS steps in FP32 with the optimizer of the program's options."""
     case = program.case(None)
     optimizer = program.optimizer(case)

@@ -139,9 +139,7 @@ class _Look(StepMode):
                 self._anatomy.exponents[at + _LEAST_EXPONENT] += count
 
 
-def _local(
-    func: Any, args: Any, kwargs: Any, exact: torch.Tensor, target: Format
-) -> float | None:
+def _local(func: Any, args: Any, kwargs: Any, exact: torch.Tensor, target: Format) -> float | None:
     if exact.numel() > MOST_ELEMENTS:
         return None
 

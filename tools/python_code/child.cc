@@ -1,4 +1,4 @@
-#include "tools/auto_diff/child.h"
+#include "tools/python_code/child.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +13,7 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 
-namespace mpnanny::auto_diff {
+namespace mpnanny::python_code {
 namespace {
 
 using std::chrono::milliseconds;
@@ -86,7 +86,7 @@ Error Ended(const Question& question, const Said& said, const std::string& error
     return DeadlineExceeded(
         "The code ran longer than " + std::to_string(question.seconds.count()) + " s." +
             Printed(errors),
-        "Give smaller inputs, level \"modules\", or a larger timeout_s.");
+        "Give smaller inputs or a larger timeout_s.");
   }
   if (exceeded == "memory") {
     return InvalidInput("The code took more than " + std::to_string(question.memory_mb) +
@@ -113,17 +113,19 @@ Error Ended(const Question& question, const Said& said, const std::string& error
                       "Check that the code runs by itself on these inputs, without exit calls.");
 }
 
-// Our package comes first in Python's search path, which an environment may ignore.
+// Our package comes first in Python's search path, which an environment may ignore. Arguments: its
+// folder, the module that is run.
 constexpr char kStart[] =
     R"(import importlib.util, os, runpy, sys
 sys.path.insert(0, sys.argv.pop(1))
+module = sys.argv.pop(1)
 if importlib.util.find_spec('torch') is None:
     import json
     error = {'kind': 'Unavailable', 'message': sys.executable + ' has no torch.',
              'try': 'Choose the interpreter of the training with `python`.'}
     os.write(3, json.dumps({'error': error}).encode() + b'\n')
 else:
-    runpy.run_module('mpnanny.diff', run_name='__main__', alter_sys=True)
+    runpy.run_module(module, run_name='__main__', alter_sys=True)
 )";
 
 std::vector<std::string> Command(const Question& question, const std::string& sandbox,
@@ -144,6 +146,7 @@ std::vector<std::string> Command(const Question& question, const std::string& sa
           "-c",
           kStart,
           package,
+          question.module,
           "--answer-fd",
           "3"};
 }
@@ -152,7 +155,7 @@ std::vector<std::string> Command(const Question& question, const std::string& sa
 void SaySoFar(const ToolContext& context) {
   if (!context.so_far) return;
   context.so_far({{{"verdict", "not_established"}, {"limits", {"still running"}}},
-                  "The comparison still runs."});
+                  "It still runs."});
 }
 
 Result<std::string> FindSandbox() {
@@ -215,4 +218,4 @@ Result<Json> RunChild(const Question& question, const ToolContext& context) {
   return Ended(question, said, errors);
 }
 
-}  // namespace mpnanny::auto_diff
+}  // namespace mpnanny::python_code

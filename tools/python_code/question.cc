@@ -1,4 +1,4 @@
-#include "tools/auto_diff/question.h"
+#include "tools/python_code/question.h"
 
 #include <algorithm>
 #include <array>
@@ -10,15 +10,19 @@
 #include "base/python.h"
 #include "base/text.h"
 
-namespace mpnanny::auto_diff {
+namespace mpnanny::python_code {
 namespace {
 
-constexpr std::array kTargets = {"model", "function", "code", "config", "finding", "captures"};
-// Handed on as they are.
-constexpr std::array kPlain = {"code",     "config",    "args",      "kwargs",    "dtype",
-                               "policy",   "fp8",       "device",    "backward",  "loss_scale",
-                               "steps",    "optimizer", "lr",        "level",     "rel_warn",
-                               "rel_error", "seed"};
+// What is not handed on as it is: places and paths are resolved, the last are for the process.
+constexpr std::array kPlaces = {"model", "function", "finding", "loss", "batches"};
+constexpr std::array kOther = {"captures", "input",     "root",  "python",
+                               "timeout_s", "memory_mb", "detail"};
+
+bool IsHandedOn(const std::string& key) {
+  const auto is = [&](const char* other) { return key == other; };
+  return std::none_of(kPlaces.begin(), kPlaces.end(), is) &&
+         std::none_of(kOther.begin(), kOther.end(), is);
+}
 
 // "file.py:name" with the file resolved.
 Result<std::string> ResolvePlace(const std::string& words, const std::string& key,
@@ -73,24 +77,39 @@ Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& ro
   return name + *file + (hash == std::string::npos ? "" : rest.substr(hash));
 }
 
-Result<void> AddTarget(const Json& arguments, const AllowedRoots& roots, Json& request,
-                       std::string& file) {
-  const auto given = std::count_if(kTargets.begin(), kTargets.end(),
-                                   [&](const char* key) { return arguments.contains(key); });
-  if (given != 1) {
-    return InvalidInput(
-        given == 0 ? "Nothing to compare was given."
-                   : "Only one of model, function, code, config, finding and captures can be given.",
-        "Give `model` (model.py:build), `function` (losses.py:my_loss), `code`, `config` "
-        "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).");
-  }
-  for (const char* key : {"model", "function", "finding"}) {
+Result<void> CheckTarget(const Json& arguments, const std::vector<std::string>& targets,
+                         const std::string& how) {
+  const auto given = std::count_if(targets.begin(), targets.end(), [&](const std::string& key) {
+    return arguments.contains(key);
+  });
+  if (given == 1) return {};
+  return InvalidInput(given == 0 ? "It was not said what is to be run."
+                                 : "Only one of " + Join(targets, ", ") + " can be given.",
+                      how);
+}
+
+}  // namespace
+
+Result<Question> ReadQuestion(const std::string& module, const std::vector<std::string>& targets,
+                              const std::string& how, const Json& arguments,
+                              const AllowedRoots& roots) {
+  if (auto checked = CheckTarget(arguments, targets, how); !checked) return checked.error();
+  Question question;
+  question.module = module;
+  Json& request = question.request;
+  request = Json::object();
+  std::string file;
+  for (const char* key : kPlaces) {
     if (!arguments.contains(key)) continue;
     auto place = ResolvePlace(arguments[key].get<std::string>(), key, roots);
     if (!place) return place.error();
-    file = place->substr(0, place->rfind(':'));
+    if (file.empty()) file = place->substr(0, place->rfind(':'));
     request[key] = *std::move(place);
   }
+  for (const auto& [key, value] : arguments.items()) {
+    if (IsHandedOn(key)) request[key] = value;
+  }
+  if (request.contains("args")) request["args"] = AsListed(request["args"]);
   if (arguments.contains("captures")) {
     for (const Json& each : arguments["captures"]) {
       auto path = roots.Resolve(each.get<std::string>());
@@ -98,32 +117,12 @@ Result<void> AddTarget(const Json& arguments, const AllowedRoots& roots, Json& r
       request["captures"].push_back(*std::move(path));
     }
   }
-  return {};
-}
-
-}  // namespace
-
-Result<Question> ReadQuestion(const Json& arguments, const AllowedRoots& roots) {
-  Question question;
-  Json& request = question.request;
-  request = Json::object();
-  std::string file;
-  if (auto added = AddTarget(arguments, roots, request, file); !added) return added.error();
-  for (const char* key : kPlain) {
-    if (arguments.contains(key)) request[key] = arguments[key];
-  }
-  if (request.contains("args")) request["args"] = AsListed(request["args"]);
   if (arguments.contains("input")) {
     for (const Json& each : arguments["input"]) {
       auto word = ResolveInput(each.get<std::string>(), roots);
       if (!word) return word.error();
       request["input"].push_back(*std::move(word));
     }
-  }
-  if (arguments.contains("loss")) {
-    auto place = ResolvePlace(arguments["loss"].get<std::string>(), "loss", roots);
-    if (!place) return place.error();
-    request["loss"] = *std::move(place);
   }
   if (arguments.contains("root")) {
     auto root = roots.Resolve(arguments["root"].get<std::string>());
@@ -142,4 +141,4 @@ Result<Question> ReadQuestion(const Json& arguments, const AllowedRoots& roots) 
   return question;
 }
 
-}  // namespace mpnanny::auto_diff
+}  // namespace mpnanny::python_code

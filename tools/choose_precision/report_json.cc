@@ -1,0 +1,66 @@
+#include <utility>
+
+#include "tools/choose_precision/report.h"
+#include "tools/python_code/fields.h"
+
+namespace mpnanny::choose_precision {
+namespace {
+
+Json Described(Json schema, const char* description) {
+  schema["description"] = description;
+  return schema;
+}
+
+}  // namespace
+
+Json ReportJson(const Json& answer, const std::string& library, size_t bytes) {
+  Json shown = answer;
+  if (library != "all" && shown.contains("code") && shown["code"].is_array()) {
+    Json kept = Json::array();
+    for (Json& each : shown["code"]) {
+      const std::string name = python_code::TextAt(each, "library");
+      if (name == library || name == "keep_fp32.py") kept.push_back(std::move(each));
+    }
+    shown["code"] = std::move(kept);
+  }
+  return python_code::Shortened(shown, bytes, {"islands", "alternatives", "states", "code", "layers"});
+}
+
+Json ReportSchema() {
+  const Json number = {{"type", {"number", "string", "null"}}};
+  const Json text = {{"type", "string"}};
+  const Json texts = {{"type", "array"}, {"items", text}};
+  const Json rows = {{"type", "array"}, {"items", {{"type", "object"}}}};
+  const Json object = {{"type", "object"}};
+  return {
+      {"type", "object"},
+      {"required", {"verdict"}},
+      {"properties",
+       {{"verdict",
+         {{"enum",
+           {"safe", "safe_with_islands", "stay_fp32", "nothing_lower_on_device",
+            "not_established"}}}},
+        {"way", text},
+        {"goal", text},
+        {"target", text},
+        {"device", object},
+        {"islands", Described(rows, "Modules in FP32: alone, without_it (errors), absmax, lines.")},
+        {"fp8_left_out", Described(texts, "Linear layers in BF16 beside FP8.")},
+        {"error", Described(object, "Against FP32, relative: output, loss, gradient, "
+                                    "worst_gradient.")},
+        {"error_all_low", Described(object, "The same with no island.")},
+        {"tolerance", number},
+        {"fp32_operators", Described(number, "Share that computes in FP32.")},
+        {"memory", Described(object, "Bytes, at the inputs given; of_fp32: share.")},
+        {"speedup_model", Described(number, "By a roofline model; compare plans with it only.")},
+        {"scaler", object},
+        {"states", Described(rows, "state, format, lost, keep_fp32.")},
+        {"layers", Described(rows, "Most sensitive first.")},
+        {"alternatives", rows},
+        {"not_on_device", texts},
+        {"code", Described(rows, "library, language, text.")},
+        {"trial", Described(object, "verdict type_1 (fits), type_2 (does not), not_established.")},
+        {"limits", texts}}}};
+}
+
+}  // namespace mpnanny::choose_precision

@@ -1,0 +1,111 @@
+#include "tools/tool.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/choose_precision/report.h"
+#include "tools/python_code/child.h"
+#include "tools/python_code/question.h"
+#include "tools/runs/page.h"
+
+namespace mpnanny::choose_precision {
+namespace {
+
+Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+  auto question = python_code::ReadQuestion(
+      "mpnanny.precision", {"model", "config"},
+      "Give `model` (model.py:build) or `config` (transformers:GPT2LMHeadModel).", arguments,
+      context.roots);
+  if (!question) return question.error();
+  if (!context.allow_exec) {
+    return Unavailable(
+        "choose_precision runs code of yours, which this server may not.",
+        "Start it with --allow-exec, or run `mpnanny precision` in a terminal. The code then runs "
+        "in a process of its own, without network, that can write to a temporary folder only.");
+  }
+  auto answer = python_code::RunChild(*question, context);
+  if (!answer) return answer.error();
+  const size_t bytes = runs::AnswerBytes(arguments, context);
+  const std::string library = arguments.value("library", "pytorch");
+  return ToolOutput{ReportJson(*answer, library, bytes), ReportText(*answer, library, bytes)};
+}
+
+Json Text(const char* description) { return {{"type", "string"}, {"description", description}}; }
+
+Json Texts(const char* description) {
+  return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", description}};
+}
+
+Json Integer(int64_t least, int64_t most, int64_t value, const char* description) {
+  return {{"type", "integer"},
+          {"minimum", least},
+          {"maximum", most},
+          {"default", value},
+          {"description", description}};
+}
+
+Json Choice(std::vector<std::string> words, const char* description) {
+  return {{"type", "string"},
+          {"enum", words},
+          {"default", words.front()},
+          {"description", description}};
+}
+
+Json InputSchema() {
+  Json properties = {
+      {"model", Text("model.py:build, a function that makes the model, or a class.")},
+      {"config", Text("Made at random: transformers:GPT2LMHeadModel, timm:resnet18.")},
+      {"input", Texts("A word per argument, as auto_diff takes them.")},
+      {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
+      {"kwargs", {{"type", "object"}, {"description", "The same."}}},
+      {"device", Text("h100, a100, v100, t4, rtx4090, mi300x, ascend910b …; default this machine.")},
+      {"goal", Choice({"balanced", "safest", "fastest", "smallest"}, "What counts.")},
+      {"ways", Texts("Only these: fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, "
+                     "fp8-linear.")},
+      {"loss", Text("file.py:name, called with the result.")},
+      {"try", Integer(0, 100000, 0, "Train so many steps: FP32, FP32 with other draws, the plan.")},
+      {"batches", Text("file.py:name; name(step) gives the inputs of a step (input: step 0).")},
+      {"library", Choice({"pytorch", "accelerate", "lightning", "transformers", "deepspeed",
+                          "fsdp2", "torchao", "transformer_engine", "all"},
+                         "Whose code is shown.")},
+      {"optimizer", Text("Of torch.optim; adamw by default.")},
+      {"lr", {{"type", "number"}, {"description", "Learning rate."}}},
+      {"tolerance", {{"type", "number"}, {"description", "Error that a plan may always have."}}},
+      {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
+      {"seed", {{"type", "integer"}, {"default", 0}, {"description", "Of the inputs."}}},
+      {"root", Text("Folder to import from; the project's by default.")},
+      {"python", Text("Interpreter; the project's .venv by default.")},
+      {"timeout_s", Integer(1, 7200, 600, "Seconds that the code may run.")},
+      {"memory_mb", Integer(256, 1 << 20, 8192, "Memory that it may take.")},
+      {"detail", runs::DetailProperty()}};
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"additionalProperties", false}};
+}
+
+}  // namespace
+
+Tool MakeTool() {
+  ToolDefinition definition;
+  definition.name = "choose_precision";
+  definition.title = "Which layer in which format, measured";
+  definition.description =
+      "Says whether a model may train in BF16, FP16, TF32 or FP8 on a GPU and which layers stay in "
+      "FP32: it puts layers into the format, measures loss and gradients against FP32 and searches "
+      "the smallest set that has to stay wide. Also loss scale, optimizer states, memory, "
+      "alternatives, code. With `try` it trains the plan beside FP32. Needs --allow-exec; the code "
+      "runs confined. For one operator or line call auto_diff; for a run that went wrong "
+      "diagnose_run.";
+  definition.input_schema = InputSchema();
+  definition.output_schema = ReportSchema();
+  definition.command = {.name = "precision", .positional = ""};
+  definition.command.exit_code = [](const Json& structured, const Json&) {
+    return ValueAt(structured, {"trial", "verdict"}) == "type_2" ? 1 : 0;
+  };
+  definition.may_go_on = true;
+  definition.runs_code = true;
+  return {std::move(definition), Run};
+}
+
+}  // namespace mpnanny::choose_precision
