@@ -17,15 +17,15 @@ namespace {
 
 constexpr size_t kMostDescription = 600;
 constexpr size_t kMostFirstSentence = 250;  // all that tool search shows of a tool
-// About 5k tokens, spent in every conversation of every user. Clients give models name, description
-// and input schema; the output schema costs only bytes on the wire.
-constexpr size_t kMostModelBytes = 20000;
-constexpr size_t kMostListBytes = 52000;  // eleven tools
+// About 5.5k tokens, 500 a tool, spent in every conversation of every user. Clients give models name,
+// description and input schema; the output schema costs only bytes on the wire.
+constexpr size_t kMostModelBytes = 22000;
+constexpr size_t kMostListBytes = 54000;
 
 // Every name of docs/architecture.md; a description may only send a model to those that exist.
 const std::set<std::string> kAllNames = {
-    "static_check", "analyze_tensor", "auto_diff",   "list_runs",    "run_summary",
-    "diagnose_run", "query_alerts",   "query_stats", "compare_runs", "search_knowledge"};
+    "static_check", "analyze_tensor", "auto_diff",   "choose_precision", "list_runs",    "run_summary",
+    "diagnose_run", "query_alerts",   "query_stats", "compare_runs",     "search_knowledge"};
 
 // What tools/list sends of a tool.
 Json Listed(const ToolDefinition& definition) {

@@ -61,17 +61,15 @@ Json InputSchema() {
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},
       {"device", Text("h100, a100, v100, t4, rtx4090, mi300x, ascend910b …; default this machine.")},
       {"goal", Choice({"balanced", "safest", "fastest", "smallest"}, "What counts.")},
-      {"ways", Texts("Only these: fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, "
-                     "fp8-linear.")},
+      {"ways", Texts("Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.")},
       {"loss", Text("file.py:name, called with the result.")},
-      {"try", Integer(0, 100000, 0, "Train so many steps: FP32, FP32 with other draws, the plan.")},
-      {"batches", Text("file.py:name; name(step) gives the inputs of a step (input: step 0).")},
+      {"try", Integer(0, 100000, 0, "Steps to train FP32, FP32 with other draws and the plan.")},
+      {"batches", Text("file.py:name; name(step) gives that step's inputs.")},
       {"library", Choice({"pytorch", "accelerate", "lightning", "transformers", "deepspeed",
                           "fsdp2", "torchao", "transformer_engine", "all"},
                          "Whose code is shown.")},
       {"optimizer", Text("Of torch.optim; adamw by default.")},
       {"lr", {{"type", "number"}, {"description", "Learning rate."}}},
-      {"tolerance", {{"type", "number"}, {"description", "Error that a plan may always have."}}},
       {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
       {"seed", {{"type", "integer"}, {"default", 0}, {"description", "Of the inputs."}}},
       {"root", Text("Folder to import from; the project's by default.")},
@@ -92,11 +90,10 @@ Tool MakeTool() {
   definition.title = "Which layer in which format, measured";
   definition.description =
       "Says whether a model may train in BF16, FP16, TF32 or FP8 on a GPU and which layers stay in "
-      "FP32: it puts layers into the format, measures loss and gradients against FP32 and searches "
-      "the smallest set that has to stay wide. Also loss scale, optimizer states, memory, "
-      "alternatives, code. With `try` it trains the plan beside FP32. Needs --allow-exec; the code "
-      "runs confined. For one operator or line call auto_diff; for a run that went wrong "
-      "diagnose_run.";
+      "FP32: measures loss and gradients against FP32 and searches the smallest set of layers that "
+      "has to stay wide. Also loss scale, optimizer states, memory, alternatives, code. `try` "
+      "trains the plan beside FP32. Needs --allow-exec; the code runs confined. For one operator "
+      "or line call auto_diff; for a run that went wrong diagnose_run.";
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
   definition.command = {.name = "precision", .positional = ""};

@@ -155,6 +155,8 @@ class Trials:
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
             return Effect(output=math.inf, raised=text)
+        finally:
+            assignment.detach()
         return compare_passes(made, self.reference)
 
     def _pass(self, region: Any, scale: float) -> Pass:
