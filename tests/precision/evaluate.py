@@ -1,6 +1,6 @@
-"""Scores the search for FP32 islands: `python evaluate.py planted` (modules put into healthy models),
-`python evaluate.py others` (programs of tests/auto_diff whose faults others planted and labelled),
-`python evaluate.py families` (healthy models: nothing should stay in FP32).
+"""Scores the search for FP32 islands: `python evaluate.py planted` (modules put into healthy
+models), `others` (programs of tests/auto_diff whose faults others planted and labelled), `families`
+(healthy models: nothing should stay in FP32).
 
 Found: an island is at the label. A miss is also more than one island too many.
 """
@@ -14,12 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "auto_diff"), str(HERE.parent / "monitor")]
-
+import conftest  # noqa: F401  puts the folders of the models on the path
 import families
 import planted
 from mpnanny.diff.policy import full_precision
+from mpnanny.diff.problem import Problem
 from mpnanny.diff.program import Options, Program
 from mpnanny.diff.specification import make_inputs
 from mpnanny.diff.target import Target, find_target
@@ -27,6 +26,7 @@ from mpnanny.precision.candidates import WAYS, Candidate, Question, measure_way
 from mpnanny.precision.devices import find_device
 from mpnanny.precision.units import Anatomy, look
 
+HERE = Path(__file__).parent
 DEVICE = find_device("h100")
 
 
@@ -77,9 +77,12 @@ def score_others() -> list[dict[str, Any]]:
             request = {"model": f"{folder / file}:{target}", "root": str(folder), **of}
             if of.get("healthy") or of["policy"] == "cpu-autocast":
                 continue
-            program = Program(
-                find_target(request), make_inputs(of["input"], 0), Options(backward=of["backward"])
-            )
+            try:
+                target = find_target(request)
+                made = make_inputs(of["input"], 0)
+                program = Program(target, made, Options(backward=of["backward"]))
+            except Problem:
+                continue  # a function
             if program.case(None).module is None:
                 continue
             way = "bf16-weights" if of["policy"] == "pure" else f"{of['dtype']}-autocast"
@@ -118,7 +121,11 @@ def row(name: str, places: list[str], found: Candidate, seconds: float) -> dict[
     return {"name": name, "right": right, "breaks": breaks, "islands": islands, "seconds": seconds}
 
 
-SETS = {"planted": score_planted, "others": score_others, "families": score_families}
+SETS = {
+    "planted": score_planted,
+    "others": score_others,
+    "families": score_families,
+}
 
 
 def main() -> int:

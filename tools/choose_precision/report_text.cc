@@ -29,10 +29,20 @@ std::string WayText(const std::string& way) {
   return EscapeControl(way, 60);
 }
 
-std::string ModuleText(const Json& row) {
-  const std::string name = TextAt(row, "module");
-  if (name.empty()) return "the model's own operators";
-  return EscapeControl(name, runs::kShownNameBytes);
+std::string NameText(const std::string& module) {
+  if (module.empty()) return "the model's own operators";
+  return EscapeControl(module, runs::kShownNameBytes);
+}
+
+std::string ModuleText(const Json& row) { return NameText(TextAt(row, "module")); }
+
+std::string NamesText(const Json& modules) {
+  std::string text;
+  for (const Json& each : modules) {
+    if (!each.is_string()) continue;
+    text += (text.empty() ? "" : ", ") + NameText(each.get<std::string>());
+  }
+  return text;
 }
 
 const Json& ObjectAt(const Json& object, const char* key) {
@@ -91,7 +101,7 @@ std::string Islands(const Json& answer) {
     text += line.substr(0, kLineBytes) + "\n";
   }
   if (const Json& left = ListAt(answer, "fp8_left_out"); !left.empty()) {
-    text += "  BF16 instead of FP8: " + WordsOf(left) + "\n";
+    text += "  BF16 instead of FP8: " + NamesText(left) + "\n";
   }
   return text;
 }
@@ -126,8 +136,8 @@ std::string States(const Json& answer) {
     where += (where.empty() ? "" : ", ") + EscapeControl(text, 120);
   }
   std::string text;
-  if (!keep.empty()) text += "Keep in FP32: " + keep + ".\n";
-  if (!may.empty()) text += "May be 16 bits: " + may + ".\n";
+  if (!keep.empty()) text += "Kept between steps, in FP32: " + keep + ".\n";
+  if (!may.empty()) text += "Kept between steps, 16 bits are enough: " + may + ".\n";
   return text;
 }
 
@@ -139,13 +149,16 @@ std::string VerdictText(const std::string& verdict) {
 
 std::string ReasonText(const Json& tried) {
   const std::string reason = TextAt(tried, "reason");
-  const std::string worse = PercentAt(tried, "difference");
+  const std::string apart = PercentAt(tried, "difference") + " from FP32's";
   if (reason == "raised") return "it stopped with an error";
   if (reason == "not_finite") return "its loss is not finite";
   if (reason == "fp32_not_finite") return "FP32's own loss is not finite";
-  if (reason == "stall") return "it stalls, final loss " + worse + " worse than FP32's";
+  if (reason == "stall") return "it stalls, final loss " + apart;
   if (reason == "too_few_steps") return "too few steps";
-  return "final loss " + worse + " worse than FP32's";
+  if (reason == "below_limit") {
+    return "final loss " + apart + ": below it, so another function was trained";
+  }
+  return "final loss " + apart;
 }
 
 std::string TrialText(const Json& answer) {
@@ -181,7 +194,7 @@ std::string Alternatives(const Json& answer) {
     line += each.value("established", false) ? ": " : ": not established: ";
     line += Effect(ObjectAt(each, "error")) + "; " + Figures(each);
     if (const Json& islands = ListAt(each, "islands"); !islands.empty()) {
-      line += "; FP32: " + WordsOf(islands);
+      line += "; FP32: " + NamesText(islands);
     }
     text += line.substr(0, kLineBytes) + "\n";
   }

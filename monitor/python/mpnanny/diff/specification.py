@@ -115,7 +115,7 @@ class Value:
 
 
 def values_of(sample: Any) -> list[Value]:
-    """The arguments that a Python caller gave: a tensor, a tuple (positional) or a dict (by name)."""
+    """The arguments of a Python caller: a tensor, a tuple (positional) or a dict (by name)."""
     if isinstance(sample, dict):
         return [Value(name, "given", each) for name, each in sample.items()]
     if isinstance(sample, (tuple, list)):

@@ -51,9 +51,9 @@ def choose_precision(
     name of `known_devices()`, by default this machine. `goal`: balanced, safest, fastest, smallest.
     `ways`: only these of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.
     `loss` is called with the result. `try_steps`: train so many steps in FP32, in FP32 with another
-    seed and with the plan, on `batches(step)` (by default on `sample` again and again). `tolerance`:
-    relative error that a plan may have in any case; `seconds`: that each way may take. The model is
-    copied. Returns the dict that the tool `choose_precision` returns; raises Problem.
+    seed and with the plan, on `batches(step)` (by default on `sample` again and again).
+    `tolerance`: relative error that a plan may have in any case; `seconds`: that each way may take.
+    The model is copied. Returns the dict that the tool `choose_precision` returns; raises Problem.
     """
     first = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
     options = Options(

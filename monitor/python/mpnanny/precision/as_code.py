@@ -140,7 +140,8 @@ def _pytorch(plan: _Plan) -> str | None:
 
 def _accelerate(plan: _Plan) -> str | None:
     if plan.way in ("fp32", "tf32"):
-        return 'from accelerate import Accelerator\n\naccelerator = Accelerator(mixed_precision="no")\n'
+        made = 'accelerator = Accelerator(mixed_precision="no")\n'
+        return f"from accelerate import Accelerator\n\n{made}"
     if not plan.is_autocast:
         return None
     if plan.precision == "bf16":

@@ -52,8 +52,8 @@ class _Frame:
 
 class Assignment:
     """`low_units` of `model` compute in `low`; every other unit in FP32, or with the base `fp8` in
-    BF16 if it is in `bf16_units`. It is in force until `detach()`, backward passes included, in which
-    activation checkpointing runs modules again.
+    BF16 if it is in `bf16_units`. It is in force until `detach()`, backward passes included, in
+    which activation checkpointing runs modules again.
 
     `base`: `autocast` follows the lists of operators of the autocast that is installed
     (diff/policy.py); `pure` casts weights and inputs; `fp8` is autocast in BF16 with the linear

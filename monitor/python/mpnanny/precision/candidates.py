@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..diff.policy import Policy, full_precision
+from ..diff.problem import Problem
 from ..diff.program import Case, Program, Region
 from ..operators.places import pass_through
 from .assignment import Assignment
@@ -18,7 +19,7 @@ from .costs import Memory, Work, count_work, memory_of, seconds
 from .devices import Device
 from .effect import Effect, Trials, compare_passes
 from .islands import LEAST_TOLERANCE, Found, find_islands
-from .scaler import Scaling, scaling_for
+from .scaler import Scaling, first_scale, scaling_for
 from .tf32 import tf32_products
 from .units import Anatomy
 
@@ -103,16 +104,25 @@ def measure_way(way: Way, program: Program, anatomy: Anatomy, question: Question
     deadline = time.monotonic() + question.seconds
     with policy.installed():
         trials = Trials(program, policy, way.base)
-        scaling = None
         if way.precision == "fp16":
-            scaling = scaling_for(anatomy, question.steps)
-            trials.scale = scaling.initial
+            trials.scale_for = lambda low: first_scale(anatomy.units[name] for name in low)
         units = list(anatomy.units)
         if way.base == "fp8":
             return _eight_bit(way, program, trials, policy, anatomy, question, deadline)
-        found = find_islands(units, trials.run, least=question.least, deadline=deadline)
+        found = find_islands(
+            units,
+            trials.run,
+            least=question.least,
+            deadline=deadline,
+            past_errors=way.base
+            != "pure",  # code that cannot take 16-bit weights is for its author
+        )
         low = [unit for unit in units if unit not in found.islands]
         work = _work(program, trials, policy, way.base, low, ())
+        scaling = None
+        if way.precision == "fp16":
+            held = [anatomy.units[name] for name in low]
+            scaling = scaling_for(held, found.after.scale, question.steps)
     return Candidate(
         way,
         found.after,
@@ -210,7 +220,7 @@ def _work(
     low: Sequence[str],
     bf16: Sequence[str],
 ) -> Work:
-    """Of the plan, on a model of its own."""
+    """Of the plan, on a model of its own; empty where the code stops."""
 
     def region_for(case: Case) -> Region:
         assert case.module is not None
@@ -220,7 +230,12 @@ def _work(
         policy.is_eight_bit = lambda: assignment.is_eight_bit
         return assignment.region
 
-    return count_work(program, region_for, "fp8" if base == "fp8" else "fp32")
+    try:
+        return count_work(program, region_for, "fp8" if base == "fp8" else "fp32")
+    except Problem:
+        raise
+    except Exception:  # the effect of the plan says what was raised
+        return Work()
 
 
 def _memory(program: Program, work: Work, low: bool, pure: bool) -> Memory:

@@ -1,4 +1,4 @@
-"""What a plan costs: memory, of which the kept activations are measured, and time by a roofline model.
+"""What a plan costs: memory, of which kept activations are measured, and time by a roofline model.
 
 The model is max(operations / peak, bytes / bandwidth) for each operator, with the peaks of the data
 sheet: nothing reaches them, so only ratios of two plans on one device mean anything.

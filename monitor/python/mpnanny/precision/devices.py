@@ -20,8 +20,8 @@ _TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "devices.json"
 @dataclass(frozen=True, slots=True)
 class Device:
     """`peaks`: operations a second of dense matrix products with FP32 accumulation, by format: 0
-    where the hardware has none, missing where that is not known. `memory` and `bandwidth` in bytes (a
-    second). `source`: where the figures stand; `read`: from this machine.
+    where the hardware has none, missing where that is not known. `memory` in bytes,
+    `bandwidth` in bytes a second. `source`: where the figures stand; `read`: from this machine.
     """
 
     name: str

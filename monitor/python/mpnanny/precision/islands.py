@@ -15,11 +15,10 @@ from statistics import median
 
 from .effect import Effect, worse
 
-# A plan may be so wrong in outputs, loss and gradients (relative, L2): what auto_diff calls degraded.
+# So wrong may outputs, loss and gradients of a plan be (relative, L2): auto_diff calls it degraded.
 LEAST_TOLERANCE = 0.05
-# …or so many times as wrong as the model would be if none of its units were more sensitive than is
-# usual in it: errors of roundings add up as their squares do, and a factor of 3 is beyond that sum's
-# own spread.
+# …or so many times as wrong as the model would be if no unit were more sensitive than usual:
+# errors of roundings add up as their squares do, and a factor of 3 is beyond that sum's own spread.
 USUAL = 3.0
 # …but never more: beyond it a step no longer follows the gradient.
 MOST_TOLERANCE = 0.25
@@ -65,13 +64,18 @@ def find_islands(
     least: float = LEAST_TOLERANCE,
     deadline: float = math.inf,
     alone: bool = True,
+    past_errors: bool = True,
 ) -> Found:
     """`run(low)` gives the effect of the units `low` in the low format, all others wide; it is
     called with all of them first. `alone`: measure each unit by itself even where none has to stay
-    wide. `deadline`: of time.monotonic().
+    wide. `deadline`: of time.monotonic(). `past_errors`: search also where the code stops with all
+    units low.
     """
     before = run(units)
     found = Found(least, before, before, passes=1)
+    if before.raised and not past_errors:
+        found.established = False
+        return found
     if before.error > least or alone:
         for unit in units:
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""FP32 islands inside of autocast. choose_precision gives `keep_fp32` to users as it stands here, so it
+"""FP32 islands inside of autocast. choose_precision gives `keep_fp32` as it stands here, so it
 needs nothing but torch.
 """
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .formats import FORMATS
-from .units import Anatomy
+from .units import Unit
 
 MOST = 2.0**24  # above it a GradScaler's scale is itself near the end of what products can hold
 DEFAULT = 2.0**16  # torch.amp.GradScaler's
@@ -41,22 +42,29 @@ def flushed_share(exponents: Counter[int], scale: float) -> float:
     return lost / total
 
 
-def scaling_for(anatomy: Anatomy, steps: int | None = None) -> Scaling:
-    """`steps` of the training, where they are known: a run that is shorter than a few growth
-    intervals would keep its first scale.
+def first_scale(units: Iterable[Unit]) -> float:
+    """The largest power of two at which gradients of `units` stay below FP16's end, with room."""
+    largest = max((each.gradient_absmax for each in units), default=0.0)
+    if not 0 < largest < math.inf:
+        return DEFAULT
+    room = math.floor(math.log2(FORMATS["fp16"].largest / HEADROOM / largest))
+    return 2.0 ** min(math.log2(MOST), max(0, room))
+
+
+def scaling_for(units: Sequence[Unit], scale: float, steps: int | None = None) -> Scaling:
+    """`units`: those in FP16. `scale`: which was tried. `steps` of the training, where they are
+    known: a run that is shorter than a few growth intervals would keep its first scale.
     """
-    largest = anatomy.gradient_absmax
-    scale = DEFAULT
-    if largest > 0 and math.isfinite(largest):
-        room = FORMATS["fp16"].largest / HEADROOM / largest
-        scale = 2.0 ** min(math.log2(MOST), max(0, math.floor(math.log2(room)) if room > 0 else 0))
     interval = GROWTH_INTERVAL
     if steps is not None:
         interval = max(50, min(GROWTH_INTERVAL, steps // 10))
+    exponents: Counter[int] = Counter()
+    for each in units:
+        exponents += each.exponents
     return Scaling(
         scale,
         interval,
-        largest,
-        flushed_share(anatomy.exponents, 1.0),
-        flushed_share(anatomy.exponents, scale),
+        max((each.gradient_absmax for each in units), default=0.0),
+        flushed_share(exponents, 1.0),
+        flushed_share(exponents, scale),
     )

@@ -43,8 +43,8 @@ Say = Callable[[float, str], None]
 
 @dataclass(slots=True)
 class Curve:
-    """Losses of one training. `skipped`: steps that the loss scaler left out; `raised`: how it broke
-    off.
+    """Losses of one training. `skipped`: steps that the loss scaler left out; `raised`: how it
+    broke off.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -141,16 +141,19 @@ def judge(run: Curve, reference: Curve, noise: float) -> Judgement:
         return Judgement("not_established", "too_few_steps", difference)
     if way > 0 and difference > noise and run.losses[0] - run.final < STALL * way:
         return Judgement("type_2", "stall", difference)
-    if difference <= ACCEPTABLE:
+    apart = abs(
+        difference
+    )  # a loss far below FP32's is of another function, not of a better training
+    if apart <= ACCEPTABLE:
         return Judgement("type_1", "within_limit", difference)
-    if difference <= noise:
+    if apart <= noise:
         return Judgement(
-            "type_1" if difference <= NOT_ACCEPTABLE else "not_established",
+            "type_1" if apart <= NOT_ACCEPTABLE else "not_established",
             "within_noise",
             difference,
         )
-    if difference > NOT_ACCEPTABLE:
-        return Judgement("type_2", "beyond_limit", difference)
+    if apart > NOT_ACCEPTABLE:
+        return Judgement("type_2", "beyond_limit" if difference > 0 else "below_limit", difference)
     return Judgement("not_established", "between_limits", difference)
 
 

@@ -34,7 +34,8 @@ class Unit:
     """`kind`: the class of the module. `lines`: where its operators are called, by how many.
     `absmax` and `gradient_absmax` are those of all results of the forward and the backward pass;
     `local`: the largest relative error (L2) that one operator adds in a format, its operands being
-    rounded to it, and its result.
+    rounded to it, and its result. `exponents`: how many results of the backward pass have a
+    magnitude of 2^(e-1) … 2^e, by e.
     """
 
     name: str
@@ -46,19 +47,15 @@ class Unit:
     gradient_absmax: float = 0.0
     local: dict[str, float] = field(default_factory=dict)
     lines: Counter[str] = field(default_factory=Counter)
+    exponents: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class Anatomy:
-    """`exponents`: how many results of the backward pass have a magnitude of 2^(e-1) … 2^e, by e."""
+    """`trouble`: why the pass could not be followed to its end."""
 
     units: dict[str, Unit] = field(default_factory=dict)
-    exponents: Counter[int] = field(default_factory=Counter)
     trouble: str = ""
-
-    @property
-    def gradient_absmax(self) -> float:
-        return max((each.gradient_absmax for each in self.units.values()), default=0.0)
 
 
 _PRODUCTS = frozenset(
@@ -115,7 +112,7 @@ class _Look(StepMode):
         if site.phase == "backward":
             unit.gradient_absmax = max(unit.gradient_absmax, largest)
             for each in outputs:
-                self._count(each)
+                _count(unit.exponents, each)
             return
         unit.operators += 1
         unit.multiplications += multiplies(operator.schema_name)
@@ -128,15 +125,15 @@ class _Look(StepMode):
                 if error is not None:
                     unit.local[each.name] = max(unit.local.get(each.name, 0.0), error)
 
-    def _count(self, values: torch.Tensor) -> None:
-        held = values[(values != 0) & values.isfinite()].float()
-        if not held.numel():
-            return
-        exponents = torch.frexp(held).exponent.clamp_min(_LEAST_EXPONENT) - _LEAST_EXPONENT
-        counts = torch.bincount(exponents).tolist()
-        for at, count in enumerate(counts):
-            if count:
-                self._anatomy.exponents[at + _LEAST_EXPONENT] += count
+
+def _count(counts: Counter[int], values: torch.Tensor) -> None:
+    held = values[(values != 0) & values.isfinite()].float()
+    if not held.numel():
+        return
+    exponents = torch.frexp(held).exponent.clamp_min(_LEAST_EXPONENT) - _LEAST_EXPONENT
+    for at, count in enumerate(torch.bincount(exponents).tolist()):
+        if count:
+            counts[at + _LEAST_EXPONENT] += count
 
 
 def _local(func: Any, args: Any, kwargs: Any, exact: torch.Tensor, target: Format) -> float | None:

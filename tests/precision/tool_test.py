@@ -1,0 +1,77 @@
+"""The tool "choose_precision" from outside: `mpnanny precision`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+PROGRAM = HERE.parent.parent / "build" / "release" / "bin" / "mpnanny"
+
+
+def precision(*words, timeout=120):
+    """Exit code, stdout, stderr."""
+    done = subprocess.run(
+        [PROGRAM, "precision", *words, "--python", sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def users(name):
+    return ("--model", f"{HERE / 'models_of_users.py'}:{name}")
+
+
+BATCHES = ("--batches", f"{HERE / 'models_of_users.py'}:batches")
+
+
+def test_a_plan_with_an_island_is_shown_with_its_evidence_and_its_code():
+    code, out, err = precision(*users("sensitive"), *BATCHES, "--device", "h100", "--try", "60")
+    assert (code, err) == (0, "")
+    assert out.startswith("models_of_users.py:sensitive on H100")
+    assert "BF16 autocast, with 1 module in FP32" in out
+    assert "FP32: norm (RawNorm): without it the error is" in out
+    assert "Tried for 60 steps: type 1 (acceptable)" in out
+    assert 'keep_fp32(model, ["norm"], torch.bfloat16)' in out
+    assert "Alternatives:" in out and "FP8 linear layers" in out
+
+
+def test_json_has_the_same_and_the_library_that_is_asked_for():
+    code, out, _ = precision(
+        *users("healthy"),
+        *("--input", "float32[32,32]~normal(0,1)", "--input", "int64[32]<10"),
+        *("--device", "v100", "--library", "accelerate", "--format", "json"),
+    )
+    answer = json.loads(out)
+    assert code == 0 and answer["way"] == "fp16-autocast" and answer["verdict"] == "safe"
+    assert [each["library"] for each in answer["code"]] == ["accelerate"]
+    assert answer["device"]["formats"]["bf16"] is False
+    assert all(each.startswith(("not_confined:", "cpu_")) for each in answer["limits"])
+
+
+def test_what_is_wrong_is_said_with_what_to_try():
+    code, _, err = precision(*users("healthy"), *BATCHES, "--device", "gpu9000")
+    assert code == 2 and "gpu9000" in err and "h100" in err
+    code, _, err = precision(*users("not_a_model"), "--input", "float32[4]")
+    assert code == 2 and "no module" in err
+    code, _, err = precision(*users("stops"), "--input", "float32[4,4]")
+    assert code == 2 and "does not run" in err
+    code, _, err = precision()
+    assert code == 2 and "model.py:build" in err
+
+
+def test_a_server_without_permission_runs_nothing():
+    done = subprocess.run(
+        [PROGRAM, "call", "choose_precision", json.dumps({"model": "a.py:build"})],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "--allow-exec" in done.stdout + done.stderr or "a.py" in done.stdout + done.stderr
