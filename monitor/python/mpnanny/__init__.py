@@ -8,6 +8,8 @@ from ._loss_scale import LossScaleCheck, check_loss_scale
 from ._nanny import MixedPrecisionNanny, Step, watch_model
 from ._tensor import analyze_tensor
 from .diff import auto_diff
+from .guard import PrecisionGuard
+from .precision import choose_precision
 from .report.alerts import Alert
 from .report.course import Summary
 
@@ -15,12 +17,14 @@ __all__ = [
     "Alert",
     "LossScaleCheck",
     "MixedPrecisionNanny",
+    "PrecisionGuard",
     "Step",
     "Summary",
     "WatchedFunction",
     "analyze_tensor",
     "auto_diff",
     "check_loss_scale",
+    "choose_precision",
     "watch_model",
     "watch_training",
 ]

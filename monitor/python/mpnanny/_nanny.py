@@ -167,6 +167,11 @@ class MixedPrecisionNanny:
         if self._session is not None:
             self._session.notes.note(text)
 
+    def event(self, kind: str, detail: str) -> None:
+        """Adds an event to the run's record, at the newest step. `detail`: JSON."""
+        if self._session is not None:
+            self._session.event(kind, detail)
+
     def count_from(self, step: int) -> None:
         """Without blocks: the next step has this number, if none has begun yet."""
         if self._session is not None:

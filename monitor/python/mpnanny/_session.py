@@ -363,6 +363,11 @@ class Session:
         self._core.event(max(self.state.number, 0), "exception", detail)
 
     @harmless
+    def event(self, kind: str, detail: str) -> None:
+        """`detail`: JSON."""
+        self._core.event(max(self.state.number, 0), kind, detail)
+
+    @harmless
     def flush(self) -> None:
         """Everything that is known so far is written."""
         self._device.deliver()

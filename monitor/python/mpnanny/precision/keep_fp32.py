@@ -4,7 +4,7 @@ needs nothing but torch.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -13,12 +13,13 @@ from torch.utils._pytree import tree_map
 
 def keep_fp32(
     model: torch.nn.Module, islands: Collection[str], dtype: torch.dtype, device_type: str = "cuda"
-) -> None:
+) -> Callable[[], None]:
     """Modules named in `islands` compute their own operators in FP32 inside of autocast; modules
     within them stay in `dtype`. Call it once, after the model is built. Outside of autocast
-    nothing changes.
+    nothing changes. Returns a function that takes it back.
     """
     active: list[bool] = []
+    wrapped: list[tuple[torch.nn.Module, Any]] = []
 
     def fp32(value: Any) -> Any:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
@@ -40,6 +41,7 @@ def keep_fp32(
                 active.pop()
             return result if is_island else tree_map(fp32, result)
 
+        wrapped.append((module, vars(module).get("forward")))
         module.forward = run  # type: ignore[method-assign]
 
     def wrap_children(module: torch.nn.Module, name: str) -> None:
@@ -53,3 +55,11 @@ def keep_fp32(
     for name in sorted(islands):
         wrap_children(model.get_submodule(name), name)
         wrap(model.get_submodule(name), True)
+
+    def take_back() -> None:
+        for module, own in reversed(wrapped):
+            del module.forward
+            if own is not None:
+                module.forward = own
+
+    return take_back

@@ -1,0 +1,131 @@
+"""Trainings that fail under autocast, each for one reason, and as many that do not. Written before the
+guard was first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+STEPS = 200
+
+
+class Net(nn.Module):
+    """A classifier around one part of interest."""
+
+    def __init__(self, part: nn.Module, width: int = 48) -> None:
+        super().__init__()
+        self.enter = nn.Linear(24, width)
+        self.part = part
+        self.middle = nn.Linear(width, width)
+        self.leave = nn.Linear(width, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.part(torch.relu(self.enter(x)))
+        return self.leave(torch.relu(self.middle(hidden)))
+
+
+class SquareNorm(nn.Module):
+    """A root mean square norm by hand, of values above 256."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        large = x * 700
+        return large / (large.pow(2).mean(-1, keepdim=True) + 1.0).sqrt()
+
+
+class RawVariance(nn.Module):
+    """E[x²] - E[x]² about a large mean: negative in BF16, and its root NaN."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shifted = x + 100
+        mean = shifted.mean(-1, keepdim=True)
+        variance = (shifted * shifted).mean(-1, keepdim=True) - mean * mean
+        return (shifted - mean) / variance.sqrt()
+
+
+class SoftmaxByHand(nn.Module):
+    """exp() without the maximum taken away."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weights = (x * 8).exp()
+        return x + x * (weights / weights.sum(-1, keepdim=True))
+
+
+class UnscaledAttention(nn.Module):
+    """Products of queries and keys without 1/sqrt(d), of large values."""
+
+    def __init__(self, width: int = 48) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key = self.query(x) * 250, self.key(x) * 250
+        scores = query @ key.transpose(-1, -2)
+        return x + scores.float().mul(1e-5).softmax(-1).to(x.dtype) @ x
+
+
+class GrowingGain(nn.Module):
+    """A learned gain that is driven up until a product leaves FP16's range."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(6.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        high = x * self.gain.exp().to(x.dtype)
+        return torch.tanh(high * high / (1 + high)) * 2
+
+
+class Normed(nn.Module):
+    """Batch norm, whose running statistics a bad batch spoils."""
+
+    def __init__(self, width: int = 48) -> None:
+        super().__init__()
+        self.wide = nn.Linear(width, width)
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.wide(x))
+
+
+@dataclass(frozen=True)
+class Training:
+    """`outliers`: a batch in so many has values far outside of the format; 0: none."""
+
+    make: Callable[[], nn.Module]
+    dtype: torch.dtype
+    scaler: bool
+    outliers: int = 0
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(5)
+        return Net(self.make())
+
+    def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        draw = torch.Generator().manual_seed(step)
+        rule = torch.randn(24, 6, generator=torch.Generator().manual_seed(77))
+        x = torch.randn(64, 24, generator=draw)
+        target = (x @ rule).argmax(-1)
+        if self.outliers and step % self.outliers == self.outliers - 1:
+            x = x * 30_000
+        return x, target
+
+
+FAILING = {
+    "squares overflow": Training(SquareNorm, torch.float16, False),
+    "squares overflow, with a scaler": Training(SquareNorm, torch.float16, True),
+    "a negative variance": Training(RawVariance, torch.bfloat16, False),
+    "softmax by hand": Training(SoftmaxByHand, torch.float16, True),
+    "attention that is not scaled": Training(UnscaledAttention, torch.float16, False),
+    "a gain that grows": Training(GrowingGain, torch.float16, True),
+    "batches that do not fit": Training(Normed, torch.float16, True, outliers=40),
+}
+HEALTHY = {
+    "bf16": Training(Normed, torch.bfloat16, False),
+    "fp16": Training(Normed, torch.float16, True),
+    "fp16 attention": Training(lambda: nn.Linear(48, 48), torch.float16, True),
+}
