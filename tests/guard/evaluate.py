@@ -14,9 +14,14 @@ from mpnanny import PrecisionGuard
 from torch import nn
 
 
-def train(of: trainings.Training, low: bool, guarded: bool, **options):
-    """Losses, the model, and the guard if there is one."""
+def train(of: trainings.Training, low: bool, guarded: bool, moved: float = 0.0, **options):
+    """Losses, the model, and the guard if there is one. `moved`: share by which the first weights
+    are moved, to see what rounding alone may do.
+    """
     model = of.model()
+    with torch.no_grad():
+        for each in model.parameters():
+            each.mul_(1 + moved)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     scaler = torch.amp.GradScaler("cpu", enabled=low and of.scaler)
     guard = PrecisionGuard(model, optimizer, scaler, quiet=True, **options) if guarded else None
@@ -46,11 +51,6 @@ def held_out(model: nn.Module, of: trainings.Training) -> float:
     return mean(losses)
 
 
-def final(losses: list[float]) -> float:
-    """Mean of the last 20 that have no outliers."""
-    return mean(losses[-20:])
-
-
 def main() -> int:
     for name, of in (trainings.FAILING | trainings.HEALTHY).items():
         plain, plain_model, _ = train(of, low=False, guarded=False)
@@ -58,9 +58,12 @@ def main() -> int:
         kept, kept_model, guard = train(of, low=True, guarded=True)
         exact = held_out(plain_model, of)
         apart = (held_out(kept_model, of) - exact) / exact
+        _, other, _ = train(of, low=False, guarded=False, moved=2.0**-11)
+        noise = (held_out(other, of) - exact) / exact
         bad = sum(not math.isfinite(each) for each in low)
         print(
-            f"{name}: FP32 {exact:.4f}; autocast {held_out(low_model, of):.4f}, {bad} losses not finite;"
+            f"{name}: FP32 {exact:.4f} (moved by 2^-11: {noise:+.2%}); autocast"
+            f" {held_out(low_model, of):.4f}, {bad} losses not finite;"
             f" guarded {apart:+.2%}, islands {guard.islands}"
         )
         for change in guard.changes:

@@ -1,5 +1,6 @@
-"""Trainings that fail under autocast, each for one reason, and as many that do not. Written before the
-guard was first run.
+"""Trainings that fail under autocast, each for one reason, and some that do not. Written before
+the guard was first run; "batches that do not fit" had to be written anew, because it failed in FP32
+too.
 """
 
 from __future__ import annotations
@@ -80,8 +81,20 @@ class GrowingGain(nn.Module):
         return torch.tanh(high * high / (1 + high)) * 2
 
 
+class Saturating(nn.Module):
+    """x² / (1 + x²) by hand: NaN where x² leaves the range, with running statistics behind it."""
+
+    def __init__(self, width: int = 48) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        square = x * x
+        return self.norm(square / (1 + square))
+
+
 class Normed(nn.Module):
-    """Batch norm, whose running statistics a bad batch spoils."""
+    """A healthy part."""
 
     def __init__(self, width: int = 48) -> None:
         super().__init__()
@@ -111,7 +124,7 @@ class Training:
         x = torch.randn(64, 24, generator=draw)
         target = (x @ rule).argmax(-1)
         if self.outliers and step % self.outliers == self.outliers - 1:
-            x = x * 30_000
+            x = x * 1_000
         return x, target
 
 
@@ -122,7 +135,7 @@ FAILING = {
     "softmax by hand": Training(SoftmaxByHand, torch.float16, True),
     "attention that is not scaled": Training(UnscaledAttention, torch.float16, False),
     "a gain that grows": Training(GrowingGain, torch.float16, True),
-    "batches that do not fit": Training(Normed, torch.float16, True, outliers=40),
+    "batches that do not fit": Training(Saturating, torch.float16, True, outliers=40),
 }
 HEALTHY = {
     "bf16": Training(Normed, torch.bfloat16, False),

@@ -15,52 +15,38 @@ LARGEST = {torch.float16: 65504.0, torch.bfloat16: 3.3895e38}
 def overflowing(
     readings: list[Reading], dtype: torch.dtype, near: float, islands: Collection[str]
 ) -> dict[str, str]:
-    """Modules and why, of the innermost that explain it. `near`: how many times the format's end has
-    to be away. `islands`: those that are in FP32 already.
+    """Modules and why: that of the first operator whose result is not finite, and all whose results
+    in 16 bits come nearer to the format's end than a factor of `near`. `islands`: those in FP32.
     """
     limit = LARGEST[dtype] / near
-    found: dict[str, str] = {}
-    blamed: set[str] = set()  # modules that hold one that was found
+    found = {}
+    bad = [each for each in readings if each.bad_at is not None]
+    if bad:
+        first = min(bad, key=lambda each: each.bad_at or 0)
+        # What comes in so, or is so in FP32 too, no format cures.
+        if first.name not in islands and not _data_is_bad(readings):
+            found[first.name] = f"{first.bad_operator} is not finite"
     for each in readings:
-        if each.name in islands:
-            if math.isinf(each.outputs) and not math.isinf(each.inputs):
-                blamed.add(each.name)  # FP32 does not cure it: no parent is to blame either
-            continue
-        if _holds(each.name, found.keys() | blamed):
-            continue
-        why = _why(each, limit)
-        if why:
-            found[each.name] = why
+        if each.name not in islands and each.low > limit:
+            found.setdefault(each.name, f"{each.low_operator} gives {each.low:.4g}")
     return found
 
 
-def _why(each: Reading, limit: float) -> str:
-    if math.isinf(each.inputs):
-        return ""  # it came in from elsewhere
-    if math.isinf(each.outputs):
-        return "output is not finite"
-    if each.low and each.outputs > limit:
-        return f"output of {each.outputs:.4g} is near the format's end"
-    if each.low and each.inputs > limit:
-        return f"input of {each.inputs:.4g} is near the format's end"
-    return ""
+def _data_is_bad(readings: list[Reading]) -> bool:
+    return any(each.name == "" and math.isinf(each.inputs) for each in readings)
 
 
 def overflowing_gradients(readings: list[Reading], islands: Collection[str]) -> dict[str, str]:
-    """The module in which the gradient first becomes not finite on its way back, if there is one."""
+    """The module in which a gradient first becomes not finite on its way back, if there is one."""
     for each in reversed(readings):
         if each.name in islands or math.isinf(each.output_gradients):
             continue
-        inside = math.isinf(each.input_gradients) or math.isinf(each.parameters)
-        if inside and each.output_gradients > 0 and not _has_child(each.name, readings):
-            return {each.name: "gradient becomes not finite in it"}
+        inside = math.isinf(each.input_gradients) or math.isinf(each.parameter_gradients)
+        if inside and each.output_gradients > 0 and not _holds_another(each.name, readings):
+            return {each.name: "gradient becomes not finite"}
     return {}
 
 
-def _holds(name: str, others: Collection[str]) -> bool:
-    """Whether module `name` is around one of `others`."""
-    return any(other != name and (not name or other.startswith(name + ".")) for other in others)
-
-
-def _has_child(name: str, readings: list[Reading]) -> bool:
-    return _holds(name, {each.name for each in readings})
+def _holds_another(name: str, readings: list[Reading]) -> bool:
+    start = name + "." if name else ""
+    return any(each.name != name and each.name.startswith(start) for each in readings)

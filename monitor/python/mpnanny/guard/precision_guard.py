@@ -20,14 +20,18 @@ from .undo import Buffers, Snapshot, all_finite
 # What a layer's values have to fall below before it goes back, as a multiple of `near`.
 _CALM = 16.0
 _FIRST_LOOKS = 3  # steps at the start that are looked at one after the other
+_SKIPS_SHOWN = 3
+# Steps that are looked at after one that failed unseen; twice as many each time, to catch its like.
+_LOOKS_AFTER = 2
+_MOST_LOOKS = 400
 _ALERTS = frozenset({"NAN", "INF", "OVERFLOW", "SATURATION", "SHADOW_RANGE", "SHADOW_UNDEFINED"})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One thing that the guard has done. `kind`: fp32 (a module leaves the 16-bit format), low (it
-    goes back), skipped (a step), scale (of the loss), buffers (put back), rolled_back, limit (nothing
-    more is done). `module`: its name; `value`: the new scale, or the step rolled back to.
+    goes back), skipped (a step), scale (of the loss), buffers (put back), rolled_back, limit
+    (nothing more is done). `module`: its name; `value`: the new scale, or the step rolled back to.
     """
 
     step: int
@@ -47,11 +51,11 @@ class _Island:
 
 class PrecisionGuard:
     """**Changes the training**, which nothing else in mpnanny does. Under autocast it puts a module
-    whose values near the end of the 16-bit format, or become Inf or NaN in it, into FP32 from the next
-    step on (and back, once its values have been small for long); without a GradScaler it leaves out
-    steps whose gradients are not finite; it sets a fallen loss scale back once the cause is in FP32;
-    it puts spoiled buffers back and, with `snapshot_every`, the whole state. With nothing to do the
-    training is bit for bit what it is without it.
+    whose values come near the end of the 16-bit format, or become Inf or NaN in it, into FP32 from
+    the next step on (and back, once its values have been small for long). Without a GradScaler it
+    leaves out steps whose gradients are not finite; it sets a fallen loss scale back once the cause
+    is in FP32; it puts spoiled buffers back and, with `snapshot_every`, the whole state. With
+    nothing to do the training is bit for bit what it is without it.
 
         guard = mpnanny.PrecisionGuard(model, optimizer, scaler)
         for batch in loader:
@@ -62,11 +66,11 @@ class PrecisionGuard:
     `near`: how many times below the format's end values have to stay. `calm_steps`: for how long a
     module's values have to be small before it goes back; twice as long each time again.
     `most_modules`: share of the modules that may be in FP32; `most_changes`: of modules, in all.
-    `snapshot_every`: keep parameters and optimizer state every so many steps and put them back when
-    parameters are no longer finite; 0: never. `nanny`: whose run records each change as an event;
-    give `guard.alert` as its `on_alert` and layers that an ERROR names go into FP32 too.
-    `on_change(change)`: called for each. Raises TypeError for what it cannot guard: compiled models,
-    weights kept in 16 bits, more than one process.
+    `snapshot_every`: keep parameters and optimizer state every so many steps and put them back
+    when parameters are no longer finite; 0: never. `nanny`: whose run records each change as an
+    event; give `guard.alert` as its `on_alert` and layers that an ERROR names go into FP32 too.
+    `on_change(change)`: called for each. Raises TypeError for what it cannot guard: compiled
+    models, weights kept in 16 bits, more than one process.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class PrecisionGuard:
         scaler: Any = None,
         *,
         nanny: Any = None,
-        every: int = 20,
+        every: int = 50,
         near: float = 4.0,
         calm_steps: int = 1000,
         most_modules: float = 0.25,
@@ -111,6 +115,7 @@ class PrecisionGuard:
         self._skipped = False
         self._good_scale: float | None = None
         self._named: dict[str, str] = {}
+        self._unseen = 1
         self._changed_modules = 0
         self._at_limit = False
         self.changes: list[Change] = []
@@ -201,6 +206,8 @@ class PrecisionGuard:
         if bad and self._buffers.put_back():
             self._did("buffers", "running statistics were not finite")
         found = self._found(readings, bad)
+        if bad and not looked:
+            self._unseen *= 4
         for name, why in found.items():
             self._widen(name, why)
         if found and bad:
@@ -210,7 +217,7 @@ class PrecisionGuard:
             self._let_back(readings)
             self._check_parameters()
         if bad:
-            self._looks_left = max(self._looks_left, 2)
+            self._looks_left = max(self._looks_left, min(_MOST_LOOKS, _LOOKS_AFTER * self._unseen))
         elif self._snapshot_every and self._step % self._snapshot_every == 0 and not found:
             self._snapshot = Snapshot(self._model, self._optimizer, self._step)
 
@@ -234,9 +241,9 @@ class PrecisionGuard:
                 self._did("limit", f"{name or 'the model'} stays: {why}", name)
             return
         returned = sum(each.kind == "low" and each.module == name for each in self.changes)
-        self._islands[name] = _Island(
-            self._step, None, self._calm_steps * 2**returned, "not finite" not in why
-        )
+        # NaN in BF16 does not come from values that are too large: small ones would not tell.
+        by_range = self._dtype is torch.float16
+        self._islands[name] = _Island(self._step, None, self._calm_steps * 2**returned, by_range)
         self._changed_modules += 1
         self._apply()
         self._did("fp32", why, name)
@@ -249,7 +256,7 @@ class PrecisionGuard:
             island = self._islands.get(reading.name)
             if island is None:
                 continue
-            if not island.returns or reading.largest > limit:
+            if not island.returns or max(reading.results, reading.inputs) > limit:
                 island.calm_since = None
             elif island.calm_since is None:
                 island.calm_since = self._step
@@ -288,9 +295,8 @@ class PrecisionGuard:
         self.changes.append(change)
         if self.nanny is not None:
             self.nanny.event("precision_guard", json.dumps(asdict(change)))
-        if not self._quiet and (
-            kind != "skipped" or sum(c.kind == kind for c in self.changes) <= 3
-        ):
+        same = sum(each.kind == kind for each in self.changes)
+        if not self._quiet and (kind != "skipped" or same <= _SKIPS_SHOWN):
             where = "" if module is None else f" {module or 'the model itself'}"
             to = "" if value is None else f" to {value:g}"
             print(f"mpnanny guard: step {self._step}: {kind}{where}{to}: {reason}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What can be put back: buffers that a bad step has spoiled, and the whole state of some steps ago."""
+"""What can be put back: buffers that a bad step has spoiled, and the state of some steps ago."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ def all_finite(tensors: list[torch.Tensor]) -> bool:
         held = [each.detach() for each in tensors if each.is_floating_point() and each.numel()]
         if not held:
             return True
-        norms = torch._foreach_norm(held, float("inf"))
-        return bool(torch.stack([each.float().cpu() for each in norms]).isfinite().all())
+        norms = torch._foreach_norm(held)
+        if torch.stack([each.float().cpu() for each in norms]).isfinite().all():
+            return True
+        return all(bool(each.isfinite().all()) for each in held)  # squares may have overflowed
 
 
 class Buffers:
