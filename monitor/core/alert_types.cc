@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "numerics/growth.h"
+
 namespace mpnanny {
 namespace {
 
@@ -24,6 +26,10 @@ std::vector<AlertType> MakeTypes() {
       {"SATURATION", "WARNING",
        Text("> %g %% of elements above %g x the judged format's maximum", 100 * kSaturationShare,
             kSaturationOfMax)},
+      {"OVERFLOW_AHEAD", "WARNING",
+       Text("FP16 values above %g x its maximum whose clear growth over at least %d samples reaches "
+            "the maximum within as many steps again",
+            kAheadOfMax, static_cast<int>(kLeastGrowthPoints))},
       {"UNDERFLOW", "WARNING",
        Text("> %g %% of non-zero elements round to zero in the judged format; > %g %% is said "
             "louder",

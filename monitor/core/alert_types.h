@@ -16,6 +16,7 @@ namespace mpnanny {
 inline constexpr double kSaturationShare =
     0.01;  // of elements above kSaturationOfMax x the format's maximum
 inline constexpr double kSaturationOfMax = 0.9;
+inline constexpr double kAheadOfMax = 1e-3;  // below it a forecast of the maximum is far-fetched
 inline constexpr double kUnderflowShare = 0.01;  // of the non-zero elements
 inline constexpr double kUnderflowLoudShare = 0.10;
 inline constexpr double kExplosionAbsmax = 1e4;  // unscaled

@@ -127,6 +127,7 @@ Alerts Recorder::Raise(const StepEnd& end) {
 
 void Recorder::RaiseSampled(const StepEnd& end, Alerts& out) {
   samples_.RaiseValues(precision_.plain(), out);
+  samples_.RaiseGrowth(out);
   gradients_.RaiseMagnitude(out);
   call_samples_.RaiseResiduals(schedule_.step(), out);
   const bool finite = !gradients_.any_nonfinite();

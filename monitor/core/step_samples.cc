@@ -88,6 +88,20 @@ void StepSamples::RaiseValues(bool plain, Alerts& out) const {
   }
 }
 
+void StepSamples::RaiseGrowth(Alerts& out) {
+  if (schedule_.dense()) return;
+  for (const Sample& sample : samples_) {
+    const SampleRow& row = sample.row;
+    const bool forward = row.kind == TensorKind::kInput || row.kind == TensorKind::kActivation;
+    if (forward && row.dtype == DType::kFloat16) {
+      ahead_.See(row.step, row.layer, row.kind, row.stats);
+    }
+  }
+  ahead_.Raise(
+      schedule_.step(), [&](int64_t layer) -> std::string_view { return layers_.at(layer).name; },
+      out);
+}
+
 void StepSamples::Keep(RunFile& file) {
   if (left_out_ > 0) file.Drop(left_out_);
   for (Sample& sample : samples_) {

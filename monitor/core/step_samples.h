@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "monitor/core/alert_growth.h"
 #include "monitor/core/alert_values.h"
 #include "monitor/core/gradient_spread.h"
 #include "monitor/core/recorder_options.h"
@@ -69,6 +70,8 @@ class StepSamples {
 
   // `plain`: nothing of the run is in half precision.
   void RaiseValues(bool plain, Alerts& out) const;
+  // OVERFLOW_AHEAD. Steps that are sampled one after the other, after an ERROR, are left out.
+  void RaiseGrowth(Alerts& out);
   // Hands them to the file and the ring.
   void Keep(RunFile& file);
 
@@ -91,6 +94,7 @@ class StepSamples {
   std::vector<Sample> samples_;
   int64_t left_out_ = 0;
   GradientSpread gradient_spread_;
+  OverflowAhead ahead_;
 };
 
 }  // namespace mpnanny

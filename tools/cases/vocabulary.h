@@ -124,6 +124,7 @@ inline constexpr Word kAlertTypes[] = {
     {"INF", "an infinite element"},
     {"LOSS_NAN", "a non-finite loss"},
     {"OVERFLOW", "finite, but above the judged format's maximum"},
+    {"OVERFLOW_AHEAD", "values that grow towards the maximum of FP16"},
     {"SATURATION", "many elements close to the maximum"},
     {"UNDERFLOW", "many elements round to zero"},
     {"GRAD_EXPLOSION", "very large gradients"},

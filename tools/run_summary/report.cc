@@ -63,6 +63,25 @@ std::string GroupText(const AlertGroup& group) {
   return line;
 }
 
+Json ForecastsJson(const Summary& s) {
+  Json rows = Json::array();
+  for (const Forecast& each : s.forecasts) rows.push_back(ForecastJson(each));
+  return rows;
+}
+
+// The newer half of the run, and where it leads.
+std::string OutlookText(const Summary& s) {
+  const std::string loss = TrendText("loss", LossTrend(s.course));
+  const std::string norm = TrendText("gradient norm", NormTrend(s.course));
+  std::string text;
+  if (!loss.empty() || !norm.empty()) {
+    text = "Trend of the newer half: " + loss + (loss.empty() || norm.empty() ? "" : ", ") + norm +
+           ".\n";
+  }
+  for (const Forecast& each : s.forecasts) text += "Forecast: " + ForecastText(each) + "\n";
+  return text;
+}
+
 std::vector<std::string> Notes(const runs::Source& source, const Summary& summary) {
   std::vector<std::string> notes;
   if (summary.ended_after) notes.push_back(runs::EndedEarly(*summary.ended_after));
@@ -181,6 +200,9 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
       {"started_at", runs::Time(run.started_at)},
       {"notes", Notes(source, s)},
       {"course", CourseJson(s.course)},
+      {"trend",
+       {{"loss", TrendJson(LossTrend(s.course))}, {"grad_norm", TrendJson(NormTrend(s.course))}}},
+      {"forecast", ForecastsJson(s)},
       {"shadow", nullptr},
       {"environment", ShownEnvironment(run.environment, EnvironmentBytes(s))}};
   json["shadow"] = ShadowJson(s.shadow, FindingBytes(bytes, DumpJson(json).size() + 100, s));
@@ -244,6 +266,8 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
     text += "Loss over time: " + CourseLine(course["loss"]) + "\n";
     if (s.scale_first) text += "Scale over time: " + CourseLine(course["loss_scale"]) + "\n";
   }
+
+  text += OutlookText(s);
 
   std::string tail;
   for (const std::string& note : Notes(source, s)) tail += "Note: " + note + "\n";
@@ -316,6 +340,12 @@ Json SummarySchema() {
          {"description",
           "At most 32 stretches of steps: lists step, loss (mean), loss_max, loss_scale "
           "(least)."}}},
+       {"trend",
+        {{"type", "object"},
+         {"description", "Newer half: loss, grad_norm: per_100_steps, scatter (shares)."}}},
+       {"forecast", runs::ListSchema({{"type", "object"}},
+                                     "FP16 layers that will overflow: layer, now, end, step, "
+                                     "earliest, latest.")},
        {"shadow", ShadowSchema()},
        {"environment", {{"type", "object"}, {"description", "As the monitor recorded it."}}}});
 }

@@ -23,6 +23,10 @@ Stretch Joined(const Stretch& x, const Stretch& y) {
   Stretch both = x;
   both.steps += y.steps;
   both.loss_sum += y.loss_sum;
+  both.loss_squares += y.loss_squares;
+  both.norm_sum += y.norm_sum;
+  both.norm_squares += y.norm_squares;
+  both.norms += y.norms;
   both.loss_max = x.losses == 0   ? y.loss_max
                   : y.losses == 0 ? x.loss_max
                                   : std::max(x.loss_max, y.loss_max);
@@ -119,10 +123,16 @@ void StepFold::AddToCourse(const runs::StepRow& row) {
   ++here.steps;
   if (row.loss && std::isfinite(*row.loss)) {
     here.loss_sum += *row.loss;
+    here.loss_squares += *row.loss * *row.loss;
     here.loss_max = here.losses == 0 ? *row.loss : std::max(here.loss_max, *row.loss);
     ++here.losses;
   } else if (row.loss) {
     ++here.nonfinite_losses;
+  }
+  if (row.grad_norm && std::isfinite(*row.grad_norm)) {
+    here.norm_sum += *row.grad_norm;
+    here.norm_squares += *row.grad_norm * *row.grad_norm;
+    ++here.norms;
   }
   if (row.loss_scale && std::isfinite(*row.loss_scale)) Least(here.scale, *row.loss_scale);
 }

@@ -120,6 +120,9 @@ Result<Summary> Summarize(const runs::Source& source, CancelToken::Clock::durati
   fold.Finish();
   if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
   if (auto shadow = AddShadow(source, summary); !shadow) return shadow.error();
+  auto forecasts = ReadForecasts(source);
+  if (!forecasts) return forecasts.error();
+  summary.forecasts = *std::move(forecasts);
   if (!summary.ended_after) remembered.Keep(stamp, summary);
   JudgeStability(source.run, summary);
   return summary;

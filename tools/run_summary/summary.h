@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/run_summary/forecast.h"
 #include "tools/run_summary/format_losses.h"
 #include "tools/runs/run.h"
 #include "tools/runs/shadow.h"
@@ -47,8 +48,10 @@ inline constexpr size_t kLayersShown = 5;
 // A stretch of steps, for a curve on one line.
 struct Stretch {
   int64_t first_step = 0, steps = 0;
-  double loss_sum = 0, loss_max = 0;  // of finite losses
+  double loss_sum = 0, loss_squares = 0, loss_max = 0;  // of finite losses
   int64_t losses = 0, nonfinite_losses = 0;
+  double norm_sum = 0, norm_squares = 0;  // of finite gradient norms
+  int64_t norms = 0;
   std::optional<double> scale;  // least
 };
 inline constexpr size_t kStretches = 32;  // at most twice as many are kept
@@ -84,6 +87,7 @@ struct Summary {
 
   std::optional<int64_t> ended_after;  // the pass, for want of time: later steps were not seen
 
+  std::vector<Forecast> forecasts;   // layers that will leave FP16's range
   std::vector<Stretch> course;       // equal numbers of recorded steps, but for the last
   std::vector<AlertGroup> alerts;    // worst first, then by first step
   ShadowSummary shadow;
