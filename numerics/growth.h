@@ -1,7 +1,8 @@
 // When a figure that grows reaches a bound, from some of its values over the steps.
 //
-// Two models are fitted to the newer part of the points by least squares: growth by a factor a step
-// and growth by an amount a step. The better one tells the step, both together the range. Nothing is
+// Three models are fitted to the newer part of the points by least squares: growth by a factor a
+// step, by a power of the step, and by an amount a step. The best one tells the step, all together
+// the range; the scatter counts, since the largest of scattered values reaches the bound first. Nothing is
 // told where the growth is not clear beside its scatter, slows down, or reaches the bound later than
 // the record is long. Pure functions; safe from any thread.
 #ifndef MPNANNY_NUMERICS_GROWTH_H_
@@ -20,11 +21,11 @@ struct GrowthPoint {
 
 struct Crossing {
   double step = 0;               // at which the bound is reached
-  double earliest = 0, latest = 0;  // about two standard errors, and what the other model says
-  double per_step = 0;           // factor by which the figure grows now, minus 1
+  double earliest = 0, latest = 0;  // about two standard errors, and what other models say
+  double per_step = 0;           // factor by which it has grown a step, minus 1
 };
 
-inline constexpr size_t kLeastGrowthPoints = 6;
+inline constexpr size_t kLeastGrowthPoints = 8;
 
 // `points` in order of step. nullopt: no crossing can be told.
 std::optional<Crossing> ForecastCrossing(std::span<const GrowthPoint> points, double bound);

@@ -71,6 +71,11 @@ def shares(share: float, value: float) -> torch.Tensor:
     return filled
 
 
+def grown(first: float, factor: float, step: int) -> torch.Tensor:
+    """In FP16, with its largest element as large as `first` has become."""
+    return torch.linspace(0.1, 1.0, 300).mul(first * factor**step).half()
+
+
 class Scale(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, broken: bool) -> torch.Tensor:
@@ -186,6 +191,15 @@ FAULTS: dict[str, tuple[str, dict[str, Fault]]] = {
                 db, lambda _: shares(0.01, most * 3 if bad else most / 3), precision=name
             )
             for name, most in {"fp16": 65504.0, "fp8": 448.0}.items()
+        },
+    ),
+    "OVERFLOW_AHEAD": (
+        "WARNING",
+        {
+            # The newest 24 samples count: at 1.09 a step the end is 7 steps away, at 1.03 96.
+            "growth": lambda db, bad: values(
+                db, lambda n: grown(1200.0, 1.09 if bad else 1.03, n), steps=40
+            )
         },
     ),
     "SATURATION": (

@@ -60,6 +60,13 @@ def recorded(of: growing.Growing, steps: int, db: pathlib.Path) -> tuple[list[di
     return answer["forecast"], alerts
 
 
+def show(right: bool, name: str, step: int | None, rows: list[dict], alerts: list[str]) -> None:
+    mark = "ok  " if right else "MISS"
+    print(
+        f"{mark} {name}: overflow at {step}, forecast {rows[:1]}, alerts {alerts[:1]}", flush=True
+    )
+
+
 def main() -> int:
     told = silent = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -71,20 +78,14 @@ def main() -> int:
             rows, alerts = recorded(of, step - AHEAD, pathlib.Path(folder) / f"o{at}.db")
             right = bool(rows) and abs(rows[0]["step"] - step) <= WITHIN * step
             told += right
-            print(
-                f"{'ok  ' if right else 'MISS'} {name}: overflow at {step}, told {rows[:1]}, {alerts[:1]}"
-            )
+            show(right, name, step, rows, alerts)
         for at, (name, of) in enumerate(growing.STAYS.items()):
-            step = overflow_step(of)
             rows, alerts = recorded(of, growing.MOST_STEPS, pathlib.Path(folder) / f"s{at}.db")
             right = not rows and not alerts
             silent += right
-            print(
-                f"{'ok  ' if right else 'MISS'} {name}: overflow at {step}, told {rows[:1]}, {alerts[:2]}"
-            )
-    print(
-        f"told within {WITHIN:.0%}: {told} of {len(growing.OVERFLOW)}; silent: {silent} of {len(growing.STAYS)}"
-    )
+            show(right, name, overflow_step(of), rows, alerts)
+    print(f"forecast within {WITHIN:.0%}: {told} of {len(growing.OVERFLOW)}", end="; ")
+    print(f"silent: {silent} of {len(growing.STAYS)}")
     return 0
 
 
