@@ -73,7 +73,7 @@ TEST(SummaryForecastTest, TrendsAreRelativeToTheNewerHalf) {
   const Json& trend = summary->structured["trend"];
   EXPECT_NEAR(trend["loss"]["per_100_steps"].get<double>(), -0.1, 0.003);  // 0.1 % a step
   EXPECT_LT(trend["loss"]["scatter"].get<double>(), 0.01);
-  EXPECT_NEAR(trend["grad_norm"]["per_100_steps"].get<double>(), 0, 1e-3);
+  EXPECT_NEAR(trend["grad_norm"]["per_100_steps"].get<double>(), 0, 0.01);
   EXPECT_NEAR(trend["grad_norm"]["scatter"].get<double>(), 0.05 / 1.05, 0.002);
   EXPECT_TRUE(summary->structured["forecast"].empty());
 }
