@@ -271,7 +271,7 @@ class PrecisionGuard:
     def _set_scale_back(self) -> None:
         """The scale had fallen because of what is in FP32 now."""
         scale, good = self._scale(), self._good_scale
-        if scale is None or good is None or scale >= good:
+        if self._scaler is None or scale is None or good is None or scale >= good:
             return
         self._scaler.update(new_scale=good)
         self._did("scale", "its fall was due to a module that is in FP32 now", value=good)

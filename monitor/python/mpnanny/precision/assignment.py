@@ -194,7 +194,7 @@ class Assignment:
                     frame.buffers.append((module, name, buffer))
                     module._buffers[name] = buffer.to(self._low)
 
-    def _cast_weight(self, weight: torch.Tensor) -> Any:
+    def _cast_weight(self, weight: Any) -> Any:
         key = (id(weight), torch.is_grad_enabled())
         if key not in self._cast_weights:
             self._cast_weights[key] = weight.to(self._low)

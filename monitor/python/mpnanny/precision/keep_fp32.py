@@ -42,7 +42,7 @@ def keep_fp32(
             return result if is_island else tree_map(fp32, result)
 
         wrapped.append((module, vars(module).get("forward")))
-        module.forward = run  # type: ignore[method-assign]
+        module.forward = run
 
     def wrap_children(module: torch.nn.Module, name: str) -> None:
         for child_name, child in module.named_children():

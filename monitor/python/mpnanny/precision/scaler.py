@@ -48,7 +48,7 @@ def first_scale(units: Iterable[Unit]) -> float:
     if not 0 < largest < math.inf:
         return DEFAULT
     room = math.floor(math.log2(FORMATS["fp16"].largest / HEADROOM / largest))
-    return 2.0 ** min(math.log2(MOST), max(0, room))
+    return math.ldexp(1.0, min(int(math.log2(MOST)), max(0, room)))
 
 
 def scaling_for(units: Sequence[Unit], scale: float, steps: int | None = None) -> Scaling:

@@ -42,7 +42,7 @@ def _rounded(value: Any) -> Any:
 def tf32_products() -> Iterator[None]:
     """Matrix products of this thread are those of TF32, of the backward pass as well."""
     stack = ModeStack()
-    mode = _Operands()
+    mode = _Operands()  # type: ignore[no-untyped-call]
     stack.push(mode)
     try:
         yield

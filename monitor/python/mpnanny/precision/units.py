@@ -120,10 +120,10 @@ class _Look(StepMode):
         if site.source:
             unit.lines[site.source] += 1
         if operator.kind is PLAIN and not operator.written and not operator.is_list:
-            for each in self._formats:
-                error = _local(func, args, kwargs, outputs[0], each)
+            for target in self._formats:
+                error = _local(func, args, kwargs, outputs[0], target)
                 if error is not None:
-                    unit.local[each.name] = max(unit.local.get(each.name, 0.0), error)
+                    unit.local[target.name] = max(unit.local.get(target.name, 0.0), error)
 
 
 def _count(counts: Counter[int], values: torch.Tensor) -> None:
