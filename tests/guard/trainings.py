@@ -93,6 +93,36 @@ class Saturating(nn.Module):
         return self.norm(square / (1 + square))
 
 
+class Entropy(nn.Module):
+    """p·log p by hand: where p is rounded to zero, the logarithm is -Inf and the product NaN."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        powers = (x * 12 - (x * 12).amax(-1, keepdim=True)).exp()
+        share = powers / powers.sum(-1, keepdim=True)
+        return x - share * share.log()
+
+
+class Distance(nn.Module):
+    """The root of a sum of squares that are rounded to zero: its derivative there is Inf."""
+
+    def __init__(self, width: int = 48) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(16, width) * 0.5)
+        self.leave = nn.Linear(16, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        apart = (x.unsqueeze(-2) - self.places.to(x.dtype)) * 1e-5
+        root = (apart * apart).sum(-1).sqrt()
+        return x + self.leave(root * 1e5)
+
+
+class SoftplusByHand(nn.Module):
+    """log(1 + exp(x)) without the case of large x."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.log(1 + torch.exp(x * 6)) / 6
+
+
 class Normed(nn.Module):
     """A healthy part."""
 
@@ -136,6 +166,10 @@ FAILING = {
     "attention that is not scaled": Training(UnscaledAttention, torch.float16, False),
     "a gain that grows": Training(GrowingGain, torch.float16, True),
     "batches that do not fit": Training(Saturating, torch.float16, True, outliers=40),
+    # Written after the guard stood, before it was first run on them.
+    "the logarithm of what became zero": Training(Entropy, torch.float16, True),
+    "the root of squares that became zero": Training(Distance, torch.float16, False),
+    "softplus by hand": Training(SoftplusByHand, torch.float16, True),
 }
 HEALTHY = {
     "bf16": Training(Normed, torch.bfloat16, False),

@@ -31,8 +31,8 @@ def test_the_stub_names_what_the_extension_has():
 def test_the_package_is_typed_and_whole():
     assert (SOURCE / "py.typed").exists()
     package = pathlib.Path(mpnanny.__file__).parent
-    for file in SOURCE.rglob("*.py*"):
-        if "__pycache__" not in file.parts:
+    for file in SOURCE.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
             assert (package / file.relative_to(SOURCE)).exists(), file
     for name in mpnanny.__all__:
         assert inspect.getdoc(getattr(mpnanny, name)), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ import torch
 from mpnanny.precision import Problem, choose_precision
 from mpnanny.precision.keep_fp32 import keep_fp32
 from torch import nn
+
+PROGRAM = pathlib.Path(__file__).parents[2] / "build" / "release" / "bin" / "mpnanny"
 
 
 def seeded(make):
@@ -162,3 +165,21 @@ def test_what_cannot_be_tried_is_said():
         choose_precision(users.healthy(), users.batches(0), ways=["int4"])
     with pytest.raises(Problem, match="torch.optim has no"):
         choose_precision(users.healthy(), users.batches(0), device="h100", optimizer="adagrad2")
+
+
+@pytest.mark.parametrize("way", ["bf16-autocast", "fp16-autocast", "bf16-weights", "fp8-linear"])
+def test_the_static_check_has_nothing_to_say_of_the_code(way, tmp_path):
+    answer = choose_precision(
+        seeded(users.sensitive), users.batches(0), device="h100", ways=[way], goal="fastest"
+    )
+    for each in answer["code"]:
+        if each["language"] == "python":
+            (tmp_path / f"{each['library'].removesuffix('.py')}.py").write_text(each["text"])
+    done = subprocess.run(
+        [PROGRAM, "check", tmp_path, "--min-severity", "warning", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout)
+    assert report["files_scanned"] >= 2 and report["findings"] == [] and report["notes"] == []

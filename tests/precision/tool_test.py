@@ -7,6 +7,10 @@ import pathlib
 import subprocess
 import sys
 
+import models_of_users
+import mpnanny
+import torch
+
 HERE = pathlib.Path(__file__).parent
 PROGRAM = HERE.parent.parent / "build" / "release" / "bin" / "mpnanny"
 
@@ -75,3 +79,34 @@ def test_a_server_without_permission_runs_nothing():
     )
     assert done.returncode != 0
     assert "--allow-exec" in done.stdout + done.stderr or "a.py" in done.stdout + done.stderr
+
+
+def test_a_recorded_run_names_the_lines_that_a_search_finds_as_well(tmp_path):
+    torch.manual_seed(0)
+    model = models_of_users.sensitive()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    database = tmp_path / "run.db"
+    with mpnanny.MixedPrecisionNanny(
+        model, optimizer=optimizer, db=str(database), shadow="every=5", quiet=True
+    ) as nanny:
+        for step in range(10):
+            with nanny.step(step) as session:
+                optimizer.zero_grad()
+                with torch.autocast("cpu", torch.bfloat16):
+                    loss = model(*models_of_users.batches(step))
+                loss.backward()
+                optimizer.step()
+                session.log(loss=loss)
+    done = subprocess.run(
+        [PROGRAM, "precision", "--run", database, "--device", "a100", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(done.stdout)
+    assert answer["verdict"] == "safe_with_islands" and answer["trained_in"] == "bf16-autocast"
+    assert {each["module"] for each in answer["islands"]} == {"norm"}
+    worst = answer["islands"][0]
+    assert worst["without_it"] > 10 * worst["with_it"]
+    lines = {line.rpartition(":")[0].rpartition("/")[2] for line in worst["lines"]}
+    assert lines == {"models_of_users.py"}

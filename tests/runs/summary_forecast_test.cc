@@ -65,6 +65,23 @@ TEST(SummaryForecastTest, OtherFormatsAndWhatIsBrokenAlreadyAreNotForecast) {
   }
 }
 
+TEST(SummaryForecastTest, ALossScaleThatFallsHasATrend) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m.db"));
+    db.Run("r");
+    for (int64_t step = 0; step < 400; ++step) {
+      db.Step(step, {.loss = 1.0, .scale = 1024.0 - static_cast<double>(step)});
+    }
+  }
+  const auto summary = Outlook(folder);
+  ASSERT_TRUE(summary);
+  const Json& trend = summary->structured["trend"]["loss_scale"];
+  EXPECT_NEAR(trend["per_100_steps"].get<double>(), -100.0 / 724, 0.01);
+  EXPECT_NEAR(trend["scatter"].get<double>(), 0, 0.001);
+  EXPECT_NE(summary->text.find("loss scale -1"), std::string::npos) << summary->text;
+}
+
 TEST(SummaryForecastTest, TrendsAreRelativeToTheNewerHalf) {
   TempFolder folder;
   Record(folder.File("m.db"), 10, 1, kFp16);

@@ -84,7 +84,7 @@ def test_what_is_asked_for_is_done_at_any_price(asked, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "on", "every=0", "every=-1", "every=x", "steps=5-4", "steps=3"]
+    "text", ["", "on", "every=0", "every=-1", "every=x", "steps=5-4", "steps=3", 3]
 )
 def test_a_wrong_schedule_is_refused_where_it_is_given(text):
     with pytest.raises(ValueError, match="shadow="):

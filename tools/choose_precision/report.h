@@ -16,6 +16,9 @@ namespace mpnanny::choose_precision {
 Json ReportJson(const Json& answer, const std::string& library, size_t bytes);
 std::string ReportText(const Json& answer, const std::string& library, size_t bytes);
 
+// "BF16 autocast" of "bf16-autocast".
+std::string WayText(const std::string& way);
+
 Json ReportSchema();
 
 }  // namespace mpnanny::choose_precision

@@ -19,16 +19,6 @@ using python_code::WordsOf;
 constexpr size_t kLayersShown = 8;
 constexpr size_t kLineBytes = 400;
 
-std::string WayText(const std::string& way) {
-  if (way == "fp32") return "FP32";
-  if (way == "tf32") return "TF32 products";
-  if (way == "bf16-autocast") return "BF16 autocast";
-  if (way == "fp16-autocast") return "FP16 autocast with a loss scale";
-  if (way == "bf16-weights") return "BF16 weights and gradients, FP32 copies in the optimizer";
-  if (way == "fp8-linear") return "FP8 linear layers in BF16 autocast";
-  return EscapeControl(way, 60);
-}
-
 std::string NameText(const std::string& module) {
   if (module.empty()) return "the model's own operators";
   return EscapeControl(module, runs::kShownNameBytes);
@@ -251,6 +241,16 @@ std::string Limits(const Json& answer) {
 }
 
 }  // namespace
+
+std::string WayText(const std::string& way) {
+  if (way == "fp32") return "FP32";
+  if (way == "tf32") return "TF32 products";
+  if (way == "bf16-autocast") return "BF16 autocast";
+  if (way == "fp16-autocast") return "FP16 autocast with a loss scale";
+  if (way == "bf16-weights") return "BF16 weights and gradients, FP32 copies in the optimizer";
+  if (way == "fp8-linear") return "FP8 linear layers in BF16 autocast";
+  return EscapeControl(way, 60);
+}
 
 std::string ReportText(const Json& answer, const std::string& library, size_t bytes) {
   std::string text = Headline(answer);

@@ -5,17 +5,49 @@
 #include <vector>
 
 #include "tools/choose_precision/report.h"
+#include "tools/choose_precision/run_report.h"
 #include "tools/python_code/child.h"
 #include "tools/python_code/question.h"
+#include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
 
 namespace mpnanny::choose_precision {
 namespace {
 
+Result<Device> DeviceOf(const Json& arguments, const runs::Source& source,
+                        const ToolContext& context) {
+  if (const std::string asked = arguments.value("device", ""); !asked.empty()) {
+    return FindDevice(context.data, asked);
+  }
+  auto environment = ParseJson(source.run.environment.empty() ? "{}" : source.run.environment);
+  return RecordedDevice(context.data, environment ? *environment : Json::object());
+}
+
+Result<ToolOutput> OfRun(const Json& arguments, const ToolContext& context) {
+  for (const char* name : {"model", "config", "input", "batches", "loss", "ways"}) {
+    if (!arguments.contains(name)) continue;
+    return InvalidInput(
+        "`" + std::string(name) + "` does not go with `run`: a recorded run is read, not run.",
+        "Leave it out, or give a model instead of the run.");
+  }
+  auto source = runs::OpenAskedRun(arguments, context);
+  if (!source) return source.error();
+  auto device = DeviceOf(arguments, *source, context);
+  if (!device) return device.error();
+  auto recorded = ReadRecorded(*source);
+  if (!recorded) return recorded.error();
+  const RunPlan plan = PlanOfRun(*recorded, *device);
+  const size_t bytes = runs::AnswerBytes(arguments, context);
+  const std::string run = runs::ShownHandle(*source);
+  return ToolOutput{RunPlanJson(run, *recorded, *device, plan, bytes),
+                    RunPlanText(run, *recorded, *device, plan, bytes)};
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+  if (arguments.contains("run")) return OfRun(arguments, context);
   auto question = python_code::ReadQuestion(
       "mpnanny.precision", {"model", "config"},
-      "Give `model` (model.py:build) or `config` (transformers:GPT2LMHeadModel).", arguments,
+      "Give `model` (model.py:build), `config` (transformers:GPT2LMHeadModel) or a recorded `run`.", arguments,
       context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
@@ -56,6 +88,7 @@ Json InputSchema() {
   Json properties = {
       {"model", Text("model.py:build, a function that makes the model, or a class.")},
       {"config", Text("Made at random: transformers:GPT2LMHeadModel, timm:resnet18.")},
+      {"run", Text("Instead of a model: a run with shadow steps; nothing is executed.")},
       {"input", Texts("A word per argument, as auto_diff takes them.")},
       {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},

@@ -78,6 +78,12 @@ std::optional<Trend> NormTrend(const std::vector<Stretch>& course) {
   });
 }
 
+std::optional<Trend> ScaleTrend(const std::vector<Stretch>& course) {
+  return TrendOf(course, [](const Stretch& each) {
+    return each.scale ? Moments(*each.scale, *each.scale * *each.scale, 1) : std::nullopt;
+  });
+}
+
 Result<std::vector<Forecast>> ReadForecasts(const runs::Source& source) {
   std::vector<Forecast> found;
   if (!source.format.empty()) return found;  // a log has no samples

@@ -1,4 +1,4 @@
-// Where a run is heading: the trend of loss and gradient norm, and layers whose values will leave
+// Where a run is heading: the trend of loss, gradient norm and loss scale, and layers whose values will leave
 // FP16's range if they go on growing as they do.
 //
 // Plain values; free functions.
@@ -26,6 +26,7 @@ struct Trend {
 };
 std::optional<Trend> LossTrend(const std::vector<Stretch>& course);
 std::optional<Trend> NormTrend(const std::vector<Stretch>& course);
+std::optional<Trend> ScaleTrend(const std::vector<Stretch>& course);  // of each stretch's least
 
 struct Forecast {
   std::string layer;  // raw name

@@ -71,13 +71,12 @@ Json ForecastsJson(const Summary& s) {
 
 // The newer half of the run, and where it leads.
 std::string OutlookText(const Summary& s) {
-  const std::string loss = TrendText("loss", LossTrend(s.course));
-  const std::string norm = TrendText("gradient norm", NormTrend(s.course));
+  std::vector<std::string> trends = {TrendText("loss", LossTrend(s.course)),
+                                     TrendText("gradient norm", NormTrend(s.course)),
+                                     TrendText("loss scale", ScaleTrend(s.course))};
+  std::erase(trends, "");
   std::string text;
-  if (!loss.empty() || !norm.empty()) {
-    text = "Trend of the newer half: " + loss + (loss.empty() || norm.empty() ? "" : ", ") + norm +
-           ".\n";
-  }
+  if (!trends.empty()) text = "Trend of the newer half: " + Join(trends, ", ") + ".\n";
   for (const Forecast& each : s.forecasts) text += "Forecast: " + ForecastText(each) + "\n";
   return text;
 }
@@ -201,7 +200,9 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
       {"notes", Notes(source, s)},
       {"course", CourseJson(s.course)},
       {"trend",
-       {{"loss", TrendJson(LossTrend(s.course))}, {"grad_norm", TrendJson(NormTrend(s.course))}}},
+       {{"loss", TrendJson(LossTrend(s.course))},
+        {"grad_norm", TrendJson(NormTrend(s.course))},
+        {"loss_scale", TrendJson(ScaleTrend(s.course))}}},
       {"forecast", ForecastsJson(s)},
       {"shadow", nullptr},
       {"environment", ShownEnvironment(run.environment, EnvironmentBytes(s))}};
@@ -342,7 +343,7 @@ Json SummarySchema() {
           "(least)."}}},
        {"trend",
         {{"type", "object"},
-         {"description", "Newer half: loss, grad_norm: per_100_steps, scatter (shares)."}}},
+         {"description", "Newer half: loss, grad_norm, loss_scale: per_100_steps, scatter (shares)."}}},
        {"forecast", runs::ListSchema({{"type", "object"}},
                                      "FP16 layers that will overflow: layer, now, end, step, "
                                      "earliest, latest.")},

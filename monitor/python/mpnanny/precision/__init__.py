@@ -126,7 +126,12 @@ def _choose(
             raise Problem(f"'{name}' is no way to train.", f"Known are {known}.")
     say(0.02, "in FP32")
     case = program.case(None)
-    if case.module is not None and any(each.requires_grad for each in case.module.parameters()):
+    if case.module is None:
+        raise Problem(
+            f"{program.target.name} is no module: formats are chosen for a model's layers.",
+            "Give `model` or `config`; for a function ask auto_diff.",
+        )
+    if any(each.requires_grad for each in case.module.parameters()):
         program.inputs_need_gradient = False  # training uses the weights' gradients
         case = program.case(None)
     with full_precision(program.options.device):

@@ -120,11 +120,7 @@ class Trials:
         self._base = base
         self.borders = Borders()
         self._case: Case = program.case(None)
-        if self._case.module is None:
-            raise Problem(
-                f"{program.target.name} is no module: formats are chosen for a model's layers.",
-                "Give `model` or `config`; for a function ask auto_diff.",
-            )
+        assert self._case.module is not None  # choose_precision refuses anything else
         self.model = self._case.module
         self._buffers = [(each, each.detach().clone()) for each in self.model.buffers()]
         self.low = policy.low

@@ -45,6 +45,8 @@ def parse(text: str) -> Asked:
     layers: tuple[str, ...] = ()
     eager = False
     when: list[str] = []
+    if not isinstance(text, str):
+        raise _wrong(text)
     for word in text.split():
         if word == "eager":
             eager = True
