@@ -21,7 +21,7 @@ from torch import nn
 def in_fp32():
     losses = {}
     for name, of in trainings.FAILING.items():
-        _, model, _ = evaluate.train(of, low=False, guarded=False)
+        _, model, _, _ = evaluate.train(of, low=False, guarded=False)
         losses[name] = evaluate.held_out(model, of)
     return losses
 
@@ -29,13 +29,17 @@ def in_fp32():
 @pytest.mark.parametrize("name", trainings.FAILING)
 def test_a_training_that_fails_ends_as_in_fp32(name, in_fp32):
     of = trainings.FAILING[name]
-    low, low_model, _ = evaluate.train(of, low=True, guarded=False)
+    low, low_model, _, _ = evaluate.train(of, low=True, guarded=False)
     failed = evaluate.held_out(low_model, of)
     assert not failed < 2 * in_fp32[name] or any(not math.isfinite(each) for each in low)
-    losses, model, guard = evaluate.train(of, low=True, guarded=True)
+    losses, model, guard, left_out = evaluate.train(of, low=True, guarded=True)
+    # A batch that is left out is missing: FP32 alone moves by up to 4 % without the first one.
+    _, same, _, _ = evaluate.train(of, low=False, guarded=False, without=left_out)
     # A gain and outliers scatter by 3 to 4 % in FP32 itself, when first weights move by 2^-11.
     limit = 1.05 if name in ("a gain that grows", "batches that do not fit") else 1.02
-    assert evaluate.held_out(model, of) <= limit * in_fp32[name]
+    assert len(left_out) < 12
+    in_fp32_at_worst = max(in_fp32[name], evaluate.held_out(same, of))
+    assert evaluate.held_out(model, of) <= limit * in_fp32_at_worst
     assert guard.islands == ["part"]
     assert all(math.isfinite(each) for each in losses[-20:])
 
@@ -43,8 +47,8 @@ def test_a_training_that_fails_ends_as_in_fp32(name, in_fp32):
 @pytest.mark.parametrize("name", trainings.HEALTHY)
 def test_with_nothing_to_do_no_bit_changes(name):
     of = trainings.HEALTHY[name]
-    plain, plain_model, _ = evaluate.train(of, low=True, guarded=False)
-    kept, model, guard = evaluate.train(of, low=True, guarded=True, snapshot_every=30)
+    plain, plain_model, _, _ = evaluate.train(of, low=True, guarded=False)
+    kept, model, guard, _ = evaluate.train(of, low=True, guarded=True, snapshot_every=30)
     assert guard.changes == [] and guard.islands == []
     assert plain == kept
     for exact, held in zip(

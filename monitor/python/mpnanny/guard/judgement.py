@@ -37,16 +37,18 @@ def _data_is_bad(readings: list[Reading]) -> bool:
 
 
 def overflowing_gradients(readings: list[Reading], islands: Collection[str]) -> dict[str, str]:
-    """The module in which a gradient first becomes not finite on its way back, if there is one."""
-    for each in reversed(readings):
-        if each.name in islands or math.isinf(each.output_gradients):
-            continue
-        inside = math.isinf(each.input_gradients) or math.isinf(each.parameter_gradients)
-        if inside and each.output_gradients > 0 and not _holds_another(each.name, readings):
-            return {each.name: "gradient becomes not finite"}
+    """The module in which a gradient first becomes not finite on its way back, if there is one: the
+    innermost that gets finite gradients and gives others.
+    """
+    turning = [
+        each.name
+        for each in reversed(readings)
+        if 0 < each.output_gradients < math.inf
+        and (math.isinf(each.input_gradients) or math.isinf(each.parameter_gradients))
+    ]
+    for name in turning:
+        start = name + "." if name else ""
+        innermost = not any(other != name and other.startswith(start) for other in turning)
+        if innermost and name not in islands:
+            return {name: "gradient becomes not finite"}
     return {}
-
-
-def _holds_another(name: str, readings: list[Reading]) -> bool:
-    start = name + "." if name else ""
-    return any(each.name != name and each.name.startswith(start) for each in readings)
