@@ -83,7 +83,8 @@ TEST_F(RunPrecisionTest, LinesThatFp32CuresAreThePlan) {
 }
 
 TEST_F(RunPrecisionTest, WhatWasNotShownToBePrecisionEstablishesNothing) {
-  with_ = FindingSpec{.kind = "undefined", .severity = "ERROR", .precision = "excluded", .cure = ""};
+  with_ =
+      FindingSpec{.kind = "undefined", .severity = "ERROR", .precision = "excluded", .cure = ""};
   Record(kBrain, true);
   const Json answer = Asked("a100");
   EXPECT_EQ(answer["verdict"], "not_established");

@@ -38,7 +38,8 @@ std::optional<std::string> Match(const std::string& wanted, const Json& rows) {
   size_t length = 0;
   for (const auto& [name, row] : rows.items()) {
     std::vector<std::string> called = {Plain(name)};
-    for (const Json& alias : ListAt(row, "aliases")) called.push_back(Plain(alias.get<std::string>()));
+    for (const Json& alias : ListAt(row, "aliases"))
+      called.push_back(Plain(alias.get<std::string>()));
     for (const std::string& each : called) {
       if (each == wanted) return name;
       if (each.size() > length && Holds(wanted, each)) {

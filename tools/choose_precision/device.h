@@ -28,7 +28,8 @@ struct Device {
 // are known.
 Result<Device> FindDevice(const DataFiles& data, std::string_view words);
 
-// The device that a run recorded: its first accelerator, else its CPU. `environment`: run.environment.
+// The device that a run recorded: its first accelerator, else its CPU. `environment`:
+// run.environment.
 Device RecordedDevice(const DataFiles& data, const Json& environment);
 
 Json DeviceJson(const Device& device);

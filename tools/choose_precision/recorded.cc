@@ -93,7 +93,8 @@ class Reading {
       if (!rows) return rows.error();
       for (const TensorRow& row : **rows) {
         const auto dtype = row.dtype ? dtypes->find(*row.dtype) : dtypes->end();
-        if (auto added = Add(row, dtype == dtypes->end() ? "" : dtype->second); !added) return added;
+        if (auto added = Add(row, dtype == dtypes->end() ? "" : dtype->second); !added)
+          return added;
       }
     }
     const double outputs = std::max<double>(1, static_cast<double>(outputs_));
@@ -101,7 +102,8 @@ class Reading {
     for (const auto& [dtype, count] : low_outputs_) {
       if (static_cast<double>(count) / outputs > kShareOfLowOutputs) recorded_.computes_in = dtype;
     }
-    if (updated_ > 0) recorded_.frozen = static_cast<double>(frozen_) / static_cast<double>(updated_);
+    if (updated_ > 0)
+      recorded_.frozen = static_cast<double>(frozen_) / static_cast<double>(updated_);
     return {};
   }
 
@@ -152,8 +154,8 @@ class Reading {
     if (shadow->steps.empty()) return {};
     auto profile = runs::ShadowProfile::Open(source_);
     if (!profile) return profile.error();
-    auto steps = Spread([&](int64_t step) { return profile->StepFrom(step); },
-                        shadow->steps.back().step);
+    auto steps =
+        Spread([&](int64_t step) { return profile->StepFrom(step); }, shadow->steps.back().step);
     if (!steps) return steps.error();
     for (const int64_t step : *steps) {
       auto rows = profile->At(step);

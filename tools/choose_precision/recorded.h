@@ -20,17 +20,17 @@ namespace mpnanny::choose_precision {
 // One layer. Magnitudes over the samples that were read; errors are the worst of the shadow steps,
 // relative in the L2 norm.
 struct LayerRecord {
-  std::string name;                            // raw; "" is the model itself
-  std::optional<double> absmax;                // of finite inputs and outputs
+  std::string name;              // raw; "" is the model itself
+  std::optional<double> absmax;  // of finite inputs and outputs
   std::optional<int64_t> absmax_step;
-  std::optional<double> gradient_absmax;       // of finite gradients, unscaled
-  bool not_finite = false;                     // forward, in a sample
+  std::optional<double> gradient_absmax;         // of finite gradients, unscaled
+  bool not_finite = false;                       // forward, in a sample
   std::optional<double> fp16, bf16, e4m3, e5m2;  // what rounding its result would cost
-  std::optional<double> fp16_flushed;          // share of its gradient that FP16 rounds to 0, unscaled
+  std::optional<double> fp16_flushed;  // share of its gradient that FP16 rounds to 0, unscaled
 };
 
 struct Recorded {
-  std::string computes_in;  // "float16", "bfloat16" or "float32": most outputs; "" without samples
+  std::string computes_in;   // "float16", "bfloat16" or "float32": most outputs; "" without samples
   bool low_weights = false;  // weights are held in 16 bits
   int64_t steps = 0, samples = 0, shadow_steps = 0;
   std::optional<double> last_loss;

@@ -68,8 +68,8 @@ std::string Effect(const Json& effect) {
     text += ", gradients " + PercentAt(effect, "gradient");
     const std::string worst = TextAt(effect, "worst_name");
     if (!worst.empty()) {
-      text += " (worst " + EscapeControl(worst, 120) + ", " + PercentAt(effect, "worst_gradient") +
-              ")";
+      text +=
+          " (worst " + EscapeControl(worst, 120) + ", " + PercentAt(effect, "worst_gradient") + ")";
     }
   }
   return text;
@@ -157,9 +157,9 @@ std::string TrialText(const Json& answer) {
     return "Not tried in training: call again with `try` (200 steps, say) and `batches`.\n";
   }
   std::string text = "Tried for " + runs::Number(NumberAt(trial, "steps"), 8) +
-                     " steps: " + VerdictText(TextAt(trial, "verdict")) + ": " +
-                     ReasonText(trial) + "; FP32 differs from itself with other draws by " +
-                     PercentAt(trial, "noise") + ".\n";
+                     " steps: " + VerdictText(TextAt(trial, "verdict")) + ": " + ReasonText(trial) +
+                     "; FP32 differs from itself with other draws by " + PercentAt(trial, "noise") +
+                     ".\n";
   if (const Json& whole = ObjectAt(trial, "all_low"); !whole.empty()) {
     text += "The same without islands: " + VerdictText(TextAt(whole, "verdict")) + ": " +
             ReasonText(whole) + ".\n";
@@ -211,8 +211,8 @@ std::string Code(const Json& answer, const std::string& library) {
   for (const Json& each : ListAt(answer, "code")) {
     const std::string name = TextAt(each, "library");
     if (library != "all" && name != library && name != "keep_fp32.py") continue;
-    text += "\n```" + TextAt(each, "language") + "\n# " + name + "\n" + TextAt(each, "text") +
-            "```\n";
+    text +=
+        "\n```" + TextAt(each, "language") + "\n# " + name + "\n" + TextAt(each, "text") + "```\n";
   }
   return text;
 }
@@ -225,11 +225,12 @@ std::string Limits(const Json& answer) {
     if (code.starts_with("not_followed:")) {
       text += "Not followed: " + EscapeControl(code.substr(13), 200) + ".\n";
     } else if (code.starts_with("not_confined:")) {
-      text += "This system could not keep the code from: " + EscapeControl(code.substr(13), 60) +
-              ".\n";
+      text +=
+          "This system could not keep the code from: " + EscapeControl(code.substr(13), 60) + ".\n";
     } else if (code == "cpu_arithmetic") {
-      text += "Computed on the CPU: casts and operator lists are the device's, the order in which "
-              "sums are added is not.\n";
+      text +=
+          "Computed on the CPU: casts and operator lists are the device's, the order in which "
+          "sums are added is not.\n";
     }
   }
   for (const Json& each : ListAt(ObjectAt(answer, "device"), "notes")) {

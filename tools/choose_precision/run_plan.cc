@@ -68,8 +68,7 @@ RunScaling ScalingOf(const Recorded& recorded) {
     scale = std::clamp(static_cast<int>(std::floor(std::log2(room))), 0, kMostScale);
   }
   scaling.init_scale = std::ldexp(1.0, scale);
-  scaling.growth_interval =
-      std::clamp(recorded.steps / 10, kLeastGrowthInterval, kGrowthInterval);
+  scaling.growth_interval = std::clamp(recorded.steps / 10, kLeastGrowthInterval, kGrowthInterval);
   scaling.flushed_unscaled = Flushed(recorded.gradient_exponents, 0);
   scaling.flushed = Flushed(recorded.gradient_exponents, scale);
   return scaling;
@@ -124,10 +123,8 @@ RunPlan PlanOfRun(const Recorded& recorded, const Device& device) {
   const bool low = !plan.trained_in.empty() && plan.trained_in != "fp32";
   const bool shadowed = low && recorded.shadow_steps > 0;
   const auto measured = [&](const char* way) { return shadowed && plan.trained_in == way; };
-  plan.ways.push_back(
-      Judge("bf16-autocast", "bf16", recorded, device, measured("bf16-autocast")));
-  plan.ways.push_back(
-      Judge("fp16-autocast", "fp16", recorded, device, measured("fp16-autocast")));
+  plan.ways.push_back(Judge("bf16-autocast", "bf16", recorded, device, measured("bf16-autocast")));
+  plan.ways.push_back(Judge("fp16-autocast", "fp16", recorded, device, measured("fp16-autocast")));
   if (plan.trained_in == "bf16-weights") {
     plan.ways.insert(plan.ways.begin(),
                      Judge("bf16-weights", "bf16", recorded, device, measured("bf16-weights")));
@@ -135,9 +132,9 @@ RunPlan PlanOfRun(const Recorded& recorded, const Device& device) {
   const bool has_none = std::all_of(plan.ways.begin(), plan.ways.end(), [](const JudgedWay& each) {
     return each.status == WayStatus::kNotOnDevice;
   });
-  const bool has_trained = std::any_of(plan.ways.begin(), plan.ways.end(), [](const JudgedWay& each) {
-    return each.status == WayStatus::kMeasured;
-  });
+  const bool has_trained =
+      std::any_of(plan.ways.begin(), plan.ways.end(),
+                  [](const JudgedWay& each) { return each.status == WayStatus::kMeasured; });
   if (has_none) {
     plan.verdict = "nothing_lower_on_device";
     plan.way = "fp32";
@@ -148,7 +145,8 @@ RunPlan PlanOfRun(const Recorded& recorded, const Device& device) {
   plan.verdict = "not_established";
   if (recorded.samples == 0) plan.limits.emplace_back("no_samples");
   if (!has_trained) {
-    plan.limits.emplace_back(low && recorded.shadow_steps == 0 ? "no_shadow_steps" : "other_format");
+    plan.limits.emplace_back(low && recorded.shadow_steps == 0 ? "no_shadow_steps"
+                                                               : "other_format");
     return plan;
   }
   plan.islands = Islands(recorded);

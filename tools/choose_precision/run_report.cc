@@ -33,7 +33,8 @@ std::string PlaceText(const FixedLines& each) {
 std::string LimitText(const std::string& limit) {
   if (limit == "no_samples") return "The run has no sampled step: nothing is known of its range.";
   if (limit == "no_shadow_steps") {
-    return "The run has no shadow step, so what its format loses was not measured: train again with "
+    return "The run has no shadow step, so what its format loses was not measured: train again "
+           "with "
            "`shadow` on, or call this with `model` and inputs.";
   }
   if (limit == "other_format") {
@@ -83,9 +84,9 @@ std::string Code(const RunPlan& plan) {
   const bool fp16 = plan.way == "fp16-autocast";
   std::string text = "import torch\n\n";
   if (fp16) {
-    text += "scaler = torch.amp.GradScaler(\"cuda\", init_scale=" +
-            Number(plan.scaler->init_scale, 9) +
-            ", growth_interval=" + std::to_string(plan.scaler->growth_interval) + ")\n";
+    text +=
+        "scaler = torch.amp.GradScaler(\"cuda\", init_scale=" + Number(plan.scaler->init_scale, 9) +
+        ", growth_interval=" + std::to_string(plan.scaler->growth_interval) + ")\n";
   }
   text += std::string("with torch.autocast(\"cuda\", dtype=torch.") +
           (fp16 ? "float16" : "bfloat16") + "):\n    loss = criterion(model(batch), target)\n";
@@ -144,17 +145,17 @@ std::string WayLine(const Recorded& recorded, const JudgedWay& way) {
     named.push_back(LayerName(layer.name) + " " + Number(layer.absmax, 4) + " (step " +
                     std::to_string(*layer.absmax_step) + ")");
   }
-  text += Count(static_cast<int64_t>(way.outside.size()), "layer") + " beyond its largest number: " +
-          Join(named, ", ");
+  text += Count(static_cast<int64_t>(way.outside.size()), "layer") +
+          " beyond its largest number: " + Join(named, ", ");
   return text + (named.size() < way.outside.size() ? " …\n" : "\n");
 }
 
 std::string ScalerText(const RunPlan& plan) {
   if (!plan.scaler) return "";
   const RunScaling& scaling = *plan.scaler;
-  std::string text = "Loss scale: begin at " + Number(scaling.init_scale, 9) + ", growth_interval " +
-                     std::to_string(scaling.growth_interval) + " (largest gradient " +
-                     Number(scaling.gradient_absmax, 3);
+  std::string text = "Loss scale: begin at " + Number(scaling.init_scale, 9) +
+                     ", growth_interval " + std::to_string(scaling.growth_interval) +
+                     " (largest gradient " + Number(scaling.gradient_absmax, 3);
   if (scaling.flushed && scaling.flushed_unscaled) {
     text += "; gradients that become zero: " + PercentText(*scaling.flushed_unscaled) +
             " without a scale, " + PercentText(*scaling.flushed) + " with it";
@@ -241,7 +242,8 @@ std::string RunPlanText(const std::string& run, const Recorded& recorded, const 
   for (const JudgedWay& way : plan.ways) ways += WayLine(recorded, way);
   const std::string code = Code(plan);
   std::string notes;
-  for (const std::string& note : device.notes) notes += "Of the device: " + EscapeControl(note, 200) + ".\n";
+  for (const std::string& note : device.notes)
+    notes += "Of the device: " + EscapeControl(note, 200) + ".\n";
   for (const std::string& part : {ways, ScalerText(plan), StatesText(recorded), notes,
                                   code.empty() ? "" : "\n```python\n" + code + "```\n"}) {
     if (text.size() + part.size() <= bytes) text += part;

@@ -47,8 +47,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (arguments.contains("run")) return OfRun(arguments, context);
   auto question = python_code::ReadQuestion(
       "mpnanny.precision", {"model", "config"},
-      "Give `model` (model.py:build), `config` (transformers:GPT2LMHeadModel) or a recorded `run`.", arguments,
-      context.roots);
+      "Give `model` (model.py:build), `config` (transformers:GPT2LMHeadModel) or a recorded `run`.",
+      arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
     return Unavailable(
@@ -92,7 +92,8 @@ Json InputSchema() {
       {"input", Texts("A word per argument, as auto_diff takes them.")},
       {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},
-      {"device", Text("h100, a100, v100, t4, rtx4090, mi300x, ascend910b …; default this machine.")},
+      {"device",
+       Text("h100, a100, v100, t4, rtx4090, mi300x, ascend910b …; default this machine.")},
       {"goal", Choice({"balanced", "safest", "fastest", "smallest"}, "What counts.")},
       {"ways", Texts("Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.")},
       {"loss", Text("file.py:name, called with the result.")},
@@ -110,9 +111,8 @@ Json InputSchema() {
       {"timeout_s", Integer(1, 7200, 600, "Seconds that the code may run.")},
       {"memory_mb", Integer(256, 1 << 20, 8192, "Memory that it may take.")},
       {"detail", runs::DetailProperty()}};
-  return {{"type", "object"},
-          {"properties", std::move(properties)},
-          {"additionalProperties", false}};
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
 
 }  // namespace

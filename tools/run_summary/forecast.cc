@@ -110,7 +110,8 @@ Result<std::vector<Forecast>> ReadForecasts(const runs::Source& source) {
       Course& course = courses[{row.layer_id, row.kind}];
       course.broken = course.broken || row.NonFinite() > 0;
       const auto at = static_cast<double>(step);
-      if (course.points.empty() || course.points.back().step != at) course.points.push_back({at, 0});
+      if (course.points.empty() || course.points.back().step != at)
+        course.points.push_back({at, 0});
       course.points.back().value = std::max(course.points.back().value, *row.absmax);
     }
   }

@@ -1,5 +1,5 @@
-// Where a run is heading: the trend of loss, gradient norm and loss scale, and layers whose values will leave
-// FP16's range if they go on growing as they do.
+// Where a run is heading: the trend of loss, gradient norm and loss scale, and layers whose values
+// will leave FP16's range if they go on growing as they do.
 //
 // Plain values; free functions.
 #ifndef MPNANNY_TOOLS_RUN_SUMMARY_FORECAST_H_
@@ -29,8 +29,8 @@ std::optional<Trend> NormTrend(const std::vector<Stretch>& course);
 std::optional<Trend> ScaleTrend(const std::vector<Stretch>& course);  // of each stretch's least
 
 struct Forecast {
-  std::string layer;  // raw name
-  int64_t kind = 0;   // runs::Kind
+  std::string layer;        // raw name
+  int64_t kind = 0;         // runs::Kind
   double now = 0, end = 0;  // largest magnitude; the format's
   Crossing crossing;
 };

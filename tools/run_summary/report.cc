@@ -277,8 +277,8 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   tail += s.stable.value_or(true)
               ? "Next: query_alerts lists the alerts one by one.\n"
               : "Next: diagnose_run tells why, query_alerts lists the alerts one by one.\n";
-  text += ShadowText(s.shadow, run.world_size,
-                     FindingBytes(bytes, text.size() + tail.size() + 100, s));
+  text +=
+      ShadowText(s.shadow, run.world_size, FindingBytes(bytes, text.size() + tail.size() + 100, s));
   text += s.alerts.empty() ? "Alerts: none.\n" : "Alerts:\n";
   size_t left_out = 0;
   for (const AlertGroup& group : s.alerts) {
@@ -343,7 +343,8 @@ Json SummarySchema() {
           "(least)."}}},
        {"trend",
         {{"type", "object"},
-         {"description", "Newer half: loss, grad_norm, loss_scale: per_100_steps, scatter (shares)."}}},
+         {"description",
+          "Newer half: loss, grad_norm, loss_scale: per_100_steps, scatter (shares)."}}},
        {"forecast", runs::ListSchema({{"type", "object"}},
                                      "FP16 layers that will overflow: layer, now, end, step, "
                                      "earliest, latest.")},
