@@ -18,6 +18,7 @@ from typing import Any
 
 import mpnanny
 import torch
+from gpu_answers import choosing, comparing, guarding
 from gpu_bits import bits, compiling
 from gpu_setup import PASS, PRECISIONS, SKIPPED, Planted, Row, Rows, Setup, rows_of, some, verdict
 from trainings import Subject, Training
@@ -27,6 +28,8 @@ PACKAGE = os.path.dirname(os.path.abspath(mpnanny.__file__)) + os.sep
 
 
 # --- waits for the device ---
+
+WAITED = 40  # steps; some parts of the monitor look at every 32nd
 
 
 def syncs(setup: Setup) -> Rows:
@@ -52,7 +55,7 @@ def _syncs(setup: Setup, name: str, subject: Subject, precision: str) -> Row:
         if setup.device == "cuda":
             torch.cuda.set_sync_debug_mode(mode)
         try:
-            training.steps(8)
+            training.steps(WAITED)
         finally:
             if setup.device == "cuda":
                 torch.cuda.set_sync_debug_mode("default")
@@ -83,8 +86,8 @@ def _syncs(setup: Setup, name: str, subject: Subject, precision: str) -> Row:
     notes = [each for each in nanny.summary()["notes"][before:] if "synchroniz" in each]
     if setup.device != "cuda":
         return Row(what, SKIPPED, "only CUDA tells of waits; the steps ran")
-    counts = {place: places.count(place) / 8 for place in dict.fromkeys(places)}
-    figures = "none in 16 steps"
+    counts = {place: places.count(place) / WAITED for place in dict.fromkeys(places)}
+    figures = f"none in {2 * WAITED} steps"
     if counts or raised or notes:
         told = [f"{place} ({count:g} a step)" for place, count in counts.items()]
         figures = "waits at " + (some(told) or "no known place")
@@ -245,6 +248,9 @@ CHECKS: dict[str, tuple[Callable[[Setup], Iterable[Row]], str]] = {
     "overhead": (overhead, "What watching costs"),
     "compile": (compiling, "torch.compile: training unchanged, and said so"),
     "memory": (memory, "Device memory"),
+    "diff": (comparing, "auto_diff on the device names what it names where the CPU stands in"),
+    "precision": (choosing, "choose_precision on the device keeps planted modules in FP32"),
+    "guard": (guarding, "PrecisionGuard keeps trainings on the device alive"),
 }
 
 

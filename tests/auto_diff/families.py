@@ -58,7 +58,7 @@ class Graph(nn.Module):
 
     def forward(self, nodes: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         sent = self.message(nodes[edges[0]]).relu()
-        got = torch.zeros(len(nodes), 16, dtype=sent.dtype).index_add(0, edges[1], sent)
+        got = sent.new_zeros(len(nodes), 16).index_add(0, edges[1], sent)
         return self.update(torch.cat([nodes, got.to(nodes.dtype)], 1))
 
 

@@ -100,3 +100,16 @@ def test_a_healthy_model_is_clean(name, dtype):
     assert answer["verdict"] == "clean", answer.get("first_bad")
     assert answer["mode"] == "emulated"
     assert answer["output"][0]["error"] < 0.05
+
+
+def test_a_model_made_of_library_modules_alone_is_followed():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    with torch.no_grad():
+        model[0].weight.mul_(5e4)
+        model[2].weight.mul_(1e-4)
+    answer = auto_diff(model, torch.randn(32, 64), torch.float16)
+    first = answer["first_bad"]
+    assert (first["op"], first["module"], first["phase"]) == ("aten.addmm", "0", "forward")
+    assert first["source"] == ""  # no line of it is the user's
+    assert {each["module"] for each in answer["layers"]} >= {"0", "1", "2"}

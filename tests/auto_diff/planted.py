@@ -51,15 +51,15 @@ def variance_in_bf16(x: Tensor) -> Tensor:
 
 @case(["int64[1]<2"], "bf16", "pure")
 def rope(start: Tensor) -> Tensor:
-    positions = torch.arange(4096).to(torch.bfloat16)  # bad
-    rates = 1.0 / (10000.0 ** (torch.arange(0, 32, 2) / 32))
+    positions = torch.arange(4096, device=start.device).to(torch.bfloat16)  # bad
+    rates = 1.0 / (10000.0 ** (torch.arange(0, 32, 2, device=start.device) / 32))
     angles = positions[:, None].float() * rates + start
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
 @case(["float32[4096]~uniform(0,1)"], "bf16")
 def running_sum(values: Tensor) -> Tensor:
-    total = torch.zeros((), dtype=values.dtype)
+    total = values.new_zeros(())
     for each in values:
         total = total + each  # bad
     return total
@@ -129,7 +129,7 @@ class Scaled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.layers(x)
-        x = functional.linear(x * 3000, torch.eye(32).to(x.dtype) * 3000)  # bad
+        x = functional.linear(x * 3000, torch.eye(32).to(x) * 3000)  # bad
         return x / 9e6
 
 
@@ -159,8 +159,8 @@ def arc(x: Tensor) -> Tensor:
 
 @case(["int64[1,300]<2"], "bf16", "pure")
 def sinusoids(ids: Tensor) -> Tensor:
-    at = torch.arange(300, dtype=torch.bfloat16)  # bad
-    rate = torch.exp(-math.log(1e4) * torch.arange(8) / 8)
+    at = torch.arange(300, dtype=torch.bfloat16, device=ids.device)  # bad
+    rate = torch.exp(-math.log(1e4) * torch.arange(8, device=ids.device) / 8)
     return (at[:, None] * rate).sin() + ids[:, :8]
 
 
@@ -179,13 +179,13 @@ def gram(x: Tensor) -> Tensor:
 @case(["float32[512]~uniform(0,1)"], "bf16")
 def histogram(x: Tensor) -> Tensor:
     at = (x * 512).floor().long()  # bad
-    return torch.zeros(513).index_add(0, at, torch.ones(512))
+    return torch.zeros(513, device=x.device).index_add(0, at, torch.ones(512, device=x.device))
 
 
 @case(["float32[4,300]~ones"], "bf16")
 def harmonic(x: Tensor) -> Tensor:
-    weights = (1 / torch.arange(1, 301, dtype=torch.float32)).to(x.dtype)
-    total = torch.zeros(4, dtype=x.dtype)
+    weights = (1 / torch.arange(1, 301, dtype=torch.float32)).to(x)
+    total = x.new_zeros(4)
     for at in range(300):
         total = total + x[:, at] * weights[at]  # bad
     return total

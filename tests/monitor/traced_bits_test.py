@@ -26,12 +26,23 @@ class Conv(nn.Module):
         return self.leave(self.body(x.view(-1, 1, 2, 4)))
 
 
+def _recurrent() -> nn.Module:
+    """An LSTM, or a GRU on processors for which oneDNN has no LSTM in BF16."""
+    lstm = nn.LSTM(4, 8, batch_first=True)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            lstm(torch.zeros(1, 2, 4))
+    except RuntimeError:
+        return nn.GRU(4, 8, batch_first=True)
+    return lstm
+
+
 class Sequence(nn.Module):
-    """An LSTM, then attention whose re-computation is checkpointed."""
+    """A recurrent layer, then attention whose re-computation is checkpointed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.enter = nn.LSTM(4, 8, batch_first=True)
+        self.enter = _recurrent()
         self.norm = nn.LayerNorm(8)
         self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
         self.leave = nn.Linear(8, 3)

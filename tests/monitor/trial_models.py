@@ -120,7 +120,8 @@ class Gpt(nn.Module):
         self.head.weight = self.tokens.weight
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.tokens(tokens) + self.positions(places)
         x = self.drop(x)
         for block in self.blocks:
             if self.checkpointing is None:
@@ -182,7 +183,7 @@ class UNet(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
-        rates = torch.exp(-math.log(1000.0) * torch.arange(8) / 8)
+        rates = torch.exp(-math.log(1000.0) * torch.arange(8, device=x.device) / 8)
         angles = time[:, None].float() * rates
         when = self.time(torch.cat([angles.sin(), angles.cos()], dim=1))
         first = self.enter(x) + when[:, :, None, None]
@@ -234,12 +235,14 @@ class Translator(nn.Module):
         self.leave = nn.Linear(width, 24)
 
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1], source.device)
         mixed = self.transformer(
             self.tokens(source),
             self.tokens(target),
             tgt_mask=causal,
-            src_key_padding_mask=torch.zeros(source.shape).masked_fill(source == 0, -math.inf),
+            src_key_padding_mask=torch.zeros(source.shape, device=source.device).masked_fill(
+                source == 0, -math.inf
+            ),
         )
         return self.leave(mixed)
 

@@ -113,6 +113,26 @@ class Mail:
         self._sent.clear()
 
 
+class Parcel:
+    """One tensor on its way to the host, by a copy of its own; `value` may be read once it has
+    arrived. A tensor of the CPU is there at once.
+    """
+
+    __slots__ = ("_event", "value")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.value = tensor.detach().to("cpu", non_blocking=True)
+        self._event = _mark(tensor.device)
+
+    def arrived(self) -> bool:
+        return self._event is None or bool(self._event.query())
+
+    def wait(self) -> None:
+        """Only where training is over."""
+        if self._event is not None:
+            self._event.synchronize()
+
+
 def _mark(device: torch.device) -> Any:
     """An event behind what has been asked of `device`; None where nothing is asynchronous."""
     if device.type == "cpu":

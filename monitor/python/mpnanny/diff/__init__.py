@@ -96,7 +96,10 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise Problem("This machine has no CUDA device.", "Leave out `device`: the CPU stands in.")
+        raise Problem(
+            "No CUDA device can be reached: there is none, or mpnanny-sandbox keeps it away.",
+            "Leave out `device`: the CPU stands in. On a GPU: mpnanny.auto_diff(model, sample).",
+        )
     with contextlib.ExitStack() as stack:
         if device == "cpu" and not torch.cuda.is_available():
             stack.enter_context(CudaOnCpu())

@@ -238,9 +238,27 @@ def _cuda_means_cpu() -> Iterator[None]:
 
 @contextlib.contextmanager
 def full_precision(device: str) -> Iterator[None]:
-    """The target without a policy: autocast regions of its own code do nothing."""
-    with _regions_changed(lambda asked, dtype, enabled: (device, None, False)):
+    """The target without a policy: autocast regions of its own code do nothing, and a device
+    multiplies in FP32, not in TF32, which cuDNN takes by default.
+    """
+    with _regions_changed(lambda asked, dtype, enabled: (device, None, False)), _no_tf32(device):
         yield
+
+
+@contextlib.contextmanager
+def _no_tf32(device: str) -> Iterator[None]:
+    backends = () if device == "cpu" else (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = []
+    for each in backends:
+        with contextlib.suppress(RuntimeError):  # set by torch's newer switch: left as it is
+            before.append((each, each.allow_tf32))
+            each.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for each, allowed in before:
+            with contextlib.suppress(RuntimeError):
+                each.allow_tf32 = allowed
 
 
 class Policy:

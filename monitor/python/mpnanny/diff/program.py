@@ -106,6 +106,10 @@ class Program:
             (name, each) for name, each in module.named_parameters() if each.requires_grad
         ]
 
+    def placed(self, value: Any) -> Any:
+        """On the device, if it is a tensor."""
+        return value.to(self.options.device) if isinstance(value, torch.Tensor) else value
+
     def _place(self, case: Case, name: str, low: torch.dtype | None, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
@@ -115,7 +119,7 @@ class Program:
             value = placed
         if low is not None and placed.dtype is torch.float32:
             placed = placed.to(low)
-            case.exact.append((placed, value.detach().to(torch.float64)))
+            case.exact.append((placed, value.detach().to(placed.device, torch.float64)))
         if self.inputs_need_gradient and placed.dtype in (
             torch.float16,
             torch.bfloat16,

@@ -91,7 +91,9 @@ def find_place(operator: str, modules: dict[int, str], outer: Place | None = Non
         elif not file and _files.is_users(code.co_filename):
             file, line = code.co_filename, frame.f_lineno
         elif not file and code.co_filename not in _passing and code.co_filename.startswith(_OURS):
-            return None
+            if module is None:
+                return None
+            break  # a model of library modules alone, which we run: no line is the user's
         frame = frame.f_back  # type: ignore[assignment]
     if file and not file.startswith("<"):
         file = os.path.abspath(file)

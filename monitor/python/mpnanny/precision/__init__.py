@@ -82,10 +82,14 @@ def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) 
     root = str(request.get("root") or "")
     loss, batches = request.get("loss"), request.get("batches")
     steps = int(request.get("try") or 0)
+    device = _device(str(request.get("device") or ""))
+    has_cuda = torch.cuda.is_available()
     with contextlib.ExitStack() as stack:
-        if not torch.cuda.is_available():
+        if not has_cuda:
             stack.enter_context(CudaOnCpu())
         options = Options(
+            # ROCm calls itself cuda in torch.
+            device="cuda" if has_cuda and device.kind in ("cuda", "rocm") else "cpu",
             loss=None if not loss else load_callable(str(loss), root),
             optimizer=str(request.get("optimizer") or "adamw"),
             lr=float(request.get("lr") or 1e-3),
@@ -98,7 +102,7 @@ def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) 
             inputs = make_inputs(words, int(request.get("seed") or 0))
         program = Program(find_target(request), inputs, options)
         question = Question(
-            _device(str(request.get("device") or "")),
+            device,
             float(request.get("tolerance") or LEAST_TOLERANCE),
             float(request.get("seconds") or 60.0),
             fp8,
@@ -148,7 +152,7 @@ def _choose(
         candidates.append(measure_way(way, program, anatomy, question))
     say(0.7, "states")
     states = measure_states(program)
-    answer = plan_json(anatomy, candidates, without, states, question, goal, program.target.name)
+    answer = plan_json(anatomy, candidates, without, states, question, goal, program)
     chosen = best(candidates, goal)
     reduce_in_fp32 = any(
         each.state in ("communication", "gradient_accumulation") and each.keep_fp32

@@ -17,6 +17,7 @@ from ..diff.problem import Problem
 from ..diff.program import Case, Program
 from ..operators.places import pass_through
 from .assignment import Assignment, Borders
+from .draws import same_draws
 
 pass_through(__file__)
 
@@ -179,16 +180,19 @@ class Trials:
             if buffer.numel():
                 buffer.data.copy_(was)
         case = self._case
-        self._program.forward(case, region)
-        made = Pass({name: _kept(each) for name, each in case.outputs if each.is_floating_point()})
-        if case.loss is not None:
-            made.loss = float(case.loss.detach().to(torch.float64).item())
-        if self._program.derives(case):
-            self._program.backward(case, scale)
-            for name, leaf in case.leaves:
-                if leaf.grad is not None:
-                    made.gradients[name] = _kept(leaf.grad) / scale
-                    leaf.grad = None
+        with same_draws(self.device):  # of checkpoints in backward as well
+            self._program.forward(case, region)
+            made = Pass(
+                {name: _kept(each) for name, each in case.outputs if each.is_floating_point()}
+            )
+            if case.loss is not None:
+                made.loss = float(case.loss.detach().to(torch.float64).item())
+            if self._program.derives(case):
+                self._program.backward(case, scale)
+                for name, leaf in case.leaves:
+                    if leaf.grad is not None:
+                        made.gradients[name] = _kept(leaf.grad) / scale
+                        leaf.grad = None
         case.outputs, case.loss = [], None
         return made
 

@@ -8,9 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from ..diff.answer import number
+from ..diff.program import Program
 from .candidates import Candidate, Question
 from .effect import Effect
 from .states import StateLoss
@@ -61,7 +60,7 @@ def plan_json(
     states: list[StateLoss],
     question: Question,
     goal: str,
-    target: str,
+    program: Program,
 ) -> dict[str, Any]:
     """The answer, without code and trial."""
     chosen = best(candidates, goal)
@@ -69,7 +68,7 @@ def plan_json(
     device = question.device
     answer: dict[str, Any] = {
         "verdict": _verdict(chosen, candidates),
-        "target": target,
+        "target": program.target.name,
         "way": chosen.way.name,
         "goal": goal,
         "device": {
@@ -118,7 +117,7 @@ def plan_json(
     ]
     answer["not_on_device"] = without
     answer["limits"] = [f"not_followed:{anatomy.trouble}"] if anatomy.trouble else []
-    if device.kind != "cpu" and not torch.cuda.is_available():
+    if device.kind != "cpu" and program.options.device == "cpu":
         answer["limits"].append("cpu_arithmetic")
     return answer
 

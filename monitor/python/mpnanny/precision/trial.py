@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 from ..diff.answer import number
 from ..diff.policy import Policy, full_precision
@@ -304,10 +305,11 @@ class _Training:
         if self._batches is not None:
             case.args, case.kwargs = [], {}
             for value in values_of(self._batches(at)):
+                placed = tree_map(program.placed, value.value)
                 if value.name:
-                    case.kwargs[value.name] = value.value
+                    case.kwargs[value.name] = placed
                 else:
-                    case.args.append(value.value)
+                    case.args.append(placed)
         torch.manual_seed(seed)
         with region():
             result = module(*case.args, **case.kwargs)

@@ -3,8 +3,8 @@ worse: an average that is swapped in for an evaluation and not taken out again, 
 memory with what it is to restore.
 
 A few numbers of a few weights are kept after each step of the optimizer and before the next one;
-every LOOK steps they are read together. It counts where such moves are few, each at least as far as
-a usual step, and the loss rises after every one of them by more than nearly all of its other
+every LOOK steps they are sent for together. It counts where such moves are few, each at least as
+far as a usual step, and the loss rises after every one of them by more than nearly all of its other
 changes. Projections after each step, and swaps that are undone, are no such moves.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from ..device.later import Parcel
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..operators.modes import others_on
@@ -63,6 +64,7 @@ class MovedWeights(StepListener):
         self._steps = 0  # so far
         self._between: deque[_Between] = deque(maxlen=KEPT)
         self._losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
+        self._asked: tuple[Parcel, list[_Between]] | None = None  # sizes on their way
         self._over = False
 
     # --- what happens ---
@@ -83,7 +85,10 @@ class MovedWeights(StepListener):
             self._between.append(_Between(self._number, step.number, moved, stepped))
             self._steps += 1
             if self._steps % LOOK == 0:
-                self._look()
+                self._asked = self._ask()
+            if self._asked is not None and self._asked[0].arrived():
+                (sizes, between), self._asked = self._asked, None
+                self._look(sizes.value, between)
         self._begun, self._ended = now, None
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
@@ -95,7 +100,10 @@ class MovedWeights(StepListener):
             self._losses.append((step.number, step.loss))
 
     def run_ends(self) -> None:
-        self._look()
+        asked = None if self._over else self._ask()
+        if asked is not None:
+            asked[0].wait()
+            self._look(asked[0].value, asked[1])
 
     def _numbers(self) -> torch.Tensor | None:
         weights = [each() for each in self._weights]
@@ -108,33 +116,38 @@ class MovedWeights(StepListener):
 
     # --- what it means ---
 
-    def _look(self) -> None:
-        if self._over or len(self._between) < NEEDED / MOST_SHARE:
-            return
+    def _ask(self) -> tuple[Parcel, list[_Between]] | None:
+        between = list(self._between)
+        if len(between) < NEEDED / MOST_SHARE:
+            return None
+        return Parcel(torch.stack([torch.stack((e.moved, e.stepped)) for e in between])), between
+
+    def _look(self, sizes: torch.Tensor, between: list[_Between]) -> None:
+        """`sizes`: moved and stepped of each of `between`."""
         losses = {number: float(loss) for number, loss in self._losses}
-        sizes = torch.stack([torch.stack((e.moved, e.stepped)) for e in self._between]).cpu()
         if not bool(sizes.isfinite().all()):
             self._over = True
             return
         usual = float(sizes[:, 1].median())
-        rises: list[tuple[_Between, float, float]] = []  # with the loss before and after
+        # With how far the weights were moved, and the loss before and after.
+        rises: list[tuple[_Between, float, float, float]] = []
         others: list[float] = []
-        for each, size in zip(self._between, sizes[:, 0].tolist(), strict=True):
+        for each, size in zip(between, sizes[:, 0].tolist(), strict=True):
             before, after = losses.get(each.earlier), losses.get(each.later)
             if before is None or after is None or not math.isfinite(before + after):
                 continue
             if size >= usual > 0:
-                rises.append((each, before, after))
+                rises.append((each, size, before, after))
             else:
                 others.append(after - before)
-        if len(rises) < NEEDED or len(rises) > MOST_SHARE * len(self._between) or not others:
+        if len(rises) < NEEDED or len(rises) > MOST_SHARE * len(between) or not others:
             return
         bound = max(0.0, sorted(others)[int(OTHERS * (len(others) - 1))])
-        before, after = _median([each[1] for each in rises]), _median([each[2] for each in rises])
-        if all(late - early > bound for _, early, late in rises) and after > WORSE * abs(before):
+        before, after = _median([each[2] for each in rises]), _median([each[3] for each in rises])
+        if all(late - early > bound for _, _, early, late in rises) and after > WORSE * abs(before):
             self._over = True
-            times = _median([float(each.moved) / usual for each, _, _ in rises])
-            self._say([each.later for each, _, _ in rises], times, before, after)
+            times = _median([size / usual for _, size, _, _ in rises])
+            self._say([each.later for each, *_ in rises], times, before, after)
 
     def _say(self, steps: list[int], times: float, before: float, after: float) -> None:
         detail = {

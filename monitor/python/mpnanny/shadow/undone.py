@@ -3,7 +3,8 @@ optimizer they are back where they were, because it writes copies of its own ove
 weights that were made before the load, or not restored with it).
 
 A few numbers of a few weights are kept at each optimizer step, without reading them; every LOOK
-steps they are read together. What a usual step is follows from the steps before and after.
+steps they are sent for together, and read when they have arrived. What a usual step is follows from
+the steps before and after.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ..device.later import Parcel
 from ..model.loads import NUMBERS, before_loads, count, place_of_load
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
@@ -38,6 +40,19 @@ CALM = 5.0  # times a usual step: the steps around the jumps
 
 
 @dataclass(slots=True)
+class _Asked:
+    """What is on its way to be judged: what the weights held at `steps`."""
+
+    held: Parcel
+    before: list[Parcel]  # for each load before the first of the steps
+    steps: list[int]  # the training's numbers
+    loads: list[int]  # so far, at each
+
+    def parcels(self) -> list[Parcel]:
+        return [self.held, *self.before]
+
+
+@dataclass(slots=True)
 class _Trace:
     """The weights of one optimizer, as it is about to step."""
 
@@ -48,6 +63,7 @@ class _Trace:
     loads: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))  # so far
     count: int = 0
     site: Site | None = None  # of the optimizer's step
+    asked: _Asked | None = None
 
 
 class UndoneLoads(StepListener):
@@ -79,25 +95,30 @@ class UndoneLoads(StepListener):
             trace.loads.append(count())
             trace.count += 1
             if trace.count % LOOK == 0:
-                self._look(trace)
+                trace.asked = _ask(trace)
+            asked = trace.asked
+            if asked is not None and all(each.arrived() for each in asked.parcels()):
+                trace.asked = None
+                self._look(trace, asked)
 
     def run_ends(self) -> None:
         with torch.no_grad():
             for trace in list(self._traces.values()):
-                self._look(trace)
+                asked = None if self._said else _ask(trace)
+                if asked is not None:
+                    for each in asked.parcels():
+                        each.wait()
+                    self._look(trace, asked)
 
-    def _look(self, trace: _Trace) -> None:
-        if self._said or len({each.shape for each in trace.at}) != 1:
-            return
-        held = torch.stack(list(trace.at)).double().cpu()
-        begins = trace.count == len(trace.at)  # the first steps are among them
-        for before in trace.before if begins else ():
-            first = torch.cat(before).double().cpu()
+    def _look(self, trace: _Trace, asked: _Asked) -> None:
+        held = asked.held.value.double()
+        for before in asked.before:
+            first = before.value.double()
             if first.shape == held[0].shape:
-                self._judge(trace, torch.cat([first[None], held]), 1)
-        self._judge(trace, held, 0)
+                self._judge(trace, asked, torch.cat([first[None], held]), 1)
+        self._judge(trace, asked, held, 0)
 
-    def _judge(self, trace: _Trace, held: torch.Tensor, more: int) -> None:
+    def _judge(self, trace: _Trace, asked: _Asked, held: torch.Tensor, more: int) -> None:
         """`held`: rows of what the weights held, the first `more` of them before the training."""
         moves = (held[1:] - held[:-1]).norm(dim=1)
         if len(moves) < USUAL + 2 or not bool(moves.isfinite().all()):
@@ -113,8 +134,8 @@ class UndoneLoads(StepListener):
             if usual <= 0 or min(jump, back) < FAR * usual or left > NEAR * jump:
                 continue
             if max(around) <= CALM * usual and not self._said:
-                heard = more == 1 or trace.loads[at] != trace.loads[at + 1]
-                step = trace.steps[at + 1 - more]
+                heard = more == 1 or asked.loads[at] != asked.loads[at + 1]
+                step = asked.steps[at + 1 - more]
                 self._say(trace, held[at : at + 3], step, back / usual, heard)
 
     def _say(self, trace: _Trace, held: torch.Tensor, step: int, times: float, heard: bool) -> None:
@@ -153,6 +174,18 @@ class UndoneLoads(StepListener):
                 )
             ],
         )
+
+
+def _ask(trace: _Trace) -> _Asked | None:
+    if len({each.shape for each in trace.at}) != 1:
+        return None
+    begins = trace.count == len(trace.at)  # the first steps are among them
+    return _Asked(
+        Parcel(torch.stack(list(trace.at))),
+        [Parcel(torch.cat(each)) for each in (trace.before if begins else ())],
+        list(trace.steps),
+        list(trace.loads),
+    )
 
 
 def _begin(held: Watched) -> _Trace:
