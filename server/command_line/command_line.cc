@@ -131,6 +131,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddKnowledgeCommands(set);
   AddRunCommand(set);
   AddPackCommand(set);
+  AddReportCommand(set);
   AddServeCommand(set);
   AddConfigCommand(set);
   AddDoctorCommand(set);

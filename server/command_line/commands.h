@@ -44,6 +44,7 @@ void AddKnowledgeCommands(CommandSet& set);
 void AddCallCommand(CommandSet& set);
 void AddRunCommand(CommandSet& set);
 void AddPackCommand(CommandSet& set);
+void AddReportCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
 void AddDoctorCommand(CommandSet& set);
 

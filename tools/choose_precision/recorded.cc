@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tools/runs/samples.h"
+#include "tools/runs/spread.h"
 #include "tools/runs/step_reader.h"
 
 namespace mpnanny::choose_precision {
@@ -19,25 +20,6 @@ constexpr double kShareOfLowOutputs = 0.1;
 
 void Raise(std::optional<double>& most, const std::optional<double>& value) {
   if (value && (!most || *value > *most)) most = value;
-}
-
-// Steps to read: `next(step)` gives the first one at or after a step; about kSamplesRead, the last
-// one among them.
-template <typename Next>
-Result<std::vector<int64_t>> Spread(Next next, int64_t last) {
-  std::vector<int64_t> steps;
-  auto step = next(std::numeric_limits<int64_t>::min());
-  if (!step) return step.error();
-  if (!*step) return steps;
-  const double stride = static_cast<double>(last - **step) / kSamplesRead;
-  while (*step && **step < last) {
-    steps.push_back(**step);
-    const auto ahead = static_cast<int64_t>(std::floor(stride));
-    step = next(**step + std::max<int64_t>(1, ahead));
-    if (!step) return step.error();
-  }
-  steps.push_back(last);
-  return steps;
 }
 
 class Reading {
@@ -85,7 +67,8 @@ class Reading {
     if (newest->empty()) return {};
     auto reader = runs::SampleReader::Create(source_, {"absmax", "frozen"});
     if (!reader) return reader.error();
-    auto steps = Spread([&](int64_t step) { return reader->StepFrom(step); }, newest->front());
+    auto steps = runs::SpreadSteps([&](int64_t step) { return reader->StepFrom(step); },
+                                   newest->front(), kSamplesRead);
     if (!steps) return steps.error();
     recorded_.samples = static_cast<int64_t>(steps->size());
     for (const int64_t step : *steps) {
@@ -155,7 +138,8 @@ class Reading {
     auto profile = runs::ShadowProfile::Open(source_);
     if (!profile) return profile.error();
     auto steps =
-        Spread([&](int64_t step) { return profile->StepFrom(step); }, shadow->steps.back().step);
+        runs::SpreadSteps([&](int64_t step) { return profile->StepFrom(step); },
+                          shadow->steps.back().step, kSamplesRead);
     if (!steps) return steps.error();
     for (const int64_t step : *steps) {
       auto rows = profile->At(step);

@@ -1,0 +1,193 @@
+#include "tools/report/heat_map.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "tools/runs/samples.h"
+#include "tools/runs/shadow.h"
+#include "tools/runs/spread.h"
+
+namespace mpnanny::report {
+namespace {
+
+using runs::TensorRow;
+
+constexpr size_t kSamplesRead = 512;
+
+std::optional<double> ShareOf(int64_t count, const TensorRow& row) {
+  if (!row.numel || *row.numel <= 0) return std::nullopt;
+  return static_cast<double>(count) / static_cast<double>(*row.numel);
+}
+
+struct Figure {
+  int64_t kind;
+  const char* name;
+  std::optional<double> (*of)(const TensorRow& row);
+  bool shows_broken;  // a tensor with NaN or Inf is infinite here
+};
+
+std::optional<double> Absmax(const TensorRow& row) { return row.absmax; }
+std::optional<double> Rms(const TensorRow& row) { return row.rms; }
+std::optional<double> Zeros(const TensorRow& row) {
+  return (row.missing_counts & 8) != 0 ? std::nullopt : ShareOf(row.zeros, row);
+}
+std::optional<double> Underflow(const TensorRow& row) {
+  return row.below_fp16 ? ShareOf(*row.below_fp16, row) : std::nullopt;
+}
+std::optional<double> Frozen(const TensorRow& row) {
+  return row.frozen ? ShareOf(*row.frozen, row) : std::nullopt;
+}
+
+constexpr Figure kFigures[] = {
+    {runs::kActivation, "absmax", Absmax, true},    {runs::kActivation, "rms", Rms, true},
+    {runs::kActivation, "zeros", Zeros, false},     {runs::kGradient, "absmax", Absmax, true},
+    {runs::kGradient, "underflow", Underflow, false}, {runs::kGradient, "zeros", Zeros, false},
+    {runs::kWeight, "absmax", Absmax, true},        {runs::kUpdate, "frozen", Frozen, false},
+};
+constexpr size_t kTensorMaps = std::size(kFigures);
+constexpr size_t kShadowForward = kTensorMaps, kShadowBackward = kTensorMaps + 1;
+constexpr size_t kMaps = kTensorMaps + 2;
+
+class Reading {
+ public:
+  explicit Reading(const runs::Source& source) : source_(source) {}
+
+  Result<HeatMaps> Run() {
+    if (!source_.format.empty()) return std::move(made_);  // a log has no samples
+    if (auto read = Rows(); !read) return read.error();
+    if (made_.layers.empty()) return std::move(made_);
+    if (auto read = Samples(); !read) return read.error();
+    if (auto read = Profiles(); !read) return read.error();
+    for (size_t at = 0; at < kMaps; ++at) {
+      const auto seen = [](float cell) { return !std::isnan(cell); };
+      if (std::none_of(cells_[at].begin(), cells_[at].end(), seen)) continue;
+      const bool tensor = at < kTensorMaps;
+      made_.maps.push_back(
+          {tensor ? runs::KindName(kFigures[at].kind)
+                  : (at == kShadowForward ? "shadow_forward" : "shadow_backward"),
+           tensor ? kFigures[at].name : "error", std::move(cells_[at])});
+    }
+    return std::move(made_);
+  }
+
+ private:
+  Result<void> Rows() {
+    runs::Layers layers(source_);
+    auto all = layers.All();
+    if (!all) return all.error();
+    std::stable_sort(all->begin(), all->end(), [](const runs::Layer& a, const runs::Layer& b) {
+      return a.position.value_or(INT64_MAX) < b.position.value_or(INT64_MAX);
+    });
+    for (const runs::Layer& layer : *all) {
+      if (made_.layers.size() == kRows) {
+        made_.layers_left_out = all->size() - kRows;
+        break;
+      }
+      row_of_[layer.layer_id] = made_.layers.size();
+      made_.layer_ids.push_back(layer.layer_id);
+      made_.layers.push_back(layer.name);
+    }
+    made_.dtypes.resize(made_.layers.size());
+    return {};
+  }
+
+  Result<void> Columns(const std::vector<int64_t>& steps) {
+    const size_t rows = made_.layers.size();
+    const size_t room = std::max<size_t>(8, kMostCells / (kMaps * rows));
+    const size_t columns = std::min({kColumns, room, std::max<size_t>(1, steps.size())});
+    for (size_t at = 0; at < steps.size(); ++at) {
+      const size_t column = at * columns / steps.size();
+      if (column == made_.first_steps.size()) {
+        made_.first_steps.push_back(steps[at]);
+        made_.last_steps.push_back(steps[at]);
+      }
+      made_.last_steps.back() = steps[at];
+    }
+    for (auto& cells : cells_) cells.assign(rows * made_.first_steps.size(), kNoFigure);
+    return {};
+  }
+
+  // Where a figure of this step and layer stands; nullptr for a layer that is left out.
+  float* Cell(size_t map, int64_t step, int64_t layer_id) {
+    const auto row = row_of_.find(layer_id);
+    const auto after =
+        std::upper_bound(made_.first_steps.begin(), made_.first_steps.end(), step);
+    if (row == row_of_.end() || after == made_.first_steps.begin()) return nullptr;
+    const auto column = static_cast<size_t>(after - made_.first_steps.begin()) - 1;
+    return &cells_[map][row->second * made_.first_steps.size() + column];
+  }
+
+  void Raise(size_t map, int64_t step, int64_t layer_id, double value) {
+    float* const cell = Cell(map, step, layer_id);
+    const auto figure = static_cast<float>(value);
+    if (cell != nullptr && (std::isnan(*cell) || figure > *cell)) *cell = figure;
+  }
+
+  Result<void> Samples() {
+    auto newest = runs::LastSampledSteps(source_, {}, 1);
+    if (!newest) return newest.error();
+    if (newest->empty()) return Columns({});
+    auto reader = runs::SampleReader::Create(source_, {"absmax", "rms", "below_fp16", "frozen"});
+    if (!reader) return reader.error();
+    auto dtypes = runs::ReadDtypeNames(source_);
+    if (!dtypes) return dtypes.error();
+    auto steps = runs::SpreadSteps([&](int64_t step) { return reader->StepFrom(step); },
+                                   newest->front(), kSamplesRead);
+    if (!steps) return steps.error();
+    if (auto made = Columns(*steps); !made) return made;
+    for (const int64_t step : *steps) {
+      auto rows = reader->Sample(step);
+      if (!rows) return rows.error();
+      for (const TensorRow& row : **rows) {
+        for (size_t at = 0; at < kTensorMaps; ++at) {
+          const Figure& figure = kFigures[at];
+          if (row.kind != figure.kind) continue;
+          auto value = figure.of(row);
+          if (figure.shows_broken && row.NonFinite() > 0) value = HUGE_VAL;
+          if (value) Raise(at, step, row.layer_id, *value);
+        }
+        if (row.kind != runs::kActivation || !row.dtype) continue;
+        const auto dtype = dtypes->find(*row.dtype);
+        const auto of = row_of_.find(row.layer_id);
+        if (dtype != dtypes->end() && of != row_of_.end()) made_.dtypes[of->second] = dtype->second;
+      }
+    }
+    return {};
+  }
+
+  Result<void> Profiles() {
+    auto shadow = runs::ReadShadowSteps(source_);
+    if (!shadow) return shadow.error();
+    if (shadow->steps.empty() || made_.first_steps.empty()) return {};
+    auto profile = runs::ShadowProfile::Open(source_);
+    if (!profile) return profile.error();
+    auto steps = runs::SpreadSteps([&](int64_t step) { return profile->StepFrom(step); },
+                                   shadow->steps.back().step, kSamplesRead);
+    if (!steps) return steps.error();
+    for (const int64_t step : *steps) {
+      auto rows = profile->At(step);
+      if (!rows) return rows.error();
+      for (const runs::ShadowProfileRow& row : *rows) {
+        const size_t map = row.phase == 1 ? kShadowBackward : kShadowForward;
+        if (row.error) Raise(map, step, row.layer_id, *row.error);
+      }
+    }
+    return {};
+  }
+
+  const runs::Source& source_;
+  HeatMaps made_;
+  std::map<int64_t, size_t> row_of_;
+  std::array<std::vector<float>, kMaps> cells_;
+};
+
+}  // namespace
+
+Result<HeatMaps> ReadHeatMaps(const runs::Source& source) { return Reading(source).Run(); }
+
+}  // namespace mpnanny::report

@@ -1,0 +1,217 @@
+#include "tools/report/page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "base/version.h"
+#include "tools/call.h"
+#include "tools/report/curves.h"
+#include "tools/report/heat_map.h"
+#include "tools/report/histograms.h"
+#include "tools/runs/run.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::report {
+namespace {
+
+constexpr char kFolder[] = "tools/report/page/";
+constexpr size_t kAlertsShown = 200;
+constexpr size_t kNameBytes = 200;
+constexpr size_t kAnswerBytesOnPage = 200'000;
+
+Json Figure(const std::optional<double>& value) { return JsonNumber(value, 4); }
+
+Json CourseJson(const Course& course) {
+  Json steps = Json::array(), ends = Json::array(), skipped = Json::array(), bad = Json::array();
+  for (const CourseStretch& each : course.stretches) {
+    steps.push_back(each.first_step);
+    ends.push_back(each.last_step);
+    skipped.push_back(each.skipped);
+    bad.push_back(each.not_finite);
+  }
+  Json json = {{"step", std::move(steps)},
+               {"end", std::move(ends)},
+               {"skipped", std::move(skipped)},
+               {"not_finite", std::move(bad)},
+               {"steps", course.steps}};
+  for (size_t metric = 0; metric < kMetrics; ++metric) {
+    Json least = Json::array(), greatest = Json::array(), last = Json::array();
+    bool any = false;
+    for (const CourseStretch& each : course.stretches) {
+      const CurvePoint& point = each.points[metric];
+      any = any || point.last.has_value();
+      least.push_back(Figure(point.least));
+      greatest.push_back(Figure(point.greatest));
+      last.push_back(Figure(point.last));
+    }
+    if (!any) continue;
+    json["curves"][kMetricNames[metric]] = {{"least", std::move(least)},
+                                            {"greatest", std::move(greatest)},
+                                            {"last", std::move(last)}};
+  }
+  return json;
+}
+
+Json HeatMapsJson(const HeatMaps& maps) {
+  Json layers = Json::array(), made = Json::array();
+  for (const std::string& layer : maps.layers) layers.push_back(EscapeControl(layer, kNameBytes));
+  const size_t columns = maps.first_steps.size();
+  for (const HeatMap& map : maps.maps) {
+    Json rows = Json::array();
+    for (size_t row = 0; row < maps.layers.size(); ++row) {
+      Json cells = Json::array();
+      for (size_t column = 0; column < columns; ++column) {
+        const float cell = map.cells[row * columns + column];
+        cells.push_back(std::isnan(cell) ? Json() : JsonNumber(static_cast<double>(cell), 3));
+      }
+      rows.push_back(std::move(cells));
+    }
+    made.push_back({{"kind", map.kind}, {"figure", map.figure}, {"rows", std::move(rows)}});
+  }
+  return {{"first_steps", maps.first_steps}, {"last_steps", maps.last_steps},
+          {"layers", std::move(layers)},     {"dtypes", maps.dtypes},
+          {"maps", std::move(made)},         {"layers_left_out", maps.layers_left_out}};
+}
+
+Json HistogramsJson(const std::vector<Histogram>& histograms) {
+  Json json = Json::array();
+  for (const Histogram& each : histograms) {
+    Json counts = Json::array();
+    for (const auto& [exponent, count] : each.counts) counts.push_back({exponent, count});
+    json.push_back({{"step", each.step},
+                    {"kind", each.kind},
+                    {"layer", EscapeControl(each.layer, kNameBytes)},
+                    {"zeros", each.zeros},
+                    {"counts", std::move(counts)}});
+  }
+  return json;
+}
+
+// The answer of another tool, as much of it as a page has room for.
+Result<Json> Answer(const std::string& tool, Json arguments, const ToolContext& context) {
+  ToolContext room = context;
+  room.answer_bytes = kAnswerBytesOnPage;
+  for (const Tool& each : AllTools()) {
+    if (each.definition.name != tool) continue;
+    auto answer = CallTool(each, std::move(arguments), room);
+    if (!answer) return answer.error();
+    return std::move(answer->structured);
+  }
+  return Internal("There is no tool " + tool + ".");
+}
+
+// Layers that alerts name, the first ones first.
+std::vector<int64_t> Named(const Json& alerts, const HeatMaps& maps) {
+  std::map<std::string, int64_t> ids;
+  for (size_t at = 0; at < maps.layers.size(); ++at) {
+    ids[runs::Name(maps.layers[at])] = maps.layer_ids[at];
+  }
+  std::vector<int64_t> named;
+  for (const Json& alert : alerts) {
+    const auto layer = alert.find("layer");
+    if (layer == alert.end() || !layer->is_string()) continue;
+    const auto id = ids.find(layer->get<std::string>());
+    if (id == ids.end()) continue;
+    if (std::find(named.begin(), named.end(), id->second) == named.end()) {
+      named.push_back(id->second);
+    }
+  }
+  return named;
+}
+
+// JSON inside of <script>: no "</script>" nor "<!--" may stand in it.
+std::string ScriptJson(const Json& json) {
+  std::string text;
+  for (const char c : DumpJson(json)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// {{name}} in the template becomes a part; what a part holds is not looked at again.
+std::string Fill(std::string_view form, const std::map<std::string, std::string_view>& parts) {
+  std::string page;
+  while (true) {
+    const size_t open = form.find("{{");
+    const size_t close = open == std::string_view::npos ? open : form.find("}}", open);
+    if (close == std::string_view::npos) break;
+    page += form.substr(0, open);
+    const auto part = parts.find(std::string(form.substr(open + 2, close - open - 2)));
+    if (part != parts.end()) page += part->second;
+    form.remove_prefix(close + 2);
+  }
+  page += form;
+  return page;
+}
+
+}  // namespace
+
+Result<Json> RunData(const std::string& run, const ToolContext& context, bool detailed) {
+  auto source = runs::OpenRun(run, context.roots, context.cancel);
+  if (!source) return source.error();
+  const std::string handle = runs::ShownHandle(*source);
+  auto summary = Answer("run_summary", {{"run", run}}, context);
+  if (!summary) return summary.error();
+  auto diagnosis = Answer("diagnose_run", {{"run", run}}, context);
+  if (!diagnosis) return diagnosis.error();
+  auto alerts = Answer("query_alerts", {{"run", run}}, context);
+  if (!alerts) return alerts.error();
+  Json& rows = (*alerts)["alerts"];
+  if (rows.size() > kAlertsShown) {
+    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kAlertsShown), rows.end());
+  }
+  auto course = ReadCourse(*source);
+  if (!course) return course.error();
+  Json data = {{"run", handle},
+               {"summary", *std::move(summary)},
+               {"diagnosis", *std::move(diagnosis)},
+               {"course", CourseJson(*course)}};
+  if (detailed) {
+    auto maps = ReadHeatMaps(*source);
+    if (!maps) return maps.error();
+    auto histograms = ReadHistograms(*source, Named(rows, *maps));
+    if (!histograms) return histograms.error();
+    data["heat"] = HeatMapsJson(*maps);
+    data["histograms"] = HistogramsJson(*histograms);
+  }
+  data["alerts"] = std::move(rows);
+  data["alerts_total"] = alerts->value("total", 0);
+  return data;
+}
+
+Result<std::string> MakePage(const std::vector<std::string>& handles, const PageOptions& options,
+                             const ToolContext& context) {
+  if (handles.empty() || handles.size() > 2) {
+    return InvalidInput("A page shows one run, or two laid over each other.", "Name one or two.");
+  }
+  Json data = {{"runs", Json::array()},
+               {"language", options.language},
+               {"follow", options.follow},
+               {"version", std::string(kVersion)}};
+  for (const std::string& run : handles) {
+    auto of = RunData(run, context, data["runs"].empty());
+    if (!of) return of.error();
+    data["runs"].push_back(*std::move(of));
+  }
+  const auto file = [&](const char* name) {
+    return context.data.Read(std::string(kFolder) + name).value_or("");
+  };
+  const std::string json = ScriptJson(data);
+  return Fill(file("page.html"), {{"style", file("page.css")},
+                                  {"data", json},
+                                  {"library", file("chart.js")},
+                                  {"words", file("words.js")},
+                                  {"heat_map", file("heat_map.js")},
+                                  {"charts", file("charts.js")},
+                                  {"script", file("page.js")}});
+}
+
+}  // namespace mpnanny::report

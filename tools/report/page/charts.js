@@ -1,0 +1,112 @@
+"use strict";
+// Curves over the steps and histograms of magnitudes, drawn by Chart.js; a table stands behind each.
+const COLOURS = ["#0072b2", "#d55e00"];  // of the two runs
+const LOST = "#cc79a7", SUBNORMAL = "#e69f00", NORMAL = "#0072b2", BEYOND = "#d55e00";
+const FORMATS = {  // exponents of the smallest subnormal, the smallest normal and the largest number
+  FP16: [-24, -14, 15], BF16: [-133, -126, 127], E4M3: [-9, -6, 8], E5M2: [-16, -14, 15],
+};
+function ink() { return getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(); }
+function grid() { return getComputedStyle(document.documentElement).getPropertyValue("--line").trim(); }
+function axis(title, more = {}) {
+  return { title: { display: true, text: title, color: ink() }, ticks: { color: ink() }, grid: { color: grid() }, ...more };
+}
+// A table of what a picture shows, at most `most` rows, evenly taken.
+function tableOf(heads, rows, most = 60) {
+  const stride = Math.max(1, Math.ceil(rows.length / most));
+  const body = rows.filter((row, at) => at % stride === 0 || at === rows.length - 1);
+  return el("details", {}, el("summary", {}, t("table")),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("table") }, el("table", {},
+      el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+      el("tbody", {}, ...body.map((row) => el("tr", {}, ...row.map((cell) => el("td", {}, shown(cell)))))))));
+}
+function points(course, values) {
+  return course.step.map((step, at) => ({ x: step, y: values[at] === null ? NaN : number(values[at]) }));
+}
+function curveSets(metric, runs, isLog) {
+  const sets = [];
+  runs.forEach((run, which) => {
+    const curve = run.course.curves?.[metric];
+    if (!curve) return;
+    const fits = (point) => ({ x: point.x, y: isLog && point.y <= 0 ? NaN : point.y });
+    const line = { borderColor: COLOURS[which], backgroundColor: COLOURS[which] + "33", pointRadius: 0, spanGaps: true, run: which };
+    const name = runs.length > 1 ? `${which + 1} ${run.summary.name}`.slice(0, 40) + ": " : "";
+    if (curve.least.some((least, at) => least !== curve.greatest[at])) {
+      sets.push({ ...line, label: name + t("range"), data: points(run.course, curve.least).map(fits), borderWidth: 0, fill: "+1" });
+      sets.push({ ...line, label: "", data: points(run.course, curve.greatest).map(fits), borderWidth: 0 });
+    }
+    sets.push({ ...line, label: name + t(metric), data: points(run.course, curve.last).map(fits), borderWidth: 1.5, borderDash: which ? [6, 4] : [] });
+    if (which > 0) return;
+    const heights = sets[sets.length - 1].data.map((point) => point.y).filter(Number.isFinite);
+    const floor = heights.length ? Math.min(...heights) : isLog ? 1 : 0;
+    const mark = (counts, label, style, colour) => {
+      const data = run.course.step.map((step, at) => ({ x: step, y: counts[at] ? floor : NaN })).filter((point) => Number.isFinite(point.y));
+      if (data.length) sets.push({ label, data, type: "scatter", pointStyle: style, radius: 5, borderColor: colour, backgroundColor: colour, run: which });
+    };
+    if (metric === "loss") mark(run.course.not_finite, t("notFinite"), "crossRot", "#d55e00");
+    if (metric === "loss_scale" || metric === "grad_norm") mark(run.course.skipped, t("skipped"), "cross", "#009e73");
+    const at = (step) => run.course.step.findLastIndex((first) => first <= step);
+    const alerts = run.alerts.filter((alert) => alert.severity === "ERROR" || alert.severity === "WARNING");
+    const data = alerts.map((alert) => ({ x: alert.step, y: number(curve.last[at(alert.step)]), alert }));
+    const placed = data.map((point) => (Number.isFinite(point.y) && !(isLog && point.y <= 0) ? point : { ...point, y: floor }));
+    if (placed.length && metric === "loss") sets.push({ label: t("alerts"), data: placed, type: "scatter", pointStyle: "triangle", radius: 6, borderColor: ink(), backgroundColor: "#e69f00", run: which });
+  });
+  return sets;
+}
+function drawCurve(canvas, metric, runs, isLog, onStep) {
+  return new Chart(canvas, {
+    type: "line",
+    data: { datasets: curveSets(metric, runs, isLog) },
+    options: {
+      animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true,
+      interaction: { mode: "nearest", axis: "x", intersect: false },
+      onClick: (event, found, chart) => onStep(Math.round(chart.scales.x.getValueForPixel(event.x))),
+      scales: { x: axis(t("step"), { type: "linear" }), y: axis(t(metric), { type: isLog ? "logarithmic" : "linear" }) },
+      plugins: {
+        legend: { labels: { color: ink(), usePointStyle: true, filter: (item) => item.text !== "" } },
+        tooltip: { callbacks: {
+          title: (items) => items.length ? `${t("step")} ${items[0].parsed.x}` : "",
+          label: (item) => item.raw.alert ? `${item.raw.alert.type} ${item.raw.alert.layer ?? ""}`.slice(0, 120) : `${item.dataset.label}: ${shown(item.parsed.y)}` } },
+      },
+    },
+  });
+}
+// A line through the chosen step in every chart; null takes it away.
+function markStep(charts, step) {
+  for (const chart of charts) {
+    const sets = chart.data.datasets.filter((set) => !set.isMark);
+    const { min, max } = chart.scales.y;
+    if (step !== null) sets.push({ isMark: true, label: "", type: "line", data: [{ x: step, y: min }, { x: step, y: max }], borderColor: ink(), borderDash: [3, 3], borderWidth: 1.5, pointRadius: 0 });
+    chart.options.scales.y.min = step === null ? undefined : min;
+    chart.options.scales.y.max = step === null ? undefined : max;
+    chart.data.datasets = sets;
+    chart.update("none");
+  }
+}
+function fateIn(format, exponent) {
+  const [least, normal, end] = FORMATS[format];
+  if (exponent < least - 1) return "lost";
+  if (exponent < normal) return "subnormal";
+  return exponent > end ? "overflow" : "normal";
+}
+function drawHistogram(canvas, histogram, format) {
+  const counts = new Map(histogram.counts);
+  const [least, , end] = FORMATS[format];
+  const seen = [...counts.keys()];
+  const from = Math.max(-140, Math.min(least - 2, ...seen)), to = Math.min(127, Math.max(end + 2, ...seen));
+  const labels = [], data = [], colours = [];
+  const colour = { lost: LOST, subnormal: SUBNORMAL, normal: NORMAL, overflow: BEYOND };
+  for (let exponent = from; exponent <= to; ++exponent) {
+    labels.push(`2^${exponent}`);
+    data.push(counts.get(exponent) ?? 0);
+    colours.push(colour[fateIn(format, exponent)]);
+  }
+  return new Chart(canvas, {
+    type: "bar",
+    data: { labels, datasets: [{ data, backgroundColor: colours, barPercentage: 1, categoryPercentage: 0.95 }] },
+    options: {
+      animation: false, responsive: true, maintainAspectRatio: false,
+      scales: { x: axis(t("exponent")), y: axis(t("elements")) },
+      plugins: { legend: { display: false }, tooltip: { callbacks: { label: (item) => `${item.parsed.y}: ${t(fateIn(format, from + item.dataIndex))}` } } },
+    },
+  });
+}

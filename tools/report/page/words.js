@@ -1,0 +1,74 @@
+"use strict";
+// Every sentence of the page, in its languages. `t` takes {names} from its second argument.
+const WORDS = {
+  en: {
+    diagnosis: "What went wrong", curves: "Curves", heat: "Layers × steps", histogram: "Magnitudes of one tensor", alerts: "Alerts",
+    language: "Language", theme: "Theme", auto: "as the system", light: "light", dark: "dark", log: "logarithmic",
+    loss: "loss", grad_norm: "gradient norm (L2, unscaled)", lr: "learning rate", loss_scale: "loss scale", step: "step",
+    range: "least to greatest", skipped: "steps without an update", notFinite: "loss not finite", table: "As a table",
+    steps: "{n} steps", status: "{status}; {steps} steps; loss {first} → {last}; {precision}",
+    verdict_healthy: "healthy", verdict_broken: "broken", verdict_degraded: "degraded", verdict_not_established: "not established",
+    evidence: "Evidence", against: "Against it", fix: "Fix", confidence: "confidence {p} %", firstBad: "First bad:", alertTable: "table of alerts",
+    chain: "Where it came from and where it went", origin: "origin", carrier: "carries it on", limits: "Limits",
+    figure: "Figure", filter: "Layers that contain", more: "show {n} more layers", leftOut: "{n} layers are not in this page.",
+    cell: "{layer}, steps {a} to {b}: {value}", nothing: "nothing recorded", bad: "NaN or Inf", beyond: "beyond FP16's largest number, 65504",
+    chosen: "Step {step} is chosen.", clear: "clear", none: "Nothing was recorded for this.", noAlerts: "No alert.",
+    type: "type", severity: "severity", layer: "layer", phase: "phase", message: "message", value: "value",
+    of: "{kind}, {figure}", activation: "activations", gradient: "gradients", weight: "weights", update: "updates", shadow_forward: "shadow steps, forward",
+    shadow_backward: "shadow steps, backward", absmax: "largest magnitude", rms: "root mean square", zeros: "share of zeros",
+    underflow: "share that FP16 rounds to 0", frozen: "share of lost updates", error: "relative error against FP64",
+    lost: "rounds to 0", subnormal: "subnormal", normal: "normal", overflow: "beyond the end", format: "Format",
+    elements: "elements", exponent: "magnitude (power of two)", inFormat: "{name}: {lost} rounds to 0, {sub} subnormal, {over} beyond its end; {zeros} zeros",
+    shownOf: "{n} of {total}", live: "live", madeBy: "Made by mpnanny {version}. This file needs no network. Charts: Chart.js (MIT).",
+    at: "at", keys: "Arrow keys move, Enter chooses.", first: "first", stretch: "steps", overlaid: "dashed: {name} ({run})",
+  },
+  zh: {
+    diagnosis: "问题出在哪里", curves: "曲线", heat: "层 × 步", histogram: "单个张量的数量级分布", alerts: "告警",
+    language: "语言", theme: "主题", auto: "跟随系统", light: "浅色", dark: "深色", log: "对数坐标",
+    loss: "损失", grad_norm: "梯度范数（L2，已反缩放）", lr: "学习率", loss_scale: "损失缩放", step: "步",
+    range: "最小到最大", skipped: "未更新的步", notFinite: "损失为 NaN/Inf", table: "以表格显示",
+    steps: "{n} 步", status: "{status}；{steps} 步；损失 {first} → {last}；{precision}",
+    verdict_healthy: "健康", verdict_broken: "已崩溃", verdict_degraded: "有退化", verdict_not_established: "未能确定",
+    evidence: "证据", against: "反面证据", fix: "修复", confidence: "置信度 {p} %", firstBad: "首个异常：", alertTable: "告警表",
+    chain: "来源与传播", origin: "源头", carrier: "被传播", limits: "局限",
+    figure: "指标", filter: "层名包含", more: "再显示 {n} 层", leftOut: "另有 {n} 层未包含在本页。",
+    cell: "{layer}，第 {a} 到 {b} 步：{value}", nothing: "没有记录", bad: "NaN 或 Inf", beyond: "超过 FP16 最大值 65504",
+    chosen: "已选第 {step} 步。", clear: "取消", none: "没有相应记录。", noAlerts: "没有告警。",
+    type: "类型", severity: "级别", layer: "层", phase: "阶段", message: "说明", value: "值",
+    of: "{kind}，{figure}", activation: "激活", gradient: "梯度", weight: "权重", update: "更新量", shadow_forward: "影子步，前向",
+    shadow_backward: "影子步，反向", absmax: "最大绝对值", rms: "均方根", zeros: "零的比例",
+    underflow: "在 FP16 中变为 0 的比例", frozen: "丢失更新的比例", error: "相对 FP64 的误差",
+    lost: "变为 0", subnormal: "次正规数", normal: "正规数", overflow: "超出上限", format: "格式",
+    elements: "元素个数", exponent: "数量级（2 的幂）", inFormat: "{name}：{lost} 变为 0，{sub} 为次正规数，{over} 超出上限；{zeros} 个零",
+    shownOf: "{total} 条中的 {n} 条", live: "实时", madeBy: "由 mpnanny {version} 生成，无需网络。图表：Chart.js（MIT）。",
+    at: "在", keys: "方向键移动，回车选择。", first: "首个", stretch: "步", overlaid: "虚线：{name}（{run}）",
+  },
+};
+let language = "en";
+function t(word, values = {}) {
+  const text = WORDS[language][word] ?? WORDS.en[word] ?? word;
+  return text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? ""));
+}
+// An element with attributes and children; what is no node becomes text, never markup.
+function el(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter((each) => each !== null && each !== undefined));
+  return made;
+}
+// "nan", "inf" and "-inf" are words in the data; null is not known.
+function number(value) {
+  if (value === null || value === undefined) return NaN;
+  return typeof value === "number" ? value : { inf: Infinity, "-inf": -Infinity }[value] ?? NaN;
+}
+function shown(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  const size = Math.abs(value);
+  if (value === 0 || (size >= 0.01 && size < 100000)) return String(Number(value.toPrecision(4)));
+  return value.toExponential(2);
+}
+function percent(share) { return shown(100 * share) + " %"; }
