@@ -1,4 +1,4 @@
-"""`mpnanny report` of real recordings: one file that fetches nothing and in which names are text."""
+"""`mpnanny report` of real recordings: one file that fetches nothing, in which names are text."""
 
 from __future__ import annotations
 
