@@ -4,7 +4,6 @@ in for it: auto_diff, choose_precision, and PrecisionGuard in a training.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import pathlib
 import statistics
@@ -18,7 +17,6 @@ from gpu_setup import SKIPPED, Row, Rows, Setup, some, verdict
 from mpnanny.diff import Problem, diff_request
 from mpnanny.precision import choose_precision
 from mpnanny.precision.devices import this_machine
-from torch import nn
 
 TESTS = pathlib.Path(__file__).parent.parent / "tests"
 sys.path.append(str(TESTS / "monitor"))  # its models
@@ -61,33 +59,31 @@ def comparing(setup: Setup) -> Rows:
         named["right" if right else "differ"].append(f"{name} ({answer['verdict']}, {place[-14:]})")
     good = not named["differ"] and not named["raised"]
     figures = f"{len(named['right'])} of {len(cases)} named at a labelled line"
-    for word in ("differ", "raised"):
-        figures += f"; {word}: {some(named[word])}" if named[word] else ""
+    figures += _lists(differ=named["differ"], raised=named["raised"])
     yield Row("planted faults", verdict(good), figures)
 
-    flagged, raised, count = [], [], 0
+    flagged, raised = [], []
     makers = list(families.FAMILIES.items())[: 2 if setup.small else None]
     for at, (name, (make, words)) in enumerate(makers):
-        for dtype in ("fp16", "bf16")[at % 2 :][:1]:
-            count += 1
-            torch.manual_seed(3)
-            model = make().to(setup.device)
-            sample = tuple(each.to(setup.device) for each in _inputs(words))
-            try:
-                answer = mpnanny.auto_diff(model, sample, getattr(torch, LONG[dtype]))
-            except Problem as problem:
-                raised.append(f"{name} {dtype}: {problem.message}")
-                continue
-            if answer["verdict"] != "clean":
-                first = answer.get("first_bad") or {}
-                flagged.append(f"{name} {dtype}: {first.get('op')} {first.get('source')}")
-    figures = f"{count - len(flagged) - len(raised)} of {count} clean"
-    figures += f"; flagged: {some(flagged)}" if flagged else ""
-    figures += f"; raised: {some(raised)}" if raised else ""
+        dtype = (torch.float16, torch.bfloat16)[at % 2]
+        torch.manual_seed(3)
+        model = make().to(setup.device)
+        sample = tuple(each.to(setup.device) for each in _inputs(words))
+        try:
+            answer = mpnanny.auto_diff(model, sample, dtype)
+        except Problem as problem:
+            raised.append(f"{name} {dtype}: {problem.message}")
+            continue
+        if answer["verdict"] != "clean":
+            first = answer.get("first_bad") or {}
+            flagged.append(f"{name} {dtype}: {first.get('op')} {first.get('source')}")
+    figures = f"{len(makers) - len(flagged) - len(raised)} of {len(makers)} clean"
+    figures += _lists(flagged=flagged, raised=raised)
     yield Row("healthy models", verdict(not flagged and not raised), figures)
 
 
-LONG = {"fp16": "float16", "bf16": "bfloat16"}
+def _lists(**lists: list[str]) -> str:
+    return "".join(f"; {word}: {some(each)}" for word, each in lists.items() if each)
 
 
 def _inputs(words: list[str]) -> list[Any]:
@@ -123,8 +119,7 @@ def choosing(setup: Setup) -> Rows:
         fits = each.place in islands and len(islands) <= 2
         (right if fits or (harmless and not islands) else missed).append(f"{label}: {islands}")
     figures = f"{len(right)} of {len(drawn)} right, {time.monotonic() - began:.0f} s"
-    figures += f"; missed: {some(missed)}" if missed else ""
-    figures += f"; raised: {some(raised)}" if raised else ""
+    figures += _lists(missed=missed, raised=raised)
     yield Row("planted modules", verdict(len(missed) <= 1 and not raised), figures)
 
     islands, raised, count = [], [], 0
@@ -142,8 +137,7 @@ def choosing(setup: Setup) -> Rows:
             if _of_way(answer, way)[0]:
                 islands.append(f"{name} {way}: {_of_way(answer, way)[0]}")
     figures = f"{count - len(islands) - len(raised)} of {count} without islands"
-    figures += f"; with: {some(islands)}" if islands else ""
-    figures += f"; raised: {some(raised)}" if raised else ""
+    figures += _lists(islands=islands, raised=raised)
     yield Row("healthy models", verdict(not islands and not raised), figures)
 
 
@@ -162,7 +156,6 @@ def _of_way(answer: dict[str, Any], way: str) -> tuple[list[str], bool]:
 
 # --- PrecisionGuard ---
 
-STEPS = 200
 FAIL_ON_CUDA = (
     "a negative variance",
     "attention that is not scaled",
@@ -178,18 +171,22 @@ def guarding(setup: Setup) -> Rows:
     """
     trainings = _load("guard/trainings")
     torch.backends.cuda.matmul.allow_tf32 = False
+    where = {"device": setup.device, "steps": 20 if setup.small else trainings.STEPS}
     # The others do not fail on CUDA: what goes wrong in them is on its autocast's FP32 list.
     chosen = [
         (name, trainings.FAILING[name]) for name in FAIL_ON_CUDA[: 1 if setup.small else None]
     ]
     limit = 0.05 if setup.small else 0.02
     for name, of in chosen:
-        _, exact_model, _ = _train(setup, of, low=False, guarded=False)
-        _, low_model, _ = _train(setup, of, low=True, guarded=False)
-        _, kept_model, kept = _train(setup, of, low=True, guarded=True)
-        _, moved_model, _ = _train(setup, of, low=False, guarded=False, moved=2.0**-11)
+        _, exact_model, _, _ = trainings.train(of, low=False, guarded=False, **where)
+        _, low_model, _, _ = trainings.train(of, low=True, guarded=False, **where)
+        _, kept_model, kept, _ = trainings.train(of, low=True, guarded=True, **where)
+        _, moved_model, _, _ = trainings.train(
+            of, low=False, guarded=False, moved=2.0**-11, **where
+        )
         exact, low, now, moved = (
-            _held_out(setup, of, each) for each in (exact_model, low_model, kept_model, moved_model)
+            trainings.held_out(each, of, setup.device)
+            for each in (exact_model, low_model, kept_model, moved_model)
         )
         apart, noise = (now - exact) / exact, abs(moved - exact) / exact
         yield Row(
@@ -199,12 +196,12 @@ def guarding(setup: Setup) -> Rows:
             f" islands {', '.join(kept.islands) or 'none'}; {len(kept.changes)} changes",
         )
     for name, of in trainings.HEALTHY.items():
-        plain, plain_model, _ = _train(setup, of, low=True, guarded=False)
-        again, _, _ = _train(setup, of, low=True, guarded=False)
+        plain, plain_model, _, _ = trainings.train(of, low=True, guarded=False, **where)
+        again, _, _, _ = trainings.train(of, low=True, guarded=False, **where)
         if plain != again:
             yield Row(f"healthy, {name}", SKIPPED, "unguarded runs differ from each other")
             continue
-        kept, kept_model, one = _train(setup, of, low=True, guarded=True)
+        kept, kept_model, one, _ = trainings.train(of, low=True, guarded=True, **where)
         same = kept == plain and all(
             torch.equal(a, b)
             for a, b in zip(
@@ -217,40 +214,3 @@ def guarding(setup: Setup) -> Rows:
             f"{'the same bits' if same else 'other bits'}, {len(one.changes)} changes,"
             f" median loss of the last ten {statistics.median(kept[-10:]):.4f}",
         )
-
-
-def _train(
-    setup: Setup, of: Any, low: bool, guarded: bool, moved: float = 0.0
-) -> tuple[list[float], nn.Module, Any]:
-    model = of.model().to(setup.device)
-    with torch.no_grad():
-        for each in model.parameters():
-            each.mul_(1 + moved)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    scaler = torch.amp.GradScaler(setup.device, enabled=low and of.scaler)
-    made = mpnanny.PrecisionGuard(model, optimizer, scaler, quiet=True) if guarded else None
-    losses = []
-    for step in range(20 if setup.small else STEPS):
-        x, target = (each.to(setup.device) for each in of.batch(step))
-        with made.step() if made else torch.enable_grad():
-            optimizer.zero_grad()
-            with torch.autocast(setup.device, of.dtype, enabled=low):
-                output = model(x)
-            loss = nn.functional.cross_entropy(output.float(), target)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        losses.append(loss.detach())
-    return [each.item() for each in losses], model, made
-
-
-def _held_out(setup: Setup, of: Any, model: nn.Module) -> float:
-    """Mean loss in FP32 over batches that no training saw, none of them an outlier."""
-    plain = dataclasses.replace(of, outliers=0)
-    model.eval()
-    with torch.no_grad():
-        losses = []
-        for step in range(10_000, 10_016):
-            x, target = (each.to(setup.device) for each in plain.batch(step))
-            losses.append(nn.functional.cross_entropy(model(x), target).item())
-    return statistics.mean(losses)

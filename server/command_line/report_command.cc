@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "base/new_file.h"
-#include "base/random_id.h"
+#include "base/part_file.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "tools/report/page.h"
@@ -23,31 +23,31 @@ struct ReportOptions {
   report::PageOptions page;
 };
 
-// A page that was made before is replaced; anything else only if that is asked for.
+// A page that was made before is replaced; anything else only if that is asked for, and a database
+// never: it may be the run's own.
 Result<void> MayReplace(const std::string& path, bool force) {
   std::error_code error;
-  if (force || !std::filesystem::exists(path, error)) return {};
+  if (!std::filesystem::exists(path, error)) return {};
   const Result<std::string> there = ReadFile(path, 64 << 20);
+  if (there && there->starts_with("SQLite format 3")) {
+    return InvalidInput(EscapeControl(path, 300) + " is a database.", "Name another file.");
+  }
+  if (force) return {};
   if (there && there->starts_with(kBegin) && there->find("<title>mpnanny</title>") < 2000) return {};
   return InvalidInput(EscapeControl(path, 300) + " exists and is no page of mpnanny.",
                       "Name another file, or give --force.");
 }
 
 Result<void> WriteWhole(const std::string& path, const std::string& text) {
-  const std::string part = path + ".part-" + RandomId();
+  const PartFile part(path);
   {
-    auto file = NewFile::Create(part);
+    auto file = NewFile::Create(part.path());
     if (!file) return file.error();
-    if (auto written = file->Append(text); !written) {
-      std::error_code ignored;
-      std::filesystem::remove(part, ignored);
-      return written;
-    }
+    if (auto written = file->Append(text); !written) return written;
   }
   std::error_code error;
-  std::filesystem::rename(part, path, error);
+  std::filesystem::rename(part.path(), path, error);
   if (!error) return {};
-  std::filesystem::remove(part, error);
   return InvalidInput("Cannot write " + EscapeControl(path, 300) + ".", "Name a file, no folder.");
 }
 

@@ -135,9 +135,12 @@ TEST(DataFiles, EmbeddedBytesEqualTheFiles) {
   const auto data = DataFiles::Create();
   ASSERT_TRUE(data);
   for (const std::string& path : data->List("", "")) {
-    EXPECT_EQ(std::string(*data->Read(path)),
-              *ReadFile(std::string(MPNANNY_SOURCE_DIR "/") + path, 1 << 24))
-        << path;
+    // The chart library is the machine's.
+    const bool elsewhere = path == "tools/report/page/chart.js";
+    const auto file =
+        ReadFile(elsewhere ? MPNANNY_CHART_JS : std::string(MPNANNY_SOURCE_DIR "/") + path, 1 << 24);
+    ASSERT_TRUE(file) << path;
+    EXPECT_EQ(std::string(*data->Read(path)), *file) << path;
   }
 }
 

@@ -6,58 +6,9 @@ from __future__ import annotations
 
 import math
 import sys
-from statistics import mean
 
-import torch
 import trainings
-from mpnanny import PrecisionGuard
-from torch import nn
-
-
-def train(
-    of: trainings.Training, low: bool, guarded: bool, moved=0.0, without=frozenset(), **options
-):
-    """Losses, the model, the guard if there is one, and the steps whose update was left out.
-    `moved`: share by which the first weights are moved, to see what rounding alone may do;
-    `without`: steps to leave out.
-    """
-    model = of.model()
-    with torch.no_grad():
-        for each in model.parameters():
-            each.mul_(1 + moved)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    scaler = torch.amp.GradScaler("cpu", enabled=low and of.scaler)
-    guard = PrecisionGuard(model, optimizer, scaler, quiet=True, **options) if guarded else None
-    losses, left_out = [], set()
-    updates = []
-    optimizer.register_step_post_hook(lambda *_: updates.append(step))
-    for step in range(trainings.STEPS):
-        if step in without:
-            continue
-        x, target = of.batch(step)
-        with guard.step() if guard else torch.enable_grad():
-            optimizer.zero_grad()
-            with torch.autocast("cpu", of.dtype, enabled=low):
-                output = model(x)
-            loss = nn.functional.cross_entropy(output.float(), target)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        losses.append(loss.item())
-        if not updates or updates[-1] != step:
-            left_out.add(step)
-    return losses, model, guard, left_out
-
-
-def held_out(model: nn.Module, of: trainings.Training) -> float:
-    """Mean loss in FP32 over batches that no training saw, none of them an outlier."""
-    model.eval()
-    with torch.no_grad():
-        losses = []
-        for step in range(10_000, 10_016):
-            x, target = trainings.Training(of.make, of.dtype, False).batch(step)
-            losses.append(nn.functional.cross_entropy(model(x), target).item())
-    return mean(losses)
+from trainings import held_out, train
 
 
 def main() -> int:

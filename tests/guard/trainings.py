@@ -5,10 +5,13 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Any
 
 import torch
+from mpnanny import PrecisionGuard
 from torch import nn
 
 STEPS = 200
@@ -176,3 +179,57 @@ HEALTHY = {
     "fp16": Training(Normed, torch.float16, True),
     "fp16 attention": Training(lambda: nn.Linear(48, 48), torch.float16, True),
 }
+
+
+def train(
+    of: Training,
+    low: bool,
+    guarded: bool,
+    moved: float = 0.0,
+    without: Collection[int] = frozenset(),
+    device: str = "cpu",
+    steps: int = STEPS,
+    **options: Any,
+) -> tuple[list[float], nn.Module, Any, set[int]]:
+    """Losses, the model, the guard if there is one, and the steps whose update was left out.
+    `moved`: share by which the first weights are moved, to see what rounding alone may do;
+    `without`: steps to leave out.
+    """
+    model = of.model().to(device)
+    with torch.no_grad():
+        for each in model.parameters():
+            each.mul_(1 + moved)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    scaler = torch.amp.GradScaler(device, enabled=low and of.scaler)
+    guard = PrecisionGuard(model, optimizer, scaler, quiet=True, **options) if guarded else None
+    losses, left_out = [], set()
+    updates = []
+    optimizer.register_step_post_hook(lambda *_: updates.append(step))
+    for step in range(steps):
+        if step in without:
+            continue
+        x, target = (each.to(device) for each in of.batch(step))
+        with guard.step() if guard else torch.enable_grad():
+            optimizer.zero_grad()
+            with torch.autocast(device, of.dtype, enabled=low):
+                output = model(x)
+            loss = nn.functional.cross_entropy(output.float(), target)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        losses.append(loss.item())
+        if not updates or updates[-1] != step:
+            left_out.add(step)
+    return losses, model, guard, left_out
+
+
+def held_out(model: nn.Module, of: Training, device: str = "cpu") -> float:
+    """Mean loss in FP32 over batches that no training saw, none of them an outlier."""
+    plain = replace(of, outliers=0)
+    model.eval()
+    with torch.no_grad():
+        losses = []
+        for step in range(10_000, 10_016):
+            x, target = (each.to(device) for each in plain.batch(step))
+            losses.append(nn.functional.cross_entropy(model(x), target).item())
+    return mean(losses)

@@ -62,6 +62,14 @@ def test_a_file_that_is_no_page_of_ours_is_not_replaced(tmp_path):
     assert report(tmp_path / "run.db", "-o", target).returncode == 0  # it is ours now
 
 
+def test_the_run_itself_is_never_replaced(tmp_path):
+    record(tmp_path / "run.db", 2)
+    before = (tmp_path / "run.db").read_bytes()
+    refused = report(tmp_path / "run.db", "-o", tmp_path / "run.db", "--force")
+    assert refused.returncode == 2 and "database" in refused.stderr
+    assert (tmp_path / "run.db").read_bytes() == before
+
+
 def test_a_run_that_is_not_there_is_an_error_that_names_it(tmp_path):
     made = report(tmp_path / "none.db", "-o", tmp_path / "run.html")
     assert made.returncode == 2 and "none.db" in made.stderr

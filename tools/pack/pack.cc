@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/random_id.h"
+#include "base/part_file.h"
 #include "base/sample_thinning.h"
 #include "base/text.h"
 #include "tools/pack/copy_run.h"
@@ -15,22 +15,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kBeside[] = {"-wal", "-shm", "-journal", "-ring"};
-
-// A file that goes away unless it was put at its place.
-class PartFile {
- public:
-  explicit PartFile(std::string path) : path_(std::move(path)) {}
-  ~PartFile() {
-    std::error_code ec;
-    fs::remove(path_, ec);
-  }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Nothing is overwritten unasked, and never the run itself.
 Result<void> CheckPlace(const PackOptions& options, const std::vector<runs::Source>& ranks) {
@@ -156,7 +140,7 @@ Result<PackReport> Pack(const PackOptions& options, const AllowedRoots& roots,
   report.ranks = static_cast<int64_t>(ranks.size());
   if (auto free = CheckPlace(options, ranks); !free) return free.error();
 
-  const PartFile part(options.output + ".part-" + RandomId());
+  const PartFile part(options.output);
   for (int level = 0;; ++level) {
     const bool last = level == kThinningLevels;
     auto attempt = WriteAt(level, last || options.max_bytes <= 0, options, ranks, part.path());

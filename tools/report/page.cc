@@ -92,10 +92,11 @@ Json HistogramsJson(const std::vector<Histogram>& histograms) {
 }
 
 // The answer of another tool, as much of it as a page has room for.
-Result<Json> Answer(const std::string& tool, Json arguments, const ToolContext& context) {
+Result<Json> Answer(const std::vector<Tool>& tools, const std::string& tool, Json arguments,
+                    const ToolContext& context) {
   ToolContext room = context;
   room.answer_bytes = kAnswerBytesOnPage;
-  for (const Tool& each : AllTools()) {
+  for (const Tool& each : tools) {
     if (each.definition.name != tool) continue;
     auto answer = CallTool(each, std::move(arguments), room);
     if (!answer) return answer.error();
@@ -158,11 +159,12 @@ Result<Json> RunData(const std::string& run, const ToolContext& context, bool de
   auto source = runs::OpenRun(run, context.roots, context.cancel);
   if (!source) return source.error();
   const std::string handle = runs::ShownHandle(*source);
-  auto summary = Answer("run_summary", {{"run", run}}, context);
+  const std::vector<Tool> tools = AllTools();
+  auto summary = Answer(tools, "run_summary", {{"run", run}}, context);
   if (!summary) return summary.error();
-  auto diagnosis = Answer("diagnose_run", {{"run", run}}, context);
+  auto diagnosis = Answer(tools, "diagnose_run", {{"run", run}}, context);
   if (!diagnosis) return diagnosis.error();
-  auto alerts = Answer("query_alerts", {{"run", run}}, context);
+  auto alerts = Answer(tools, "query_alerts", {{"run", run}}, context);
   if (!alerts) return alerts.error();
   Json& rows = (*alerts)["alerts"];
   if (rows.size() > kAlertsShown) {

@@ -23,7 +23,7 @@ class _SameDropout(TorchFunctionMode):
         if func is functional.dropout:
             return _dropped(*args, **kwargs)
         if name in ("dropout", "dropout_"):  # torch's own; not one object each time it is asked for
-            return _dropped(*args, **kwargs, inplace=name == "dropout_")
+            return _torch_dropped(name == "dropout_", *args, **kwargs)
         if func is functional.scaled_dot_product_attention:
             # Arguments: query, key, value, attn_mask, dropout_p, …
             if len(args) > 4:
@@ -33,15 +33,15 @@ class _SameDropout(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def _torch_dropped(inplace: bool, input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    return _dropped(input, p, train, inplace)
+
+
 def _dropped(
-    input: torch.Tensor,
-    p: float = 0.5,
-    training: bool = True,
-    inplace: bool = False,
-    train: bool = True,
+    input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> torch.Tensor:
-    """Arguments of functional.dropout, and `train` of torch.dropout."""
-    if not training or not train or p == 0:
+    """As functional.dropout."""
+    if not training or p == 0:
         return input
     kept = torch.empty(input.shape, dtype=torch.float32, device=input.device)
     if p < 1:
@@ -53,5 +53,5 @@ def _dropped(
 
 
 def same_draws(device: str) -> contextlib.AbstractContextManager[Any]:
-    """Around one forward pass. On the CPU draws are the same in every format already."""
+    """Around a forward pass and its backward pass. On the CPU draws are the same already."""
     return contextlib.nullcontext() if device == "cpu" else _SameDropout()
