@@ -10,8 +10,30 @@
 namespace mpnanny {
 namespace {
 
-// Decodes one code point at `i` and moves past it; nullopt (and one byte further) on malformed
-// UTF-8.
+// Characters that change how text around them is shown without being seen themselves.
+bool IsInvisible(uint32_t c) {
+  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF ||
+         c == 0x00AD || c == 0x061C || (c >= 0xE0000 && c <= 0xE007F);
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
 std::optional<uint32_t> DecodeUtf8(std::string_view s, size_t& i) {
   const auto byte = [&](size_t k) { return static_cast<uint8_t>(s[k]); };
   const uint8_t first = byte(i);
@@ -40,30 +62,6 @@ std::optional<uint32_t> DecodeUtf8(std::string_view s, size_t& i) {
   i += static_cast<size_t>(length);
   return code;
 }
-
-// Characters that change how text around them is shown without being seen themselves.
-bool IsInvisible(uint32_t c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
-         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF ||
-         c == 0x00AD || c == 0x061C || (c >= 0xE0000 && c <= 0xE007F);
-}
-
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
 
 std::string EscapeControl(std::string_view text, size_t max_bytes, bool keep_newlines) {
   std::string out;

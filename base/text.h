@@ -6,6 +6,8 @@
 #define MPNANNY_BASE_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,10 @@ namespace mpnanny {
 // excerpts).
 std::string EscapeControl(std::string_view text, size_t max_bytes = 2000,
                           bool keep_newlines = false);
+
+// The code point at byte `i`, which moves past it; nullopt (and one byte further) where the text is
+// not UTF-8.
+std::optional<uint32_t> DecodeUtf8(std::string_view text, size_t& i);
 
 // True if `text` is well-formed UTF-8.
 bool IsUtf8(std::string_view text);

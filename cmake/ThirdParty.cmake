@@ -28,6 +28,18 @@ add_library(mpn_zlib INTERFACE)
 target_include_directories(mpn_zlib SYSTEM INTERFACE "${ZLIB_INCLUDE}")
 target_link_libraries(mpn_zlib INTERFACE "${ZLIB_LIBRARY}")
 
+# Anti-Grain Geometry 2.4 (BSD; 2.5 is GPL and not taken) draws shapes, stb (public domain) reads fonts and writes PNG.
+find_path(AGG_INCLUDE agg_rasterizer_scanline_aa.h PATH_SUFFIXES agg2 REQUIRED)
+find_library(AGG_LIBRARY NAMES libagg.a agg REQUIRED)
+add_library(mpn_agg INTERFACE)
+target_include_directories(mpn_agg SYSTEM INTERFACE "${AGG_INCLUDE}")
+target_link_libraries(mpn_agg INTERFACE "${AGG_LIBRARY}")
+find_path(STB_INCLUDE stb_truetype.h PATH_SUFFIXES stb REQUIRED)
+add_library(mpn_stb STATIC cmake/stb.c)
+target_include_directories(mpn_stb SYSTEM PUBLIC "${STB_INCLUDE}")
+target_compile_options(mpn_stb PRIVATE -w -O2)
+target_link_libraries(mpn_stb PUBLIC mpn_zlib m)
+
 set(MPNANNY_DEPS "${CMAKE_SOURCE_DIR}/.deps/src" CACHE PATH "Fetched third-party sources (scripts/setup)")
 file(GLOB _ts "${MPNANNY_DEPS}/tree-sitter-0.*/tree_sitter/core/lib")
 file(GLOB _tspy "${MPNANNY_DEPS}/tree_sitter_python-0.*/src")

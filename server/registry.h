@@ -22,6 +22,8 @@ struct ServedTool {
   ToolDefinition definition;
   // `arguments` is an object, not validated yet. The outcome's body is a CallToolResult.
   std::function<Outcome(Json arguments, const RequestContext& context)> call;
+  // Resource that a client with MCP Apps shows beside the answers; empty for none.
+  std::string view = "";
 };
 
 struct PromptArgument {

@@ -28,6 +28,36 @@ ToolDefinition WithJob(ToolDefinition definition) {
   return definition;
 }
 
+// What is drawn of a run in clients with MCP Apps (tools/run_view).
+constexpr char kView[] = "ui://mpnanny/run";
+
+// Base64 makes a third more of it; clients cut answers.
+constexpr size_t kMostPictureBytes = 150'000;
+
+// The wish for a picture stands beside the tool's own arguments, which its answer does not depend on.
+Tool WithPicture(Tool tool) {
+  if (!tool.picture) return tool;
+  tool.definition.input_schema["properties"]["picture"] = {
+      {"type", "boolean"},
+      {"default", false},
+      {"description", "Adds the answer as an image, for people to look at."}};
+  tool.run = [run = tool.run, draw = tool.picture](const Json& arguments,
+                                                   const ToolContext& context) {
+    auto output = run(arguments, context);
+    if (!output || !arguments.value("picture", false)) return output;
+    auto picture = draw(arguments, output->structured, context);
+    if (!picture) {
+      output->text += "\nNo picture: " + picture.error().Text();
+    } else if (picture->png.size() > kMostPictureBytes) {
+      output->text += "\nNo picture: it would be larger than clients take.";
+    } else {
+      output->picture = *std::move(picture);
+    }
+    return output;
+  };
+  return tool;
+}
+
 // What a running call has so far. Written by the work, read at its deadline.
 class SoFar {
  public:
@@ -71,14 +101,16 @@ Outcome CallServed(const Tool& tool, Json arguments, ToolContext context,
 
 }  // namespace
 
-ServedTool ServeTool(Tool tool, std::function<ToolContext(const RequestContext& request)> context) {
+ServedTool ServeTool(Tool given, std::function<ToolContext(const RequestContext& request)> context) {
+  Tool tool = WithPicture(std::move(given));
+  const std::string view = tool.picture ? kView : "";
   ToolDefinition definition =
       tool.definition.may_go_on ? WithJob(tool.definition) : tool.definition;
   auto call = [tool = std::move(tool), context = std::move(context)](
                   Json arguments, const RequestContext& request) {
     return CallServed(tool, std::move(arguments), context(request), request);
   };
-  return {std::move(definition), std::move(call)};
+  return {std::move(definition), std::move(call), view};
 }
 
 }  // namespace mpnanny

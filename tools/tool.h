@@ -27,9 +27,16 @@ namespace mpnanny {
 // by default.
 inline constexpr size_t kAnswerBytes = 8000;
 
+// An answer as an image.
+struct Picture {
+  std::string png;    // bytes of the file
+  std::string shows;  // what is to be seen, with the numbers that matter, for who cannot see it
+};
+
 struct ToolOutput {
   Json structured;   // object that fits the tool's output_schema
   std::string text;  // the same facts for people and for clients that show only text
+  std::optional<Picture> picture = std::nullopt;
 };
 
 // What a handler may use. Everything is borrowed and outlives the call.
@@ -120,6 +127,11 @@ struct Tool {
   ToolDefinition definition;
   // `arguments` is an object that fits input_schema, with defaults filled in.
   std::function<Result<ToolOutput>(const Json& arguments, const ToolContext& context)> run;
+  // Draws an answer (`structured`, to these arguments) for a client that asks for a picture. Null
+  // for tools whose answers are words; the others also have a view where clients show views.
+  std::function<Result<Picture>(const Json& arguments, const Json& structured,
+                                const ToolContext& context)>
+      picture = nullptr;
 };
 
 // A family of resources: one URI template with one variable, e.g. mpnanny://knowledge/{case}. A

@@ -132,6 +132,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddRunCommand(set);
   AddPackCommand(set);
   AddReportCommand(set);
+  AddViewCommand(set);
   AddServeCommand(set);
   AddConfigCommand(set);
   AddDoctorCommand(set);

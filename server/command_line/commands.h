@@ -45,6 +45,7 @@ void AddCallCommand(CommandSet& set);
 void AddRunCommand(CommandSet& set);
 void AddPackCommand(CommandSet& set);
 void AddReportCommand(CommandSet& set);
+void AddViewCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
 void AddDoctorCommand(CommandSet& set);
 

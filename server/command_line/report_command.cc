@@ -1,4 +1,5 @@
-// `mpnanny report RUN… -o FILE`: a page of a run to look at. A command and no tool: it writes.
+// `mpnanny report RUN… -o FILE` makes a page of a run to look at, `mpnanny view RUN…` serves it.
+// Commands and no tools: one writes, the other listens.
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -8,6 +9,7 @@
 #include "base/part_file.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
+#include "server/view.h"
 #include "tools/report/page.h"
 
 namespace mpnanny {
@@ -19,9 +21,23 @@ struct ReportOptions {
   std::vector<std::string> runs;
   std::string output;
   std::string data_dir;
+  std::string language = "en";
   bool force = false;
-  report::PageOptions page;
 };
+
+void AddRuns(CLI::App& command, std::vector<std::string>& runs) {
+  command.add_option("RUN", runs, "One or two runs: database, database#id, or a folder")
+      ->required()
+      ->expected(1, 2)
+      ->type_name("");
+}
+
+void AddPageOptions(CLI::App& command, std::string& language, std::string& data_dir) {
+  command.add_option("--language", language, "What it opens in; the page can change it (default: en)")
+      ->check(CLI::IsMember({"en", "zh"}))
+      ->type_name("en|zh");
+  command.add_option("--data-dir", data_dir, "Rules and cases of your own")->type_name("DIR");
+}
 
 // A page that was made before is replaced; anything else only if that is asked for, and a database
 // never: it may be the run's own.
@@ -51,21 +67,35 @@ Result<void> WriteWhole(const std::string& path, const std::string& text) {
   return InvalidInput("Cannot write " + EscapeControl(path, 300) + ".", "Name a file, no folder.");
 }
 
-Result<void> RunReport(const CommandLineContext& context, const ReportOptions& options) {
-  if (options.page.language != "en" && options.page.language != "zh") {
-    return InvalidInput("--language must be en or zh, not '" +
-                        EscapeControl(options.page.language, 60) + "'.");
+// What FILE's name asks for: a page, its data, or the picture of the diagnosis (of two runs: of
+// their comparison).
+Result<std::string> Made(const ReportOptions& options, const ToolContext& context) {
+  const std::string& file = options.output;
+  if (file == "-" || file.ends_with(".json")) {
+    auto data = report::PageData(options.runs, {.language = options.language}, context);
+    if (!data) return data.error();
+    return DumpJson(*data) + "\n";
   }
-  if (auto may = MayReplace(options.output, options.force); !may) return may;
+  if (file.ends_with(".png")) return report::MakePicture(options.runs, context);
+  return report::MakePage(options.runs, {.language = options.language}, context);
+}
+
+Result<void> RunReport(const CommandLineContext& context, const ReportOptions& options) {
+  const bool prints = options.output == "-";
+  if (auto may = MayReplace(options.output, options.force); !prints && !may) return may;
   auto data = DataFiles::Create(options.data_dir);
   if (!data) return data.error();
   const AllowedRoots roots = AllowedRoots::Unrestricted();
-  auto page = report::MakePage(options.runs, options.page,
-                               {.roots = roots, .data = *data, .cancel = {}, .progress = nullptr});
-  if (!page) return page.error();
-  if (auto written = WriteWhole(options.output, *page); !written) return written;
-  context.out << options.output << ": " << page->size() / 1024
-              << " KB, opens in any browser without a network.\n";
+  auto made =
+      Made(options, {.roots = roots, .data = *data, .cancel = {}, .progress = nullptr});
+  if (!made) return made.error();
+  if (prints) {
+    context.out << *made;
+    return {};
+  }
+  if (auto written = WriteWhole(options.output, *made); !written) return written;
+  context.out << options.output << ": " << made->size() / 1024 << " KB"
+              << (made->starts_with(kBegin) ? ", opens in any browser without a network.\n" : "\n");
   return {};
 }
 
@@ -79,24 +109,35 @@ void AddReportCommand(CommandSet& set) {
       "curves, layers against steps, magnitudes against the formats' ends, alerts. Two runs are "
       "laid over each other.");
   command.group("Commands");
+  AddRuns(command, options->runs);
   command
-      .add_option("RUN", options->runs, "One or two runs: database, database#id, or a folder")
-      ->required()
-      ->expected(1, 2)
-      ->type_name("");
-  command.add_option("-o,--output", options->output, "The file to make")
+      .add_option("-o,--output", options->output,
+                  "The file to make. A name that ends in .png gets a picture, one in .json (or -, "
+                  "standard output) the data of the page")
       ->required()
       ->type_name("FILE");
-  command
-      .add_option("--language", options->page.language,
-                  "What it opens in; the page can change it (default: en)")
-      ->type_name("en|zh");
+  AddPageOptions(command, options->language, options->data_dir);
   command.add_flag("--force", options->force, "Replace FILE even if it is no page of mpnanny");
-  command.add_option("--data-dir", options->data_dir, "Rules and cases of your own")
-      ->type_name("DIR");
   set.actions.emplace_back(&command, [&context = set.context, options] {
     const Result<void> done = RunReport(context, *options);
     return done ? 0 : PrintError(context, "report", done.error(), false);
+  });
+}
+
+void AddViewCommand(CommandSet& set) {
+  const auto options = std::make_shared<ViewOptions>();
+  CLI::App& command = *set.parser.add_subcommand(
+      "view",
+      "Show the page of a run in a browser, and follow the run\n\nPrints an address on this "
+      "machine that only you know; Ctrl+C ends it.");
+  command.group("Commands");
+  AddRuns(command, options->runs);
+  command.add_option("--port", options->port, "Port to listen on (default: a free one)")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("PORT");
+  AddPageOptions(command, options->language, options->data_dir);
+  set.actions.emplace_back(&command, [&context = set.context, options] {
+    return View(*options, context.out);
   });
 }
 

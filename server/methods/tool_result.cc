@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/base64.h"
 #include "base/log.h"
 #include "server/protocol/error_codes.h"
 
@@ -20,7 +21,14 @@ Json ErrorToolResult(const std::string& text) {
 
 Outcome ToolOutcome(const std::string& tool, Result<ToolOutput> result, const CancelToken& cancel) {
   if (result) {
-    return MethodResult{{{"content", TextContent(result->text)},
+    Json content = TextContent(result->text);
+    if (result->picture) {
+      content.push_back({{"type", "image"},
+                         {"data", EncodeBase64(result->picture->png)},
+                         {"mimeType", "image/png"}});
+      content.push_back({{"type", "text"}, {"text", "The picture: " + result->picture->shows}});
+    }
+    return MethodResult{{{"content", std::move(content)},
                          {"structuredContent", std::move(result->structured)}}};
   }
   const Error& error = result.error();

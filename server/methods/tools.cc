@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kToolsTtlMs = 300'000;
 
-Json Listing(const ToolDefinition& tool) {
+Json Listing(const ServedTool& served) {
+  const ToolDefinition& tool = served.definition;
   Json listing = {{"name", tool.name},
                   {"title", tool.title},
                   {"description", tool.description},
@@ -29,12 +30,13 @@ Json Listing(const ToolDefinition& tool) {
                             {"destructiveHint", tool.destructive},
                             {"idempotentHint", tool.idempotent},
                             {"openWorldHint", tool.open_world}};
+  if (!served.view.empty()) listing["_meta"] = {{"ui", {{"resourceUri", served.view}}}};
   return listing;
 }
 
 Json Listings(const Registry& registry) {
   Json listings = Json::array();
-  for (const ServedTool& tool : registry.tools) listings.push_back(Listing(tool.definition));
+  for (const ServedTool& tool : registry.tools) listings.push_back(Listing(tool));
   return listings;
 }
 

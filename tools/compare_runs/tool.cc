@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "tools/compare_runs/comparison.h"
 #include "tools/compare_runs/report.h"
+#include "tools/pictures/run_pictures.h"
 #include "tools/runs/page.h"
 #include "tools/runs/schema.h"
 
@@ -126,7 +127,7 @@ Tool MakeTool() {
       {"additionalProperties", false}};
   definition.output_schema = ComparisonSchema();
   definition.command = {.name = "compare", .positional = "a b"};
-  return {std::move(definition), Run};
+  return {std::move(definition), Run, pictures::OfComparison};
 }
 
 }  // namespace mpnanny::compare_runs

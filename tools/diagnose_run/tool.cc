@@ -11,6 +11,7 @@
 #include "tools/diagnose_run/other_models.h"
 #include "tools/diagnose_run/report.h"
 #include "tools/diagnose_run/watch.h"
+#include "tools/pictures/run_pictures.h"
 #include "tools/runs/asked_run.h"
 #include "tools/runs/page.h"
 #include "tools/runs/run.h"
@@ -237,7 +238,7 @@ Tool MakeTool() {
   definition.output_schema = DiagnosisSchema();
   definition.command = {
       .name = "diagnose", .positional = "run", .state = StateOfRun, .essence = Essence};
-  return {std::move(definition), Run};
+  return {std::move(definition), Run, pictures::OfDiagnosis};
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "tools/pictures/run_pictures.h"
 #include "tools/query_stats/distribution_report.h"
 #include "tools/query_stats/findings_report.h"
 #include "tools/query_stats/reading.h"
@@ -182,7 +183,7 @@ Tool MakeTool() {
                         .positional = "",
                         .options = {{"run", "db"}},
                         .aliases = {{"steps", "step"}}};
-  return {std::move(definition), Run};
+  return {std::move(definition), Run, pictures::OfSeries};
 }
 
 }  // namespace mpnanny::query_stats

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <map>
 #include <optional>
 #include <utility>
@@ -9,17 +10,23 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "tools/call.h"
-#include "tools/report/curves.h"
-#include "tools/report/heat_map.h"
-#include "tools/report/histograms.h"
+#include "tools/pictures/course.h"
+#include "tools/pictures/heat_map.h"
+#include "tools/pictures/histograms.h"
 #include "tools/runs/run.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::report {
 namespace {
 
+using pictures::Course;
+using pictures::CourseStretch;
+using pictures::HeatMap;
+using pictures::HeatMaps;
+using pictures::Histogram;
+
 constexpr char kFolder[] = "tools/report/page/";
-constexpr size_t kAlertsShown = 200;
+constexpr size_t kAlertsShown = 200, kStepsWanted = 32;
 constexpr size_t kNameBytes = 200;
 constexpr size_t kAnswerBytesOnPage = 200'000;
 
@@ -38,18 +45,18 @@ Json CourseJson(const Course& course) {
                {"skipped", std::move(skipped)},
                {"not_finite", std::move(bad)},
                {"steps", course.steps}};
-  for (size_t metric = 0; metric < kMetrics; ++metric) {
+  for (size_t metric = 0; metric < pictures::kMetrics; ++metric) {
     Json least = Json::array(), greatest = Json::array(), last = Json::array();
     bool any = false;
     for (const CourseStretch& each : course.stretches) {
-      const CurvePoint& point = each.points[metric];
+      const pictures::CurvePoint& point = each.points[metric];
       any = any || point.last.has_value();
       least.push_back(Figure(point.least));
       greatest.push_back(Figure(point.greatest));
       last.push_back(Figure(point.last));
     }
     if (!any) continue;
-    json["curves"][kMetricNames[metric]] = {{"least", std::move(least)},
+    json["curves"][pictures::kMetricNames[metric]] = {{"least", std::move(least)},
                                             {"greatest", std::move(greatest)},
                                             {"last", std::move(last)}};
   }
@@ -74,7 +81,8 @@ Json HeatMapsJson(const HeatMaps& maps) {
   }
   return {{"first_steps", maps.first_steps}, {"last_steps", maps.last_steps},
           {"layers", std::move(layers)},     {"dtypes", maps.dtypes},
-          {"maps", std::move(made)},         {"layers_left_out", maps.layers_left_out}};
+          {"maps", std::move(made)},         {"layers_left_out", maps.layers_left_out},
+          {"samples_read", maps.samples_read}};
 }
 
 Json HistogramsJson(const std::vector<Histogram>& histograms) {
@@ -124,6 +132,20 @@ std::vector<int64_t> Named(const Json& alerts, const HeatMaps& maps) {
   return named;
 }
 
+// The steps at which alerts began, those of errors first; the heat map has them all.
+std::vector<int64_t> StepsOf(const Json& alerts) {
+  std::vector<int64_t> steps;
+  for (const char* const severity : {"ERROR", "WARNING"}) {
+    for (const Json& alert : alerts) {
+      if (steps.size() == kStepsWanted) return steps;
+      if (alert.value("severity", "") == severity && ValueAt(alert, {"step"}).is_number_integer()) {
+        steps.push_back(alert["step"]);
+      }
+    }
+  }
+  return steps;
+}
+
 // JSON inside of <script>: no "</script>" nor "<!--" may stand in it.
 std::string ScriptJson(const Json& json) {
   std::string text;
@@ -153,67 +175,118 @@ std::string Fill(std::string_view form, const std::map<std::string, std::string_
   return page;
 }
 
-}  // namespace
-
-Result<Json> RunData(const std::string& run, const ToolContext& context, bool detailed) {
-  auto source = runs::OpenRun(run, context.roots, context.cancel);
-  if (!source) return source.error();
-  const std::string handle = runs::ShownHandle(*source);
-  const std::vector<Tool> tools = AllTools();
-  auto summary = Answer(tools, "run_summary", {{"run", run}}, context);
-  if (!summary) return summary.error();
-  auto diagnosis = Answer(tools, "diagnose_run", {{"run", run}}, context);
-  if (!diagnosis) return diagnosis.error();
-  auto alerts = Answer(tools, "query_alerts", {{"run", run}}, context);
-  if (!alerts) return alerts.error();
-  Json& rows = (*alerts)["alerts"];
-  if (rows.size() > kAlertsShown) {
-    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kAlertsShown), rows.end());
-  }
-  auto course = ReadCourse(*source);
-  if (!course) return course.error();
-  Json data = {{"run", handle},
-               {"summary", *std::move(summary)},
-               {"diagnosis", *std::move(diagnosis)},
-               {"course", CourseJson(*course)}};
-  if (detailed) {
-    auto maps = ReadHeatMaps(*source);
-    if (!maps) return maps.error();
-    auto histograms = ReadHistograms(*source, Named(rows, *maps));
-    if (!histograms) return histograms.error();
-    data["heat"] = HeatMapsJson(*maps);
-    data["histograms"] = HistogramsJson(*histograms);
-  }
-  data["alerts"] = std::move(rows);
-  data["alerts_total"] = alerts->value("total", 0);
-  return data;
-}
-
-Result<std::string> MakePage(const std::vector<std::string>& handles, const PageOptions& options,
-                             const ToolContext& context) {
-  if (handles.empty() || handles.size() > 2) {
-    return InvalidInput("A page shows one run, or two laid over each other.", "Name one or two.");
-  }
-  Json data = {{"runs", Json::array()},
-               {"language", options.language},
-               {"follow", options.follow},
-               {"version", std::string(kVersion)}};
-  for (const std::string& run : handles) {
-    auto of = RunData(run, context, data["runs"].empty());
-    if (!of) return of.error();
-    data["runs"].push_back(*std::move(of));
-  }
+std::string PageOf(const Json& shown, const DataFiles& data) {
   const auto file = [&](const char* name) {
-    return context.data.Read(std::string(kFolder) + name).value_or("");
+    return data.Read(std::string(kFolder) + name).value_or("");
   };
-  const std::string json = ScriptJson(data);
+  const std::string json = ScriptJson(shown);
   return Fill(file("page.html"), {{"style", file("page.css")},
                                   {"data", json},
                                   {"library", file("chart.js")},
                                   {"words", file("words.js")},
                                   {"heat_map", file("heat_map.js")},
                                   {"charts", file("charts.js")},
+                                  {"sections", file("sections.js")},
+                                  {"host", file("host.js")},
                                   {"script", file("page.js")}});
+}
+
+}  // namespace
+
+Result<void> CanShow(const std::string& run, const ToolContext& context) {
+  auto source = runs::OpenRun(run, context.roots, context.cancel);
+  if (!source) return source.error();
+  return {};
+}
+
+Result<Json> RunData(const std::string& run, const ToolContext& context, bool detailed) {
+  auto source = runs::OpenRun(run, context.roots, context.cancel);
+  if (!source) return source.error();
+  const std::string handle = runs::ShownHandle(*source);
+  const std::vector<Tool> tools = AllTools();
+  // Most of the time is the diagnosis'; what does not need it is read meanwhile.
+  auto diagnosing = std::async(std::launch::async, [&] {
+    return Answer(tools, "diagnose_run", {{"run", run}}, context);
+  });
+  auto rest = [&]() -> Result<Json> {
+    auto alerts = Answer(tools, "query_alerts", {{"run", run}}, context);
+    if (!alerts) return alerts.error();
+    Json& rows = (*alerts)["alerts"];
+    if (rows.size() > kAlertsShown) {
+      rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kAlertsShown), rows.end());
+    }
+    auto summary = Answer(tools, "run_summary", {{"run", run}}, context);
+    if (!summary) return summary.error();
+    auto course = pictures::ReadCourse(*source);
+    if (!course) return course.error();
+    Json data = {{"run", handle}, {"summary", *std::move(summary)}, {"course", CourseJson(*course)}};
+    if (detailed) {
+      auto maps = pictures::ReadHeatMaps(*source, StepsOf(rows));
+      if (!maps) return maps.error();
+      auto histograms = pictures::ReadHistograms(*source, Named(rows, *maps));
+      if (!histograms) return histograms.error();
+      data["heat"] = HeatMapsJson(*maps);
+      data["histograms"] = HistogramsJson(*histograms);
+    }
+    data["alerts"] = std::move(rows);
+    data["alerts_total"] = alerts->value("total", 0);
+    return data;
+  }();
+  auto diagnosis = diagnosing.get();
+  if (!rest) return rest;
+  if (!diagnosis) return diagnosis;
+  (*rest)["diagnosis"] = *std::move(diagnosis);
+  return rest;
+}
+
+Result<Json> PageData(const std::vector<std::string>& handles, const PageOptions& options,
+                      const ToolContext& context) {
+  if (handles.empty() || handles.size() > 2) {
+    return InvalidInput("A page shows one run, or two laid over each other.", "Name one or two.");
+  }
+  Json data = {{"runs", Json::array()},
+               {"language", options.language},
+               {"version", std::string(kVersion)}};
+  for (const std::string& run : handles) {
+    auto of = RunData(run, context, data["runs"].empty());
+    if (!of) return of.error();
+    data["runs"].push_back(*std::move(of));
+  }
+  return data;
+}
+
+Result<std::string> MakePage(const std::vector<std::string>& handles, const PageOptions& options,
+                             const ToolContext& context) {
+  auto data = PageData(handles, options, context);
+  if (!data) return data.error();
+  return PageOf(*data, context.data);
+}
+
+Result<std::string> MakePicture(const std::vector<std::string>& handles,
+                                const ToolContext& context) {
+  const bool two = handles.size() == 2;
+  const Json arguments = two ? Json{{"a", handles[0]}, {"b", handles[1]}} : Json{{"run", handles[0]}};
+  for (const Tool& tool : AllTools()) {
+    if (tool.definition.name != (two ? "compare_runs" : "diagnose_run")) continue;
+    auto answer = CallTool(tool, arguments, context);
+    if (!answer) return answer.error();
+    auto picture = tool.picture(arguments, answer->structured, context);
+    if (!picture) return picture.error();
+    return std::move(picture->png);
+  }
+  return Internal("There is no tool that has a picture of this.");
+}
+
+std::string MakeLivePage(const PageOptions& options, const DataFiles& data) {
+  return PageOf({{"runs", Json::array()},
+                 {"language", options.language},
+                 {"live", true},
+                 {"version", std::string(kVersion)}},
+                data);
+}
+
+std::string MakeView(const DataFiles& data) {
+  return PageOf({{"runs", Json::array()}, {"host", true}, {"version", std::string(kVersion)}}, data);
 }
 
 }  // namespace mpnanny::report

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data_files.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "tools/tool.h"
@@ -16,16 +17,30 @@ namespace mpnanny::report {
 
 // What a page shows of a run: the answers of run_summary, diagnose_run and query_alerts, curves, heat
 // maps and histograms. `detailed`: heat maps and histograms too, which a second run does without.
+Result<void> CanShow(const std::string& run, const ToolContext& context);  // whether there is one
 Result<Json> RunData(const std::string& run, const ToolContext& context, bool detailed);
+
+// The same page for a client that shows it beside an answer (MCP Apps): it holds no data and asks
+// the client for it.
+std::string MakeView(const DataFiles& data);
 
 struct PageOptions {
   std::string language = "en";  // en | zh: what it opens in; the page can change it
-  std::string follow;           // address that gives new data, for a page that is live; "" for none
 };
 
-// `handles`: of one or two runs, as tools take them: paths and folders as well.
+// What a page draws: {"runs": [RunData], "language", "live", "version"}. `handles`: of one or two
+// runs, as tools take them: paths and folders as well.
+Result<Json> PageData(const std::vector<std::string>& handles, const PageOptions& options,
+                      const ToolContext& context);
 Result<std::string> MakePage(const std::vector<std::string>& handles, const PageOptions& options,
                              const ToolContext& context);
+
+// A PNG: the picture of the diagnosis of one run, or of the comparison of two.
+Result<std::string> MakePicture(const std::vector<std::string>& handles,
+                                const ToolContext& context);
+
+// The page without data, which it asks the place it came from for: data.json, again and again.
+std::string MakeLivePage(const PageOptions& options, const DataFiles& data);
 
 }  // namespace mpnanny::report
 

@@ -1,5 +1,6 @@
 #include "tools/tool.h"
 
+#include "tools/pictures/run_pictures.h"
 #include "tools/run_summary/markdown.h"
 #include "tools/run_summary/report.h"
 #include "tools/run_summary/summary.h"
@@ -42,7 +43,7 @@ Tool MakeTool() {
   definition.command.formats["md"] = [](const Json& structured, const FormatContext&) {
     return SummaryMarkdown(structured);
   };
-  return {std::move(definition), Run};
+  return {std::move(definition), Run, pictures::OfSummary};
 }
 
 }  // namespace mpnanny::run_summary

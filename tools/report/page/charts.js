@@ -82,11 +82,64 @@ function markStep(charts, step) {
     chart.update("none");
   }
 }
+// Lines of their own colours, for series that a tool answered.
+const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+function drawSeries(canvas, series, title, isLog) {
+  const place = (value) => { const y = number(value); return Number.isFinite(y) && !(isLog && y <= 0) ? y : NaN; };
+  return new Chart(canvas, {
+    type: "line",
+    data: { datasets: series.map((each, at) => ({ label: each.name.slice(0, 60), data: each.points.map(([step, value]) => ({ x: step, y: place(value) })),
+      borderColor: LINES[at], backgroundColor: LINES[at], borderDash: at % 2 ? [6, 4] : [], borderWidth: 1.5, pointRadius: 1.5 })) },
+    options: { animation: false, responsive: true, maintainAspectRatio: false, parsing: false,
+      scales: { x: axis(t("step"), { type: "linear" }), y: axis(title, { type: isLog ? "logarithmic" : "linear" }) },
+      plugins: { legend: { labels: { color: ink() } } } },
+  });
+}
 function fateIn(format, exponent) {
   const [least, normal, end] = FORMATS[format];
   if (exponent < least - 1) return "lost";
   if (exponent < normal) return "subnormal";
   return exponent > end ? "overflow" : "normal";
+}
+// Draws where each format ends: its smallest subnormal and its largest number.
+function formatEnds(from) {
+  return { id: "ends", afterDatasetsDraw(chart) {
+    const { ctx, chartArea, scales: { x } } = chart;
+    Object.entries(FORMATS).forEach(([name, [least, , end]], at) => {
+      for (const [exponent, mark] of [[least, `${name} ⊢`], [end + 1, `⊣ ${name}`]]) {
+        const place = x.getPixelForValue(exponent - from) - (x.getPixelForValue(1) - x.getPixelForValue(0)) / 2;
+        if (!(place >= chartArea.left - 1 && place <= chartArea.right + 1)) continue;
+        ctx.save();
+        ctx.strokeStyle = ctx.fillStyle = ink();
+        ctx.setLineDash([3, 3]);
+        ctx.beginPath();
+        ctx.moveTo(place, chartArea.top);
+        ctx.lineTo(place, chartArea.bottom);
+        ctx.stroke();
+        ctx.font = "11px system-ui, sans-serif";
+        ctx.textAlign = exponent === least ? "right" : "left";
+        ctx.fillText(mark, place + (exponent === least ? -3 : 3), chartArea.top + 11 + 13 * at);
+        ctx.restore();
+      }
+    });
+  } };
+}
+// Shares of a tensor's elements that a format would lose, over the steps.
+function drawFates(canvas, histograms, format) {
+  const shares = histograms.map((each) => {
+    const total = Math.max(1, each.counts.reduce((sum, [, count]) => sum + count, 0) + each.zeros);
+    const of = { lost: 0, subnormal: 0, normal: 0, overflow: 0 };
+    for (const [exponent, count] of each.counts) of[fateIn(format, exponent)] += count / total;
+    return of;
+  });
+  const colour = { lost: LOST, subnormal: SUBNORMAL, normal: NORMAL, overflow: BEYOND };
+  return new Chart(canvas, {
+    type: "bar",
+    data: { labels: histograms.map((each) => String(each.step)), datasets: Object.keys(colour).map((fate) => ({ label: t(fate), data: shares.map((each) => 100 * each[fate]), backgroundColor: colour[fate] })) },
+    options: { animation: false, responsive: true, maintainAspectRatio: false,
+      scales: { x: axis(t("step"), { stacked: true }), y: axis(t("shareOfElements"), { stacked: true, max: 100 }) },
+      plugins: { legend: { labels: { color: ink() } }, tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ${shown(item.parsed.y)} %` } } } },
+  });
 }
 function drawHistogram(canvas, histogram, format) {
   const counts = new Map(histogram.counts);
@@ -102,6 +155,7 @@ function drawHistogram(canvas, histogram, format) {
   }
   return new Chart(canvas, {
     type: "bar",
+    plugins: [formatEnds(from)],
     data: { labels, datasets: [{ data, backgroundColor: colours, barPercentage: 1, categoryPercentage: 0.95 }] },
     options: {
       animation: false, responsive: true, maintainAspectRatio: false,

@@ -4,27 +4,30 @@ const ROWS_AT_ONCE = 100;
 const FP16_END = 65504;
 // Cividis at nine places: even in lightness, the same to all kinds of colour vision.
 const SHADES = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#fee838"];
-const SCALES = {  // figure -> [least, greatest, logarithmic]
-  absmax: [1e-8, FP16_END, true], rms: [1e-8, FP16_END, true], error: [1e-5, 1, true],
-  zeros: [0, 1, false], underflow: [0, 1, false], frozen: [0, 1, false],
-};
-function shade(figure, value) {
-  const [least, greatest, isLog] = SCALES[figure];
+// The ends of the colours, [least, greatest, logarithmic]: of a share, or of magnitudes from the least there is up to FP16's end.
+function scaleOf(map) {
+  if (map.figure === "error") return [1e-5, 1, true];
+  if (map.figure !== "absmax" && map.figure !== "rms") return [0, 1, false];
+  let least = 1;
+  for (const row of map.rows) for (const cell of row) if (cell > 0 && cell < least) least = cell;
+  return [Math.max(1e-8, 10 ** Math.floor(Math.log10(least))), FP16_END, true];
+}
+function shade([least, greatest, isLog], value) {
   const along = isLog ? (Math.log(Math.max(value, least)) - Math.log(least)) / (Math.log(greatest) - Math.log(least)) : (value - least) / (greatest - least);
   return SHADES[Math.max(0, Math.min(SHADES.length - 1, Math.round(along * (SHADES.length - 1))))];
 }
 function isBeyond(map, dtype, value) {
   return map.figure === "absmax" && value > FP16_END && dtype !== "bfloat16" && (map.kind === "activation" || map.kind === "gradient");
 }
-function heatLegend(figure) {
-  const [least, greatest, isLog] = SCALES[figure];
+function heatLegend(map) {
+  const [least, greatest, isLog] = scaleOf(map);
   const ends = [0, 4, 8].map((at) => {
     const value = isLog ? Math.exp(Math.log(least) + (at / 8) * (Math.log(greatest) - Math.log(least))) : least + (at / 8) * (greatest - least);
     return el("span", {}, el("span", { class: "swatch", style: `background:${SHADES[at]}` }), isLog ? shown(value) : percent(value));
   });
   return el("div", { class: "legend" }, ...ends,
     el("span", {}, el("span", { class: "swatch", style: "background:#d55e00;color:#000" }, "✕"), t("bad")),
-    figure === "absmax" ? el("span", {}, el("span", { class: "swatch", style: "background:#fee838;color:#000" }, "▲"), t("beyond")) : null);
+    map.figure === "absmax" ? el("span", {}, el("span", { class: "swatch", style: "background:#fee838;color:#000" }, "▲"), t("beyond")) : null);
 }
 // The cell in which the failure stands first: the column of its step, the row of its layer.
 function firstBadCell(heat, firstBad) {
@@ -34,10 +37,10 @@ function firstBadCell(heat, firstBad) {
   return row < 0 || column < 0 ? null : { row, column };
 }
 function heatTable(heat, map, rows, firstBad, onCell) {
-  const columns = heat.first_steps.length;
+  const columns = heat.first_steps.length, scale = scaleOf(map);
   const every = Math.max(1, Math.ceil(columns / 8));
   const head = el("tr", {}, el("th", { scope: "col" }, t("layer")),
-    ...heat.first_steps.map((step, at) => el("th", { scope: "col" }, at % every === 0 ? String(step) : "")));
+    ...heat.first_steps.map((step, at) => el("th", { scope: "col", "data-first": step, "data-last": heat.last_steps[at] }, at % every === 0 ? String(step) : "")));
   const body = rows.map((row) => el("tr", {}, el("th", { scope: "row" }, heat.layers[row] || "(model)"),
     ...map.rows[row].map((raw, column) => {
       const value = number(raw);
@@ -46,7 +49,7 @@ function heatTable(heat, map, rows, firstBad, onCell) {
       if (raw === null) text = t("nothing");
       else if (!Number.isFinite(value)) { cell.classList.add("bad"); cell.textContent = "✕"; text = t("bad"); }
       else {
-        cell.style.background = shade(map.figure, value);
+        cell.style.background = shade(scale, value);
         if (isBeyond(map, heat.dtypes[row], value)) { cell.style.color = "#000"; cell.textContent = "▲"; text += ", " + t("beyond"); }
       }
       if (firstBad && firstBad.row === row && firstBad.column === column) cell.classList.add("first-bad");

@@ -20,7 +20,9 @@ const WORDS = {
     lost: "rounds to 0", subnormal: "subnormal", normal: "normal", overflow: "beyond the end", format: "Format",
     elements: "elements", exponent: "magnitude (power of two)", inFormat: "{name}: {lost} rounds to 0, {sub} subnormal, {over} beyond its end; {zeros} zeros",
     shownOf: "{n} of {total}", live: "live", madeBy: "Made by mpnanny {version}. This file needs no network. Charts: Chart.js (MIT).",
-    at: "at", keys: "Arrow keys move, Enter chooses.", first: "first", stretch: "steps", overlaid: "dashed: {name} ({run})",
+    at: "at", keys: "Arrow keys move, Enter chooses.", first: "first", stretch: "steps", asked: "What was asked", samples: "{n} sampled steps were read; each cell shows the worst of its steps.", overTime: "{format} over the steps",
+    shareOfElements: "share of elements, %", toDiagnosis: "to the diagnosis", loading: "Reading the run …", serverEnded: "mpnanny view has ended: this is the last state.",
+    cancelled: "The call was cancelled.", noData: "This client passes no data on to the view; the answer in words has the facts.", wholePage: "Whole page", overlaid: "dashed: {name} ({run})",
   },
   zh: {
     diagnosis: "问题出在哪里", curves: "曲线", heat: "层 × 步", histogram: "单个张量的数量级分布", alerts: "告警",
@@ -41,7 +43,9 @@ const WORDS = {
     lost: "变为 0", subnormal: "次正规数", normal: "正规数", overflow: "超出上限", format: "格式",
     elements: "元素个数", exponent: "数量级（2 的幂）", inFormat: "{name}：{lost} 变为 0，{sub} 为次正规数，{over} 超出上限；{zeros} 个零",
     shownOf: "{total} 条中的 {n} 条", live: "实时", madeBy: "由 mpnanny {version} 生成，无需网络。图表：Chart.js（MIT）。",
-    at: "在", keys: "方向键移动，回车选择。", first: "首个", stretch: "步", overlaid: "虚线：{name}（{run}）",
+    at: "在", keys: "方向键移动，回车选择。", first: "首个", stretch: "步", asked: "查询结果", samples: "读取了 {n} 个采样步；每格显示其中最差的值。", overTime: "{format} 随步数的变化",
+    shareOfElements: "元素比例，%", toDiagnosis: "查看诊断", loading: "正在读取运行数据……", serverEnded: "mpnanny view 已结束：这是最后的状态。",
+    cancelled: "调用已取消。", noData: "此客户端不向视图传递数据；文字回答中有全部事实。", wholePage: "完整页面", overlaid: "虚线：{name}（{run}）",
   },
 };
 let language = "en";

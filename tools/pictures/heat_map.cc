@@ -1,4 +1,4 @@
-#include "tools/report/heat_map.h"
+#include "tools/pictures/heat_map.h"
 
 #include <algorithm>
 #include <array>
@@ -12,12 +12,13 @@
 #include "tools/runs/shadow.h"
 #include "tools/runs/spread.h"
 
-namespace mpnanny::report {
+namespace mpnanny::pictures {
 namespace {
 
 using runs::TensorRow;
 
-constexpr size_t kSamplesRead = 512;
+// What a person waits for: about a second for each 200,000 rows.
+constexpr size_t kMostSamples = 512, kFewestSamples = 2 * kColumns, kLayersTimesSamples = 200'000;
 
 std::optional<double> ShareOf(int64_t count, const TensorRow& row) {
   if (!row.numel || *row.numel <= 0) return std::nullopt;
@@ -55,7 +56,8 @@ constexpr size_t kMaps = kTensorMaps + 2;
 
 class Reading {
  public:
-  explicit Reading(const runs::Source& source) : source_(source) {}
+  Reading(const runs::Source& source, const std::vector<int64_t>& wanted)
+      : source_(source), wanted_(wanted) {}
 
   Result<HeatMaps> Run() {
     if (!source_.format.empty()) return std::move(made_);  // a log has no samples
@@ -76,6 +78,23 @@ class Reading {
   }
 
  private:
+  // The steps to read, ascending. `next`: see SpreadSteps.
+  template <typename Next>
+  Result<std::vector<int64_t>> Steps(Next next, int64_t last) {
+    const size_t most =
+        std::clamp(kLayersTimesSamples / made_.layers.size(), kFewestSamples, kMostSamples);
+    auto steps = runs::SpreadSteps(next, last, most);
+    if (!steps) return steps;
+    for (const int64_t wanted : wanted_) {
+      auto at = next(wanted);
+      if (!at) return at.error();
+      if (*at) steps->push_back(**at);
+    }
+    std::sort(steps->begin(), steps->end());
+    steps->erase(std::unique(steps->begin(), steps->end()), steps->end());
+    return steps;
+  }
+
   Result<void> Rows() {
     runs::Layers layers(source_);
     auto all = layers.All();
@@ -136,9 +155,9 @@ class Reading {
     if (!reader) return reader.error();
     auto dtypes = runs::ReadDtypeNames(source_);
     if (!dtypes) return dtypes.error();
-    auto steps = runs::SpreadSteps([&](int64_t step) { return reader->StepFrom(step); },
-                                   newest->front(), kSamplesRead);
+    auto steps = Steps([&](int64_t step) { return reader->StepFrom(step); }, newest->front());
     if (!steps) return steps.error();
+    made_.samples_read = steps->size();
     if (auto made = Columns(*steps); !made) return made;
     for (const int64_t step : *steps) {
       auto rows = reader->Sample(step);
@@ -166,8 +185,8 @@ class Reading {
     if (shadow->steps.empty() || made_.first_steps.empty()) return {};
     auto profile = runs::ShadowProfile::Open(source_);
     if (!profile) return profile.error();
-    auto steps = runs::SpreadSteps([&](int64_t step) { return profile->StepFrom(step); },
-                                   shadow->steps.back().step, kSamplesRead);
+    auto steps = Steps([&](int64_t step) { return profile->StepFrom(step); },
+                       shadow->steps.back().step);
     if (!steps) return steps.error();
     for (const int64_t step : *steps) {
       auto rows = profile->At(step);
@@ -181,6 +200,7 @@ class Reading {
   }
 
   const runs::Source& source_;
+  const std::vector<int64_t>& wanted_;
   HeatMaps made_;
   std::map<int64_t, size_t> row_of_;
   std::array<std::vector<float>, kMaps> cells_;
@@ -188,6 +208,8 @@ class Reading {
 
 }  // namespace
 
-Result<HeatMaps> ReadHeatMaps(const runs::Source& source) { return Reading(source).Run(); }
+Result<HeatMaps> ReadHeatMaps(const runs::Source& source, const std::vector<int64_t>& wanted) {
+  return Reading(source, wanted).Run();
+}
 
-}  // namespace mpnanny::report
+}  // namespace mpnanny::pictures

@@ -2,8 +2,8 @@
 // a narrower format could hold.
 //
 // Plain values; a free function.
-#ifndef MPNANNY_TOOLS_REPORT_HISTOGRAMS_H_
-#define MPNANNY_TOOLS_REPORT_HISTOGRAMS_H_
+#ifndef MPNANNY_TOOLS_PICTURES_HISTOGRAMS_H_
+#define MPNANNY_TOOLS_PICTURES_HISTOGRAMS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "tools/runs/run.h"
 
-namespace mpnanny::report {
+namespace mpnanny::pictures {
 
 struct Histogram {
   int64_t step = 0;
@@ -31,6 +31,6 @@ inline constexpr size_t kHistogramLayers = 40, kHistogramSteps = 8;
 Result<std::vector<Histogram>> ReadHistograms(const runs::Source& source,
                                               const std::vector<int64_t>& wanted);
 
-}  // namespace mpnanny::report
+}  // namespace mpnanny::pictures
 
-#endif  // MPNANNY_TOOLS_REPORT_HISTOGRAMS_H_
+#endif  // MPNANNY_TOOLS_PICTURES_HISTOGRAMS_H_

@@ -1,4 +1,4 @@
-#include "tools/report/histograms.h"
+#include "tools/pictures/histograms.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include "tools/runs/samples.h"
 #include "tools/runs/spread.h"
 
-namespace mpnanny::report {
+namespace mpnanny::pictures {
 namespace {
 
 using runs::TensorRow;
@@ -80,4 +80,4 @@ Result<std::vector<Histogram>> ReadHistograms(const runs::Source& source,
   return made;
 }
 
-}  // namespace mpnanny::report
+}  // namespace mpnanny::pictures

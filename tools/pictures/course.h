@@ -2,8 +2,8 @@
 // keeps its least, greatest and last value, so that no spike is lost.
 //
 // Plain values; a free function. Memory is bounded by the number of stretches.
-#ifndef MPNANNY_TOOLS_REPORT_CURVES_H_
-#define MPNANNY_TOOLS_REPORT_CURVES_H_
+#ifndef MPNANNY_TOOLS_PICTURES_COURSE_H_
+#define MPNANNY_TOOLS_PICTURES_COURSE_H_
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "tools/runs/run.h"
 
-namespace mpnanny::report {
+namespace mpnanny::pictures {
 
 // Finite values of one stretch; absent where it has none.
 struct CurvePoint {
@@ -43,6 +43,6 @@ inline constexpr size_t kStretches = 1000;
 
 Result<Course> ReadCourse(const runs::Source& source);
 
-}  // namespace mpnanny::report
+}  // namespace mpnanny::pictures
 
-#endif  // MPNANNY_TOOLS_REPORT_CURVES_H_
+#endif  // MPNANNY_TOOLS_PICTURES_COURSE_H_

@@ -1,4 +1,4 @@
-#include "tools/report/curves.h"
+#include "tools/pictures/course.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "tools/runs/step_reader.h"
 #include "tools/runs/whole_run.h"
 
-namespace mpnanny::report {
+namespace mpnanny::pictures {
 namespace {
 
 constexpr uint32_t kSkippedFlag = 8;  // step.flags, schema.sql
@@ -57,4 +57,4 @@ Result<Course> ReadCourse(const runs::Source& source) {
   return course;
 }
 
-}  // namespace mpnanny::report
+}  // namespace mpnanny::pictures

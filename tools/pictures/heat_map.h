@@ -2,8 +2,8 @@
 // of samples that keeps the worst of it.
 //
 // Plain values; a free function. Memory is bounded by kMostCells.
-#ifndef MPNANNY_TOOLS_REPORT_HEAT_MAP_H_
-#define MPNANNY_TOOLS_REPORT_HEAT_MAP_H_
+#ifndef MPNANNY_TOOLS_PICTURES_HEAT_MAP_H_
+#define MPNANNY_TOOLS_PICTURES_HEAT_MAP_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "tools/runs/run.h"
 
-namespace mpnanny::report {
+namespace mpnanny::pictures {
 
 inline constexpr float kNoFigure = std::numeric_limits<float>::quiet_NaN();
 
@@ -32,12 +32,15 @@ struct HeatMaps {
   std::vector<std::string> dtypes;               // of their outputs, the last seen; "" for none
   std::vector<HeatMap> maps;                     // those with a figure at all
   size_t layers_left_out = 0;
+  size_t samples_read = 0;
 };
 
 inline constexpr size_t kColumns = 64, kRows = 1000, kMostCells = 300'000;
 
-Result<HeatMaps> ReadHeatMaps(const runs::Source& source);
+// Samples are read at steps spread evenly over the run, and the first ones from each of `wanted` on:
+// the steps that matter, whatever the spread leaves out.
+Result<HeatMaps> ReadHeatMaps(const runs::Source& source, const std::vector<int64_t>& wanted);
 
-}  // namespace mpnanny::report
+}  // namespace mpnanny::pictures
 
-#endif  // MPNANNY_TOOLS_REPORT_HEAT_MAP_H_
+#endif  // MPNANNY_TOOLS_PICTURES_HEAT_MAP_H_
