@@ -40,7 +40,7 @@ function heatTable(heat, map, rows, firstBad, onCell) {
   const columns = heat.first_steps.length, scale = scaleOf(map);
   const every = Math.max(1, Math.ceil(columns / 8));
   const head = el("tr", {}, el("th", { scope: "col" }, t("layer")),
-    ...heat.first_steps.map((step, at) => el("th", { scope: "col", "data-first": step, "data-last": heat.last_steps[at] }, at % every === 0 ? String(step) : "")));
+    ...heat.first_steps.map((step, at) => el("th", { scope: "col", "data-first": step, "data-last": heat.last_steps[at] }, el("span", { class: at % every === 0 ? null : "unseen" }, String(step)))));
   const body = rows.map((row) => el("tr", {}, el("th", { scope: "row" }, heat.layers[row] || "(model)"),
     ...map.rows[row].map((raw, column) => {
       const value = number(raw);

@@ -151,6 +151,8 @@ class ShadowMode(StepMode):
         operator = operator_of(func)
         self._site = None
         if operator.kind is SKIP:
+            if operator.receives:
+                self._receive(args[:1])
             return None
         self._site = site = self.places.find(operator.name, keep=True)
         if site is None or operator.kind is VIEW:
@@ -185,6 +187,14 @@ class ShadowMode(StepMode):
         if self.lane is not None:
             self.lane.before(call, args, kwargs)
         return call
+
+    def _receive(self, written: tuple[Any, ...]) -> None:
+        """What other processes add is not known in FP64: what will be held is the reference."""
+        for tensor in tensors_of(written):
+            self.references.forget(tensor)
+            self.restarts["communication"] += 1
+        if self.lane is not None:
+            self.lane.lost((written, {}))
 
     def _before_write(self, call: Call, value: Any) -> None:
         operator = call.operator

@@ -74,6 +74,7 @@ class Operator:
         "kind",
         "name",
         "overwrites",
+        "receives",
         "schema_name",
         "written",
         "written_names",
@@ -86,12 +87,15 @@ class Operator:
         self.written_names: tuple[str, ...] = ()
         self.is_list = self.is_uncounted = self.overwrites = self.change = False
         self.arguments: tuple[str, ...] = ()
+        # Its first argument gets values from other processes, also after it has returned.
+        self.receives = False
         self.schema_name = ""
         schema = getattr(function, "_schema", None)
         if schema is None:
             return  # an operator of higher order
         self.schema_name = schema.name
         namespace, _, rest = schema.name.partition("::")
+        self.receives = namespace == "c10d"
         if namespace in _SILENT or rest.startswith(_NO_VALUES):
             return
         self.arguments = tuple(argument.name for argument in schema.arguments)
