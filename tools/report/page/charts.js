@@ -1,14 +1,18 @@
 "use strict";
 // Curves over the steps and histograms of magnitudes, drawn by Chart.js; a table stands behind each.
-const COLOURS = ["#0072b2", "#d55e00"];  // of the two runs
+function isDark() { const [red, green, blue] = ink().match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16)); return red + green + blue > 384; }
+// Of the two runs, and of series that a tool answered: Okabe and Ito's, the light ones first on a dark ground.
+function lineColours() { return isDark() ? ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00"] : ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]; }
 const LOST = "#cc79a7", SUBNORMAL = "#e69f00", NORMAL = "#0072b2", BEYOND = "#d55e00";
 const FORMATS = {  // exponents of the smallest subnormal, the smallest normal and the largest number
   FP16: [-24, -14, 15], BF16: [-133, -126, 127], E4M3: [-9, -6, 8], E5M2: [-16, -14, 15],
 };
 function ink() { return getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(); }
 function grid() { return getComputedStyle(document.documentElement).getPropertyValue("--line").trim(); }
+// Of a logarithmic axis only powers of ten are told: Chart.js writes 1e-7 as 0.0000001.
+function powers(value) { return Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6) ? shown(value) : ""; }
 function axis(title, more = {}) {
-  return { title: { display: true, text: title, color: ink() }, ticks: { color: ink() }, grid: { color: grid() }, ...more };
+  return { title: { display: true, text: title, color: ink() }, ticks: { color: ink(), ...(more.type === "logarithmic" ? { callback: powers } : {}) }, grid: { color: grid() }, ...more };
 }
 // A table of what a picture shows, at most `most` rows, evenly taken.
 function tableOf(heads, rows, most = 60) {
@@ -23,12 +27,12 @@ function points(course, values) {
   return course.step.map((step, at) => ({ x: step, y: values[at] === null ? NaN : number(values[at]) }));
 }
 function curveSets(metric, runs, isLog) {
-  const sets = [];
+  const sets = [], colours = lineColours();
   runs.forEach((run, which) => {
     const curve = run.course.curves?.[metric];
     if (!curve) return;
     const fits = (point) => ({ x: point.x, y: isLog && point.y <= 0 ? NaN : point.y });
-    const line = { borderColor: COLOURS[which], backgroundColor: COLOURS[which] + "33", pointRadius: 0, spanGaps: true, run: which };
+    const line = { borderColor: colours[which], backgroundColor: colours[which] + "33", pointRadius: 0, pointStyle: "line", spanGaps: true, run: which };
     const name = runs.length > 1 ? `${which + 1} ${run.summary.name}`.slice(0, 40) + ": " : "";
     if (curve.least.some((least, at) => least !== curve.greatest[at])) {
       sets.push({ ...line, label: name + t("range"), data: points(run.course, curve.least).map(fits), borderWidth: 0, fill: "+1" });
@@ -82,17 +86,17 @@ function markStep(charts, step) {
     chart.update("none");
   }
 }
-// Lines of their own colours, for series that a tool answered.
-const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+const MOST_LINES = 6;
 function drawSeries(canvas, series, title, isLog) {
   const place = (value) => { const y = number(value); return Number.isFinite(y) && !(isLog && y <= 0) ? y : NaN; };
+  const colours = lineColours();
   return new Chart(canvas, {
     type: "line",
     data: { datasets: series.map((each, at) => ({ label: each.name.slice(0, 60), data: each.points.map(([step, value]) => ({ x: step, y: place(value) })),
-      borderColor: LINES[at], backgroundColor: LINES[at], borderDash: at % 2 ? [6, 4] : [], borderWidth: 1.5, pointRadius: 1.5 })) },
+      borderColor: colours[at], backgroundColor: colours[at], borderDash: at % 2 ? [6, 4] : [], borderWidth: 1.5, pointRadius: 1.5, pointStyle: "line" })) },
     options: { animation: false, responsive: true, maintainAspectRatio: false, parsing: false,
       scales: { x: axis(t("step"), { type: "linear" }), y: axis(title, { type: isLog ? "logarithmic" : "linear" }) },
-      plugins: { legend: { labels: { color: ink() } } } },
+      plugins: { legend: { labels: { color: ink(), usePointStyle: true } } } },
   });
 }
 function fateIn(format, exponent) {

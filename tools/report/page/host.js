@@ -32,6 +32,15 @@ function listen(event) {
     send({ id: message.id, error: { code: -32601, message: "The view does not know " + message.method } });
   }
 }
+// The answer alone, which still tells the most.
+function showAnswer(name, answer, handles) {
+  data = { ...given, runs: [], asked: answer };
+  drawTitles(answer.name ?? handles.join(" | "));
+  const shown = name === "query_stats" ? "asked" : "diagnosis";
+  for (const section of Object.keys(SECTIONS)) place(section).parentElement.hidden = section !== shown;
+  if (shown === "asked") return drawAsked();
+  put("diagnosis", el("p", {}, answer.headline ?? ""), el("ul", {}, ...(answer.reasons ?? []).map((reason) => el("li", {}, reason))));
+}
 let tool = "", canRead = false;
 async function takeResult(result) {
   const answer = result.structuredContent;
@@ -51,10 +60,8 @@ async function takeResult(result) {
     const whole = el("button", { type: "button", onclick: () => { data.shown = null; draw(); whole.remove(); } }, t("wholePage"));
     if (data.shown) place("settings").append(whole);
   } catch (error) {
-    // The answer itself still tells the most.
     say(error.message);
-    if (name === "query_stats") { data.asked = answer; place("asked").parentElement.hidden = false; drawAsked(); }
-    else put("diagnosis", el("p", {}, answer.headline ?? answer.reasons?.join(" ") ?? ""));
+    showAnswer(name, answer, handles);
   }
 }
 async function startInHost() {

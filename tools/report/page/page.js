@@ -5,7 +5,6 @@ function show(runs, more = {}) {
   const first = !data.runs.length;
   data = { ...given, ...more, runs };
   if (!first) return redraw(data.shown);
-  language = data.language in WORDS ? data.language : "en";
   const maps = runs[0].heat?.maps ?? [];
   // What a shadow step found shows in the errors that it measured.
   if (runs[0].diagnosis.first_bad?.operator) chosen.map = Math.max(0, maps.findIndex((map) => map.kind === "shadow_forward"));
@@ -28,6 +27,7 @@ async function follow() {
 }
 // One line above everything: that there is nothing yet, or no longer.
 function say(text) { put("note", text); place("note").hidden = !text; }
+if (given.language in WORDS) language = given.language;
 if (given.host) startInHost();
-else if (given.live) { language = given.language in WORDS ? given.language : "en"; say(t("loading")); follow(); }
+else if (given.live) { say(t("loading")); follow(); }
 else show(given.runs);

@@ -1,7 +1,7 @@
 "use strict";
 // The sections of the page, each drawn from `data`. What is chosen (step, layer, figure) links them.
 let data = { runs: [] };
-const chosen = { step: null, map: 0, filter: "", rows: ROWS_AT_ONCE, layer: null, kind: "activation", at: null, format: "FP16", log: new Set(["lr"]) };
+const chosen = { step: null, map: 0, filter: "", rows: ROWS_AT_ONCE, layer: null, kind: "activation", at: null, format: "FP16", log: new Set(["loss_scale"]) };
 let charts = [], histogramCharts = [], askedChart = null;
 const place = (id) => document.getElementById(id);
 function put(id, ...children) { place(id).replaceChildren(...children.filter((each) => each !== null && each !== undefined)); }
@@ -26,7 +26,7 @@ function linked(text) {
 // What query_stats answered, in a client that shows this page beside the answer.
 function drawAsked() {
   const { metric, unit, series } = data.asked;
-  const drawn = series.filter((each) => each.points?.length).slice(0, LINES.length);
+  const drawn = series.filter((each) => each.points?.length).slice(0, MOST_LINES);
   if (!drawn.length) return put("asked", el("p", {}, t("none")));
   const title = unit && unit !== "value" ? `${metric} (${unit})` : metric;
   const name = (each) => [each.layer, each.kind].filter(Boolean).join(", ");
@@ -39,14 +39,17 @@ function drawAsked() {
     tableOf([t("layer"), t("step"), title], drawn.flatMap((each) => each.points.map(([step, value]) => [name(each), step, value])), 200));
   askedChart = drawSeries(canvas, drawn.map((each) => ({ name: name(each), points: each.points })), title, chosen.log.has("asked"));
 }
-function drawHeader() {
-  const { summary, diagnosis, run } = data.runs[0];
-  document.title = `mpnanny: ${summary.name}`.slice(0, 120);
+function drawTitles(name) {
+  document.title = `mpnanny: ${name}`.slice(0, 120);
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
   for (const title of document.querySelectorAll("[data-word]")) title.textContent = t(title.dataset.word);
-  put("name", summary.name || run);
+  put("name", name);
+}
+function drawHeader() {
+  const { summary, diagnosis, run } = data.runs[0];
+  drawTitles(summary.name || run);
   put("status", el("span", { class: diagnosis.verdict }, t("verdict_" + diagnosis.verdict)), " · ",
-    t("status", { status: summary.status, steps: summary.steps, first: shown(summary.loss.first), last: shown(summary.loss.last), precision: summary.precision ?? "" }),
+    t("status", { status: t("status_" + summary.status), steps: summary.steps, first: shown(summary.loss.first), last: shown(summary.loss.last), precision: summary.precision ?? "" }),
     data.live ? ` · ${t("live")}` : "", el("br"), el("span", { class: "soft" }, data.runs.map((each) => each.run).join("  |  ")));
   put("settings", el("div", { class: "controls" },
     choice(t("language"), [["en", "English"], ["zh", "中文"]], language, (value) => { language = value; redraw(data.shown); }),
@@ -209,6 +212,18 @@ function draw(shown = null) {
   }
   if (chosen.step !== null) choose(chosen.step);
 }
+// Paper is light, and as wide as it is.
+let beforePaper = null;
+addEventListener("beforeprint", () => {
+  beforePaper = document.documentElement.dataset.theme ?? "auto";
+  document.documentElement.dataset.theme = "light";
+  if (data.runs.length) redraw(data.shown);
+  for (const chart of [...charts, ...histogramCharts]) chart.resize();
+});
+addEventListener("afterprint", () => {
+  if (beforePaper === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = beforePaper;
+  if (data.runs.length) redraw(data.shown);
+});
 // Draws again without moving what has the keyboard's focus.
 function redraw(shown = null) {
   const section = document.activeElement?.closest("section");
