@@ -49,7 +49,9 @@ def test_gradients_of_other_processes_are_no_error(tmp_path: pathlib.Path, how: 
     assert [rank.wait(timeout=90) for rank in ranks] == [0, 0]
     for path in tmp_path.glob("run*.db"):
         with sqlite3.connect(path) as db:
-            found = db.execute("SELECT type, message FROM alert WHERE severity != 'INFO'").fetchall()
+            found = db.execute(
+                "SELECT type, message FROM alert WHERE severity != 'INFO'"
+            ).fetchall()
             steps = db.execute("SELECT count(*) FROM shadow_step").fetchone()[0]
         assert steps > 0, "no shadow step was made"
         assert found == []

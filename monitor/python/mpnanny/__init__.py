@@ -6,6 +6,7 @@ The names below are the interface; the folders are the parts behind it, put toge
 from ._decorator import WatchedFunction, watch_training
 from ._loss_scale import LossScaleCheck, check_loss_scale
 from ._nanny import MixedPrecisionNanny, Step, watch_model
+from ._plot import plot
 from ._tensor import analyze_tensor
 from .diff import auto_diff
 from .guard import PrecisionGuard
@@ -25,6 +26,7 @@ __all__ = [
     "auto_diff",
     "check_loss_scale",
     "choose_precision",
+    "plot",
     "watch_model",
     "watch_training",
 ]
