@@ -220,7 +220,7 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
 // line of a code block that begins so.
 TEST_F(PagesTest, CommandsThatTextsNameExist) {
   std::set<std::string> commands = {"serve", "run",    "rules",  "knowledge",
-                                    "call",  "config", "doctor", "pack", "report"};
+                                    "call",  "config", "doctor", "pack", "report", "view"};
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.command.name;
     commands.insert(name.substr(0, name.find(' ')));

@@ -45,7 +45,8 @@ Scale ScaleBetween(double least, double greatest, bool logarithmic) {
   if (logarithmic && least > 0) {
     const double decades = std::max(0.1, std::log10(greatest / least));
     const double room = std::pow(10, kRoom * decades);
-    return {least / room, greatest * room, true};
+    return {std::max(least / room, std::numeric_limits<double>::denorm_min()),
+            std::min(greatest * room, std::numeric_limits<double>::max()), true};
   }
   // Halves first: the ends may lie further apart than a double holds.
   const double half = greatest / 2 - least / 2;

@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "tools/runs/samples.h"
 #include "tools/runs/shadow.h"
+#include "tools/runs/show.h"
 #include "tools/runs/spread.h"
 
 namespace mpnanny::pictures {
@@ -56,8 +58,7 @@ constexpr size_t kMaps = kTensorMaps + 2;
 
 class Reading {
  public:
-  Reading(const runs::Source& source, const std::vector<int64_t>& wanted)
-      : source_(source), wanted_(wanted) {}
+  Reading(const runs::Source& source, const HeatMapWish& wish) : source_(source), wish_(wish) {}
 
   Result<HeatMaps> Run() {
     if (!source_.format.empty()) return std::move(made_);  // a log has no samples
@@ -85,7 +86,7 @@ class Reading {
         std::clamp(kLayersTimesSamples / made_.layers.size(), kFewestSamples, kMostSamples);
     auto steps = runs::SpreadSteps(next, last, most);
     if (!steps) return steps;
-    for (const int64_t wanted : wanted_) {
+    for (const int64_t wanted : wish_.steps) {
       auto at = next(wanted);
       if (!at) return at.error();
       if (*at) steps->push_back(**at);
@@ -102,10 +103,20 @@ class Reading {
     std::stable_sort(all->begin(), all->end(), [](const runs::Layer& a, const runs::Layer& b) {
       return a.position.value_or(INT64_MAX) < b.position.value_or(INT64_MAX);
     });
+    std::set<int64_t> wished;
     for (const runs::Layer& layer : *all) {
-      if (made_.layers.size() == kRows) {
-        made_.layers_left_out = all->size() - kRows;
-        break;
+      const auto& names = wish_.layers;
+      if (all->size() <= kRows || wished.size() == kRows) break;
+      if (std::find(names.begin(), names.end(), runs::Name(layer.name)) != names.end()) {
+        wished.insert(layer.layer_id);
+      }
+    }
+    size_t others = kRows - wished.size();
+    made_.layers_left_out = all->size() > kRows ? all->size() - kRows : 0;
+    for (const runs::Layer& layer : *all) {
+      if (!wished.contains(layer.layer_id)) {
+        if (others == 0) continue;
+        --others;
       }
       row_of_[layer.layer_id] = made_.layers.size();
       made_.layer_ids.push_back(layer.layer_id);
@@ -200,7 +211,7 @@ class Reading {
   }
 
   const runs::Source& source_;
-  const std::vector<int64_t>& wanted_;
+  const HeatMapWish& wish_;
   HeatMaps made_;
   std::map<int64_t, size_t> row_of_;
   std::array<std::vector<float>, kMaps> cells_;
@@ -208,8 +219,8 @@ class Reading {
 
 }  // namespace
 
-Result<HeatMaps> ReadHeatMaps(const runs::Source& source, const std::vector<int64_t>& wanted) {
-  return Reading(source, wanted).Run();
+Result<HeatMaps> ReadHeatMaps(const runs::Source& source, const HeatMapWish& wish) {
+  return Reading(source, wish).Run();
 }
 
 }  // namespace mpnanny::pictures

@@ -37,9 +37,14 @@ struct HeatMaps {
 
 inline constexpr size_t kColumns = 64, kRows = 1000, kMostCells = 300'000;
 
-// Samples are read at steps spread evenly over the run, and the first ones from each of `wanted` on:
-// the steps that matter, whatever the spread leaves out.
-Result<HeatMaps> ReadHeatMaps(const runs::Source& source, const std::vector<int64_t>& wanted);
+// What has to be there, whatever has to be left out of a large run.
+struct HeatMapWish {
+  std::vector<int64_t> steps;       // the first samples from these steps on
+  std::vector<std::string> layers;  // as answers show their names
+};
+
+// Samples are read at steps spread evenly over the run, beside those that are wished for.
+Result<HeatMaps> ReadHeatMaps(const runs::Source& source, const HeatMapWish& wish);
 
 }  // namespace mpnanny::pictures
 

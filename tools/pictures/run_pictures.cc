@@ -241,9 +241,9 @@ Result<Picture> OfDiagnosis(const Json& arguments, const Json& answer,
   auto run = CourseOf(*source);
   if (!run) return run.error();
   const FirstBad bad = FirstBadOf(answer);
-  std::vector<int64_t> wanted;
-  if (bad.step) wanted.push_back(*bad.step);
-  auto maps = ReadHeatMaps(*source, wanted);
+  HeatMapWish wish{{}, {bad.layer}};
+  if (bad.step) wish.steps.push_back(*bad.step);
+  auto maps = ReadHeatMaps(*source, wish);
   if (!maps) return maps.error();
   const HeatMap* const map = MapFor(*maps, bad);
 

@@ -99,37 +99,18 @@ Json HistogramsJson(const std::vector<Histogram>& histograms) {
   return json;
 }
 
-// The answer of another tool, as much of it as a page has room for.
-Result<Json> Answer(const std::vector<Tool>& tools, const std::string& tool, Json arguments,
-                    const ToolContext& context) {
-  ToolContext room = context;
-  room.answer_bytes = kAnswerBytesOnPage;
-  for (const Tool& each : tools) {
-    if (each.definition.name != tool) continue;
-    auto answer = CallTool(each, std::move(arguments), room);
-    if (!answer) return answer.error();
-    return std::move(answer->structured);
-  }
-  return Internal("There is no tool " + tool + ".");
+const Tool& Named(const std::vector<Tool>& tools, const std::string& name) {
+  return *std::find_if(tools.begin(), tools.end(),
+                       [&](const Tool& tool) { return tool.definition.name == name; });
 }
 
-// Layers that alerts name, the first ones first.
-std::vector<int64_t> Named(const Json& alerts, const HeatMaps& maps) {
-  std::map<std::string, int64_t> ids;
-  for (size_t at = 0; at < maps.layers.size(); ++at) {
-    ids[runs::Name(maps.layers[at])] = maps.layer_ids[at];
-  }
-  std::vector<int64_t> named;
-  for (const Json& alert : alerts) {
-    const auto layer = alert.find("layer");
-    if (layer == alert.end() || !layer->is_string()) continue;
-    const auto id = ids.find(layer->get<std::string>());
-    if (id == ids.end()) continue;
-    if (std::find(named.begin(), named.end(), id->second) == named.end()) {
-      named.push_back(id->second);
-    }
-  }
-  return named;
+// The answer of another tool, as much of it as a page has room for.
+Result<Json> Answer(const Tool& tool, Json arguments, const ToolContext& context) {
+  ToolContext room = context;
+  room.answer_bytes = kAnswerBytesOnPage;
+  auto answer = CallTool(tool, std::move(arguments), room);
+  if (!answer) return answer.error();
+  return std::move(answer->structured);
 }
 
 // The steps at which alerts began, those of errors first; the heat map has them all.
@@ -144,6 +125,30 @@ std::vector<int64_t> StepsOf(const Json& alerts) {
     }
   }
   return steps;
+}
+
+// Layers that alerts name, the first ones first.
+std::vector<std::string> LayersOf(const Json& alerts) {
+  std::vector<std::string> layers;
+  for (const Json& alert : alerts) {
+    const Json& layer = ValueAt(alert, {"layer"});
+    if (layer.is_string() && std::find(layers.begin(), layers.end(), layer) == layers.end()) {
+      layers.push_back(layer);
+    }
+  }
+  return layers;
+}
+
+std::vector<int64_t> IdsOf(const std::vector<std::string>& layers, const HeatMaps& maps) {
+  std::map<std::string, int64_t> ids;
+  for (size_t at = 0; at < maps.layers.size(); ++at) {
+    ids[runs::Name(maps.layers[at])] = maps.layer_ids[at];
+  }
+  std::vector<int64_t> found;
+  for (const std::string& layer : layers) {
+    if (const auto id = ids.find(layer); id != ids.end()) found.push_back(id->second);
+  }
+  return found;
 }
 
 // JSON inside of <script>: no "</script>" nor "<!--" may stand in it.
@@ -206,24 +211,25 @@ Result<Json> RunData(const std::string& run, const ToolContext& context, bool de
   const std::vector<Tool> tools = AllTools();
   // Most of the time is the diagnosis'; what does not need it is read meanwhile.
   auto diagnosing = std::async(std::launch::async, [&] {
-    return Answer(tools, "diagnose_run", {{"run", run}}, context);
+    return Answer(Named(tools, "diagnose_run"), {{"run", run}}, context);
   });
   auto rest = [&]() -> Result<Json> {
-    auto alerts = Answer(tools, "query_alerts", {{"run", run}}, context);
+    auto alerts = Answer(Named(tools, "query_alerts"), {{"run", run}}, context);
     if (!alerts) return alerts.error();
     Json& rows = (*alerts)["alerts"];
     if (rows.size() > kAlertsShown) {
       rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(kAlertsShown), rows.end());
     }
-    auto summary = Answer(tools, "run_summary", {{"run", run}}, context);
+    auto summary = Answer(Named(tools, "run_summary"), {{"run", run}}, context);
     if (!summary) return summary.error();
     auto course = pictures::ReadCourse(*source);
     if (!course) return course.error();
     Json data = {{"run", handle}, {"summary", *std::move(summary)}, {"course", CourseJson(*course)}};
     if (detailed) {
-      auto maps = pictures::ReadHeatMaps(*source, StepsOf(rows));
+      const std::vector<std::string> layers = LayersOf(rows);
+      auto maps = pictures::ReadHeatMaps(*source, {StepsOf(rows), layers});
       if (!maps) return maps.error();
-      auto histograms = pictures::ReadHistograms(*source, Named(rows, *maps));
+      auto histograms = pictures::ReadHistograms(*source, IdsOf(layers, *maps));
       if (!histograms) return histograms.error();
       data["heat"] = HeatMapsJson(*maps);
       data["histograms"] = HistogramsJson(*histograms);
@@ -266,15 +272,13 @@ Result<std::string> MakePicture(const std::vector<std::string>& handles,
                                 const ToolContext& context) {
   const bool two = handles.size() == 2;
   const Json arguments = two ? Json{{"a", handles[0]}, {"b", handles[1]}} : Json{{"run", handles[0]}};
-  for (const Tool& tool : AllTools()) {
-    if (tool.definition.name != (two ? "compare_runs" : "diagnose_run")) continue;
-    auto answer = CallTool(tool, arguments, context);
-    if (!answer) return answer.error();
-    auto picture = tool.picture(arguments, answer->structured, context);
-    if (!picture) return picture.error();
-    return std::move(picture->png);
-  }
-  return Internal("There is no tool that has a picture of this.");
+  const std::vector<Tool> tools = AllTools();
+  const Tool& tool = Named(tools, two ? "compare_runs" : "diagnose_run");
+  auto answer = Answer(tool, arguments, context);
+  if (!answer) return answer.error();
+  auto picture = tool.picture(arguments, *answer, context);
+  if (!picture) return picture.error();
+  return std::move(picture->png);
 }
 
 std::string MakeLivePage(const PageOptions& options, const DataFiles& data) {

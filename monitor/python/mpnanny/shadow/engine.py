@@ -29,11 +29,10 @@ from .feeding import feeds
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
 from .history import Held, History, is_float, version_of
-from .judge import WRONG_INDICES, WRONG_INTEGERS, Judge
+from .judge import Judge
 from .operators import (
     COMPLEX,
     DECISIONS,
-    INTEGERS_OF_FLOATS,
     PLAIN,
     SKIP,
     SOFTMAX,
@@ -313,7 +312,10 @@ class ShadowMode(StepMode):
         references = list(tensors_of(made))
         for index, (held, reference) in enumerate(zip(outputs, references, strict=False)):
             if not is_float(held):
-                self._made_integers(call, held, reference)
+                if held.dtype is torch.bool:
+                    self._decisions.made(call, held, reference)
+                else:
+                    self.judge.integers(call, held, reference)
                 continue
             memory = held.untyped_storage()._cdata
             if memory in call.memories or held.shape != reference.shape:
@@ -392,19 +394,3 @@ class ShadowMode(StepMode):
             self.changes.see(
                 call.site, made, index, written.tensor, written.reference, entry, change
             )
-
-    def _made_integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
-        """Numbers became indices or counts: are they those that the reference makes?"""
-        name = call.operator.schema_name
-        if held.dtype is torch.bool:
-            return self._decisions.made(call, held, reference)
-        if name not in INTEGERS_OF_FLOATS or not call.inputs:
-            return
-        if held.shape != reference.shape or not held.numel():
-            return
-        origin = max(call.inputs, key=lambda each: each.error).origin
-        wrong = (held != reference).sum().item() / held.numel()
-        if name != "aten::_to_copy" and wrong >= WRONG_INDICES:
-            origin = self.judge.wrong_indices(call, held, reference, wrong, origin)
-        if origin is not None and wrong >= WRONG_INTEGERS:
-            origin.reached("index", call.site.source, wrong)

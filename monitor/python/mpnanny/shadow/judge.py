@@ -30,7 +30,7 @@ from .findings import (
 )
 from .history import Layout
 from .noise import cancels, depends_on_noise
-from .operators import holds_nonfinite_number
+from .operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
 from .profile import Profile
 from .references import Entry, References
 from .result import Result
@@ -137,7 +137,21 @@ class Judge:
         if made is not None:
             entry.origin = made
 
-    def wrong_indices(
+    def integers(self, call: Call, held: torch.Tensor, reference: torch.Tensor) -> None:
+        """Numbers became indices or counts: are they those that the reference makes?"""
+        name = call.operator.schema_name
+        if name not in INTEGERS_OF_FLOATS or not call.inputs:
+            return
+        if held.shape != reference.shape or not held.numel():
+            return
+        origin = max(call.inputs, key=lambda each: each.error).origin
+        wrong = (held != reference).sum().item() / held.numel()
+        if name != "aten::_to_copy" and wrong >= WRONG_INDICES:
+            origin = self._wrong_indices(call, held, reference, wrong, origin)
+        if origin is not None and wrong >= WRONG_INTEGERS:
+            origin.reached("index", call.site.source, wrong)
+
+    def _wrong_indices(
         self,
         call: Call,
         held: torch.Tensor,
