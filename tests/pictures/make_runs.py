@@ -1,6 +1,6 @@
 """Records the runs that the pictures are tried on, each a real training, into one folder.
 
-Usage: make_runs.py FOLDER
+Usage: make_runs.py FOLDER [slow]    slow: one training of 40 seconds, to look at while it runs
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import torch
 from mpnanny import MixedPrecisionNanny
@@ -21,9 +22,14 @@ HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>"
 
 
 def record(
-    path: pathlib.Path, steps: int, name: str = "layer", run: str | None = None, nan: bool = False
+    path: pathlib.Path,
+    steps: int,
+    name: str = "layer",
+    run: str | None = None,
+    nan: bool = False,
+    pause: float = 0.0,
 ) -> None:
-    """A training of one linear layer; with `nan` every loss is NaN."""
+    """A training of one linear layer; with `nan` every loss is NaN. `pause`: seconds a step."""
     torch.manual_seed(0)
     model = nn.Sequential()
     model.add_module(name, nn.Linear(8, 8))
@@ -40,6 +46,7 @@ def record(
                 loss.backward()
                 optimizer.step()
                 s.log(loss=loss)
+            time.sleep(pause)
 
 
 def rank(folder: pathlib.Path) -> None:
@@ -67,18 +74,21 @@ def rank(folder: pathlib.Path) -> None:
 
 def main() -> None:
     folder = pathlib.Path(sys.argv[1])
-    if len(sys.argv) > 2:
+    if sys.argv[2:] == ["rank"]:
         rank(folder / "distributed")
         return
+    if sys.argv[2:] == ["slow"]:
+        record(folder / "slow.db", 400, pause=0.1)
+        return
     (folder / "distributed").mkdir(parents=True)
-    training = ROOT / "scripts" / "demo_training.py"
+    # One thread each: threads of several trainings wait for each other on a small machine.
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    training = [sys.executable, ROOT / "scripts" / "demo_training.py"]
+    bf16 = ["--precision", "bf16", "--steps", "30"]
     others = [
-        subprocess.Popen([sys.executable, training, "--db", folder / "broken.db"]),
-        subprocess.Popen(
-            [sys.executable, training, "--db", folder / "bf16.db", "--precision", "bf16",
-             "--steps", "60"],
-        ),
-    ]  # fmt: skip
+        subprocess.Popen([*training, "--steps", "95", "--db", folder / "broken.db"], env=alone),
+        subprocess.Popen([*training, "--db", folder / "bf16.db", *bf16], env=alone),
+    ]
     record(folder / "healthy.db", 60)
     record(folder / "empty.db", 0)
     record(folder / "one.db", 1)
@@ -86,9 +96,9 @@ def main() -> None:
     record(folder / "hostile.db", 12, name=HOSTILE, run=HOSTILE)
     record(folder / "long.db", 12, name="层" * 600, run="长名字 " * 2500)
     for number in range(2):
-        environment = {"RANK": str(number), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
         words = [sys.executable, __file__, folder, "rank"]
-        others.append(subprocess.Popen(words, env={**os.environ, **environment}))
+        place = {"RANK": str(number), "WORLD_SIZE": "2"}
+        others.append(subprocess.Popen(words, env={**alone, **place}))
     for process in others:
         if process.wait(timeout=150) != 0:
             raise SystemExit("a training failed")

@@ -3,12 +3,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { accessibility, openBrowser, openPage } from './browser.mjs';
 
 const [program, runs, modules, chromium, screenshots] = process.argv.slice(2);
+const here = path.dirname(fileURLToPath(import.meta.url));
+const python = path.join(here, '../../.venv/bin/python');
 const context = await openBrowser(modules, chromium);
 if (screenshots) mkdirSync(screenshots, { recursive: true });
 
@@ -29,6 +31,17 @@ async function sound({ page, seen }) {
   assert.deepEqual(await accessibility(context, page), []);
   const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wider <= 0, `the page is ${wider} pixels wider than the window`);
+}
+
+const children = [];
+function start(command, args) {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  children.push(child);
+  return child;
+}
+async function startView(name) {
+  const child = start(program, ['view', path.join(runs, name)]);
+  return { child, url: await new Promise(resolve => createInterface({ input: child.stdout }).once('line', resolve)) };
 }
 
 const checks = {
@@ -118,9 +131,7 @@ const checks = {
     }
   },
   async 'view: live, only at its address, gone with the program'() {
-    const child = spawn(program, ['view', path.join(runs, 'broken.db')], { stdio: ['ignore', 'pipe', 'inherit'] });
-    children.push(child);
-    const url = await new Promise(resolve => createInterface({ input: child.stdout }).once('line', resolve));
+    const { child, url } = await startView('broken.db');
     const opened = await openPage(context, url);
     await opened.page.waitForSelector('#curves canvas');
     assert.match(await text(opened.page, '#status'), /broken · .* · live/s);
@@ -146,9 +157,25 @@ const checks = {
     assert.match(await text(opened.page, '#note'), /has ended/);
     await opened.page.close();
   },
+  async 'view follows a run that goes on'() {
+    const training = start(python, [path.join(here, 'make_runs.py'), runs, 'slow']);
+    const database = path.join(runs, 'slow.db');
+    while (!existsSync(database + '-ring')) await new Promise(done => setTimeout(done, 200));
+    await new Promise(done => setTimeout(done, 2000));
+    const { child, url } = await startView('slow.db');
+    const { page } = await openPage(context, url);
+    await page.waitForSelector('#curves canvas');
+    const steps = () => page.evaluate(() => data.runs[0].summary.steps);
+    const first = await steps();
+    assert.match(await text(page, '#status'), /running/);
+    await page.waitForFunction(before => data.runs[0].summary.steps > before + 10, { timeout: 20_000 }, first);
+    assert.ok(await page.evaluate(() => charts[0].data.datasets.at(-1).data.length) > first);
+    training.kill();
+    child.kill();
+    await page.close();
+  },
 };
 
-const children = [];
 let failed = 0;
 for (const [name, check] of Object.entries(checks)) {
   const start = performance.now();

@@ -6,8 +6,10 @@ function show(runs, more = {}) {
   data = { ...given, ...more, runs };
   if (!first) return redraw(data.shown);
   const maps = runs[0].heat?.maps ?? [];
-  // What a shadow step found shows in the errors that it measured.
-  if (runs[0].diagnosis.first_bad?.operator) chosen.map = Math.max(0, maps.findIndex((map) => map.kind === "shadow_forward"));
+  // A break shows in magnitudes, a quiet loss of precision in the errors that shadow steps measured.
+  const { verdict, first_bad: bad } = runs[0].diagnosis, backward = bad?.phase === "backward";
+  const kind = verdict === "degraded" && bad?.operator ? (backward ? "shadow_backward" : "shadow_forward") : backward ? "gradient" : "activation";
+  chosen.map = Math.max(0, maps.findIndex((map) => map.kind === kind));
   draw(data.shown);
 }
 // A run that goes on is asked about every five seconds, one that has ended now and then: it may be taken up again.
