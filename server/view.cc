@@ -10,7 +10,6 @@
 
 #include "base/data_files.h"
 #include "base/files.h"
-#include "base/log.h"
 #include "base/random_id.h"
 #include "base/stop_event.h"
 #include "server/transport/http/access_rules.h"
@@ -132,31 +131,26 @@ class PageSite {
   const AccessRules access_;
 };
 
-int Refuse(const Error& error) {
-  LogError("Cannot show the run: " + error.Text());
-  return 2;
-}
-
 }  // namespace
 
-int View(const ViewOptions& options, std::ostream& out) {
+Result<void> View(const ViewOptions& options, std::ostream& out) {
   StopEvent stop;
   stop.BindSignals();
   const auto data = DataFiles::Create(options.data_dir);
-  if (!data) return Refuse(data.error());
+  if (!data) return data.error();
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   const CancelSource cancel;
   const ToolContext context{
       .roots = roots, .data = *data, .cancel = cancel.token(), .progress = nullptr};
   // What cannot be shown at all is told here, not in a browser.
   for (const std::string& run : options.runs) {
-    if (auto shown = report::CanShow(run, context); !shown) return Refuse(shown.error());
+    if (auto shown = report::CanShow(run, context); !shown) return shown;
   }
   PageSite site(options, context);
   HttpListener listener({}, {.screen = [&](HttpExchange& e) { return site.Screen(e); },
                              .serve = [&](HttpExchange& e) { site.Serve(e); }});
   const auto port = listener.Bind(kHost, options.port);
-  if (!port) return Refuse(port.error());
+  if (!port) return port.error();
   listener.Start();
   out << "http://" << kHost << ":" << *port << site.folder() << "\n"
       << "shows the run and follows it until Ctrl+C. From another machine: ssh -L " << *port << ":"
@@ -167,7 +161,7 @@ int View(const ViewOptions& options, std::ostream& out) {
   listener.StopAccepting();
   listener.WaitUntilClosed(kPatience);
   listener.Abort();
-  return 0;
+  return {};
 }
 
 }  // namespace mpnanny

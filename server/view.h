@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+
 namespace mpnanny {
 
 struct ViewOptions {
@@ -19,8 +21,8 @@ struct ViewOptions {
 
 // Serves the page on the loopback address until SIGTERM or SIGINT, and tells `out` where. The
 // page's address cannot be guessed, since a machine has other users; Host and Origin are checked as
-// by `serve --http`. Returns the exit code: 0 after a normal end, 2 with the reason on stderr.
-int View(const ViewOptions& options, std::ostream& out);
+// by `serve --http`. An error if there is no such run, or the port is taken.
+Result<void> View(const ViewOptions& options, std::ostream& out);
 
 }  // namespace mpnanny
 

@@ -137,7 +137,8 @@ void AddViewCommand(CommandSet& set) {
       ->type_name("PORT");
   AddPageOptions(command, options->language, options->data_dir);
   set.actions.emplace_back(&command, [&context = set.context, options] {
-    return View(*options, context.out);
+    const Result<void> ended = View(*options, context.out);
+    return ended ? 0 : PrintError(context, "view", ended.error(), false);
   });
 }
 

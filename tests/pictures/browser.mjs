@@ -36,3 +36,20 @@ export async function accessibility({ axe }, target) {
   const { violations } = await target.evaluate(() => globalThis.axe.run(document));
   return violations.map(each => `${each.id} (${each.impact}): ${each.help}: ${each.nodes[0].html.slice(0, 200)} ${each.nodes[0].failureSummary.slice(0, 300)}`);
 }
+
+// Runs each check by its name and says how it went; the number of those that failed.
+export async function runChecks(checks) {
+  let failed = 0;
+  for (const [name, check] of Object.entries(checks)) {
+    const start = performance.now();
+    try {
+      await check();
+      console.log(`ok   ${name} (${Math.round(performance.now() - start)} ms)`);
+    } catch (error) {
+      failed += 1;
+      console.log(`FAIL ${name}\n${error.stack}`);
+    }
+  }
+  console.log(`${Object.keys(checks).length - failed} passed, ${failed} failed`);
+  return failed;
+}

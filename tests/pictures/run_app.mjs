@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { startHttpServer, stopHttpServer } from '../clients/http_server.mjs';
-import { accessibility, openBrowser, openPage } from './browser.mjs';
+import { accessibility, openBrowser, openPage, runChecks } from './browser.mjs';
 
 const [program, runs, modules, chromium, screenshots] = process.argv.slice(2);
 const require = createRequire(pathToFileURL(path.join(modules, 'package.json')));
@@ -87,19 +87,8 @@ const checks = {
   },
 };
 
-let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
-  const start = performance.now();
-  try {
-    await check();
-    console.log(`ok   ${name} (${Math.round(performance.now() - start)} ms)`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL ${name}\n${error.stack}`);
-  }
-}
+const failed = await runChecks(checks);
 await context.browser.close();
 web.close();
 const ended = await stopHttpServer(server);
-console.log(`${Object.keys(checks).length - failed} passed, ${failed} failed`);
 process.exit(failed || ended !== 0 ? 1 : 0);

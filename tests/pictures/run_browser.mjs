@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { accessibility, openBrowser, openPage } from './browser.mjs';
+import { accessibility, openBrowser, openPage, runChecks } from './browser.mjs';
 
 const [program, runs, modules, chromium, screenshots] = process.argv.slice(2);
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -176,18 +176,7 @@ const checks = {
   },
 };
 
-let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
-  const start = performance.now();
-  try {
-    await check();
-    console.log(`ok   ${name} (${Math.round(performance.now() - start)} ms)`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL ${name}\n${error.stack}`);
-  }
-}
+const failed = await runChecks(checks);
 for (const child of children) child.kill();
 await context.browser.close();
-console.log(`${Object.keys(checks).length - failed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);
