@@ -13,6 +13,7 @@
 #include "base/trace.h"
 #include "tools/static_check/facts/facts.h"
 #include "tools/static_check/inputs/settings_python.h"
+#include "tools/static_check/map/places.h"
 #include "tools/static_check/report/finish.h"
 #include "tools/static_check/rule_choice.h"
 #include "tools/static_check/rule_set.h"
@@ -107,8 +108,17 @@ class Run {
     InParallel(units.size(), options_.threads, [&](size_t i) { units[i] = {}; });
   }
 
+  void MapUnit(const Unit& unit) {
+    std::vector<Settings> passed;
+    if (unit.facts && MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
+    std::vector<MapPlace> places = FindPlaces(unit, unit.facts ? passed : unit.settings);
+    const std::lock_guard lock(mutex_);
+    std::move(places.begin(), places.end(), std::back_inserter(report_.map));
+  }
+
   void CheckUnit(const Unit& unit, std::vector<std::string>* notes) {
     if (cancel_.stop_requested()) return;
+    if (options_.map) return MapUnit(unit);
     const RuleChoice choice =
         WithoutIgnored(choices_.at(unit.source->policy.get()), *unit.source, rules_);
     const WordIndex words(unit.Text());  // the rules ask for hundreds

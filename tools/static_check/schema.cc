@@ -61,9 +61,11 @@ Json InputSchema() {
                           {"description", "next_cursor of an earlier answer to the same call."}};
   properties["detail"] = {
       {"type", "string"},
-      {"enum", {"concise", "full"}},
+      {"enum", {"concise", "full", "map"}},
       {"default", "concise"},
-      {"description", "full explains every finding; concise explains each rule once."}};
+      {"description",
+       "full explains every finding, concise each rule once; map: no findings but the lines where "
+       "precision is decided, to read first."}};
   return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
 }
 
@@ -113,6 +115,9 @@ Json OutputSchema() {
             {"files_skipped", count},
             {"suppressed", count},
             {"notes", {{"type", "array"}, {"items", text}}},
+            {"map",
+             {{"type", "object"},
+              {"description", "By part: {at, what}; left_out."}}},
             {"next_cursor", text}}},
           {"required", {"findings", "files_scanned", "files_skipped", "notes"}}};
 }

@@ -12,6 +12,7 @@
 #include "tools/static_check/engine.h"
 #include "tools/static_check/inputs/changed_lines.h"
 #include "tools/static_check/inputs/sources.h"
+#include "tools/static_check/map/map_report.h"
 #include "tools/static_check/report/report_text.h"
 #include "tools/static_check/report/sarif.h"
 #include "tools/static_check/report/terminal_text.h"
@@ -136,11 +137,14 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
                           "Use next_cursor of the answer before, with the same arguments.");
     }
   }
+  const std::string detail = arguments.value("detail", "concise");
+  options.map = detail == "map";
   options.on_step = Watch(context);
   auto report = Check(collected->sources, options, **rules, context.cancel);
   if (!report) return std::move(report).error();
   report->files_skipped += collected->skipped;
   report->notes.insert(report->notes.begin(), collected->notes.begin(), collected->notes.end());
+  if (options.map) return ShowMap(*report, context.answer_bytes);
   if (report->not_kept > 0) {
     report->notes.push_back(std::to_string(report->not_kept) +
                             " findings on lines that did not change since " +
@@ -158,7 +162,7 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
                         "Call again without cursor.");
   }
-  ToolOutput output = ShowReport(*report, first, arguments.value("detail", "concise") == "full",
+  ToolOutput output = ShowReport(*report, first, detail == "full",
                                  context.answer_bytes);
   if (const auto fail_on = Strictest(collected->projects, &Pyproject::fail_on))
     output.structured["fail_on"] = SeverityName(*fail_on);
@@ -171,6 +175,7 @@ int ExitCode(const Json& structured, const Json& extra) {
   const std::string by_project = structured.value("fail_on", "warning");
   const auto limit = ParseSeverity(extra.value("fail_on", by_project));
   if (!limit) return 2;
+  if (!structured.contains("counts")) return 0;  // a map finds no fault
   for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kError}) {
     if (severity >= *limit && structured["counts"][SeverityName(severity)] != 0) return 1;
   }
@@ -217,6 +222,7 @@ Tool MakeTool() {
     return ToGithub(structured);
   };
   definition.command.terminal = [](const Json& structured, const FormatContext& context) {
+    if (structured.contains("map")) return MapText(structured);
     return ToTerminal(structured, context.colour);
   };
   definition.may_go_on = true;
