@@ -227,6 +227,31 @@ void GuessOrder(const FileFacts& facts, Sink& sink) {
   }
 }
 
+// True if whatever runs the clip also runs that step once, in the same turn of the loop: then the
+// scaler exists there, and one unscale_() belongs to one step. Elsewhere a line of ours could meet a
+// scaler that is None in FP32, or unscale every micro-batch, which raises.
+bool IsSteppedAfter(const FileFacts& facts, NodeId clip, NodeId step) {
+  const Syntax& syntax = facts.syntax;
+  if (step < clip || syntax.FunctionOf(step) != syntax.FunctionOf(clip)) return false;
+  const NodeId block = syntax[syntax.StatementOf(step)].parent;
+  for (NodeId at = clip; at != block; at = syntax[at].parent) {
+    const Kind kind = syntax.kind(at);
+    if (at == kNoNode || kind == Kind::kFor || kind == Kind::kWhile || kind == Kind::kFunction) {
+      return false;
+    }
+  }
+  for (NodeId at = clip; at < step; ++at) {
+    const Kind kind = syntax.kind(at);
+    if (kind == Kind::kReturn || kind == Kind::kBreak || kind == Kind::kContinue) return false;
+  }
+  // A step within `a and scaler.step(…)` or `… if c else …` may not run.
+  for (NodeId at = step; at != kNoNode && at != block; at = syntax[at].parent) {
+    const Kind kind = syntax.kind(at);
+    if (kind == Kind::kBoolean || kind == Kind::kConditional || kind == Kind::kLambda) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -243,13 +268,15 @@ void Check(const FileFacts& facts, Sink& sink) {
           return;
         }
         std::string optimizer;
+        bool is_stepped = false;
         for (const ScalerCall& call : facts.scalers.calls()) {
           if (call.op != ScalerCall::Op::kStep || call.scaler != v.scaler) continue;
           if (!optimizer.empty() && optimizer != call.optimizer)
             return;  // which one is meant is not known
           optimizer = call.optimizer;
+          is_stepped = is_stepped || IsSteppedAfter(facts, v.node, call.call);
         }
-        if (!optimizer.empty())
+        if (is_stepped && !optimizer.empty())
           InsertLineBefore(facts, v.node, v.scaler + ".unscale_(" + optimizer + ")", finding);
       });
   ReportViolations(facts, Violation::Kind::kClipAfterStep, sink, [](const Violation& v) {
