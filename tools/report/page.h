@@ -15,20 +15,18 @@
 
 namespace mpnanny::report {
 
-// What a page shows of a run: the answers of run_summary, diagnose_run and query_alerts, curves, heat
-// maps and histograms. `detailed`: heat maps and histograms too, which a second run does without.
-Result<void> CanShow(const std::string& run, const ToolContext& context);  // whether there is one
-Result<Json> RunData(const std::string& run, const ToolContext& context, bool detailed);
-
-// The same page for a client that shows it beside an answer (MCP Apps): it holds no data and asks
-// the client for it.
-std::string MakeView(const DataFiles& data);
-
 struct PageOptions {
   std::string language = "en";  // en | zh: what it opens in; the page can change it
 };
 
-// What a page draws: {"runs": [RunData], "language", "live", "version"}. `handles`: of one or two
+// An error where there is no such run.
+Result<void> CanShow(const std::string& run, const ToolContext& context);
+
+// What a page shows of a run: the answers of run_summary, diagnose_run and query_alerts, curves, heat
+// maps and histograms. `detailed`: heat maps and histograms too, which a second run does without.
+Result<Json> RunData(const std::string& run, const ToolContext& context, bool detailed);
+
+// What a page draws: {"runs": [RunData], "language", "version"}. `handles`: of one or two
 // runs, as tools take them: paths and folders as well.
 Result<Json> PageData(const std::vector<std::string>& handles, const PageOptions& options,
                       const ToolContext& context);
@@ -41,6 +39,9 @@ Result<std::string> MakePicture(const std::vector<std::string>& handles,
 
 // The page without data, which it asks the place it came from for: data.json, again and again.
 std::string MakeLivePage(const PageOptions& options, const DataFiles& data);
+
+// The page for a client that shows it beside an answer (MCP Apps): it asks the client for the data.
+std::string MakeView(const DataFiles& data);
 
 }  // namespace mpnanny::report
 
