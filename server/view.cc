@@ -142,7 +142,7 @@ Result<void> View(const ViewOptions& options, std::ostream& out) {
   const CancelSource cancel;
   const ToolContext context{
       .roots = roots, .data = *data, .cancel = cancel.token(), .progress = nullptr};
-  // What cannot be shown at all is told here, not in a browser.
+  // A run that cannot be opened is an error of the command, not of the page.
   for (const std::string& run : options.runs) {
     if (auto shown = report::CanShow(run, context); !shown) return shown;
   }

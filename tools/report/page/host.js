@@ -9,13 +9,13 @@ function ask(method, params) {
   return new Promise((resolve, reject) => { waiting.set(++lastId, { resolve, reject }); send({ id: lastId, method, params }); });
 }
 function takeContext(context = {}) {
-  if (context.theme) document.documentElement.dataset.theme = context.theme;
+  if (context.theme) setTheme(context.theme);
   if (context.locale) language = context.locale.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 const NOTICES = {
   "ui/notifications/tool-result": (result) => takeResult(result),
   "ui/notifications/tool-cancelled": () => say(t("cancelled")),
-  "ui/notifications/host-context-changed": (context) => { takeContext(context); if (data.runs.length) redraw(data.shown); },
+  "ui/notifications/host-context-changed": (context) => { takeContext(context); if (data.runs.length) redraw(); },
 };
 function listen(event) {
   const message = event.data;

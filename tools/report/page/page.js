@@ -4,13 +4,13 @@ const given = JSON.parse(document.getElementById("data").textContent);
 function show(runs, more = {}) {
   const first = !data.runs.length;
   data = { ...given, ...more, runs };
-  if (!first) return redraw(data.shown);
+  if (!first) return redraw();
   const maps = runs[0].heat?.maps ?? [];
   // A break shows in magnitudes, a quiet loss of precision in the errors that shadow steps measured.
   const { verdict, first_bad: bad } = runs[0].diagnosis, backward = bad?.phase === "backward";
   const kind = verdict === "degraded" && bad?.operator ? (backward ? "shadow_backward" : "shadow_forward") : backward ? "gradient" : "activation";
   chosen.map = Math.max(0, maps.findIndex((map) => map.kind === kind));
-  draw(data.shown);
+  draw();
 }
 // A run that goes on is asked about every five seconds, one that has ended now and then: it may be taken up again.
 let tag = null;

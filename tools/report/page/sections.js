@@ -9,6 +9,13 @@ function choice(label, options, value, onchange) {
   return el("label", {}, label + " ", el("select", { onchange: (event) => onchange(event.target.value) },
     ...options.map(([key, text]) => el("option", { value: key, selected: String(key) === String(value) }, text))));
 }
+function theme() { return document.documentElement.dataset.theme ?? "auto"; }
+function setTheme(value) { if (value === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = value; }
+// Whether the axis of that curve is logarithmic.
+function logBox(key, onchange) {
+  return el("label", {}, el("input", { type: "checkbox", checked: chosen.log.has(key),
+    onchange: (event) => { if (event.target.checked) chosen.log.add(key); else chosen.log.delete(key); onchange(); } }), " " + t("log"));
+}
 function stepButton(step) {
   return el("button", { class: "step", type: "button", "data-step": step, "aria-current": chosen.step === step ? "step" : null,
     onclick: () => { choose(step); place("curves").scrollIntoView({ block: "nearest" }); } }, `${t("step")} ${step}`);
@@ -31,8 +38,7 @@ function drawAsked() {
   const title = unit && unit !== "value" ? `${metric} (${unit})` : metric;
   const name = (each) => [each.layer, each.kind].filter(Boolean).join(", ");
   const canvas = el("canvas", { role: "img", "aria-label": `${title}: ${drawn.map(name).join("; ")}`.slice(0, 400) });
-  const log = el("label", {}, el("input", { type: "checkbox", checked: chosen.log.has("asked"),
-    onchange: (event) => { if (event.target.checked) chosen.log.add("asked"); else chosen.log.delete("asked"); drawAsked(); } }), " " + t("log"));
+  const log = logBox("asked", drawAsked);
   askedChart?.destroy();
   put("asked", el("h3", {}, title), el("div", { class: "chart" }, canvas), el("div", { class: "controls no-print" }, log),
     series.length > drawn.length ? el("p", { class: "soft" }, t("shownOf", { n: drawn.length, total: series.length })) : null,
@@ -52,9 +58,9 @@ function drawHeader() {
     t("status", { status: t("status_" + summary.status), steps: summary.steps, first: shown(summary.loss.first), last: shown(summary.loss.last), precision: summary.precision ?? "" }),
     data.live ? ` · ${t("live")}` : "", el("br"), el("span", { class: "soft" }, data.runs.map((each) => each.run).join("  |  ")));
   put("settings", el("div", { class: "controls" },
-    choice(t("language"), [["en", "English"], ["zh", "中文"]], language, (value) => { language = value; redraw(data.shown); }),
-    choice(t("theme"), ["auto", "light", "dark"].map((each) => [each, t(each)]), document.documentElement.dataset.theme ?? "auto",
-      (value) => { if (value === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = value; redraw(data.shown); })));
+    choice(t("language"), [["en", "English"], ["zh", "中文"]], language, (value) => { language = value; redraw(); }),
+    choice(t("theme"), ["auto", "light", "dark"].map((each) => [each, t(each)]), theme(),
+      (value) => { setTheme(value); redraw(); })));
   put("made-by", t("madeBy", { version: data.version }));
 }
 // Names by their dots, only those that have a part in the failure.
@@ -106,8 +112,7 @@ function drawCurves() {
   if (!metrics.length) return put("curves", el("p", {}, t("none")));
   const boxes = metrics.map((metric) => {
     const canvas = el("canvas", { role: "img", "aria-label": `${t(metric)}: ${t("steps", { n: data.runs[0].course.steps })}` });
-    const log = el("label", {}, el("input", { type: "checkbox", checked: chosen.log.has(metric),
-      onchange: (event) => { if (event.target.checked) chosen.log.add(metric); else chosen.log.delete(metric); drawCurves(); } }), " " + t("log"));
+    const log = logBox(metric, drawCurves);
     const rows = data.runs.flatMap((run) => run.course.curves?.[metric] ? run.course.step.map((step, at) => [step, run.course.end[at], ...["least", "greatest", "last"].map((key) => run.course.curves[metric][key][at])]) : []);
     return { metric, canvas, box: el("div", {}, el("h3", {}, t(metric)), el("div", { class: "chart" }, canvas),
       el("div", { class: "controls no-print" }, log), tableOf([t("step"), "–", "min", "max", t(metric)], rows)) };
@@ -202,12 +207,12 @@ function choose(step) {
     el("button", { type: "button", class: "link no-print", onclick: () => choose(null) }, t("clear")));
 }
 const SECTIONS = { asked: drawAsked, diagnosis: drawDiagnosis, curves: drawCurves, heat: drawHeat, histogram: drawHistogramSection, alerts: drawAlerts };
-// `shown`: the sections that are open, in this order; null for all.
-function draw(shown = null) {
+// data.shown: the sections that are open; all where there is none.
+function draw() {
   drawHeader();
   for (const [name, drawSection] of Object.entries(SECTIONS)) {
     const section = place(name).parentElement;
-    section.hidden = (shown !== null && !shown.includes(name)) || (name === "asked" && !data.asked);
+    section.hidden = (data.shown && !data.shown.includes(name)) || (name === "asked" && !data.asked);
     if (!section.hidden) drawSection();
   }
   if (chosen.step !== null) choose(chosen.step);
@@ -215,22 +220,22 @@ function draw(shown = null) {
 // Paper is light, and as wide as it is.
 let beforePaper = null;
 addEventListener("beforeprint", () => {
-  beforePaper = document.documentElement.dataset.theme ?? "auto";
-  document.documentElement.dataset.theme = "light";
-  if (data.runs.length) redraw(data.shown);
+  beforePaper = theme();
+  setTheme("light");
+  if (data.runs.length) redraw();
   for (const chart of [...charts, ...histogramCharts]) chart.resize();
 });
 addEventListener("afterprint", () => {
-  if (beforePaper === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = beforePaper;
-  if (data.runs.length) redraw(data.shown);
+  setTheme(beforePaper);
+  if (data.runs.length) redraw();
 });
 // Draws again without moving what has the keyboard's focus.
-function redraw(shown = null) {
+function redraw() {
   const section = document.activeElement?.closest("section");
   const focusable = "button, select, input, summary, [tabindex]";
   const at = section ? [...section.querySelectorAll(focusable)].indexOf(document.activeElement) : -1;
   const open = [...document.querySelectorAll("details")].map((each) => each.open);
-  draw(shown);
+  draw();
   [...document.querySelectorAll("details")].forEach((each, which) => { each.open = open[which] ?? false; });
   if (at >= 0) section.querySelectorAll(focusable)[at]?.focus({ preventScroll: true });
 }

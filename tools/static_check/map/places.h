@@ -2,7 +2,7 @@
 // before any finding.
 //
 // A free function. A place is what the text says there, by names that are resolved to
-// torch's or a framework's; what a run-time value decides is told as "not known here".
+// torch's or a framework's; what is decided at run time is reported as "not known here".
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_MAP_PLACES_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_MAP_PLACES_H_
 
