@@ -149,7 +149,6 @@ Json CheckAll(const std::vector<Project>& projects, const RuleSet& rules, unsign
               bool skip) {
   Options options;
   options.rules = rules.Ids();
-  options.thorough = true;
   options.threads = threads;
   options.skip_without_torch = skip;
   int files = 0, skipped = 0;
@@ -236,7 +235,6 @@ Json Slowest(const std::vector<Project>& projects, const RuleSet& rules) {
   };
   Options options;
   options.rules = rules.Ids();
-  options.thorough = true;
   options.threads = 1;
   const auto measure = [&](const Source& source) {
     const Stopwatch watch;

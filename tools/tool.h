@@ -83,11 +83,13 @@ struct CommandTwin {
   std::map<std::string, std::string> options =
       {};  // property -> option name where it differs ({"run", "db"})
 
-  // Options that only the command line has, as a JSON schema's `properties` (all strings), e.g.
-  // --fail-on.
+  // Options that only the command line has, as a JSON schema's `properties` (strings and flags),
+  // e.g. --fail-on.
   Json extra_options = Json::object();
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
+  // Does what only a command may, after the answer was printed, and says what it did; null: nothing.
+  std::function<Result<std::string>(const Json& structured, const Json& extra)> afterwards = nullptr;
   // A second name that an option is known by as well: property -> option name.
   std::map<std::string, std::string> aliases = {};
   // Further values of --format beside text and json: "md", "sarif".

@@ -5,8 +5,8 @@ Usage: bench/static_check/recall.py --repos DIR [--program build/release/bin/mpn
 
 DIR holds one folder a repository, named owner+name, with a git directory in it. For each pair and
 each side the sources of the repository at that commit are exported into a temporary folder and
-checked as one project with every rule and all that it finds (`--extend-select all --thorough`);
---defaults leaves it at what a user gets who asks for nothing. A pair is caught when a finding of
+checked as one project with every rule (`--extend-select all`); --defaults leaves it at what a user
+gets who asks for nothing, --candidates adds the places that a reader is asked to judge. A pair is caught when a finding of
 the pair's class, or of a class it accepts, lies in its file and overlaps the marked lines before
 the fix; it is silent when no such finding remains in the marked lines after it. Recall is the share
 of pairs with both.
@@ -212,6 +212,18 @@ def check(program: Path, folder: Path, limits: Limits, asked: list[str]) -> list
     return findings
 
 
+def candidates(program: Path, folder: Path, limits: Limits) -> list[dict[str, Any]]:
+    """The places that a reader is asked to judge, each with its rank (1: shown first)."""
+    command = [str(program), "check", str(folder), "--detail", "candidates", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, timeout=limits.seconds, check=False)
+    found: list[dict[str, Any]] = json.loads(done.stdout)["candidates"]
+    for rank, candidate in enumerate(found, start=1):
+        candidate["path"] = str(candidate["path"]).removeprefix(str(folder) + "/")
+        candidate["rank"] = rank
+        candidate["message"] = candidate["hazard"]
+    return found
+
+
 def judge_side(
     pair: dict[str, Any], side: str, arguments: argparse.Namespace, limits: Limits
 ) -> Side:
@@ -231,11 +243,14 @@ def judge_side(
                 limits,
                 arguments.cache is not None,
             )
-            for finding in check(arguments.program, folder, limits, arguments.asked):
+            found = check(arguments.program, folder, limits, arguments.asked)
+            if arguments.candidates:
+                found += candidates(arguments.program, folder, limits)
+            for finding in found:
                 if not in_place(finding, path, pair[side + "_lines"]):
                     continue
                 if finding["rule"] in names:
-                    kept = {k: finding.get(k) for k in ("rule", "severity", "line", "message")}
+                    kept = {k: finding.get(k) for k in ("rule", "severity", "line", "message", "rank")}
                     result.findings.append(kept)
                 else:
                     result.others.append(f"{finding['rule']}:{finding['line']}")
@@ -253,10 +268,16 @@ def judge(pair: dict[str, Any], arguments: argparse.Namespace, limits: Limits) -
     return Outcome(pair, *(judge_side(pair, side, arguments, limits) for side in SIDES))
 
 
-def shares(outcomes: list[Outcome]) -> dict[str, Any]:
-    """Counts of caught, silent and both, and the recall figure."""
+def shares(outcomes: list[Outcome], first: int = 15) -> dict[str, Any]:
+    """Counts of caught, silent and both, the recall figure, and the pairs that somebody finds who
+    reads the findings and the first candidates."""
     both = sum(o.both for o in outcomes)
+    near = sum(
+        any((f.get("rank") or 0) <= first for f in o.before.findings) and not o.error
+        for o in outcomes
+    )
     return {
+        f"among_first_{first}": near,
         "pairs": len(outcomes),
         "caught": sum(o.caught for o in outcomes),
         "silent": sum(o.silent for o in outcomes),
@@ -292,12 +313,8 @@ def table(outcomes: list[Outcome]) -> Iterator[str]:
     yield ""
     for name, figures in by_class(outcomes).items():
         yield f"{name:32} {figures['both']:3} of {figures['pairs']:3}"
-    total = shares(outcomes)
     yield ""
-    yield (
-        f"{total['pairs']} pairs: caught {total['caught']}, silent {total['silent']}, "
-        f"both {total['both']}, recall {total['recall']}, errors {total['errors']}"
-    )
+    yield ", ".join(f"{name} {figure}" for name, figure in shares(outcomes).items())
 
 
 def alias(text: str) -> tuple[str, str]:
@@ -320,9 +337,13 @@ def main() -> int:
         dest="asked",
         action="store_const",
         const=[],
-        default=["--extend-select", "all", "--thorough"],
-        help="neither rules that are off by default nor findings of low confidence",
+        default=["--extend-select", "all"],
+        help="without rules that are off by default",
     )
+    parser.add_argument(
+        "--candidates", action="store_true", help="also the places that a reader has to judge"
+    )
+    parser.add_argument("--first", type=int, default=15, help="how many candidates are read")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="the whole result as JSON")
     parser.add_argument(

@@ -129,8 +129,10 @@ void AddOption(CLI::App& command, const std::string& option, const std::string& 
   CLI::Option* const added = command.add_option(option, words, help);
   added->type_name(ValueName(property, schema))->allow_extra_args(false);
   if (IsType(schema, "array")) {
-    // Words from a fixed list may stand together ("a,b"); a path or a glob may have a comma in it.
-    if (schema.value("items", Json::object()).contains("enum")) added->delimiter(',');
+    // Words from a fixed list, and those whose pattern has no comma, may stand together ("a,b"); a
+    // path or a glob may have a comma in it.
+    const Json items = schema.value("items", Json::object());
+    if (items.contains("enum") || items.value("pattern", "") == "^[^,]*$") added->delimiter(',');
   } else {
     added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
@@ -181,6 +183,11 @@ Result<Json> Extra(const ToolDefinition& definition, const TwinValues& values) {
   const CommandTwin& twin = definition.command;
   Json extra = Json::object();
   for (const auto& [name, schema] : twin.extra_options.items()) {
+    if (IsType(schema, "boolean")) {
+      const auto flag = values.flags.find(name);
+      extra[name] = flag != values.flags.end() && flag->second;
+      continue;
+    }
     const auto words = values.extra.find(name);
     if (words != values.extra.end() && !words->second.empty()) {
       extra[name] = words->second.back();
@@ -282,6 +289,11 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
     if (output) show(*output);
   }
   if (!output) return fail(output.error());
+  if (twin.afterwards) {
+    const Result<std::string> done = twin.afterwards(output->structured, *extra);
+    if (!done) return fail(done.error());
+    (values.format == "text" ? context.out : context.err) << *done;
+  }
   return twin.exit_code ? twin.exit_code(output->structured, *extra) : 0;
 }
 
@@ -333,6 +345,11 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {
+    if (IsType(schema, "boolean")) {
+      command.add_flag(OptionName(twin, option), values->flags[option],
+                       HelpText(schema, set.tools));
+      continue;
+    }
     AddOption(command, OptionName(twin, option), option, schema, HelpText(schema, set.tools),
               values->extra[option]);
   }

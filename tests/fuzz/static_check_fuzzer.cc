@@ -50,7 +50,7 @@ const RuleSet& Rules() {
 Options EveryRule(unsigned threads) {
   Options options;
   options.rules = Rules().Ids();
-  options.thorough = true;
+  options.candidates = true;
   options.threads = threads;
   options.skip_without_torch = false;
   return options;

@@ -27,23 +27,6 @@ TEST(Broken, ARegionOutsideOfEveryStatement) {
   EXPECT_EQ(report.notes.size(), 1u);
 }
 
-// softmax-half-no-dtype looked at a copy of what follows a line, which was gone by then.
-TEST(Broken, WhatFollowsALineIsReadWhereItStands) {
-  Options options;
-  options.rules = {"softmax-half-no-dtype"};
-  options.thorough = true;
-  const std::string code =
-      "import torch\n"
-      "def run(self, batch):\n"
-      "    batch = batch.to(torch.bfloat16)\n"
-      "    logits = self.lm_head(batch)\n"
-      "    return Output(logits=logits, hidden_states=batch, attentions=None)\n";
-  const auto report = Check({{"a.py", code}}, options, Rules(), {});
-  ASSERT_TRUE(report) << report.error().Text();
-  ASSERT_EQ(report->findings.size(), 1u);
-  EXPECT_EQ(report->findings[0].line, 4);
-}
-
 // What is not there has no text, no parent and no children, and is part of no function.
 TEST(Broken, NoNodeSaysNothing) {
   const auto syntax = Syntax::Parse("def f(:\n    x\n", {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <string_view>
 
 #include "base/data_files.h"
 #include "tools/static_check/shared_rules.h"
@@ -10,15 +11,18 @@
 namespace mpnanny::static_check {
 namespace {
 
-// Every `# error: [id]` of a line (in JSON `// error: [id]`); several may stand on one.
-void ReadMarks(const std::string& line, int number, std::set<std::string>* expected) {
-  for (const char* severity : {"error", "warning", "info"}) {
-    const std::string mark = std::string(" ") + severity + ": [";
+// Every `# error: [id]` or `# candidate: [id]` of a line (in JSON `// error: [id]`); several may
+// stand on one.
+void ReadMarks(const std::string& line, int number, Example* example) {
+  for (const char* kind : {"error", "warning", "info", "candidate"}) {
+    const std::string mark = std::string(" ") + kind + ": [";
+    std::set<std::string>& marks =
+        std::string_view(kind) == "candidate" ? example->candidates : example->expected;
     for (size_t at = line.find(mark); at != std::string::npos; at = line.find(mark, at + 1)) {
       if (at == 0 || (line[at - 1] != '#' && line[at - 1] != '/')) continue;
       const size_t begin = at + mark.size();
-      expected->insert(std::to_string(number) + " " + severity + " " +
-                       line.substr(begin, line.find(']', begin) - begin));
+      marks.insert(std::to_string(number) + " " + kind + " " +
+                   line.substr(begin, line.find(']', begin) - begin));
     }
   }
 }
@@ -55,12 +59,12 @@ std::vector<Example> ReadExamples(const std::string& body) {
         inside = false;
         continue;
       }
-      ReadMarks(line, ++line_in_code, &examples.back().expected);
+      ReadMarks(line, ++line_in_code, &examples.back());
       examples.back().code += line + "\n";
     } else if (const auto path = kPaths.find(line); path != kPaths.end()) {
       inside = true;
       line_in_code = 0;
-      examples.push_back({section, number, path->second, "", {}});
+      examples.push_back({section, number, path->second, "", {}, {}});
     } else if (line.starts_with("## ")) {
       section = line.substr(3);
     }
@@ -84,7 +88,6 @@ const RuleSet& Rules() {
 
 Report CheckCode(const std::string& code, const std::string& path, const std::string& also) {
   Options options;
-  options.thorough = !also.empty();  // a page also says what its rule only guesses
   if (!also.empty()) options.also = {also};
   auto report = Check({{path, code}}, options, Rules(), {});
   EXPECT_TRUE(report) << report.error().Text();

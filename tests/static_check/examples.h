@@ -20,6 +20,8 @@ struct Example {
   std::string path;     // "example.py", by the language of its fence
   std::string code;
   std::set<std::string> expected;  // "12 error clip-before-unscale"
+  // "12 candidate dtype-mismatch": what the text does not prove, so that it is no finding.
+  std::set<std::string> candidates;
 };
 
 // One finding, clip-before-unscale, in line 5.

@@ -282,3 +282,82 @@ def test_diff(tmp_path: Path) -> None:
         )
         assert done.returncode == 2
         assert "revision" in done.stderr
+
+
+CAST = """\
+import torch
+def f(loss, p, o):
+    s = torch.amp.GradScaler('cuda')
+    s.scale(loss).backward()
+    torch.nn.utils.clip_grad_norm_(p, 1.0)
+    s.step(o)
+    s.update()
+"""
+
+
+def test_fix_shows_a_diff_and_repairs(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(CAST)
+    file.chmod(0o640)
+    shown = check("a.py", "--diff-only", cwd=tmp_path)
+    assert file.read_text() == CAST, "--diff-only writes nothing"
+    assert "+    s.unscale_(o)\n" in shown.stdout
+    assert "Would fix 1 finding in 1 file" in shown.stdout
+    done = check("a.py", "--fix", cwd=tmp_path)
+    assert "Fixed 1 finding in 1 file" in done.stdout
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["a.py"]
+    ast.parse(file.read_text())
+    assert "    s.unscale_(o)\n    torch.nn.utils.clip" in file.read_text()
+    again = check("a.py", "--fix", cwd=tmp_path)
+    assert again.returncode == 0
+    assert "Fixed 0 findings" in again.stdout
+
+    # What is shown is what patch(1) would do.
+    (tmp_path / "b.py").write_text(CAST)
+    diff = check("b.py", "--diff-only", cwd=tmp_path).stdout
+    patch = diff[diff.index("--- ") : diff.index("Would fix")]
+    applied = subprocess.run(
+        ["git", "apply", "-p0", "--unidiff-zero", "-"], input=patch, text=True, cwd=tmp_path
+    )
+    assert applied.returncode == 0, patch
+    assert (tmp_path / "b.py").read_text() == file.read_text()
+
+
+def test_fix_touches_neither_notebooks_nor_what_json_prints(tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "source": CAST, "metadata": {}, "outputs": []}]
+    notebook = json.dumps({"nbformat": 4, "metadata": {}, "cells": cells})
+    (tmp_path / "n.ipynb").write_text(notebook)
+    done = check("n.ipynb", "--fix", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["findings"]
+    assert "in a notebook" in done.stderr
+    assert (tmp_path / "n.ipynb").read_text() == notebook
+
+
+def test_a_deprecation_is_told_once_and_listed_when_asked_for(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(
+            "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"
+            "with torch.cuda.amp.autocast():\n    pass\n"
+        )
+    once = check_json(".", cwd=tmp_path)["findings"]
+    assert [f["rule"] for f in once] == ["deprecated-amp-api"]
+    assert "And 3 more" in once[0]["message"]
+    assert len(check_json(".", "--select", "deprecated-amp-api", cwd=tmp_path)["findings"]) == 4
+    two = check_json(".", "--ignore", "deprecated-amp-api,clip-before-unscale", cwd=tmp_path)
+    assert two["findings"] == []
+
+
+def test_candidates_are_no_findings(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(
+        "import torch\n\nclass M(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return torch.exp(x)\n\ndef build(net):\n    return net.half()\n"
+    )
+    done = check("m.py", "--detail", "candidates", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert answer["findings"] == []
+    first = next(c for c in answer["candidates"] if c["rule"] == "exp-overflow-half")
+    assert (first["path"], first["line"]) == ("m.py", 5)
+    assert first["question"] and first["unknown"] and "m.py:5" in first["try"]
+    assert check("m.py", cwd=tmp_path).returncode == 0

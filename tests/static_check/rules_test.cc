@@ -1,5 +1,5 @@
 // Every rule's page is executed: each fenced example must give exactly the findings that its marks
-// name. Also that a rule has all its parts.
+// name, and none where the mark is of a candidate. Also that a rule has all its parts.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -33,16 +33,27 @@ class RulePageTest : public testing::TestWithParam<std::string> {
 
 TEST_P(RulePageTest, ExamplesFireAsMarked) {
   for (const Example& example : ReadExamples(page().body)) {
-    Report report = CheckCode(example.code, example.path, GetParam());
-    // A guess of another rule counts only where the page marks it.
-    std::erase_if(report.findings, [&](const Finding& finding) {
-      return finding.confidence == "low" && finding.rule != GetParam() &&
-             !example.expected.contains(std::to_string(finding.line) + " info " + finding.rule);
-    });
+    const Report report = CheckCode(example.code, example.path, GetParam());
     EXPECT_EQ(Found(report), example.expected)
         << "the example in line " << example.line << " of the body of " << GetParam() << ":\n"
         << example.code;
     EXPECT_TRUE(report.notes.empty()) << report.notes[0] << "\n" << example.code;
+  }
+}
+
+TEST_P(RulePageTest, CandidatesAreShownAsMarked) {
+  for (const Example& example : ReadExamples(page().body)) {
+    for (const std::string& mark : example.candidates) {
+      Options options;
+      options.candidates = true;
+      options.rules = {mark.substr(mark.rfind(' ') + 1)};
+      const auto report = Check({{example.path, example.code}}, options, Rules(), {});
+      ASSERT_TRUE(report) << report.error().Text();
+      const bool shown = std::any_of(
+          report->candidates.begin(), report->candidates.end(),
+          [&](const Candidate& one) { return std::to_string(one.line) + " candidate " + one.rule == mark; });
+      EXPECT_TRUE(shown) << mark << "\n" << example.code;
+    }
   }
 }
 
@@ -51,9 +62,9 @@ TEST_P(RulePageTest, HasBothKindsOfExamples) {
   int silent = 0;
   int limits = 0;
   for (const Example& example : ReadExamples(page().body)) {
-    const bool own =
-        std::any_of(example.expected.begin(), example.expected.end(),
-                    [&](const std::string& mark) { return mark.ends_with(" " + GetParam()); });
+    const auto names = [&](const std::string& mark) { return mark.ends_with(" " + GetParam()); };
+    const bool own = std::any_of(example.expected.begin(), example.expected.end(), names) ||
+                     std::any_of(example.candidates.begin(), example.candidates.end(), names);
     if (example.section == "Bad") {
       EXPECT_TRUE(own) << "An example under Bad in which " << GetParam() << " stays silent:\n"
                        << example.code;

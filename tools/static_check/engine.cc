@@ -11,6 +11,8 @@
 
 #include "base/text.h"
 #include "base/trace.h"
+#include "tools/static_check/candidates/find_candidates.h"
+#include "tools/static_check/candidates/ranking.h"
 #include "tools/static_check/facts/facts.h"
 #include "tools/static_check/inputs/settings_python.h"
 #include "tools/static_check/map/places.h"
@@ -60,6 +62,8 @@ class Run {
                               " parts, and what one of them defines is not known to the others.");
     }
     SortFindings(report_.findings);
+    JoinRepeated();
+    report_.candidates = RankCandidates(std::move(report_.candidates), report_.findings);
     if (report_.findings.size() > kMaxFindings) {
       report_.findings.resize(kMaxFindings);
       report_.notes.push_back(
@@ -108,6 +112,30 @@ class Run {
     InParallel(units.size(), options_.threads, [&](size_t i) { units[i] = {}; });
   }
 
+  // Of a rule that is told once a project the first finding stays and says how many there are.
+  void JoinRepeated() {
+    const auto asked = [&](const std::string& rule) {
+      const auto in = [&](const std::vector<std::string>& list) {
+        return std::find(list.begin(), list.end(), rule) != list.end();
+      };
+      return in(options_.rules) || in(options_.also);
+    };
+    for (const RulePage& page : rules_.pages()) {
+      if (!page.once || asked(page.id)) continue;
+      const auto of_rule = [&](const Finding& one) { return one.rule == page.id; };
+      const auto first =
+          std::find_if(report_.findings.begin(), report_.findings.end(), of_rule);
+      if (first == report_.findings.end()) continue;
+      const auto rest = std::remove_if(first + 1, report_.findings.end(), of_rule);
+      const auto more = static_cast<int>(report_.findings.end() - rest);
+      if (more == 0) continue;
+      first->message += " And " + std::to_string(more) + " more in this check: `select` " + page.id +
+                        " lists them.";
+      report_.counts[static_cast<size_t>(first->severity)] -= more;
+      report_.findings.erase(rest, report_.findings.end());
+    }
+  }
+
   void MapUnit(const Unit& unit) {
     std::vector<Settings> passed;
     if (unit.facts && MayHoldSettings(unit.Text())) passed = ReadPythonSettings(*unit.facts);
@@ -137,15 +165,19 @@ class Run {
       if (rules_.settings_check(rule) == nullptr) continue;
       for (const Settings& settings : all) rules_.settings_check(rule)(settings, sink);
     }
+    std::vector<Candidate> candidates;
+    if (options_.candidates) candidates = FindCandidates(unit, CandidateChoice(options_, *unit.source));
     Finished finished = Finish(unit, std::move(raw), rules_, choice, options_);
     *notes = std::move(finished.notes);
     const std::lock_guard lock(mutex_);
     report_.suppressed += finished.suppressed;
     report_.not_kept += finished.not_kept;
-    report_.doubtful += finished.doubtful;
     for (size_t i = 0; i < report_.counts.size(); ++i) report_.counts[i] += finished.counts[i];
     std::move(finished.findings.begin(), finished.findings.end(),
               std::back_inserter(report_.findings));
+    std::move(candidates.begin(), candidates.end(), std::back_inserter(report_.candidates));
+    std::move(finished.candidates.begin(), finished.candidates.end(),
+              std::back_inserter(report_.candidates));
   }
 
   void Tell() {

@@ -21,6 +21,7 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
+#include "tools/static_check/candidates/candidate.h"
 #include "tools/static_check/map/map.h"
 
 namespace mpnanny::static_check {
@@ -74,15 +75,13 @@ struct Finding {
 
 struct Options {
   Severity min_severity = Severity::kInfo;
-  // Also what is trusted little (confidence low): what breaks if it runs in 16 bits, where nothing
-  // in the text says whether it does.
-  bool thorough = false;
   std::vector<std::string> rules;      // only these; empty: all but those that are off by default
   std::vector<std::string> also;       // these too. Unknown ids in any of the lists are an error.
   std::vector<std::string> ignore;     // not these
   bool report_unused_ignores = false;  // a note for each comment that silences nothing
   unsigned threads = 0;                // how many work at once; 0: one for each core, at most 8
   bool map = false;  // tell how precision runs through the project instead of what is wrong in it
+  bool candidates = false;  // also places that a reader has to judge
   bool skip_without_torch = true;  // do not parse what mentions neither torch nor a framework on it
   // Which findings count; null: all. For what is checked only to know the rest. Called from several
   // threads.
@@ -94,12 +93,12 @@ struct Options {
 
 struct Report {
   std::vector<MapPlace> map;      // with Options::map, in no order; there are no findings then
+  std::vector<Candidate> candidates;  // with Options::candidates, the one to look at first first
   std::vector<Finding> findings;  // by severity (error first), then path, line, column, rule
   int files_scanned = 0;          // parsed and checked
   int files_skipped = 0;  // never mention torch, or could not be checked (then a note says why)
   int suppressed = 0;     // silenced by `# mpnanny: ignore` comments
   int not_kept = 0;       // left out by Options::keep
-  int doubtful = 0;       // of low confidence, left out without Options::thorough
   std::array<int, 3> counts = {};  // by Severity, whatever min_severity leaves out of `findings`
   std::vector<std::string> notes;
 };

@@ -50,6 +50,19 @@ Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* poli
   return choice;
 }
 
+std::function<bool(std::string_view rule)> CandidateChoice(const Options& options,
+                                                           const Source& source) {
+  return [&options, &source](std::string_view rule) {
+    const auto in = [&](const std::vector<std::string>& list) {
+      return std::any_of(list.begin(), list.end(),
+                         [&](const std::string& id) { return id == rule || id == "all"; });
+    };
+    if (in(options.ignore) || in(source.ignore)) return false;
+    if (!options.rules.empty()) return in(options.rules) || in(options.also);
+    return source.policy == nullptr || !in(source.policy->ignore);
+  };
+}
+
 RuleChoice WithoutIgnored(RuleChoice choice, const Source& source, const RuleSet& rules) {
   for (size_t i = 0; i < choice.wanted.size(); ++i) {
     const std::string& id = rules.pages()[i].id;

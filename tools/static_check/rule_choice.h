@@ -5,6 +5,8 @@
 #define MPNANNY_TOOLS_STATIC_CHECK_RULE_CHOICE_H_
 
 #include <string>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +26,12 @@ struct RuleChoice {
 // error; "all" stands for every rule, also those that are off by default.
 Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* policy,
                                const RuleSet& rules);
+
+// Which rules' candidates count in `source`: all but those that the call, the project or the file
+// ignores, and of those that the call names only these. What is off by default is no less a
+// candidate. Borrows both.
+std::function<bool(std::string_view rule)> CandidateChoice(const Options& options,
+                                                           const Source& source);
 
 // `choice` without the rules that `source` leaves out.
 RuleChoice WithoutIgnored(RuleChoice choice, const Source& source, const RuleSet& rules);

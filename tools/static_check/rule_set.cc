@@ -6,6 +6,7 @@
 
 #include "base/front_matter.h"
 #include "base/text.h"
+#include "tools/static_check/candidates/hazards.h"
 #include "tools/static_check/syntax/query_set.h"
 
 namespace mpnanny::static_check {
@@ -13,9 +14,9 @@ namespace {
 
 constexpr std::string_view kFolder = "tools/static_check/rules/";
 
-constexpr std::array<std::string_view, 11> kKeys = {"id",     "summary", "severity", "confidence",
+constexpr std::array<std::string_view, 12> kKeys = {"id",     "summary", "severity", "confidence",
                                                     "status", "since",   "tier",     "cases",
-                                                    "why",    "fix",     "default"};
+                                                    "why",    "fix",     "default",  "once"};
 
 std::string_view Stem(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);
@@ -73,6 +74,11 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
       return InvalidInput(where + "\"default\" can only be off.");
     page.on_by_default = false;
   }
+  if (const auto once = matter->fields.find("once"); once != matter->fields.end()) {
+    if (*once != "project")
+      return InvalidInput(where + "\"once\" can only be project.");
+    page.once = true;
+  }
   page.body = std::move(matter->body);
   page.text = std::string(text);
   return page;
@@ -125,10 +131,16 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
     queries.push_back({index, path, std::string(*data.Read(path))});
     has[index] = true;
   }
+  for (const Hazard& hazard : Hazards()) {
+    const size_t index = index_of(hazard.rule);
+    if (index == set->pages_.size())
+      return InvalidInput("The hazard " + std::string(hazard.rule) + " has no page.");
+    has[index] = true;
+  }
   for (size_t i = 0; i < has.size(); ++i) {
     if (!has[i])
       return InvalidInput("The rule " + set->pages_[i].id +
-                          " has a page, but neither a .scm nor a .cc.");
+                          " has a page, but neither a .scm nor a .cc nor a candidate.");
   }
   auto compiled = QuerySet::Compile(queries);
   if (!compiled) return std::move(compiled).error();

@@ -36,6 +36,9 @@ struct RulePage {
   std::string fix;
   std::vector<std::string> cases;
   bool on_by_default = true;  // `default: off`: runs only where it is asked for
+  // `once: project`: of all its findings the first is shown, with their number; all where the rule
+  // is asked for by name.
+  bool once = false;
   std::string body;           // Markdown after the front matter
   std::string text;           // the whole page
 };

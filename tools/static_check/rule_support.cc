@@ -1,6 +1,5 @@
 #include "tools/static_check/rule_support.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -66,39 +65,6 @@ NodeId LoopOf(const FileFacts& facts, NodeId node) {
 
 bool IsInside(const FileFacts& facts, NodeId inner, NodeId node) {
   return node != kNoNode && inner >= node && inner < facts.syntax[node].after;
-}
-
-namespace {
-
-// True if the last statement of the block leaves it: return, raise, continue, break.
-bool Leaves(const Syntax& syntax, NodeId block) {
-  NodeId last = kNoNode;
-  for (const NodeId statement : syntax.Children(block)) last = statement;
-  const Kind kind = syntax.kind(last);
-  return kind == Kind::kReturn || kind == Kind::kRaise || kind == Kind::kContinue ||
-         kind == Kind::kBreak;
-}
-
-}  // namespace
-
-bool ExcludeEachOther(const FileFacts& facts, NodeId a, NodeId b) {
-  const Syntax& syntax = facts.syntax;
-  const NodeId first = std::min(a, b);
-  const NodeId second = std::max(a, b);
-  for (NodeId part = first, up = syntax[part].parent; up != kNoNode;
-       part = up, up = syntax[part].parent) {
-    const bool branches = syntax.Is(up, Kind::kIf) || syntax.Is(up, Kind::kConditional) ||
-                          syntax.Is(up, Kind::kMatch);
-    if (IsInside(facts, second, up)) {
-      return branches && !IsInside(facts, second, part) &&
-             part != syntax.Child(up, PythonFields().condition);
-    }
-    const bool block =
-        syntax.Is(part, Kind::kBlock) &&
-        (syntax.Is(up, Kind::kIf) || syntax.Is(up, Kind::kElif) || syntax.Is(up, Kind::kElse));
-    if (block && Leaves(syntax, part)) return true;
-  }
-  return false;
 }
 
 NodeId SavedTraining(const FileFacts& facts, NodeId save) {

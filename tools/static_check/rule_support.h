@@ -61,10 +61,6 @@ NodeId LoopOf(const FileFacts& facts, NodeId node);
 // True if `inner` is that node or stands inside it.
 bool IsInside(const FileFacts& facts, NodeId inner, NodeId node);
 
-// True if at most one of the two runs: they stand in different branches of one condition, or one of
-// them in a branch that leaves the block before the other is reached.
-bool ExcludeEachOther(const FileFacts& facts, NodeId a, NodeId b);
-
 // True if the name is imported from several places (try … except ImportError), or imported and
 // defined: which signature it has is decided when the program runs.
 bool HasSeveralImports(const FileFacts& facts, NodeId expression);

@@ -7,6 +7,36 @@ Json Strings(const char* description) {
   return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", description}};
 }
 
+// On the command line also as one word: "a,b".
+Json RuleIds(const char* description) {
+  Json ids = Strings(description);
+  ids["items"]["pattern"] = "^[^,]*$";
+  return ids;
+}
+
+Json CandidateSchema() {
+  const Json text = {{"type", "string"}};
+  const Json line = {{"type", "integer"}, {"minimum", 1}};
+  Json fact = {{"type", "object"},
+               {"properties", {{"text", text}, {"line", line}}},
+               {"required", {"text"}}};
+  return {{"type", "object"},
+          {"properties",
+           {{"path", text},
+            {"line", line},
+            {"end_line", line},
+            {"rule", text},
+            {"hazard", text},
+            {"known", {{"type", "array"}, {"items", std::move(fact)}}},
+            {"unknown", {{"type", "array"}, {"items", text}}},
+            {"question", text},
+            {"code", text},
+            {"try", text}}},
+          {"required",
+           {"path", "line", "end_line", "rule", "hazard", "known", "unknown", "question", "code",
+            "try"}}};
+}
+
 }  // namespace
 
 Json InputSchema() {
@@ -36,16 +66,9 @@ Json InputSchema() {
       {"description",
        "Leave out findings below this. Default: what pyproject.toml says, "
        "else info."}};
-  properties["thorough"] = {
-      {"type", "boolean"},
-      {"default", false},
-      {"description",
-       "Also findings of low confidence: what breaks if it runs in 16 bits, where the code does "
-       "not "
-       "say whether it does. For single files and models; a whole project has many."}};
-  properties["rules"] = Strings("Only these rules (ids, e.g. clip-before-unscale). Default: all.");
-  properties["also"] = Strings("These rules too, though they are off by default.");
-  properties["ignore"] = Strings("Not these rules.");
+  properties["rules"] = RuleIds("Only these rules (ids, e.g. clip-before-unscale). Default: all.");
+  properties["also"] = RuleIds("These rules too, though they are off by default.");
+  properties["ignore"] = RuleIds("Not these rules.");
   properties["diff"] = {
       {"type", "string"},
       {"description", "A git revision: only findings on lines that were added or changed since."}};
@@ -61,11 +84,12 @@ Json InputSchema() {
                           {"description", "next_cursor of an earlier answer to the same call."}};
   properties["detail"] = {
       {"type", "string"},
-      {"enum", {"concise", "full", "map"}},
+      {"enum", {"concise", "full", "map", "candidates"}},
       {"default", "concise"},
       {"description",
-       "full explains every finding, concise each rule once; map: no findings but the lines where "
-       "precision is decided, to read first."}};
+       "full explains every finding, concise each rule once; map: the lines where precision is "
+       "decided, to read first; candidates: places that may fail in 16 bits, for you to judge, the "
+       "worst and likeliest first."}};
   return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
 }
 
@@ -115,6 +139,10 @@ Json OutputSchema() {
             {"files_skipped", count},
             {"suppressed", count},
             {"notes", {{"type", "array"}, {"items", text}}},
+            {"candidates",
+             {{"type", "array"},
+              {"description", "Places to judge, not findings."},
+              {"items", CandidateSchema()}}},
             {"map",
              {{"type", "object"},
               {"description", "By part: {at, what}; left_out."}}},

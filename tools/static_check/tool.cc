@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/text.h"
+#include "tools/static_check/candidates/candidate_report.h"
 #include "tools/static_check/engine.h"
+#include "tools/static_check/fix/apply_fixes.h"
 #include "tools/static_check/inputs/changed_lines.h"
 #include "tools/static_check/inputs/sources.h"
 #include "tools/static_check/map/map_report.h"
@@ -108,9 +110,6 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
   options.also = ReadStrings(arguments, "also");
   options.ignore = ReadStrings(arguments, "ignore");
   options.report_unused_ignores = arguments.value("report_unused_ignores", false);
-  options.thorough = arguments.value("thorough", false) ||
-                     std::any_of(collected->projects.begin(), collected->projects.end(),
-                                 [](const Pyproject& one) { return one.thorough; });
   options.min_severity =
       Strictest(collected->projects, &Pyproject::min_severity).value_or(Severity::kInfo);
   if (arguments.contains("min_severity")) {
@@ -139,24 +138,28 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
   }
   const std::string detail = arguments.value("detail", "concise");
   options.map = detail == "map";
+  options.candidates = detail == "candidates";
   options.on_step = Watch(context);
   auto report = Check(collected->sources, options, **rules, context.cancel);
   if (!report) return std::move(report).error();
   report->files_skipped += collected->skipped;
   report->notes.insert(report->notes.begin(), collected->notes.begin(), collected->notes.end());
   if (options.map) return ShowMap(*report, context.answer_bytes);
+  if (options.candidates) {
+    if (changed) {
+      std::erase_if(report->candidates, [&](const Candidate& one) {
+        return !changed->Touches(one.path, one.line, one.end_line);
+      });
+    }
+    if (first > 0 && first >= report->candidates.size())
+      return InvalidInput("The cursor lies behind the last candidate; the code has changed since.",
+                          "Call again without cursor.");
+    return ShowCandidates(*report, first, context.answer_bytes);
+  }
   if (report->not_kept > 0) {
     report->notes.push_back(std::to_string(report->not_kept) +
                             " findings on lines that did not change since " +
                             arguments["diff"].get<std::string>() + " are left out.");
-  }
-  if (report->doubtful > 0) {
-    report->notes.push_back(
-        std::to_string(report->doubtful) +
-        (report->doubtful == 1 ? " finding of low confidence is"
-                               : " findings of low confidence are") +
-        " left out: places that break if they run in 16 bits, where the code does not say whether "
-        "they do. `thorough` (--thorough) shows them.");
   }
   if (first > 0 && first >= report->findings.size()) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
@@ -175,7 +178,8 @@ int ExitCode(const Json& structured, const Json& extra) {
   const std::string by_project = structured.value("fail_on", "warning");
   const auto limit = ParseSeverity(extra.value("fail_on", by_project));
   if (!limit) return 2;
-  if (!structured.contains("counts")) return 0;  // a map finds no fault
+  // A map and candidates find no fault.
+  if (!structured.contains("counts")) return 0;
   for (const Severity severity : {Severity::kInfo, Severity::kWarning, Severity::kError}) {
     if (severity >= *limit && structured["counts"][SeverityName(severity)] != 0) return 1;
   }
@@ -214,6 +218,17 @@ Tool MakeTool() {
                                          "Exit with 1 if there is a finding of this severity or a "
                                          "worse one, shown or not. Default: "
                                          "what pyproject.toml says, else warning."}}}};
+  definition.command.extra_options["fix"] = {
+      {"type", "boolean"},
+      {"description", "Show the edits that findings offer as a diff, and make them."}};
+  definition.command.extra_options["diff_only"] = {
+      {"type", "boolean"}, {"description", "Show that diff, and change no file."}};
+  definition.command.afterwards = [](const Json& structured,
+                                     const Json& extra) -> Result<std::string> {
+    const bool fix = extra.value("fix", false);
+    if (!fix && !extra.value("diff_only", false)) return std::string();
+    return ApplyFixes(structured, fix && !extra.value("diff_only", false));
+  };
   definition.command.exit_code = ExitCode;
   definition.command.options = {{"rules", "select"}, {"also", "extend-select"}};
   definition.command.aliases = {{"rules", "rules"}};
@@ -223,6 +238,7 @@ Tool MakeTool() {
   };
   definition.command.terminal = [](const Json& structured, const FormatContext& context) {
     if (structured.contains("map")) return MapText(structured);
+    if (structured.contains("candidates")) return CandidatesText(structured);
     return ToTerminal(structured, context.colour);
   };
   definition.may_go_on = true;

@@ -77,6 +77,8 @@ class Callers {
   std::set<std::pair<size_t, NodeId>> seen_;
 };
 
+// True if the expression has its type with and without autocast: casts, what is made with a type of
+// its own, other shapes of these and arithmetic on them.
 bool Keeps(const FileFacts& facts, NodeId expression, int depth) {
   const Syntax& syntax = facts.syntax;
   const Fields& f = PythonFields();
@@ -135,13 +137,10 @@ bool MayRunUnderAutocast(const FileFacts& facts, NodeId node) {
   return used && Callers().MayEnter(facts, node, kMaxCallers);
 }
 
-bool KeepsType(const FileFacts& facts, NodeId expression) {
-  return Keeps(facts, expression, kMaxDepth);
-}
-
 bool HoldsForCallers(const FileFacts& facts, NodeId node, NodeId one, NodeId other) {
   if (facts.regions.At(node) != nullptr || !MayRunUnderAutocast(facts, node)) return true;
-  return KeepsType(facts, one) && (other == kNoNode || KeepsType(facts, other));
+  return Keeps(facts, one, kMaxDepth) &&
+         (other == kNoNode || Keeps(facts, other, kMaxDepth));
 }
 
 }  // namespace mpnanny::static_check

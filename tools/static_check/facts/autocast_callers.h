@@ -14,10 +14,6 @@ namespace mpnanny::static_check {
 // framework that it uses) has autocast, and not all callers are seen, or one of them is under it.
 bool MayRunUnderAutocast(const FileFacts& facts, NodeId node);
 
-// True if the expression has its type with and without autocast: casts, what is made with a type of
-// its own, other shapes of these and arithmetic on them.
-bool KeepsType(const FileFacts& facts, NodeId expression);
-
 // True if what the text proves of these two holds whoever calls the function: types are those of
 // the region that is around the node, or nothing that calls it changes them.
 bool HoldsForCallers(const FileFacts& facts, NodeId node, NodeId one, NodeId other);

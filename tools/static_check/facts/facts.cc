@@ -1,8 +1,6 @@
 #include "tools/static_check/facts/facts.h"
 
-#include "base/text.h"
 #include "tools/static_check/dtypes/dtype_spread.h"
-#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/protocol/protocol_code.h"
 #include "tools/static_check/syntax/parallel.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -44,22 +42,10 @@ FileFacts::FileFacts(std::string path_in, Syntax syntax_in, const OpTable& ops_i
   }
 }
 
-// A model is cast where the file also trains.
-static bool CastsTrainedModel(const FileFacts& file) {
-  for (const Call* call : file.names.CallsNamed("half")) {
-    const std::string model = LowerCase(file.syntax.Text(call->receiver).substr(0, 60));
-    if (HoldsAny(model, {"model", "net", "module", "criterion"}) && MayTrain(file, call->node) &&
-        Holds(file.syntax.text(), "backward("))
-      return true;
-  }
-  return false;
-}
-
 void LinkFacts(const std::vector<FileFacts*>& files, unsigned threads, Modules* modules) {
   ProjectFacts project;
   for (FileFacts* file : files) {
     project.AddFile(file->syntax, file->names, file->regions, file->scalers);
-    project.casts_trained_model = project.casts_trained_model || CastsTrainedModel(*file);
     file->number = modules->Add(file->path, file->syntax, file->names, file->bindings);
   }
   modules->Link(threads);

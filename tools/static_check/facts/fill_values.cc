@@ -44,27 +44,4 @@ std::optional<double> Written(const FileFacts& facts, NodeId expression) {
   return TracedCall(facts, left, {"ones_like"}) ? Constant(facts, right) : std::nullopt;
 }
 
-std::optional<double> FilledWith(const FileFacts& facts, NodeId expression) {
-  for (int depth = 0; depth < 5; ++depth) {
-    const NodeId id = Traced(facts, expression);
-    if (OperatorOf(facts, id) == "*") {
-      for (const uint16_t field : {PythonFields().left, PythonFields().right}) {
-        const auto value = Constant(facts, facts.syntax.Child(id, field));
-        if (IsTooLarge(value)) return value;
-      }
-      return std::nullopt;
-    }
-    const auto call = TorchCallAt(facts, id);
-    if (!call) return std::nullopt;
-    for (const NodeId argument : facts.names.Arguments(id)) {
-      const auto value = Constant(facts, argument);
-      const bool fills = call->name.starts_with("masked_fill") || call->name.ends_with("full") ||
-                         call->name == "full_like" || call->name == "where";
-      if (fills && IsTooLarge(value)) return value;
-    }
-    expression = call->tensor;
-  }
-  return std::nullopt;
-}
-
 }  // namespace mpnanny::static_check

@@ -1,8 +1,7 @@
-// Constants that masks are filled with, and what is filled with them.
+// Constants that masks are filled with.
 //
 // A mask is filled with a large negative number in many ways: a literal, a buffer, a product with
-// ones, a table that is built first and cast later. Free functions without state; they borrow the
-// FileFacts.
+// ones. Free functions without state; they borrow the FileFacts.
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_FACTS_FILL_VALUES_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_FACTS_FILL_VALUES_H_
 
@@ -17,10 +16,6 @@ bool IsTooLarge(std::optional<double> value);
 
 // The constant of what is written: a number, one in a buffer, or -9e15 * ones_like(scores).
 std::optional<double> Written(const FileFacts& facts, NodeId expression);
-
-// What is filled with a constant that is too large, also behind shapes: full(…), masked_fill(…),
-// where(…), (1 - mask) * -1e9.
-std::optional<double> FilledWith(const FileFacts& facts, NodeId expression);
 
 }  // namespace mpnanny::static_check
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <vector>
 
-#include "tools/static_check/facts/half_choices.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -46,6 +46,33 @@ bool NamesFp16Type(const FileFacts& facts) {
     }
   }
   return false;
+}
+
+// Which 16-bit types an expression may be: of a conditional, or of all assignments of a name.
+struct TypeChoice {
+  bool fp16 = false, bf16 = false;
+  bool any() const { return fp16 || bf16; }
+};
+
+TypeChoice ChoiceOf(const FileFacts& facts, NodeId dtype, int depth = 3) {
+  const NodeId id = facts.syntax.Unwrap(dtype);
+  TypeChoice choice;
+  if (id == kNoNode || depth == 0) return choice;
+  const HalfType type = facts.regions.ReadHalfType(id);
+  choice.fp16 = type == HalfType::kFp16;
+  choice.bf16 = type == HalfType::kBf16;
+  const auto add = [&](NodeId other) {
+    const TypeChoice one = ChoiceOf(facts, other, depth - 1);
+    choice.fp16 = choice.fp16 || one.fp16;
+    choice.bf16 = choice.bf16 || one.bf16;
+  };
+  if (facts.syntax.Is(id, Kind::kConditional)) {
+    const std::vector<NodeId> parts = facts.syntax.Children(id);
+    if (parts.size() == 3) add(parts[0]), add(parts[2]);
+  } else if (facts.syntax.Is(id, Kind::kIdentifier) && !choice.any()) {
+    for (const Assignment& assignment : facts.bindings.AssignmentsOf(id)) add(assignment.value);
+  }
+  return choice;
 }
 
 // Of torch's autocast(…): whether it may be FP16. `named`: the program names FP16 somewhere.

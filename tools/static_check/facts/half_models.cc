@@ -274,36 +274,6 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts) {
   return found;
 }
 
-std::vector<HalfOptimizer> FindLateCasts(const FileFacts& facts) {
-  std::vector<HalfOptimizer> found;
-  const std::string& text = facts.syntax.text();
-  if (!Holds(text, ".backward(") || !Holds(text, "optim")) return found;
-  const std::vector<WeightCast> casts = FindWeightCasts(facts);
-  for (const Call& call : facts.names.calls()) {
-    if (casts.empty() || !call.callee.starts_with("torch.optim.") ||
-        Holds(call.callee, "lr_scheduler"))
-      continue;
-    const NodeId parameters = Parameters(facts, facts.names.Argument(call.node, 0, "params"));
-    if (parameters == kNoNode) continue;
-    const std::string model = facts.names.Key(facts.names.Receiver(parameters));
-    for (const WeightCast& cast : casts) {
-      if (cast.model != model || cast.node < call.node || cast.loaded ||
-          facts.syntax.FunctionOf(cast.node) != facts.syntax.FunctionOf(call.node))
-        continue;
-      // Behind the training it is for export.
-      const auto backward = facts.names.CallsNamed("backward");
-      const bool trained = std::any_of(backward.begin(), backward.end(), [&](const Call* one) {
-        return one->node > cast.node &&
-               facts.syntax.FunctionOf(one->node) == facts.syntax.FunctionOf(cast.node);
-      });
-      if (cast.type != HalfType::kUnknown && trained)
-        found.push_back({call.node, cast.node, model, false, cast.type, false});
-      break;
-    }
-  }
-  return found;
-}
-
 bool TrainsAdapters(const FileFacts& facts) {
   const std::string& text = facts.syntax.text();
   return HoldsAny(text, {"peft", "Peft", "PEFT", "lora", "Lora", "LoRA", "load_in_4bit",

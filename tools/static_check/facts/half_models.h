@@ -42,10 +42,6 @@ struct HalfOptimizer {
 // in the same function, in a file that calls backward().
 std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts);
 
-// Casts of a variable to 16 bits below the optimizer that was given its parameters(), in the same
-// function: torch casts weights in place, so the optimizer trains what was cast.
-std::vector<HalfOptimizer> FindLateCasts(const FileFacts& facts);
-
 // True where the file trains adapters beside the model's own weights, which stay frozen: PEFT, LoRA
 // or quantised weights.
 bool TrainsAdapters(const FileFacts& facts);

@@ -23,8 +23,6 @@ struct ProjectFacts {
   bool sixteen_bit = false;       // any 16-bit type is named at all
   bool lowers_precision = false;  // autocast or a cast to 16 bits stands anywhere
   bool casts_models = false;      // .half() or .bfloat16() is called: pure half, or export
-  // A file that trains casts a model: beside autocast, .half() is mostly for inference.
-  bool casts_trained_model = false;
   // Some file runs something under autocast and calls backward(): what is trained there may be
   // defined in any other file.
   bool trains_under_autocast = false;

@@ -16,9 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxBytes = 1u << 20;
-constexpr std::array<const char*, 9> kKeys = {"select",   "extend-select", "ignore",
+constexpr std::array<const char*, 8> kKeys = {"select",   "extend-select", "ignore",
                                               "severity", "exclude",       "per-file-ignores",
-                                              "fail-on",  "min-severity",  "thorough"};
+                                              "fail-on",  "min-severity"};
 
 // Reads the keys of one table; what is wrong becomes a note with its line.
 class Reader {
@@ -44,8 +44,6 @@ class Reader {
         PerFile(node);
       } else if (key == "min-severity") {
         out_->min_severity = OneSeverity(node, key);
-      } else if (key == "thorough") {
-        out_->thorough = OneFlag(node, key);
       } else if (key == "fail-on") {
         out_->fail_on = OneSeverity(node, key);
       } else {
@@ -99,13 +97,6 @@ class Reader {
     if (all_by_star && std::find(ids.begin(), ids.end(), "*") != ids.end()) return rule_ids_;
     std::erase_if(ids, [&](const std::string& id) { return !IsRule(node, id); });
     return ids;
-  }
-
-  bool OneFlag(const toml::node& node, const std::string& key) {
-    const auto* flag = node.as_boolean();
-    if (flag != nullptr) return flag->get();
-    Note(node, "'" + EscapeControl(key, 60) + "' must be true or false");
-    return false;
   }
 
   std::optional<Severity> OneSeverity(const toml::node& node, const std::string& key) {

@@ -34,7 +34,6 @@ struct Pyproject {
   IgnoreList exclude;
   std::vector<std::pair<IgnoreList, std::vector<std::string>>> per_file;
   std::optional<Severity> min_severity;
-  bool thorough = false;
   std::optional<Severity> fail_on;
   std::vector<std::string> notes;
 

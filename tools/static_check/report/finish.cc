@@ -121,6 +121,22 @@ Finding FinishOne(const Unit& unit, const RawFinding& raw, const TextIndex& inde
   return finding;
 }
 
+// What a rule itself trusts little is for a reader to judge.
+Candidate AsCandidate(const Finding& finding, Severity severity) {
+  constexpr double kScore[] = {0.35, 0.45, 0.55};  // by the severity that it had if it were known
+  Candidate candidate;
+  candidate.path = finding.path;
+  candidate.line = finding.line;
+  candidate.end_line = finding.end_line;
+  candidate.rule = finding.rule;
+  candidate.hazard = finding.message;
+  candidate.question = "If it is so: " + finding.fix;
+  candidate.score = kScore[static_cast<size_t>(severity)];
+  candidate.code = finding.excerpt;
+  candidate.unknown.push_back("whether it is so: the text does not prove it");
+  return candidate;
+}
+
 }  // namespace
 
 Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
@@ -171,8 +187,8 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
       ++out.not_kept;
       continue;
     }
-    if (finding.confidence == "low" && !options.thorough) {
-      ++out.doubtful;
+    if (finding.confidence == "low") {
+      if (options.candidates) out.candidates.push_back(AsCandidate(finding, page.severity));
       continue;
     }
     ++out.counts[static_cast<size_t>(severity)];

@@ -1,9 +1,7 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -71,8 +69,8 @@ void Check(const FileFacts& facts, Sink& sink) {
     // Of a type that a setting chooses, FP32 among them.
     if (dtype != kNoNode && region.dtype == HalfType::kUnknown) continue;
     if (!told.insert(facts.syntax.FunctionOf(call->node)).second) continue;
-    MarkGuess(sink.Add(call->node, "This region is always on, and " + std::string(name) +
-                                       " does not switch it: enabled= does."));
+    sink.Add(call->node, "This region is always on, and " + std::string(name) +
+                             " does not switch it: enabled= does.");
   }
 }
 

@@ -1,7 +1,5 @@
 #include <string>
-#include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -26,47 +24,6 @@ static void Replace(const FileFacts& facts, NodeId argument, std::string text,
                     RawFinding& finding) {
   const Node& node = facts.syntax[argument];
   finding.edits.push_back({{node.begin, node.end}, std::move(text)});
-}
-
-// device_type=device, str(device): "cuda:1" is no type of a device.
-static void GuessDevice(const FileFacts& facts, NodeId call, NodeId device, Sink& sink) {
-  const std::string_view text = facts.syntax.Text(device);
-  const NodeId value = facts.bindings.ValueOf(device);
-  const std::string_view literal = Literal(facts, device);
-  const bool indexed = Holds(literal, ":");
-  const bool named = text == "device" || text.ends_with(".device") || text.ends_with("_device") ||
-                     text == "str(device)" || text.ends_with(".device)") || text == "dev" ||
-                     text.ends_with("device_id") || text == "rank" || text == "local_rank";
-  if (!indexed && !named) return;
-  if (!indexed && !literal.empty()) return;                 // device = "cuda"
-  if (facts.names.Callee(value) == "torch.device") return;  // told for certain
-  MarkGuess(sink.Add(call,
-                     "torch.autocast takes the type of a device (\"cuda\"): a torch.device, or a "
-                     "device with an index (\"cuda:1\"), raises RuntimeError."));
-}
-
-// A region of a 32-bit type: autocast knows only 16-bit ones.
-static void GuessFp32(const FileFacts& facts, Sink& sink) {
-  for (const Call& call : facts.names.calls()) {
-    if (!HoldsAny(call.name, {"autocast", "amp_ctx", "amp_context"})) continue;
-    const NodeId dtype = facts.names.Argument(call.node, -1, "dtype");
-    if (dtype == kNoNode) continue;
-    const std::string name = facts.names.Resolve(facts.bindings.ValueOf(dtype));
-    if (name != "torch.float32" && name != "torch.float" && name != "torch.float64") continue;
-    const NodeId enabled = facts.names.Argument(call.node, -1, "enabled");
-    if (enabled != kNoNode && facts.syntax.Is(enabled, Kind::kFalse)) continue;
-    MarkGuess(sink.Add(call.node,
-                       "autocast supports no 32-bit type: it warns and switches itself off, so "
-                       "operands that are already 16-bit stay so. enabled=False says it."));
-  }
-}
-
-// dtype="float16": what autocast takes is a torch.dtype.
-static void GuessString(const FileFacts& facts, NodeId call, Sink& sink) {
-  const NodeId dtype = facts.names.Argument(call, -1, "dtype");
-  if (dtype != kNoNode && !Literal(facts, dtype).empty())
-    MarkGuess(
-        sink.Add(dtype, "A string, where autocast takes a torch.dtype: this raises TypeError."));
 }
 
 static void CheckGeneric(const FileFacts& facts, NodeId call, Sink& sink) {
@@ -95,8 +52,6 @@ static void CheckGeneric(const FileFacts& facts, NodeId call, Sink& sink) {
     if (value == facts.syntax.Unwrap(device) || facts.syntax.Is(device, Kind::kIdentifier))
       Replace(facts, device, std::string(facts.syntax.Text(device)) + ".type", finding);
   }
-  GuessDevice(facts, call, device, sink);
-  GuessString(facts, call, sink);
   const NodeId second = facts.names.Argument(call, 1, "dtype");
   if (second != kNoNode && IsBool(facts, second)) {
     RawFinding& finding = sink.Add(
@@ -111,7 +66,6 @@ static void CheckDevice(const FileFacts& facts, NodeId call, Sink& sink) {
     sink.Add(call, "This autocast is of one device and takes no device_type: it raises TypeError.");
     return;
   }
-  GuessString(facts, call, sink);
   const NodeId enabled = facts.names.Argument(call, 0, "enabled");
   if (enabled == kNoNode) return;
   if (IsDtype(facts, enabled)) {
@@ -186,7 +140,6 @@ void Check(const FileFacts& facts, Sink& sink) {
       CheckDevice(facts, call->node, sink);
     }
   }
-  GuessFp32(facts, sink);
   for (const Function& function : facts.bindings.functions()) {
     const NodeId decorated = function.node == 0 ? kNoNode : facts.syntax[function.node].parent;
     if (!facts.syntax.Is(decorated, Kind::kDecorated)) continue;

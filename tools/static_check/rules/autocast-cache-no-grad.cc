@@ -1,11 +1,8 @@
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/model_calls.h"
-#include "tools/static_check/facts/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -103,50 +100,13 @@ static std::string SharedRegion(const FileFacts& facts, NodeId first, NodeId sec
     if (region == nullptr || region != CachingRegion(facts, second)) return "";
     return facts.regions.NoGradAt(facts.syntax[region->owner].first_child) ? "" : "high";
   }
-  // A region around the whole function: where it is called from, or where the model is trained.
+  // A region around the whole function, where it is called from.
   if (function == 0 || facts.regions.NoGradAt(function)) return "";
   const Entry* entry = facts.dtypes->EntryOf(function);
-  if (entry != nullptr && entry->autocast) return "medium";
-  return RunsInModel(facts, first) && facts.project.trains_under_autocast ? "low" : "";
-}
-
-// True if a model of the project runs itself several times, with gradients in some rounds only:
-// set_grad_enabled(…) with a condition, in a loop.
-static bool RecyclesSomewhere(const FileFacts& facts) {
-  return std::any_of(facts.files->begin(), facts.files->end(), [](const FileFacts* file) {
-    const auto calls = file->names.CallsNamed("set_grad_enabled");
-    return std::any_of(calls.begin(), calls.end(), [&](const Call* call) {
-      const Function* function = file->bindings.FunctionAt(file->syntax.FunctionOf(call->node));
-      const NodeId mode = file->names.Argument(call->node, 0, "mode");
-      return function != nullptr && function->klass != kNoNode &&
-             LoopOf(*file, call->node) != kNoNode && mode != kNoNode &&
-             !file->syntax.Is(mode, Kind::kTrue) && !file->syntax.Is(mode, Kind::kFalse) &&
-             !Holds(file->syntax.text(), "clear_autocast_cache");
-    });
-  });
-}
-
-// The region that a training runs such a model in.
-static void GuessRecycled(const FileFacts& facts, Sink& sink) {
-  for (const Autocast& region : facts.regions.all()) {
-    if (region.enabled == Tri::kNo || !region.caches || region.foreign ||
-        facts.regions.NoGradAt(region.node))
-      continue;
-    const NodeId function = facts.syntax.FunctionOf(region.node);
-    const auto backwards = facts.names.CallsNamed("backward");
-    const bool trains = std::any_of(backwards.begin(), backwards.end(), [&](const Call* call) {
-      return facts.syntax.FunctionOf(call->node) == function;
-    });
-    if (!trains || !RecyclesSomewhere(facts)) continue;
-    MarkGuess(sink.Add(region.node,
-                       "A model of this project runs rounds without gradients before the one that "
-                       "is trained: casts of weights that this region keeps from those have no "
-                       "gradient."));
-  }
+  return entry != nullptr && entry->autocast ? "medium" : "";
 }
 
 void Check(const FileFacts& facts, Sink& sink) {
-  GuessRecycled(facts, sink);
   const std::string& text = facts.syntax.text();
   if (Holds(text, "clear_autocast_cache") ||
       (!facts.project.fp16_on_cuda && !facts.project.other_autocast) ||

@@ -225,19 +225,16 @@ class Guesses {
   void Add(NodeId node, const Autocast* autocast, NodeId input, std::string_view operation,
            std::string_view why) {
     if (!seen_.insert(autocast).second) return;
+    const ProjectFacts& project = facts_.project;
+    const Function* function = facts_.bindings.FunctionAt(facts_.syntax.FunctionOf(node));
+    if (!(project.fp16_on_cuda || project.bf16_autocast || project.grad_scaler) ||
+        function == nullptr || function->name != "forward")
+      return;
     RawFinding& finding = sink_.Add(
         node, "Autocast is off here, and " + std::string(operation) + " gets " +
                   std::string(facts_.syntax.Text(input).substr(0, 60)) + std::string(why));
     finding.guess = true;
-    const ProjectFacts& project = facts_.project;
-    const bool trains = project.fp16_on_cuda || project.bf16_autocast || project.grad_scaler;
-    const Function* function = facts_.bindings.FunctionAt(facts_.syntax.FunctionOf(node));
-    const bool forward = function != nullptr && function->name == "forward";
-    finding.confidence = trains && forward ? "medium" : "low";
-    if (!trains)
-      finding.message +=
-          " No autocast that is on stands in these sources: this holds for a caller "
-          "that has one.";
+    finding.confidence = "medium";
   }
 
  private:

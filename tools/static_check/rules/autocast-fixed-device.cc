@@ -3,7 +3,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -70,15 +69,15 @@ void Check(const FileFacts& facts, Sink& sink) {
       continue;
     const std::string_view device = DeviceOf(facts, *call);
     if (!device.empty()) {
-      MarkGuess(sink.Add(
-          call->node, "This region is for " + std::string(device == "cuda" ? "CUDA" : "the CPU") +
-                          " only, in code that runs on the device it is given: on another one "
-                          "everything stays in FP32, or the call fails."));
+      sink.Add(call->node,
+               "This region is for " + std::string(device == "cuda" ? "CUDA" : "the CPU") +
+                   " only, in code that runs on the device it is given: on another one "
+                   "everything stays in FP32, or the call fails.");
     } else if (facts.regions.ReadHalfType(facts.names.Argument(call->node, 1, "dtype")) ==
                HalfType::kFp16) {
-      MarkGuess(sink.Add(call->node,
-                         "The device is computed and the type is FP16: on a CPU most of autocast "
-                         "is meant for BF16, and there is no loss scaling."));
+      sink.Add(call->node,
+               "The device is computed and the type is FP16: on a CPU most of autocast is meant "
+               "for BF16, and there is no loss scaling.");
     }
   }
 }

@@ -1,8 +1,6 @@
 #include <string>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
-#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::autocast_not_entered {
 
@@ -29,28 +27,7 @@ static bool IsOuter(const FileFacts& facts, NodeId node, std::string_view name) 
   return false;
 }
 
-// with autocast() and no_grad(): what `and` gives is its last operand, and only that is entered.
-static void GuessJoined(const FileFacts& facts, Sink& sink) {
-  for (NodeId id = 0; id < facts.syntax.size(); ++id) {
-    if (!facts.syntax.Is(id, Kind::kBoolean)) continue;
-    NodeId up = facts.syntax[id].parent;
-    while (facts.syntax.Is(up, Kind::kParenthesized) || facts.syntax.Is(up, Kind::kAsPattern))
-      up = facts.syntax[up].parent;
-    if (!facts.syntax.Is(up, Kind::kWithItem)) continue;
-    const std::string_view text = facts.syntax.Text(id);
-    if (!HoldsAny(text, {"autocast", "amp", "context", "ctx", "precision"}) ||
-        facts.syntax.Text(facts.syntax.Child(id, PythonFields().operator_)) != "and")
-      continue;
-    MarkGuess(sink.Add(id,
-                       "`and` gives its last operand, and only that is entered: separate the "
-                       "contexts by a comma."));
-  }
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
-  if (HoldsAny(facts.syntax.text(), {"autocast", "amp_", "context", "ctx"}) &&
-      HoldsAny(facts.syntax.text(), {") and ", "er and "}))
-    GuessJoined(facts, sink);
   for (const Call* call : facts.names.CallsNamed("autocast")) {
     if (!IsAutocast(call->callee)) continue;
     const NodeId parent = facts.syntax[call->node].parent;

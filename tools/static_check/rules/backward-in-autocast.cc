@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/text.h"
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
-#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::backward_in_autocast {
 namespace {
@@ -36,31 +33,9 @@ bool CallsWrapper(const FileFacts& facts, const struct Call& call) {
                      [&](const ScalerMade& made) { return made.key == key; });
 }
 
-// with amp_ctx: … backward(): a context that is handed in, autocast by its name.
-void GuessContexts(const FileFacts& facts, Sink& sink) {
-  const Syntax& syntax = facts.syntax;
-  for (const struct Call* call : facts.names.CallsNamed("backward")) {
-    if (!IsBackward(*call) || facts.regions.At(call->node) != nullptr) continue;
-    for (NodeId up = syntax[call->node].parent; up > syntax.FunctionOf(call->node);
-         up = syntax[up].parent) {
-      if (!syntax.Is(up, Kind::kWith)) continue;
-      const std::string_view text = syntax.Text(up);
-      const std::string head = LowerCase(text.substr(0, std::min<size_t>(text.find(':'), 80)));
-      if (!HoldsAny(head, {"amp_", "_amp", "autocast", "amp(", "mixed_prec", "precision_c"}) ||
-          HoldsAny(head, {"enabled=false", "disable", "no_autocast", "sample"}))
-        continue;
-      MarkGuess(sink.Add(call->node,
-                         "By its name this context is autocast: backward() inside of it is not "
-                         "recommended; it runs in the types of the forward pass by itself."));
-      break;
-    }
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  GuessContexts(facts, sink);
   if (facts.regions.all().empty()) return;
   for (const struct Call& call : facts.names.calls()) {
     const Autocast* autocast = facts.regions.At(call.node);

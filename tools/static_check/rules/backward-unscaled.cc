@@ -4,9 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text.h"
-#include "tools/static_check/facts/half_guess.h"
-#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -91,35 +88,6 @@ void CheckUnused(const FileFacts& facts, const std::set<NodeId>& reported, Sink&
   }
 }
 
-// loss.backward() beside scaler.scale(loss).backward(), in one block: both run.
-void GuessBoth(const FileFacts& facts, std::set<NodeId>* reported, Sink& sink) {
-  const auto block = [&](NodeId node) {
-    return facts.syntax[facts.syntax.StatementOf(node)].parent;
-  };
-  for (const struct Call* call : facts.names.CallsNamed("backward")) {
-    if (call->receiver == kNoNode || !facts.scalers.ScaledBy(call->node).empty() ||
-        reported->contains(call->node) || !facts.names.Arguments(call->node).empty())
-      continue;
-    for (const ScalerCall& scale : facts.scalers.calls()) {
-      const NodeId assigned = facts.syntax[scale.call].parent;
-      const bool renewed =  // loss = scaler.scale(loss)
-          facts.syntax.Is(assigned, Kind::kAssignment) &&
-          facts.syntax.Text(facts.syntax.Child(assigned, PythonFields().left)) ==
-              facts.syntax.Text(call->receiver);
-      if (renewed || scale.op != ScalerCall::Op::kScale || block(scale.call) != block(call->node) ||
-          facts.syntax.Text(facts.names.Argument(scale.call, 0, "outputs")) !=
-              facts.syntax.Text(call->receiver))
-        continue;
-      MarkGuess(
-          sink.Add(call->node,
-                   "The same loss goes backward unscaled and scaled: the gradients add up, and "
-                   "unscaling divides both by the loss scale."));
-      reported->insert(call->node);
-      break;
-    }
-  }
-}
-
 // True if the function asks for the gradient of an input and reads it behind the backward pass:
 // adversarial examples, saliency. The gradients of weights are by-products there.
 bool IsForInput(const FileFacts& facts, NodeId backward) {
@@ -149,140 +117,6 @@ bool IsForInput(const FileFacts& facts, NodeId backward) {
   });
 }
 
-// X.backward() of torch, not of a framework: no arguments that could be a loss.
-bool IsPlainBackward(const FileFacts& facts, const struct Call& call) {
-  return call.receiver != kNoNode && call.callee.empty() &&
-         facts.names.Argument(call.node, 0, "gradient") == kNoNode &&
-         facts.scalers.ScaledBy(call.node).empty();
-}
-
-// True if the value that goes backward was scaled before, here or by what it is made of.
-bool IsScaledName(const FileFacts& facts, NodeId loss) {
-  for (const Assignment& assignment : facts.bindings.AssignmentsOf(loss)) {
-    const std::string_view value = facts.syntax.Text(assignment.value);
-    if (assignment.value != kNoNode && Holds(value, "scale")) return true;
-  }
-  const std::string name = LowerCase(facts.syntax.Text(loss));
-  return Holds(name, "scale");
-}
-
-// One loss of several goes backward without the scale that the others got.
-void GuessOneOfSeveral(const FileFacts& facts, const std::set<NodeId>& reported, Sink& sink) {
-  if (!facts.scalers.Has(ScalerCall::Op::kScale)) return;
-  for (const struct Call* call : facts.names.CallsNamed("backward")) {
-    if (!IsPlainBackward(facts, *call) || reported.contains(call->node) ||
-        IsScaledName(facts, call->receiver))
-      continue;
-    const NodeId function = facts.syntax.FunctionOf(call->node);
-    const auto beside = [&](NodeId other) {
-      return facts.syntax.FunctionOf(other) == function &&
-             !ExcludeEachOther(facts, other, call->node);
-    };
-    const std::vector<ScalerCall>& calls = facts.scalers.calls();
-    const bool scales = std::any_of(calls.begin(), calls.end(), [&](const ScalerCall& one) {
-      return one.op == ScalerCall::Op::kScale && beside(one.call) &&
-             !SameText(facts, facts.names.Argument(one.call, 0, "outputs"), call->receiver);
-    });
-    // Something else may be trained beside it, without a scaler.
-    const auto steps = facts.names.CallsNamed("step");
-    const bool plain = std::any_of(steps.begin(), steps.end(), [&](const struct Call* step) {
-      return step->receiver != kNoNode && facts.scalers.At(step->node) == nullptr &&
-             Holds(LowerCase(facts.syntax.Text(step->receiver)), "opt") && beside(step->node);
-    });
-    if (function == 0 || !scales || plain) continue;
-    MarkGuess(sink.Add(call->node,
-                       "This loss goes backward as it is, another one in this function scaled: "
-                       "where both meet one optimizer, this one's gradients are divided by a "
-                       "scale that they never got, 65536 at the start."));
-  }
-}
-
-// True if some name in the loss got its value in an FP16 region that is always on.
-bool MadeUnderAutocast(const FileFacts& facts, NodeId loss) {
-  const Syntax& syntax = facts.syntax;
-  for (NodeId id = loss; id < syntax[loss].after; ++id) {
-    if (!syntax.Is(id, Kind::kIdentifier)) continue;
-    for (const Assignment& made : facts.bindings.AssignmentsOf(id)) {
-      if (made.target > loss || syntax.FunctionOf(made.target) != syntax.FunctionOf(loss)) continue;
-      const Autocast* region = facts.regions.At(made.target);
-      if (region != nullptr && region->enabled == Tri::kYes && !region->foreign &&
-          region->device != Device::kCpu && region->dtype != HalfType::kBf16)
-        return true;
-    }
-  }
-  return false;
-}
-
-// `if accumulate == 1: scaler.scale(loss).backward()`, `else: (loss / accumulate).backward()`: the
-// branches differ in something else than the precision, which is FP16 in both.
-void GuessOtherBranch(const FileFacts& facts, std::set<NodeId>* reported, Sink& sink) {
-  const Syntax& syntax = facts.syntax;
-  for (const struct Call* call : facts.names.CallsNamed("backward")) {
-    if (!IsPlainBackward(facts, *call) || reported->contains(call->node) ||
-        IsScaledName(facts, call->receiver) || !MadeUnderAutocast(facts, call->receiver))
-      continue;
-    for (const ScalerCall& scale : facts.scalers.calls()) {
-      if (scale.op != ScalerCall::Op::kScale ||
-          syntax.FunctionOf(scale.call) != syntax.FunctionOf(call->node) ||
-          !ExcludeEachOther(facts, scale.call, call->node))
-        continue;
-      NodeId branch = syntax.Enclosing(call->node, Kind::kIf);
-      while (branch != kNoNode && !IsInside(facts, scale.call, branch))
-        branch = syntax.Enclosing(branch, Kind::kIf);
-      const std::string asked =
-          LowerCase(syntax.Text(syntax.Child(branch, PythonFields().condition)));
-      if (branch == kNoNode ||
-          HoldsAny(asked, {"amp", "16", "half", "precision", "scale", "mixed", "cuda", "gpu",
-                           "device", "apex", "dtype", "cpu", "fp"}))
-        continue;
-      MarkGuess(sink.Add(call->node,
-                         "The other branch scales this loss, which is FP16 in both: here small "
-                         "gradients become zero. What is divided for accumulation is scaled like "
-                         "any other loss."));
-      reported->insert(call->node);
-      break;
-    }
-  }
-}
-
-// A framework that owns the scaler, and a backward pass that goes round it.
-void GuessPastFramework(const FileFacts& facts, Sink& sink) {
-  const std::string_view text = facts.syntax.text();
-  const bool accelerate = Holds(text, "Accelerator(");
-  const bool deepspeed = Holds(text, "deepspeed.initialize");
-  const bool lightning = Holds(text, "automatic_optimization") && Holds(text, "optimizers()");
-  const bool fabric = Holds(text, "Fabric(");
-  const bool wrapper = Holds(text, "optim_wrapper");
-  if (!accelerate && !deepspeed && !lightning && !fabric && !wrapper) return;
-  const auto owner = [&](NodeId function) -> const char* {
-    const std::string_view body = facts.syntax.Text(function);
-    if (accelerate && HoldsAny(body, {"accelerator", "ccelerat"})) return "accelerator.backward";
-    if (lightning && HoldsAny(body, {"self.optimizers()"})) return "self.manual_backward";
-    if (deepspeed && HoldsAny(body, {"engine", "deepspeed"})) return "engine.backward";
-    if (fabric && Holds(body, "fabric")) return "fabric.backward";
-    if (wrapper && Holds(body, "optim_wrapper")) return "optim_wrapper.backward";
-    return nullptr;
-  };
-  for (const struct Call* call : facts.names.CallsNamed("backward")) {
-    if (!IsPlainBackward(facts, *call) || IsScaledName(facts, call->receiver) ||
-        HoldsAny(facts.names.Key(call->receiver), {"ccelerator", "engine", "fabric", "model"}))
-      continue;
-    const NodeId function = facts.syntax.FunctionOf(call->node);
-    const char* proper = owner(function);
-    if (proper == nullptr) continue;
-    // The framework's own call stands in the other branch.
-    const auto others = facts.names.CallsNamed("backward");
-    if (std::any_of(others.begin(), others.end(), [&](const struct Call* other) {
-          return other != call && facts.names.Argument(other->node, 0, "loss") != kNoNode &&
-                 ExcludeEachOther(facts, other->node, call->node);
-        }))
-      continue;
-    MarkGuess(sink.Add(call->node, std::string("Past ") + proper +
-                                       "(): with FP16 chosen there this loss is not scaled, and "
-                                       "the step divides its gradients by the loss scale."));
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -290,7 +124,6 @@ void Check(const FileFacts& facts, Sink& sink) {
   const auto& made = facts.scalers.made();
   if (std::any_of(made.begin(), made.end(), [](const ScalerMade& m) { return m.enabled_false; }))
     return;
-  GuessPastFramework(facts, sink);
   std::set<NodeId> reported;
   ReportViolations(
       facts, Violation::Kind::kPlainBackward, sink,
@@ -317,9 +150,6 @@ void Check(const FileFacts& facts, Sink& sink) {
     reported.insert(v.node);
   }
   CheckUnused(facts, reported, sink);
-  GuessBoth(facts, &reported, sink);
-  GuessOtherBranch(facts, &reported, sink);
-  GuessOneOfSeveral(facts, reported, sink);
 }
 
 }  // namespace mpnanny::static_check::backward_unscaled

@@ -1,4 +1,3 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 
@@ -10,16 +9,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     const auto value = Constant(facts, bound);
     if (!value || *value >= 1) return;
     const Value type = facts.dtypes->Of(call.tensor);
-    if (!type.is_16bit()) {
-      const HalfGuess anywhere = HalfGuess::Anywhere(facts, call.node);
-      if (*value >= kBf16RoundsToOne && anywhere.any() && facts.syntax.FunctionOf(call.node) != 0 &&
-          anywhere.MayBeHalf(call.tensor))
-        MarkGuess(sink.Add(call.node, "1 minus " + ShowNumber(1 - *value) +
-                                          " rounds to exactly 1 in BF16" +
-                                          (*value >= kFp16RoundsToOne ? " and in FP16" : "") +
-                                          ": if this is 16-bit, the bound keeps nothing below 1."));
-      return;
-    }
+    if (!type.is_16bit()) return;
     if (*value < (type.type == Type::kBf16 ? kBf16RoundsToOne : kFp16RoundsToOne)) return;
     RawFinding& finding = sink.Add(
         call.node, "The upper bound " + std::string(facts.syntax.Text(bound).substr(0, 40)) +

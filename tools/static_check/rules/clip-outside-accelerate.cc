@@ -3,7 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -15,51 +14,7 @@ static bool UnscalesItself(std::string_view text) {
   return Holds(text, "unscale_gradients") || Holds(text, "unscale_(");
 }
 
-// Clipping in Lightning's on_after_backward, which comes before it unscales;
-// on_before_optimizer_step comes after.
-static void GuessHook(const FileFacts& facts, Sink& sink) {
-  if (!Holds(facts.syntax.text(), "on_after_backward")) return;
-  for (const Call& call : facts.names.calls()) {
-    if (!Holds(call.name, "clip_grad")) continue;
-    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call.node));
-    if (function == nullptr || function->name != "on_after_backward") continue;
-    MarkGuess(sink.Add(call.node,
-                       "With FP16 gradients still carry the loss scale in on_after_backward: "
-                       "Lightning unscales them before on_before_optimizer_step."));
-  }
-}
-
-// Lightning's manual optimization and DeepSpeed's engine own the scale, too.
-static void GuessOthers(const FileFacts& facts, Sink& sink) {
-  const std::string_view text = facts.syntax.text();
-  const bool lightning = Holds(text, "manual_backward");
-  const bool deepspeed = Holds(text, "deepspeed.initialize");
-  GuessHook(facts, sink);
-  const bool fabric = Holds(text, "fabric.backward");
-  if ((!lightning && !deepspeed && !fabric) || HoldsAny(text, {"unscale_", "clip_gradients"}))
-    return;
-  for (const std::string_view name : {"clip_grad_norm_", "clip_grad_value_"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      const NodeId function = facts.syntax.FunctionOf(call->node);
-      const std::string_view body = facts.syntax.Text(function);
-      const bool here = (lightning && Holds(body, "manual_backward")) ||
-                        (fabric && Holds(body, "fabric.backward")) ||
-                        (deepspeed && HoldsAny(body, {"engine.backward", "model.backward"}));
-      if (!call->callee.starts_with("torch.nn.utils") || function == 0 || !here) continue;
-      const char* owner =
-          lightning
-              ? "Lightning's precision plugin: self.clip_gradients() is called after unscaling."
-          : fabric ? "Fabric's precision: fabric.clip_gradients() unscales."
-                   : "DeepSpeed's optimizer, which clips by itself: gradient_clipping in its "
-                     "configuration.";
-      MarkGuess(sink.Add(
-          call->node, std::string("With FP16 these gradients still carry the scale of ") + owner));
-    }
-  }
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
-  GuessOthers(facts, sink);
   if (!facts.names.ImportsModule("accelerate") || UnscalesItself(facts.syntax.text())) return;
   bool chosen = false;  // the file says that there is mixed precision
   for (const Call* made : facts.names.CallsNamed("Accelerator")) {

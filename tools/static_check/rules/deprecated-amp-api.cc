@@ -3,7 +3,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -163,62 +162,10 @@ void CheckCall(const FileFacts& facts, NodeId call, NodeId function, Sink& sink)
                            "torch.amp." + name.substr(name.rfind('.') + 1)});
 }
 
-// Options of frameworks that have been replaced: Accelerator(fp16=True), Trainer(precision=16).
-struct OldOption {
-  std::string_view owner;
-  std::string_view argument;
-  std::string_view now;
-};
-constexpr OldOption kOldOptions[] = {
-    {"Accelerator", "fp16", "mixed_precision=\"fp16\""},
-    {"Trainer", "amp_backend", "precision=\"16-mixed\", without apex"},
-    {"Trainer", "amp_level", "precision=\"16-mixed\", without apex"},
-    {"TrainingArguments", "fp16_backend", "fp16=True alone"},
-    {"TrainingArguments", "half_precision_backend", "fp16=True alone"},
-    {"TrainingArguments", "fp16_opt_level", "fp16=True, without apex"},
-};
-
-// precision=16 and precision="bf16" of Lightning: 2.0 names what it means.
-bool IsOldPrecision(const FileFacts& facts, NodeId value) {
-  const Syntax& syntax = facts.syntax;
-  const NodeId id = syntax.Unwrap(value);
-  if (syntax.Is(id, Kind::kConditional)) {
-    const std::vector<NodeId> parts = syntax.Children(id);
-    return parts.size() == 3 &&
-           (IsOldPrecision(facts, parts[0]) || IsOldPrecision(facts, parts[2]));
-  }
-  const std::string_view text = syntax.Text(id);
-  return text == "16" || text == "\"16\"" || text == "'16'" || text == "\"bf16\"" ||
-         text == "'bf16'";
-}
-
-void GuessOptions(const FileFacts& facts, Sink& sink) {
-  for (const OldOption& option : kOldOptions) {
-    for (const Call* call : facts.names.CallsNamed(option.owner)) {
-      const NodeId value = facts.names.Argument(call->node, -1, option.argument);
-      if (value == kNoNode) continue;
-      MarkGuess(sink.Add(value, std::string(option.argument) + "= of " + std::string(option.owner) +
-                                    " is old and no longer taken by its newer versions: " +
-                                    std::string(option.now) + "."));
-    }
-  }
-  for (const std::string_view owner : {"Trainer", "Fabric"}) {
-    for (const Call* call : facts.names.CallsNamed(owner)) {
-      const NodeId value = facts.names.Argument(call->node, -1, "precision");
-      if (value == kNoNode || !IsOldPrecision(facts, value)) continue;
-      MarkGuess(sink.Add(value,
-                         "Lightning 2 names what this precision means: \"16-mixed\" and "
-                         "\"bf16-mixed\" are autocast, \"16-true\" and \"bf16-true\" cast the "
-                         "weights."));
-    }
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
-  GuessOptions(facts, sink);
   if (!HoldsAny(facts.syntax.text(), {"amp", "autocast"})) return;  // one is in all of their names
   for (NodeId id = 0; id < facts.syntax.size(); ++id) {
     if (facts.syntax[id].kind == Kind::kImportFrom) CheckImport(facts, id, sink);

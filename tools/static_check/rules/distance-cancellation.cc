@@ -1,4 +1,3 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 
@@ -85,15 +84,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     }
     if (product == kNoNode) continue;
     const Value type = facts.dtypes->Of(product);
-    if (!type.is_16bit()) {
-      const HalfGuess anywhere = HalfGuess::Anywhere(facts, id);
-      if (anywhere.any() && facts.syntax.FunctionOf(id) != 0 && anywhere.MayBeHalf(product))
-        MarkGuess(sink.Add(id,
-                           "If the product is 16-bit, as under autocast, distances much smaller "
-                           "than the vectors are rounding, and may be negative."));
-      continue;
-    }
-    if (!MayTrain(facts, id)) continue;
+    if (!type.is_16bit() || !MayTrain(facts, id)) continue;
     RawFinding& finding = sink.Add(
         id, std::string("Squared distances as |x|^2 + |y|^2 - 2xy, with the product in ") +
                 (type.is_fp16() ? "FP16" : "16 bits") +

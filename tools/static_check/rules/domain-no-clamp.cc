@@ -1,4 +1,3 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 
@@ -8,17 +7,9 @@ void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(
       facts, {"acos", "asin", "arccos", "arcsin", "atanh", "arctanh"}, [&](const TorchCall& call) {
         const Value type = facts.dtypes->Of(call.tensor);
-        if (TracedCall(facts, call.tensor, {"clamp", "clip", "tanh", "clamp_", "hardtanh"})) return;
-        if (!type.is_16bit()) {
-          const HalfGuess anywhere = HalfGuess::Anywhere(facts, call.node);
-          if (anywhere.any() && facts.syntax.FunctionOf(call.node) != 0 &&
-              anywhere.MayBeHalf(call.tensor))
-            MarkGuess(sink.Add(call.node,
-                               "If this is 16-bit, rounding alone takes a cosine beyond "
-                               "1, where " +
-                                   std::string(call.name) + " is NaN."));
+        if (!type.is_16bit() ||
+            TracedCall(facts, call.tensor, {"clamp", "clip", "tanh", "clamp_", "hardtanh"}))
           return;
-        }
         RawFinding& finding =
             sink.Add(call.node, std::string(call.name) +
                                     " of a 16-bit value that is not clamped: rounding "

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::double_unscale {
@@ -44,29 +43,6 @@ void CheckWrapped(const FileFacts& facts, Sink& sink) {
   }
 }
 
-// A callback that unscales for whom it is called by: another one may do so too.
-void GuessCallback(const FileFacts& facts, Sink& sink) {
-  for (const Call* call : facts.names.CallsNamed("unscale_")) {
-    const std::string key = call->receiver == kNoNode ? "" : facts.names.Key(call->receiver);
-    const Function* function = facts.bindings.FunctionAt(facts.syntax.FunctionOf(call->node));
-    const std::string root = key.substr(0, key.find('.'));
-    if (function == nullptr || function->klass == kNoNode || root == key ||
-        std::find(function->parameters.begin(), function->parameters.end(), root) ==
-            function->parameters.end() ||
-        !function->name.starts_with("on_"))
-      continue;
-    const std::string_view text = facts.syntax.Text(function->node);
-    bool minds = false;
-    for (const std::string_view word :
-         {".step(", ".update(", ".scale(", "OptState", "unscaled", "per_optimizer", "except"})
-      minds = minds || text.find(word) != std::string_view::npos;
-    if (minds) continue;
-    MarkGuess(sink.Add(call->node,
-                       "Where another callback has unscaled this optimizer's gradients already, "
-                       "this raises RuntimeError: nothing here asks for it."));
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -84,7 +60,6 @@ void Check(const FileFacts& facts, Sink& sink) {
            "backward passes are divided by the loss scale a second time.";
   });
   CheckWrapped(facts, sink);
-  GuessCallback(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::double_unscale

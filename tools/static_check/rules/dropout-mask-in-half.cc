@@ -1,7 +1,6 @@
 #include <string>
 #include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -77,20 +76,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       const NodeId like = TypedAs(facts, *call, &last);
       if (like == kNoNode || !MayTrain(facts, call->node) || !Decides(facts, last)) continue;
       const Value type = facts.dtypes->Of(like);
-      if (type.is_16bit()) {
-        NoteAssumed(type, sink.Add(call->node));
-        continue;
-      }
-      const HalfGuess guess(facts, call->node);
-      const HalfGuess cast = HalfGuess::IfCast(facts, call->node);
-      if (type.type == Type::kFp32 ||
-          !((guess.any() && guess.MayBeHalf(like)) || (cast.any() && cast.MayBeHalf(like))))
-        continue;
-      MarkGuess(sink.Add(call->node,
-                         "If " + std::string(facts.syntax.Text(like).substr(0, 40)) +
-                             " is 16-bit, so are the random numbers that decide what is kept: "
-                             "they and the rate are rounded, and another share is kept than asked "
-                             "for."));
+      if (type.is_16bit()) NoteAssumed(type, sink.Add(call->node));
     }
   }
 }

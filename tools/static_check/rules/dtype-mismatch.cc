@@ -1,16 +1,8 @@
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "tools/static_check/facts/autocast_callers.h"
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
-#include "tools/static_check/mixed_types/no_half_kernel.h"
-#include "tools/static_check/mixed_types/promotions.h"
-#include "tools/static_check/mixed_types/unlike_types.h"
-#include "tools/static_check/mixed_types/untied_inputs.h"
-#include "tools/static_check/mixed_types/untied_types.h"
-#include "tools/static_check/mixed_types/untyped_factories.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::dtype_mismatch {
@@ -34,35 +26,18 @@ bool Autocast(const FileFacts& facts, NodeId node) {
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId a, NodeId b,
             std::string_view what, bool product) {
   if (a == kNoNode || b == kNoNode || !Differ(facts.dtypes->Of(a), facts.dtypes->Of(b))) return;
+  if (product ? MayRunUnderAutocast(facts, node) : !HoldsForCallers(facts, node, a, b)) return;
   const bool first = facts.dtypes->Of(a).is_16bit();
-  const bool proved =
-      product ? !MayRunUnderAutocast(facts, node) : HoldsForCallers(facts, node, a, b);
-  RawFinding& finding = sink.Add(
-      node, std::string(what) + " gets the 16-bit " +
-                std::string(facts.syntax.Text(first ? a : b).substr(0, 40)) + " and the FP32 " +
-                std::string(facts.syntax.Text(first ? b : a).substr(0, 40)) +
-                ", and does not convert: RuntimeError" +
-                (proved ? "." : " wherever this is not called under autocast."));
-  if (!proved) MarkGuess(finding);
+  sink.Add(node, std::string(what) + " gets the 16-bit " +
+                     std::string(facts.syntax.Text(first ? a : b).substr(0, 40)) +
+                     " and the FP32 " +
+                     std::string(facts.syntax.Text(first ? b : a).substr(0, 40)) +
+                     ", and does not convert: RuntimeError.");
 }
 
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  std::set<NodeId> told;
-  const auto guess = [&](const std::vector<UnlikeWrite>& found) {
-    for (const UnlikeWrite& one : found) {
-      if (told.insert(one.node).second) MarkGuess(sink.Add(one.node, one.why));
-    }
-  };
-  guess(FindUnlikeWrites(facts));
-  guess(FindUntiedTypes(facts));
-  if (facts.project.HasHalfChoice()) {
-    guess(FindUntiedInputs(facts));
-    guess(FindUntypedFactories(facts));
-    guess(FindMissingKernels(facts));
-    guess(FindPromotions(facts));
-  }
   if (!facts.project.sixteen_bit) return;
   const Fields& f = PythonFields();
   for (const NodeId id : facts.binaries) {

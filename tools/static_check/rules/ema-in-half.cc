@@ -1,12 +1,8 @@
 #include <cctype>
-#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/text.h"
-#include "tools/static_check/facts/half_guess.h"
-#include "tools/static_check/facts/half_models.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
@@ -151,76 +147,9 @@ std::string Destination(const FileFacts& facts, const Call& call) {
   return "";
 }
 
-// EMAModel(model.parameters()), ModelEma(model) over weights that were made 16-bit above.
-void GuessMade(const FileFacts& facts, Sink& sink) {
-  std::vector<WeightCast> casts;
-  bool read = false;  // only where there is an average at all
-  for (const std::string_view name : {"AveragedModel", "ModelEMA", "ModelEma", "ModelEmaV2",
-                                      "EMAModel", "EMA", "ExponentialMovingAverage"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      if (!read) casts = FindWeightCasts(facts);
-      read = true;
-      const NodeId given = facts.names.Argument(call->node, 0, "parameters");
-      const NodeId model =
-          facts.names.CallAt(given) == nullptr ? given : facts.names.Receiver(given);
-      const std::string key = facts.names.Key(model);
-      if (key.empty() || facts.names.Argument(call->node, -1, "dtype") != kNoNode ||
-          IsCastAfterwards(facts, call->node))
-        continue;
-      const WeightCast* cast = CastAt(facts, casts, key, call->node);
-      if (cast == nullptr || cast->type == HalfType::kUnknown) continue;
-      MarkGuess(sink.Add(call->node, "The average starts as a copy of " + key +
-                                         ", whose weights are 16-bit by then, and is kept in that: "
-                                         "most updates of it are rounded away."));
-    }
-  }
-}
-
-// e.mul_(decay).add_(p), e.lerp_(p), e.copy_(e * m + p * (1 - m)) in a function that is named for
-// averages, without a word of FP32: right for FP32 weights, and standing still for 16-bit ones.
-void GuessUpdate(const FileFacts& facts, Sink& sink) {
-  std::set<NodeId> told;  // functions
-  for (const std::string_view name : {"lerp_", "add_", "copy_", "_foreach_lerp_"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      const NodeId node = facts.syntax.FunctionOf(call->node);
-      const Function* function = facts.bindings.FunctionAt(node);
-      if (function == nullptr || node == 0 || told.contains(node)) continue;
-      const NodeId klass = function->klass;
-      const std::string own = LowerCase(function->name);
-      const std::string owner =
-          klass == kNoNode
-              ? ""
-              : LowerCase(facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name)));
-      const bool named = NamesAverage(own) || owner.ends_with("ema") || owner.starts_with("ema") ||
-                         Holds(owner, "average") || Holds(own, "momentum_update") ||
-                         Holds(own, "moving_average") || Holds(own, "update_average") ||
-                         Holds(own, "soft_update") || Holds(own, "update_teacher");
-      const std::string_view text = facts.syntax.Text(node);
-      const std::string_view whole = klass == kNoNode ? text : facts.syntax.Text(klass);
-      if (!named || !HoldsAny(text, {"decay", "momentum", "beta", "alpha", "tau", "mom", "rate"}) ||
-          HoldsAny(text, {"isfinite", "grad.", "exp_avg"}) ||
-          HoldsAny(whole, {"float()", "float32", "fp32", "dtype=", "double()"}))
-        continue;
-      if (name == "add_" && !Holds(facts.syntax.Text(call->receiver), "mul_") &&
-          !HoldsAny(facts.syntax.Text(call->node), {"1 -", "1-", "1.0 -", "1. -"}))
-        continue;
-      if (name == "copy_" && !HoldsAny(facts.syntax.Text(call->node), {"*"})) continue;
-      told.insert(node);
-      MarkGuess(sink.Add(call->node,
-                         "Updated in the type of the weights: in BF16 a change below 0.2 % of the "
-                         "average is rounded away, with decay 0.999 nearly every one. If the "
-                         "weights may be 16-bit, keep this in FP32."));
-    }
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.project.HasHalfChoice()) {
-    GuessUpdate(facts, sink);
-    GuessMade(facts, sink);
-  }
   if (!facts.project.sixteen_bit || !Updates(facts)) return;
   for (const std::string_view name : {"half", "bfloat16", "to"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {

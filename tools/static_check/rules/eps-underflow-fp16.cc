@@ -1,7 +1,5 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
-#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::eps_underflow_fp16 {
 namespace {
@@ -81,43 +79,15 @@ bool ZeroHurts(const FileFacts& facts, NodeId id, int depth) {
   }
 }
 
-// Optimizers and schedules keep their states in FP32, and arrays are numpy's.
-bool IsOptimizer(const FileFacts& facts, NodeId node) {
-  const NodeId klass = facts.syntax.Enclosing(node, Kind::kClass);
-  const std::string_view name =
-      klass == kNoNode ? "" : facts.syntax.Text(facts.syntax.Child(klass, PythonFields().name));
-  return HoldsAny(facts.path, {"optim", "dataset", "preproc", "schedul"}) ||
-         HoldsAny(name, {"Adam", "Optim", "Shampoo", "SGD", "Lion"}) ||
-         Holds(facts.syntax.Text(facts.syntax.FunctionOf(node)), "np.");
-}
-
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId constant, NodeId tensor) {
   const auto eps = Constant(facts, constant);
   if (!eps || *eps <= 0 || *eps > kFp16RoundsToZero) return;
-  if (!ZeroHurts(facts, node, 3)) return;
   const Value type = facts.dtypes->Of(tensor);
-  if (type.is_fp16()) {
-    RawFinding& finding =
-        sink.Add(node, ShowNumber(*eps) +
-                           " rounds to zero in the FP16 value that it should keep from zero.");
-    NoteAssumed(type, finding);
-    return;
-  }
-  const HalfGuess guess(facts, node);
-  const bool may = guess.fp16() && guess.MayBeHalf(tensor);
-  if (!may) {
-    // Wherever it is handed FP16: nothing says that it is not, and nobody asks.
-    const HalfGuess anywhere = HalfGuess::Anywhere(facts, node);
-    if (!anywhere.fp16() || facts.syntax.FunctionOf(node) == 0 || type.type == Type::kFp32 ||
-        type.type == Type::kNumber || type.type == Type::kIndex || anywhere.IsKnown(tensor) ||
-        IsOptimizer(facts, node))
-      return;
-    for (const Call* call : facts.names.CallsNamed("finfo")) {
-      if (facts.syntax.FunctionOf(call->node) == facts.syntax.FunctionOf(node)) return;
-    }
-  }
-  MarkGuess(sink.Add(node, "If this runs in FP16, " + ShowNumber(*eps) +
-                               " is zero there and keeps nothing from zero."));
+  if (!type.is_fp16() || !ZeroHurts(facts, node, 3)) return;
+  RawFinding& finding =
+      sink.Add(node, ShowNumber(*eps) +
+                         " rounds to zero in the FP16 value that it should keep from zero.");
+  NoteAssumed(type, finding);
 }
 
 // F.normalize(h) and the like: the epsilon is an argument with a default that FP16 does not hold.
@@ -127,16 +97,7 @@ void Inside(const FileFacts& facts, Sink& sink, const TorchCall& call, int posit
   const NodeId given = ArgumentOf(facts, call, position, "eps");
   const auto eps = given == kNoNode ? by_default : Constant(facts, given);
   const Value type = facts.dtypes->Of(call.node);
-  if (!eps || *eps > kFp16RoundsToZero) return;
-  if (!type.is_fp16()) {
-    const HalfGuess guess = HalfGuess::Anywhere(facts, call.node);
-    if (guess.weights() && guess.fp16() && guess.MayBeHalf(call.tensor))
-      MarkGuess(sink.Add(call.node, "If this is FP16 here, outside of autocast, " +
-                                        std::string(given == kNoNode ? "the default " : "") +
-                                        "eps=" + ShowNumber(*eps) +
-                                        " is zero here: a vector of zeros becomes NaN."));
-    return;
-  }
+  if (!type.is_fp16() || !eps || *eps > kFp16RoundsToZero) return;
   RawFinding& finding =
       sink.Add(call.node, std::string(call.name) + " runs in FP16 here, where its " +
                               (given == kNoNode ? "default " : "") + "eps=" + ShowNumber(*eps) +

@@ -1,15 +1,10 @@
 #include <algorithm>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/text.h"
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/model_calls.h"
-#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
-#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::forward_outside_autocast {
 
@@ -57,37 +52,11 @@ static NodeId OnlyLoss(const FileFacts& facts, NodeId body) {
   return loss;
 }
 
-// A second pass with gradients, through a model, beside one that stands in a region of the same
-// function: it runs in FP32.
-static void GuessSecond(const FileFacts& facts, const std::vector<ModelCall>& models, Sink& sink) {
-  std::set<NodeId> told;
-  for (const ModelCall& call : models) {
-    const NodeId function = facts.syntax.FunctionOf(call.node);
-    if (function == 0 || facts.regions.At(call.node) != nullptr || told.contains(function) ||
-        !MayTrain(facts, call.node) ||
-        HoldsAny(LowerCase(call.key), {"teacher", "ema", "ref", "frozen", "target", "avg"}))
-      continue;
-    const bool inside = std::any_of(models.begin(), models.end(), [&](const ModelCall& other) {
-      const Autocast* region = facts.regions.At(other.node);
-      return facts.syntax.FunctionOf(other.node) == function && region != nullptr &&
-             region->enabled != Tri::kNo && !facts.regions.NoGradAt(other.node) &&
-             !ExcludeEachOther(facts, other.node, call.node);
-    });
-    Policy policy;  // of a region that a caller opened
-    if (!inside || facts.dtypes->PolicyAt(call.node, &policy)) continue;
-    told.insert(function);
-    MarkGuess(sink.Add(call.node, call.key +
-                                      " runs outside of autocast here, while this function has "
-                                      "a region for another pass: this one is FP32."));
-  }
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   if (facts.regions.all().empty() || ModelCasts(facts)) return;
   const std::vector<ModelCall> models = FindModelCalls(facts);
   if (models.empty()) return;
-  GuessSecond(facts, models, sink);
   for (const Autocast& autocast : facts.regions.all()) {
     if (autocast.enabled == Tri::kNo || autocast.foreign ||
         !facts.syntax.Is(autocast.owner, Kind::kWith) || facts.regions.NoGradAt(autocast.owner))

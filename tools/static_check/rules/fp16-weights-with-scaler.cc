@@ -2,11 +2,8 @@
 #include <string>
 #include <string_view>
 
-#include "tools/static_check/facts/half_choices.h"
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/half_models.h"
 #include "tools/static_check/facts/precision_setup.h"
-#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -38,59 +35,7 @@ static bool NeedsNoFp32(const std::string& text) {
   return !Holds(text, "train(") && !Holds(text, ".fit(") && !Holds(text, "backward(");
 }
 
-// True if the condition asks whether mixed precision is on: cfg.fp16, args.bf16.
-static bool AsksForMixed(const FileFacts& facts, NodeId condition) {
-  for (NodeId id = condition; id != kNoNode && id < facts.syntax[condition].after; ++id) {
-    const std::string_view text = facts.syntax.Text(id);
-    if (facts.syntax.Is(id, Kind::kIdentifier) && (text == "fp16" || text == "bf16")) return true;
-  }
-  return false;
-}
-
-// True if the file loads something with the variable as its type.
-static bool LoadsWith(const FileFacts& facts, std::string_view variable) {
-  for (const Call* call : facts.names.CallsNamed("from_pretrained")) {
-    for (const char* name : {"torch_dtype", "dtype"}) {
-      const NodeId dtype = facts.names.Argument(call->node, -1, name);
-      if (dtype != kNoNode && facts.syntax.Text(dtype) == variable) return true;
-    }
-  }
-  return false;
-}
-
-// if cfg.fp16: cfg.torch_dtype = torch.float16: what turns on mixed precision also makes the
-// weights 16-bit.
-static void WeightsFollowMixed(const FileFacts& facts, Sink& sink) {
-  const Fields& f = PythonFields();
-  const std::string& text = facts.syntax.text();
-  if (!Holds(text, "torch_dtype") || !(Holds(text, "fp16") || Holds(text, "bf16"))) return;
-  const ProjectFacts& project = facts.project;
-  if (!project.hf_trainer && !project.accelerate && !project.grad_scaler) return;
-  for (const NodeId id : facts.assignments) {
-    const NodeId value = facts.syntax.Child(id, f.right);
-    const std::string_view target = facts.syntax.Text(facts.syntax.Child(id, f.left));
-    const bool weights = target == "torch_dtype" || target.ends_with(".torch_dtype") ||
-                         (target.size() < 40 && Holds(target, "dtype") && LoadsWith(facts, target));
-    if (!weights || !ChoiceOf(facts, value).any() || !MayTrain(facts, id)) continue;
-    NodeId condition = kNoNode;
-    if (facts.syntax.Is(facts.syntax.Unwrap(value), Kind::kConditional)) {
-      condition = facts.syntax.Children(facts.syntax.Unwrap(value))[1];
-    } else {
-      const NodeId block = facts.syntax[facts.syntax.StatementOf(id)].parent;
-      const NodeId branch = facts.syntax[block].parent;
-      if (facts.syntax.Is(branch, Kind::kIf) || facts.syntax.Is(branch, Kind::kElif))
-        condition = facts.syntax.Child(branch, f.condition);
-    }
-    if (condition == kNoNode || !AsksForMixed(facts, condition)) continue;
-    MarkGuess(sink.Add(id,
-                       "The setting that turns on mixed precision also loads the weights in 16 "
-                       "bits: FP16 gradients are refused by the scaler, BF16 weights lose small "
-                       "updates. Mixed precision trains FP32 weights."));
-  }
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
-  WeightsFollowMixed(facts, sink);
   if (!Holds(facts.syntax.text(), "16") || NeedsNoFp32(facts.syntax.text())) return;
   const std::vector<PrecisionSetup> setups = FindPrecisionSetups(facts);
   const PrecisionSetup* scaled = nullptr;

@@ -1,36 +1,10 @@
 #include <string>
 #include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::grad_compress_fp16 {
-
-// all_reduce(p.grad): in the type of the parameters, which nothing here says to be FP32.
-static void GuessGradients(const FileFacts& facts, Sink& sink) {
-  if (!facts.project.HasHalfChoice()) return;
-  for (const std::string_view name : {"all_reduce", "reduce", "all_reduce_coalesced"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      const NodeId tensor = facts.names.Argument(call->node, 0, "tensor");
-      const std::string_view text = facts.syntax.Text(tensor);
-      if (tensor == kNoNode || !Holds(text, "grad") || HoldsAny(text, {"norm", "float()", "num"}) ||
-          facts.dtypes->Of(tensor).is_16bit() || !HalfGuess::Anywhere(facts, call->node).weights())
-        continue;
-      const NodeId value = facts.bindings.ValueOf(tensor);
-      const std::string_view function =
-          facts.syntax.Text(facts.syntax.FunctionOf(call->node)).substr(0, 4000);
-      if (facts.syntax.FunctionOf(call->node) == 0 ||
-          (value != kNoNode && HoldsAny(facts.syntax.Text(value), {"float()", "float32"})) ||
-          HoldsAny(function, {"float32", ".float()", "fp32"}))
-        continue;
-      MarkGuess(sink.Add(call->node,
-                         "Summed over the workers in the type of the parameters: if that is 16 "
-                         "bits, 256 equal terms no longer add up in BF16, and FP16 ends at 65504. "
-                         "Sum in FP32."));
-    }
-  }
-}
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const Call* call : facts.names.CallsNamed("register_comm_hook")) {
@@ -56,7 +30,6 @@ void Check(const FileFacts& facts, Sink& sink) {
       if (gradient) sink.Add(call->node, "Gradients are summed over the workers in 16 bits.");
     }
   }
-  GuessGradients(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::grad_compress_fp16

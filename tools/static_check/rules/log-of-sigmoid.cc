@@ -1,4 +1,3 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 
@@ -32,21 +31,6 @@ std::optional<TorchCall> SigmoidIn(const FileFacts& facts, NodeId expression, bo
   return TracedCall(facts, id, {"sigmoid", "sigmoid_"});
 }
 
-// The log(1 - p) beside log(p) in one expression: cross entropy by hand.
-bool IsEntropyByHand(const FileFacts& facts, const TorchCall& call) {
-  const Fields& f = PythonFields();
-  const NodeId id = facts.syntax.Unwrap(call.tensor);
-  if (OperatorOf(facts, id) != "-" || facts.bindings.Number(facts.syntax.Child(id, f.left)) != 1.0)
-    return false;
-  const NodeId p = facts.syntax.Child(id, f.right);
-  bool found = false;
-  ForEachTorchCall(facts, {"log"}, [&](const TorchCall& other) {
-    found = found || (facts.syntax.FunctionOf(other.node) == facts.syntax.FunctionOf(id) &&
-                      SameText(facts, other.tensor, p));
-  });
-  return found;
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -55,17 +39,7 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (call.is_method && !facts.names.Arguments(call.node).empty()) return;  // logger.log(…)
     bool complement = false;
     const auto sigmoid = SigmoidIn(facts, call.tensor, &complement);
-    if (!sigmoid) {
-      if (IsEntropyByHand(facts, call)) {
-        const HalfGuess guess(facts, call.node);
-        if (guess.MayBeHalf(call.tensor))
-          MarkGuess(sink.Add(call.node,
-                             "log(p) and log(1 - p) of a probability: in 16 bits p rounds to 0 and "
-                             "1, from logits of 8.3 on in FP16, and the logarithm is -inf."));
-      }
-      return;
-    }
-    if (!MayTrain(facts, call.node)) return;
+    if (!sigmoid || !MayTrain(facts, call.node)) return;
     const Value type = facts.dtypes->Of(sigmoid->node);
     if (type.type == Type::kFp32 || facts.dtypes->Of(call.tensor).type == Type::kFp32) return;
     RawFinding& finding = sink.Add(

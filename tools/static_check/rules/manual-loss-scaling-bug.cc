@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
-#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check::manual_loss_scaling_bug {
 namespace {
@@ -70,49 +67,10 @@ void CheckFirstOnly(const FileFacts& facts, Sink& sink) {
   }
 }
 
-// `if self.scaler is not None: self._factor = 1 / scale` in zero_grad(), where other methods
-// multiply self._factor up: without a scaler (BF16) the factors of all steps pile up.
-void CheckReset(const FileFacts& facts, Sink& sink) {
-  const Fields& f = PythonFields();
-  const Syntax& syntax = facts.syntax;
-  std::set<NodeId> told;
-  for (const NodeId update : facts.augmented) {
-    const NodeId target = syntax.Child(update, f.left);
-    const std::string key = facts.names.Key(target);
-    if (!key.starts_with("self.") || syntax.Text(syntax.Child(update, f.operator_)) != "*=" ||
-        !HoldsAny(key, {"factor", "scale", "coef"}))
-      continue;
-    const NodeId klass = syntax.Enclosing(update, Kind::kClass);
-    NodeId only = kNoNode;
-    int resets = 0;
-    for (const NodeId id : facts.assignments) {
-      if (syntax.Is(id, Kind::kAugmentedAssignment) || !IsInside(facts, id, klass) ||
-          facts.names.Key(syntax.Child(id, f.left)) != key)
-        continue;
-      const Function* function = facts.bindings.FunctionAt(syntax.FunctionOf(id));
-      if (function == nullptr || !HoldsAny(function->name, {"zero_grad", "reset"})) continue;
-      ++resets;
-      only = id;
-    }
-    if (resets != 1 || !told.insert(only).second) continue;
-    for (NodeId up = syntax[only].parent; up != kNoNode && up > syntax.FunctionOf(only);
-         up = syntax[up].parent) {
-      const std::string_view text = syntax.Text(up);
-      if (!syntax.Is(up, Kind::kIf)) continue;
-      if (Holds(text.substr(0, text.find(':')), "scaler"))
-        MarkGuess(sink.Add(only, key + " is multiplied up elsewhere and set back only where there "
-                                       "is a scaler: without one, as in BF16, the factors of all "
-                                       "steps pile up on the gradients."));
-      break;
-    }
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
   CheckFirstOnly(facts, sink);
-  CheckReset(facts, sink);
   if (!facts.project.sixteen_bit || facts.project.scaling_elsewhere) return;
   for (const struct Call* call : facts.names.CallsNamed("backward")) {
     if (call->receiver == kNoNode || facts.names.Argument(call->node, 0, "gradient") != kNoNode)

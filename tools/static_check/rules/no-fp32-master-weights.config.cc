@@ -1,18 +1,11 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::no_fp32_master_weights {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* half = settings.Find(Option::kHalfMaster);
-  if (half == nullptr || half->on != true) return;
-  if (settings.framework == Framework::kLightning) {
-    // Often meant, for fine-tuning.
-    MarkGuess(sink.Add(*half, half->name + " \"" + half->text +
-                                  "\": weights are kept and updated in BF16, where most updates at "
-                                  "learning rates of 1e-4 and below are lost."));
-    return;
-  }
+  // Lightning's is often meant, for fine-tuning.
+  if (half == nullptr || half->on != true || settings.framework == Framework::kLightning) return;
   const bool bf16 = half->name.find("bf16") != std::string::npos;
   if (settings.IsOff(bf16 ? Option::kBf16 : Option::kFp16)) return;
   sink.Add(*half, half->name + ": weights are kept and updated in " + (bf16 ? "BF16" : "FP16") +

@@ -1,8 +1,6 @@
 #include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/facts/model_calls.h"
-#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -32,43 +30,7 @@ static bool TakesTheirType(const FileFacts& facts, const Call& range) {
   }
 }
 
-// True in a `with` that keeps the buffers: with preserve_fp32_buffers(model).
-static bool KeepsBuffers(const FileFacts& facts, NodeId node) {
-  for (NodeId with = facts.syntax.Enclosing(node, Kind::kWith); with != kNoNode;
-       with = facts.syntax.Enclosing(with, Kind::kWith)) {
-    const std::string_view items = facts.syntax.Text(facts.syntax[with].first_child);
-    if (Holds(items, "buffer") || Holds(items, "fp32") || Holds(items, "float32")) return true;
-  }
-  return false;
-}
-
-// model.to(torch.bfloat16) of a language model that is trained: the tables of its rotary embedding
-// are cast with it.
-static void WholeModelCasts(const FileFacts& facts, Sink& sink) {
-  const std::string& text = facts.syntax.text();
-  if (!Holds(text, "train") || Holds(text, "inv_freq") || Holds(text, "named_buffers")) return;
-  bool rotary = facts.names.ImportsModule("transformers");
-  for (const char* word : {"llama", "Llama", "rope", "rotary", "mistral", "qwen", "CausalLM"})
-    rotary = rotary || Holds(text, word);
-  if (!rotary) return;
-  for (const std::string_view name : {"to", "half", "bfloat16"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      const std::string model = facts.names.Key(call->receiver);
-      const bool whole = model == "model" || model.ends_with(".model") || model.ends_with("_model");
-      const auto arguments = facts.names.Arguments(call->node);
-      bool half = name != "to" && arguments.empty();
-      for (const NodeId argument : arguments)
-        half = half || facts.regions.ReadHalfType(argument) != HalfType::kUnknown;
-      if (whole && half && MayTrain(facts, call->node) && !KeepsBuffers(facts, call->node))
-        MarkGuess(sink.Add(call->node,
-                           "This casts the buffers too: if the model has a rotary embedding, the "
-                           "frequencies in inv_freq are rounded to 16 bits with the weights."));
-    }
-  }
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.project.sixteen_bit) WholeModelCasts(facts, sink);
   if (!facts.project.sixteen_bit || !Holds(facts.syntax.text(), "inv_freq")) return;
   for (const Call* call : facts.names.CallsNamed("arange")) {
     // Whoever switches autocast off here has thought of the type.

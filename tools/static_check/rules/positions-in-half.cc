@@ -1,12 +1,6 @@
-#include <algorithm>
-#include <cmath>
-#include <iterator>
 #include <optional>
-#include <string>
 #include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
-#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -83,63 +77,9 @@ static bool NamesPositions(std::string_view name) {
 // Steps of a diffusion process, 0 to 1000: FP16 holds them, BF16 does not.
 static bool NamesSteps(std::string_view name) { return name == "timesteps" || name == "timestep"; }
 
-// A type that the caller gives, which may be 16-bit: dtype, weight_dtype, x.dtype.
-static bool IsGivenType(const FileFacts& facts, NodeId expression) {
-  const NodeId id = facts.syntax.Unwrap(expression);
-  const std::string_view text = facts.syntax.Text(id);
-  if (!text.ends_with("dtype") || text.size() > 60) return false;
-  if (HoldsAny(text, {"inv_freq", "ids", "pos", "index", "idx", "float", "int"})) return false;
-  if (facts.syntax.Is(id, Kind::kAttribute)) {
-    const NodeId of = facts.syntax.Child(id, PythonFields().object);
-    const Value value = facts.dtypes->Of(of);
-    const HalfGuess guess(facts, id);
-    return value.type != Type::kFp32 && value.type != Type::kIndex &&
-           (facts.syntax.Text(of) == "self" || guess.MayBeHalf(of));
-  }
-  const NodeId value = facts.bindings.ValueOf(id);
-  const std::string_view made = value == kNoNode ? "" : facts.syntax.Text(value);
-  return facts.syntax.Is(id, Kind::kIdentifier) && made.find("float32") == std::string_view::npos;
-}
-
-// latent_image_ids.to(device=device, dtype=dtype)
-static void GuessIds(const FileFacts& facts, Sink& sink) {
-  for (const Call* call : facts.names.CallsNamed("to")) {
-    const std::string key = facts.names.Key(call->receiver);
-    const std::string_view name = LastComponent(key);
-    const bool positions = name.ends_with("img_ids") || name.ends_with("image_ids") ||
-                           name.ends_with("txt_ids") || name.ends_with("text_ids") ||
-                           name.ends_with("pos_ids") || name.ends_with("position_ids") ||
-                           name.ends_with("positions") || name == "pos" || name == "grid_ids";
-    if (!positions || CastTo(facts, call->node) != HalfType::kUnknown) continue;
-    bool given = false;
-    for (const NodeId argument : facts.names.Arguments(call->node))
-      given = given || IsGivenType(facts, argument);
-    if (given)
-      MarkGuess(sink.Add(call->node, std::string(name) +
-                                         " takes the type that is given: in BF16 it holds integers "
-                                         "only up to 256, in FP16 up to 2048."));
-  }
-}
-
-// arange(n, dtype=x.dtype), arange(n).to(x.dtype), arange(n).type_as(x)
-static void GuessRange(const FileFacts& facts, NodeId range, NodeId place, NodeId dtype,
-                       bool type_as, Sink& sink) {
-  const bool given = type_as ? HalfGuess(facts, range).MayBeHalf(dtype) &&
-                                   facts.dtypes->Of(dtype).type != Type::kIndex
-                             : IsGivenType(facts, dtype);
-  const std::string_view text = facts.syntax.Text(dtype);
-  if (!given || Holds(text, "inv_freq") || !MayPass(facts, range, ExactUpTo(HalfType::kBf16)))
-    return;
-  MarkGuess(sink.Add(place,
-                     "Positions take the type that is given: in BF16 they are exact only up to "
-                     "256, in FP16 up to 2048."));
-}
-
 static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
   const NodeId dtype = facts.names.Argument(range, -1, "dtype");
   HalfType type = Named(facts, dtype);
-  if (type == HalfType::kUnknown && dtype != kNoNode && facts.project.sixteen_bit)
-    GuessRange(facts, range, range, dtype, false, sink);
   NodeId place = range;
   // arange(…).to(torch.bfloat16), also further along the chain.
   for (NodeId up = range; type == HalfType::kUnknown && dtype == kNoNode;) {
@@ -151,23 +91,10 @@ static void CheckRange(const FileFacts& facts, NodeId range, Sink& sink) {
     if (method == "float" || method == "double" || method == "long") return;
     type = CastTo(facts, call);
     place = up = call;
-    const NodeId to = facts.names.Argument(call, 0, "dtype");
-    if (type == HalfType::kUnknown && to != kNoNode && facts.project.sixteen_bit &&
-        (method == "type_as" || method == "to" || method == "type"))
-      GuessRange(facts, range, call, to, method == "type_as", sink);
   }
   if (type != HalfType::kUnknown && MayPass(facts, range, ExactUpTo(type)))
     sink.Add(place, std::string("Positions are made in 16 bits: ") + Shown(type)).guess =
         TakesTheType(facts, place) || TakesTheType(facts, dtype);
-}
-
-// The frequencies, distances and slopes of position embeddings, and times.
-static bool NamesDistances(std::string_view name) {
-  static constexpr std::string_view kWords[] = {"freq",     "alibi",   "slope",    "position",
-                                                "distance", "rel_pos", "theta",    "omega",
-                                                "coord",    "grid",    "timestep", "sigmas"};
-  return HoldsAny(name, kWords) &&
-         !HoldsAny(name, {"embed", "emb", "cos", "sin", "bias_table", "_enc", "cis"});
 }
 
 // True if the function divides the variable, so that it holds no whole steps any more.
@@ -177,59 +104,10 @@ static bool IsDivided(const FileFacts& facts, NodeId node, std::string_view vari
          function.find(std::string(variable) + ".div") != std::string_view::npos;
 }
 
-// inv_freq.to(x.dtype): rounded before it is multiplied by the position.
-static void GuessFrequencies(const FileFacts& facts, Sink& sink) {
-  for (const std::string_view name : {"to", "type_as", "type", "half", "bfloat16"}) {
-    for (const Call* call : facts.names.CallsNamed(name)) {
-      const std::string_view what =
-          call->receiver == kNoNode ? "" : facts.syntax.Text(call->receiver);
-      if (what.empty() || what.size() > 60 || !NamesDistances(what) || !call->callee.empty() ||
-          Holds(what, "(") || !MayTrain(facts, call->node))
-        continue;
-      // FP16 holds the steps of a diffusion process, and fractions are no positions.
-      if (Holds(what, "timestep") &&
-          (CastTo(facts, call->node) != HalfType::kUnknown || IsDivided(facts, call->node, what)))
-        continue;
-      bool given =
-          name == "half" || name == "bfloat16" ||
-          (name == "type_as" && !HoldsAny(facts.syntax.Text(call->node), {"freq)", "inv"}));
-      for (const NodeId argument : facts.names.Arguments(call->node))
-        given = given || facts.regions.ReadHalfType(argument) != HalfType::kUnknown ||
-                (name != "type_as" && IsGivenType(facts, argument));
-      if (given)
-        MarkGuess(sink.Add(call->node,
-                           "Takes the type that is given: rounded to 16 bits, its product with a "
-                           "position of 2000 is off by up to 1 in FP16 and 8 in BF16."));
-    }
-  }
-}
-
-// self.attn_bias(device, dtype=x.dtype), build_alibi(n, dtype=dtype)
-static void GuessTables(const FileFacts& facts, Sink& sink) {
-  for (const Call& call : facts.names.calls()) {
-    if (!HoldsAny(call.name, {"bias", "alibi", "rope", "rotary", "sinusoid", "pos_emb", "position",
-                              "grid", "coords", "anchors", "points", "freqs", "timestep_emb"}) ||
-        facts.syntax.FunctionOf(call.node) == 0)
-      continue;
-    const NodeId dtype = facts.names.Argument(call.node, -1, "dtype");
-    if (dtype == kNoNode || !MayTrain(facts, call.node)) continue;
-    if (facts.regions.ReadHalfType(dtype) == HalfType::kUnknown && !IsGivenType(facts, dtype))
-      continue;
-    MarkGuess(sink.Add(call.node,
-                       "A table of positions or distances in the type that is given: in BF16 they "
-                       "are exact only up to 256, in FP16 up to 2048."));
-  }
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
-  if (facts.project.HasHalfChoice()) {
-    GuessFrequencies(facts, sink);
-    GuessTables(facts, sink);
-  }
   for (const Call* call : facts.names.CallsNamed("arange")) {
     if (call->callee == "torch.arange") CheckRange(facts, call->node, sink);
   }
-  if (facts.project.sixteen_bit) GuessIds(facts, sink);
   const std::string& text = facts.syntax.text();
   if (!Holds(text, "timestep") && !Holds(text, "_ids") && !Holds(text, "positions") &&
       !Holds(text, "indices"))

@@ -1,8 +1,6 @@
 #include <string_view>
 
 #include "tools/static_check/facts/autograd_functions.h"
-#include "tools/static_check/facts/half_guess.h"
-#include "tools/static_check/facts/precision_setup.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -27,40 +25,13 @@ static NodeId StoredCall(const FileFacts& facts, NodeId root) {
   return kNoNode;
 }
 
-// The same where the function was taken out of the context first: func = ctx.func; func(*args).
-static NodeId NamedCall(const FileFacts& facts, NodeId root) {
-  const Syntax& syntax = facts.syntax;
-  for (NodeId id = root; id < syntax[root].after; ++id) {
-    const NodeId called = syntax.Child(id, PythonFields().function);
-    if (!syntax.Is(id, Kind::kCall) || !syntax.Is(called, Kind::kIdentifier)) continue;
-    for (const Assignment& assignment : facts.bindings.AssignmentsOf(called)) {
-      if (IsInside(facts, assignment.target, root) &&
-          syntax.Is(assignment.value, Kind::kAttribute) &&
-          syntax.Text(assignment.value).starts_with("ctx.") && !facts.names.Arguments(id).empty())
-        return id;
-    }
-  }
-  return kNoNode;
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
-  const bool sure = facts.project.trains_under_autocast;
-  // Where weights are cast as a whole there is no autocast to restore.
-  const bool maybe = facts.project.lowers_precision && !facts.project.casts_models;
-  if ((!sure && !maybe) || !Holds(facts.syntax.text(), "enable_grad")) return;
+  if (!facts.project.trains_under_autocast || !Holds(facts.syntax.text(), "enable_grad")) return;
   for (const AutogradFunction& function : FindAutogradFunctions(facts)) {
     if (function.custom_bwd || NamesAny(facts, function.klass, {"autocast", "amp"})) continue;
     if (!NamesAny(facts, function.backward, {"enable_grad"})) continue;
     const NodeId call = StoredCall(facts, function.backward);
-    if (call != kNoNode && sure) {
-      sink.Add(call);
-      continue;
-    }
-    const NodeId guess = call != kNoNode ? call : NamedCall(facts, function.backward);
-    if (guess != kNoNode)
-      MarkGuess(sink.Add(guess,
-                         "Whoever runs this under autocast gets another forward pass here: "
-                         "backward() runs without it, so what is recomputed is of other types."));
+    if (call != kNoNode) sink.Add(call);
   }
 }
 

@@ -1,8 +1,5 @@
 #include <string_view>
 
-#include "tools/static_check/facts/model_calls.h"
-#include "tools/static_check/facts/precision_setup.h"
-#include "tools/static_check/facts/switched_off.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -38,19 +35,6 @@ static bool IsAngle(const FileFacts& facts, NodeId a, NodeId b) {
   return both(left, right) || both(right, left);
 }
 
-// True where autocast may be on: in a region, or in a model of a project that uses it; not where
-// the code switches it off.
-static bool MayBeCast(const FileFacts& facts, NodeId node, bool* guess) {
-  if (const Autocast* autocast = facts.regions.At(node))
-    return autocast->enabled != Tri::kNo && !autocast->foreign;
-  Policy policy;
-  if (facts.dtypes->PolicyAt(node, &policy)) return true;
-  // A layer of a library, or of a project whose framework enters the region, may run anywhere.
-  *guess = !facts.project.trains_under_autocast;
-  return RunsInModel(facts, node) &&
-         !IsCalledWithAutocastOff(facts.bindings, facts.regions, facts.syntax.FunctionOf(node));
-}
-
 void Check(const FileFacts& facts, Sink& sink) {
   const Fields& f = PythonFields();
   const std::string_view text = facts.syntax.text();
@@ -58,16 +42,8 @@ void Check(const FileFacts& facts, Sink& sink) {
       !Holds(text, "gaussian_matrix") && !Holds(text, "fourier"))
     return;
   const auto report = [&](NodeId node) {
-    bool guess = false;
-    if (!MayBeCast(facts, node, &guess)) return;
-    RawFinding& finding = sink.Add(node);
-    finding.guess = guess;
-    if (facts.regions.At(node) == nullptr) {
-      finding.confidence = "low";
-      finding.message =
-          "Positions and frequencies are multiplied by an operator that autocast runs in 16 bits, "
-          "and nothing switches it off here.";
-    }
+    const Autocast* autocast = facts.regions.At(node);
+    if (autocast != nullptr && autocast->enabled != Tri::kNo && !autocast->foreign) sink.Add(node);
   };
   for (const std::string_view name : {"einsum", "matmul", "bmm", "mm"}) {
     for (const Call* call : facts.names.CallsNamed(name)) {

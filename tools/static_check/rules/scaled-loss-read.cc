@@ -1,7 +1,6 @@
 #include <string>
 #include <string_view>
 
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -70,8 +69,8 @@ void Check(const FileFacts& facts, Sink& sink) {
         continue;
       if (IsProperUse(facts, id)) continue;
       if (IsRenewed(facts, target, id)) break;
-      MarkGuess(sink.Add(id, std::string(name) + " is the scaled loss here, 65536 times what the "
-                                                 "loss is at the start."));
+      sink.Add(id, std::string(name) +
+                       " is the scaled loss here, 65536 times what the loss is at the start.");
       break;
     }
   }

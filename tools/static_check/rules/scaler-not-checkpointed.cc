@@ -237,57 +237,6 @@ void CheckSave(const FileFacts& facts, Sink& sink) {
   }
 }
 
-// True if the function, or what names it, speaks of a scaler.
-bool MentionsScaler(const FileFacts& facts, NodeId node) {
-  return HoldsAny(facts.syntax.Text(node),
-                  {"scaler", "Scaler", "grad_scal", "save_state", "accelerator.save"});
-}
-
-// Any other checkpoint with an optimizer's state, in a project that scales somewhere; and a class
-// that owns a scaler beside its optimizer and never speaks of the scaler's state.
-void GuessCheckpoints(const FileFacts& facts, Sink& sink, std::set<NodeId>* reported) {
-  if (!facts.project.grad_scaler) return;
-  for (const SavedOptimizer& saved : FindSavedOptimizers(facts)) {
-    // An optimizer's wrapper has a state of its own.
-    const Function* function = facts.bindings.FunctionAt(saved.function);
-    if (function != nullptr && function->name == "state_dict") continue;
-    if (MentionsScaler(facts, saved.function) || !reported->insert(saved.function).second) continue;
-    RawFinding& finding = sink.Add(
-        Shown(facts, saved),
-        "The project trains with a GradScaler: if this run does, its state (the scale, and the "
-        "steps since it last grew) is missing here, and a resumed run starts at 65536 again.");
-    finding.guess = true;
-    finding.confidence = "low";
-  }
-  const Fields& f = PythonFields();
-  for (const NodeId id : facts.assignments) {
-    const NodeId left = facts.syntax.Child(id, f.left);
-    const std::string_view name = facts.syntax.Text(left);
-    if (!facts.syntax.Is(left, Kind::kAttribute) || !name.starts_with("self.") ||
-        !IsScalerName(name) ||
-        !facts.syntax.Is(facts.syntax.Unwrap(facts.syntax.Child(id, f.right)), Kind::kCall) ||
-        !Holds(facts.syntax.Text(facts.syntax.Child(id, f.right)), "Scaler"))
-      continue;
-    const NodeId klass = facts.syntax.Enclosing(id, Kind::kClass);
-    if (klass == kNoNode) continue;
-    const std::string_view text = facts.syntax.Text(klass);
-    const std::string attribute(name.substr(5));
-    if (!HoldsAny(text, {"def state_dict", "def load_state_dict", "def save", "torch.save"}) ||
-        HoldsAny(text, {"scaler_state", "'scaler'", "\"scaler\"", "save_state("}) ||
-        Holds(text, attribute + ".state_dict") ||
-        std::any_of(reported->begin(), reported->end(),
-                    [&](NodeId told) { return IsInside(facts, told, klass); }) ||
-        !reported->insert(klass).second)
-      continue;
-    RawFinding& finding = sink.Add(
-        id,
-        "This class saves or loads a state and owns a scaler whose own state it never speaks "
-        "of: a resumed run starts at the initial scale again.");
-    finding.guess = true;
-    finding.confidence = "low";
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -296,19 +245,11 @@ void Check(const FileFacts& facts, Sink& sink) {
   for (const SavedOptimizer& saved : FindSavedOptimizers(facts)) {
     if (reported.contains(saved.function) || !Misses(facts, saved.function)) continue;
     reported.insert(saved.function);
-    const NodeId shown = Shown(facts, saved);
     // Each function of a trainer that saves says the same: once is enough.
     const bool sure = !told && Resumes(facts, saved) && !LivesElsewhere(facts, saved.function) &&
                       MayRunInFp16(facts);
-    sink.Add(shown).guess = !sure;
+    sink.Add(Shown(facts, saved)).guess = !sure;
     told = told || sure;
-    if (shown == saved.state) continue;
-    RawFinding& place =
-        sink.Add(saved.state,
-                 "The scaler's state_dict() belongs beside this one, and into the scaler again "
-                 "where training resumes.");
-    place.guess = true;
-    place.confidence = "low";
   }
   CheckClasses(facts, sink, &reported);
   CheckCalls(facts, sink);
@@ -317,7 +258,6 @@ void Check(const FileFacts& facts, Sink& sink) {
         return facts.syntax.Is(node, Kind::kFunction) || node == 0;
       }))
     CheckSave(facts, sink);
-  GuessCheckpoints(facts, sink, &reported);
 }
 
 }  // namespace mpnanny::static_check::scaler_not_checkpointed

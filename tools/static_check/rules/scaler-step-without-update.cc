@@ -1,4 +1,3 @@
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::scaler_step_without_update {
@@ -13,15 +12,12 @@ void Check(const FileFacts& facts, Sink& sink) {
   bool reported = false;
   for (const Violation& v : facts.protocol->violations())
     reported = reported || v.kind == Violation::Kind::kStepWithoutUpdate;
-  bool handed_on = false;  // to functions of the project, none of which updates by that name
-  bool unseen = false;     // somebody else may update it
+  bool handed_on = false;  // somebody else may update it
   ForEachCall(facts, [&](NodeId call) {
-    for (const NodeId argument : facts.names.Arguments(call)) {
-      if (!facts.scalers.IsScaler(facts.names.Key(argument))) continue;
-      (facts.Callee(call).function != nullptr ? handed_on : unseen) = true;
-    }
+    for (const NodeId argument : facts.names.Arguments(call))
+      handed_on = handed_on || facts.scalers.IsScaler(facts.names.Key(argument));
   });
-  if (reported || unseen) return;
+  if (reported || handed_on) return;
   for (const ScalerCall& call : facts.scalers.calls()) {
     if (call.op != ScalerCall::Op::kStep) continue;
     bool scales = false;
@@ -31,9 +27,8 @@ void Check(const FileFacts& facts, Sink& sink) {
                      facts.syntax.FunctionOf(other.call) == facts.syntax.FunctionOf(call.call));
     }
     if (scales) {
-      RawFinding& finding = sink.Add(
-          call.call, call.scaler + ".step() is called, and " + call.scaler + ".update() never is.");
-      if (handed_on) MarkGuess(finding);
+      sink.Add(call.call,
+               call.scaler + ".step() is called, and " + call.scaler + ".update() never is.");
       return;
     }
   }

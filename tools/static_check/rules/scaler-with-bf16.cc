@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -273,10 +272,6 @@ bool IsLeftOut(const FileFacts& facts, const ScalerMade& made) {
   return false;
 }
 
-constexpr char kChosen[] =
-    "This GradScaler is on with BF16 as well: autocast's dtype may be bfloat16, and nothing here "
-    "asks for it.";
-
 void CheckMade(const FileFacts& facts, const ScalerMade& made, const Dtypes16& here, Sink& sink) {
   if (made.enabled_false) return;
   const Says says = OfPlace(facts, made.call);
@@ -291,40 +286,16 @@ void CheckMade(const FileFacts& facts, const ScalerMade& made, const Dtypes16& h
       (!made.enabled_given && StaysIn(facts, made, function) && OnlyBf16(facts, function))) {
     sink.Add(made.call);
   } else if (here.maybe) {
-    sink.Add(made.call, kChosen).guess = true;
-  } else if (here.option) {
-    MarkGuess(sink.Add(made.call, kChosen));
-  }
-}
-
-// if precision == 16 or "16-mixed": a string counts as true, so the branch is taken for BF16 as
-// well.
-void GuessAlwaysTrue(const FileFacts& facts, Sink& sink) {
-  const Fields& f = PythonFields();
-  const Syntax& syntax = facts.syntax;
-  if (!HoldsAny(syntax.text(), {" or '", " or \""})) return;
-  for (const struct Call& call : facts.names.calls()) {
-    if (!call.name.ends_with("GradScaler")) continue;
-    for (NodeId up = syntax[call.node].parent; up > syntax.FunctionOf(call.node);
-         up = syntax[up].parent) {
-      if (!syntax.Is(up, Kind::kIf) && !syntax.Is(up, Kind::kElif)) continue;
-      const NodeId condition = syntax.Unwrap(syntax.Child(up, f.condition));
-      if (!syntax.Is(condition, Kind::kBoolean) ||
-          syntax.Text(syntax.Child(condition, f.operator_)) != "or" ||
-          !syntax.Is(syntax.Child(condition, f.right), Kind::kString))
-        continue;
-      MarkGuess(sink.Add(condition,
-                         "A string beside `or` is always true: the scaler below is made whatever "
-                         "the precision is, for BF16 too. Ask with `in (16, \"16-mixed\")`."));
-      break;
-    }
+    sink.Add(made.call,
+             "This GradScaler is on with BF16 as well: autocast's dtype may be bfloat16, and "
+             "nothing here asks for it.")
+        .guess = true;
   }
 }
 
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
-  GuessAlwaysTrue(facts, sink);
   if (facts.scalers.made().empty() && facts.scalers.wrappers().empty()) return;
   Dtypes16 dtypes = AutocastsOf(facts);
   const bool none = !dtypes.bf16 && !dtypes.maybe && !dtypes.other && !dtypes.option;

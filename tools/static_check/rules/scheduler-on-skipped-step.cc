@@ -2,7 +2,6 @@
 #include <string>
 
 #include "base/text.h"
-#include "tools/static_check/facts/half_guess.h"
 #include "tools/static_check/rule_support.h"
 #include "tools/static_check/syntax/text_search.h"
 
@@ -82,42 +81,6 @@ bool IsStepHook(std::string_view function) {
   return false;
 }
 
-// Whatever is called scheduler and steps, behind a scaler's step or in a step of training.
-void GuessNamed(const FileFacts& facts, Sink& sink) {
-  if (!Holds(facts.syntax.text(), "sched")) return;
-  for (const struct Call& call : facts.names.calls()) {
-    if (!Holds(call.name, "step")) continue;
-    const std::string key = facts.names.Key(facts.syntax.Child(call.node, PythonFields().function));
-    const std::string lower = LowerCase(key);
-    const size_t last = lower.rfind('.') == std::string::npos ? 0 : lower.rfind('.') + 1;
-    const std::string_view name = std::string_view(lower).substr(last);
-    const bool steps = Holds(name, "step") && Holds(lower, "sched");
-    if (!steps || Holds(lower, "noise") || Holds(lower, "loss") || Holds(lower, "temp")) continue;
-    const NodeId function = facts.syntax.FunctionOf(call.node);
-    const Function* own = facts.bindings.FunctionAt(function);
-    if (own == nullptr || LooksAtSkips(facts, function)) continue;
-    bool after = false;
-    for (const ScalerCall& scaler : facts.scalers.calls()) {
-      after = after || (scaler.op == ScalerCall::Op::kStep && scaler.call < call.node &&
-                        facts.syntax.FunctionOf(scaler.call) == function);
-    }
-    const bool hook = own->klass != kNoNode && facts.project.scaler_updates &&
-                      HoldsAny(own->name, {"step", "batch", "iter", "optimize"}) &&
-                      !HoldsAny(own->name, {"valid", "epoch", "eval", "test", "predict"});
-    // Once an epoch it does not matter.
-    const NodeId loop = LoopOf(facts, call.node);
-    const bool epochs =
-        loop != kNoNode && !IsOverIterations(facts, loop) &&
-        Holds(LowerCase(facts.syntax.Text(facts.syntax.Child(loop, PythonFields().left))), "epoch");
-    const bool told = call.name == "step" && call.receiver != kNoNode &&
-                      IsScheduler(facts.names.Key(call.receiver)) && IsAsOften(facts, call.node);
-    if (!(after || hook) || epochs || told) continue;
-    MarkGuess(sink.Add(call.node,
-                       "Steps whatever the scaler does: where it skips the optimizer's step for an "
-                       "overflow, the schedule runs ahead."));
-  }
-}
-
 }  // namespace
 
 void Check(const FileFacts& facts, Sink& sink) {
@@ -131,7 +94,6 @@ void Check(const FileFacts& facts, Sink& sink) {
     if (!hook && !IsAsOften(facts, call->node)) continue;
     if (!LooksAtSkips(facts, function)) sink.Add(call->node).guess = hook;
   }
-  GuessNamed(facts, sink);
 }
 
 }  // namespace mpnanny::static_check::scheduler_on_skipped_step

@@ -259,7 +259,7 @@ bool IsGradScaler(std::string_view name) {
 
 std::string_view TorchFunction(std::string_view name) {
   for (const std::string_view prefix :
-       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch."}) {
+       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.", "torch."}) {
     if (!name.starts_with(prefix)) continue;
     const std::string_view rest = name.substr(prefix.size());
     return rest.find('.') == std::string_view::npos ? rest : std::string_view{};
