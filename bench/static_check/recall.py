@@ -6,10 +6,10 @@ Usage: bench/static_check/recall.py --repos DIR [--program build/release/bin/mpn
 DIR holds one folder a repository, named owner+name, with a git directory in it. For each pair and
 each side the sources of the repository at that commit are exported into a temporary folder and
 checked as one project with every rule (`--extend-select all`); --defaults leaves it at what a user
-gets who asks for nothing, --candidates adds the places that a reader is asked to judge. A pair is caught when a finding of
-the pair's class, or of a class it accepts, lies in its file and overlaps the marked lines before
-the fix; it is silent when no such finding remains in the marked lines after it. Recall is the share
-of pairs with both.
+gets who asks for nothing, --candidates adds the places that a reader is asked to judge. A pair is
+caught when a finding of the pair's class, or of a class it accepts, lies in its file and overlaps
+the marked lines before the fix; it is silent when no such finding remains in the marked lines after
+it. Recall is the share of pairs with both.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 CODE = (".py", ".ipynb")
 CONFIGURATION = (".json", ".yaml", ".yml", ".sh", ".toml", ".cfg")
 SIDES = ("before", "after")
+KEPT = ("rule", "severity", "line", "message", "rank")  # of a finding, in --json
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ def judge_side(
                 if not in_place(finding, path, pair[side + "_lines"]):
                     continue
                 if finding["rule"] in names:
-                    kept = {k: finding.get(k) for k in ("rule", "severity", "line", "message", "rank")}
+                    kept = {k: finding.get(k) for k in KEPT}
                     result.findings.append(kept)
                 else:
                     result.others.append(f"{finding['rule']}:{finding['line']}")

@@ -14,29 +14,6 @@ Json RuleIds(const char* description) {
   return ids;
 }
 
-Json CandidateSchema() {
-  const Json text = {{"type", "string"}};
-  const Json line = {{"type", "integer"}, {"minimum", 1}};
-  Json fact = {{"type", "object"},
-               {"properties", {{"text", text}, {"line", line}}},
-               {"required", {"text"}}};
-  return {{"type", "object"},
-          {"properties",
-           {{"path", text},
-            {"line", line},
-            {"end_line", line},
-            {"rule", text},
-            {"hazard", text},
-            {"known", {{"type", "array"}, {"items", std::move(fact)}}},
-            {"unknown", {{"type", "array"}, {"items", text}}},
-            {"question", text},
-            {"code", text},
-            {"try", text}}},
-          {"required",
-           {"path", "line", "end_line", "rule", "hazard", "known", "unknown", "question", "code",
-            "try"}}};
-}
-
 }  // namespace
 
 Json InputSchema() {
@@ -141,8 +118,8 @@ Json OutputSchema() {
             {"notes", {{"type", "array"}, {"items", text}}},
             {"candidates",
              {{"type", "array"},
-              {"description", "Places to judge, not findings."},
-              {"items", CandidateSchema()}}},
+              {"description",
+               "To judge: path, line, rule, hazard, known, unknown, question, code, try."}}},
             {"map",
              {{"type", "object"},
               {"description", "By part: {at, what}; left_out."}}},

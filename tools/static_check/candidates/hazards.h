@@ -9,19 +9,9 @@
 #include <span>
 #include <string_view>
 
-#include "tools/static_check/candidates/value_types.h"
+#include "tools/static_check/candidates/operand_forms.h"
 
 namespace mpnanny::static_check {
-
-// One place where an operator stands: a call of torch's (function or method), a call of a layer, a
-// binary or augmented expression, or an assignment through a subscript.
-struct Occurrence {
-  NodeId node = kNoNode;
-  NodeId left = kNoNode;   // the tensor; the left operand; what is written into
-  NodeId right = kNoNode;  // `other`, `value`, `src` …; the right operand; what is written
-  std::string_view name;   // "exp"; "/", "+="; "[]="; "layer()"
-  bool is_call = false;
-};
 
 // What decides whether a value is 16-bit there.
 enum class Judged : uint8_t {
