@@ -206,10 +206,12 @@ TEST(Http, CutsOffReadersThatTakeNothing) {
   HttpTestServer server(options);
   HttpClient client(server.port(), /*receive_buffer=*/4096);
   client.PostModern(CallTool(1, "large", {{"bytes", 30'000'000}}));
+  // However long the answer takes to be made, it is the reader that stalls.
+  EXPECT_EQ(client.ReadHead().status, 200);
   std::this_thread::sleep_for(milliseconds(1500));
   // What is in the buffers comes, then the end, long before the whole.
-  const Reply reply = client.Read();
-  EXPECT_LT(reply.body.size(), 30'000'000u);
+  EXPECT_TRUE(client.ReadsEnd());
+  EXPECT_LT(client.dropped().size(), 30'000'000u);
   ExpectAlive(server);
 }
 
