@@ -109,7 +109,7 @@ Json OutputSchema() {
             {"total", count},
             {"counts",
              {{"type", "object"},
-              {"description", "By severity, those below min_severity too."},
+              {"description", "Also below min_severity."},
               {"properties", {{"error", count}, {"warning", count}, {"info", count}}}}},
             {"fail_on", text},
             {"files_scanned", count},

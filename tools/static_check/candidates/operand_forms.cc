@@ -25,7 +25,8 @@ NodeId BehindViews(const FileFacts& facts, NodeId expression) {
     const auto call = TracedCall(facts, id,
                                  {"view", "reshape", "unsqueeze", "squeeze", "expand", "expand_as",
                                   "permute", "transpose", "t", "contiguous", "flatten", "repeat",
-                                  "detach", "clone", "to", "cuda", "type_as", "requires_grad_"});
+                                  "detach", "clone", "to", "cuda", "type_as", "requires_grad_", "float",
+                                  "double"});
     if (!call || call->tensor == kNoNode) return id;
     id = Traced(facts, call->tensor);
   }
