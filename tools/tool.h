@@ -88,8 +88,10 @@ struct CommandTwin {
   Json extra_options = Json::object();
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
-  // Does what only a command may, after the answer was printed, and says what it did; null: nothing.
-  std::function<Result<std::string>(const Json& structured, const Json& extra)> afterwards = nullptr;
+  // Does what only a command may, after the answer was printed, and says what it did; null:
+  // nothing.
+  std::function<Result<std::string>(const Json& structured, const Json& extra)> afterwards =
+      nullptr;
   // A second name that an option is known by as well: property -> option name.
   std::map<std::string, std::string> aliases = {};
   // Further values of --format beside text and json: "md", "sarif".

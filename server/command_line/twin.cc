@@ -275,15 +275,14 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
     if (!(values.interval > 0 && values.interval <= 86400)) {
       return fail(InvalidInput("--interval must be a number of seconds above 0."));
     }
-    output = Follow(
-        {.out = context.out,
-         .states = context.terminal && !json,
-         .interval = values.interval,
-         .state = [&](const Json& asked) { return twin.state(asked, call); },
-         .ask = ask,
-         .essence = twin.essence,
-         .show = show},
-        arguments);
+    output = Follow({.out = context.out,
+                     .states = context.terminal && !json,
+                     .interval = values.interval,
+                     .state = [&](const Json& asked) { return twin.state(asked, call); },
+                     .ask = ask,
+                     .essence = twin.essence,
+                     .show = show},
+                    arguments);
   } else {
     output = ask(arguments);
     if (output) show(*output);

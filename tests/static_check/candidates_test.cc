@@ -48,8 +48,8 @@ TEST(Candidates, AnUnknownTypeIsOneAndFp32IsNone) {
 
 TEST(Candidates, NamesAreNoEvidence) {
   for (const std::string name : {"mask", "index", "eps", "fp32_logits", "labels"}) {
-    const std::string code = "import torch\ndef f(" + name + "):\n    return torch.exp(" + name +
-                             ")\n" + kTail;
+    const std::string code =
+        "import torch\ndef f(" + name + "):\n    return torch.exp(" + name + ")\n" + kTail;
     Options options;
     options.candidates = true;
     const auto report = Check({{"m.py", code}}, options, Rules(), {});
@@ -69,14 +69,17 @@ TEST(Candidates, AutocastMakesItsFp32OperatorsSafe) {
             Set{"autocast-disabled-no-float"});
   // In a project that only uses autocast an FP32 operator is safe wherever it stands.
   const std::string train =
-      "\ndef step(m, x):\n    with torch.autocast('cuda', dtype=torch.float16):\n        return m(x)\n";
+      "\ndef step(m, x):\n    with torch.autocast('cuda', dtype=torch.float16):\n        return "
+      "m(x)\n";
   EXPECT_EQ(At(Judge("        return torch.exp(x)\n", train)), Set{});
-  EXPECT_EQ(At(Judge("        return x.masked_fill(y, -1e9)\n", train)), Set{"mask-const-overflow"});
+  EXPECT_EQ(At(Judge("        return x.masked_fill(y, -1e9)\n", train)),
+            Set{"mask-const-overflow"});
 }
 
 TEST(Candidates, WhatBf16HoldsIsNoneWhereOnlyBf16IsUsed) {
   const std::string train =
-      "\ndef step(m, x):\n    with torch.autocast('cuda', dtype=torch.bfloat16):\n        return m(x)\n";
+      "\ndef step(m, x):\n    with torch.autocast('cuda', dtype=torch.bfloat16):\n        return "
+      "m(x)\n";
   EXPECT_EQ(At(Judge("        return x.masked_fill(y, -1e9)\n", train)), Set{});
 }
 
@@ -98,7 +101,8 @@ TEST(Candidates, NumPyInATorchFileIsLeftOut) {
 }
 
 TEST(Candidates, ACommentAndAChoiceOfRulesSilence) {
-  EXPECT_EQ(At(Judge("        return torch.exp(x)  # mpnanny: ignore[exp-overflow-half]\n")), Set{});
+  EXPECT_EQ(At(Judge("        return torch.exp(x)  # mpnanny: ignore[exp-overflow-half]\n")),
+            Set{});
   Options options;
   options.candidates = true;
   options.ignore = {"exp-overflow-half"};
@@ -110,8 +114,7 @@ TEST(Candidates, ACommentAndAChoiceOfRulesSilence) {
 }
 
 TEST(Candidates, AFindingTakesItsLine) {
-  const std::string body =
-      "        h = x.half()\n        return h.masked_fill(y > 0, -1e9)\n";
+  const std::string body = "        h = x.half()\n        return h.masked_fill(y > 0, -1e9)\n";
   const Report report = Judge(body);
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(At(report, report.findings.front().line), Set{});

@@ -284,23 +284,12 @@ def test_diff(tmp_path: Path) -> None:
         assert "revision" in done.stderr
 
 
-CAST = """\
-import torch
-def f(loss, p, o):
-    s = torch.amp.GradScaler('cuda')
-    s.scale(loss).backward()
-    torch.nn.utils.clip_grad_norm_(p, 1.0)
-    s.step(o)
-    s.update()
-"""
-
-
 def test_fix_shows_a_diff_and_repairs(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
-    file.write_text(CAST)
+    file.write_text(BAD)
     file.chmod(0o640)
     shown = check("a.py", "--diff-only", cwd=tmp_path)
-    assert file.read_text() == CAST, "--diff-only writes nothing"
+    assert file.read_text() == BAD, "--diff-only writes nothing"
     assert "+    s.unscale_(o)\n" in shown.stdout
     assert "Would fix 1 finding in 1 file" in shown.stdout
     done = check("a.py", "--fix", cwd=tmp_path)
@@ -314,7 +303,7 @@ def test_fix_shows_a_diff_and_repairs(tmp_path: Path) -> None:
     assert "Fixed 0 findings" in again.stdout
 
     # What is shown is what patch(1) would do.
-    (tmp_path / "b.py").write_text(CAST)
+    (tmp_path / "b.py").write_text(BAD)
     diff = check("b.py", "--diff-only", cwd=tmp_path).stdout
     patch = diff[diff.index("--- ") : diff.index("Would fix")]
     applied = subprocess.run(
@@ -325,7 +314,7 @@ def test_fix_shows_a_diff_and_repairs(tmp_path: Path) -> None:
 
 
 def test_fix_touches_neither_notebooks_nor_what_json_prints(tmp_path: Path) -> None:
-    cells = [{"cell_type": "code", "source": CAST, "metadata": {}, "outputs": []}]
+    cells = [{"cell_type": "code", "source": BAD, "metadata": {}, "outputs": []}]
     notebook = json.dumps({"nbformat": 4, "metadata": {}, "cells": cells})
     (tmp_path / "n.ipynb").write_text(notebook)
     done = check("n.ipynb", "--fix", "--format", "json", cwd=tmp_path)

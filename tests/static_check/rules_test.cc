@@ -50,8 +50,9 @@ TEST_P(RulePageTest, CandidatesAreShownAsMarked) {
       const auto report = Check({{example.path, example.code}}, options, Rules(), {});
       ASSERT_TRUE(report) << report.error().Text();
       const bool shown = std::any_of(
-          report->candidates.begin(), report->candidates.end(),
-          [&](const Candidate& one) { return std::to_string(one.line) + " candidate " + one.rule == mark; });
+          report->candidates.begin(), report->candidates.end(), [&](const Candidate& one) {
+            return std::to_string(one.line) + " candidate " + one.rule == mark;
+          });
       EXPECT_TRUE(shown) << mark << "\n" << example.code;
     }
   }

@@ -123,14 +123,13 @@ class Run {
     for (const RulePage& page : rules_.pages()) {
       if (!page.once || asked(page.id)) continue;
       const auto of_rule = [&](const Finding& one) { return one.rule == page.id; };
-      const auto first =
-          std::find_if(report_.findings.begin(), report_.findings.end(), of_rule);
+      const auto first = std::find_if(report_.findings.begin(), report_.findings.end(), of_rule);
       if (first == report_.findings.end()) continue;
       const auto rest = std::remove_if(first + 1, report_.findings.end(), of_rule);
       const auto more = static_cast<int>(report_.findings.end() - rest);
       if (more == 0) continue;
-      first->message += " And " + std::to_string(more) + " more in this check: `select` " + page.id +
-                        " lists them.";
+      first->message += " And " + std::to_string(more) + " more in this check: `select` " +
+                        page.id + " lists them.";
       report_.counts[static_cast<size_t>(first->severity)] -= more;
       report_.findings.erase(rest, report_.findings.end());
     }
@@ -166,7 +165,8 @@ class Run {
       for (const Settings& settings : all) rules_.settings_check(rule)(settings, sink);
     }
     std::vector<Candidate> candidates;
-    if (options_.candidates) candidates = FindCandidates(unit, CandidateChoice(options_, *unit.source));
+    if (options_.candidates)
+      candidates = FindCandidates(unit, CandidateChoice(options_, *unit.source));
     Finished finished = Finish(unit, std::move(raw), rules_, choice, options_);
     *notes = std::move(finished.notes);
     const std::lock_guard lock(mutex_);

@@ -81,7 +81,7 @@ struct Options {
   bool report_unused_ignores = false;  // a note for each comment that silences nothing
   unsigned threads = 0;                // how many work at once; 0: one for each core, at most 8
   bool map = false;  // tell how precision runs through the project instead of what is wrong in it
-  bool candidates = false;  // also places that a reader has to judge
+  bool candidates = false;         // also places that a reader has to judge
   bool skip_without_torch = true;  // do not parse what mentions neither torch nor a framework on it
   // Which findings count; null: all. For what is checked only to know the rest. Called from several
   // threads.
@@ -92,10 +92,10 @@ struct Options {
 };
 
 struct Report {
-  std::vector<MapPlace> map;      // with Options::map, in no order; there are no findings then
+  std::vector<MapPlace> map;          // with Options::map, in no order; there are no findings then
   std::vector<Candidate> candidates;  // with Options::candidates, the one to look at first first
-  std::vector<Finding> findings;  // by severity (error first), then path, line, column, rule
-  int files_scanned = 0;          // parsed and checked
+  std::vector<Finding> findings;      // by severity (error first), then path, line, column, rule
+  int files_scanned = 0;              // parsed and checked
   int files_skipped = 0;  // never mention torch, or could not be checked (then a note says why)
   int suppressed = 0;     // silenced by `# mpnanny: ignore` comments
   int not_kept = 0;       // left out by Options::keep

@@ -4,8 +4,8 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_RULE_CHOICE_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_RULE_CHOICE_H_
 
-#include <string>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 

@@ -75,8 +75,7 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
     page.on_by_default = false;
   }
   if (const auto once = matter->fields.find("once"); once != matter->fields.end()) {
-    if (*once != "project")
-      return InvalidInput(where + "\"once\" can only be project.");
+    if (*once != "project") return InvalidInput(where + "\"once\" can only be project.");
     page.once = true;
   }
   page.body = std::move(matter->body);

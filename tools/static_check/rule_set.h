@@ -39,8 +39,8 @@ struct RulePage {
   // `once: project`: of all its findings the first is shown, with their number; all where the rule
   // is asked for by name.
   bool once = false;
-  std::string body;           // Markdown after the front matter
-  std::string text;           // the whole page
+  std::string body;  // Markdown after the front matter
+  std::string text;  // the whole page
 };
 
 // Checks the front matter; the error names the file and the key.

@@ -118,11 +118,8 @@ Json OutputSchema() {
             {"notes", {{"type", "array"}, {"items", text}}},
             {"candidates",
              {{"type", "array"},
-              {"description",
-               "path, line, rule, hazard, known, unknown, question, code, try."}}},
-            {"map",
-             {{"type", "object"},
-              {"description", "By part: {at, what}; left_out."}}},
+              {"description", "path, line, rule, hazard, known, unknown, question, code, try."}}},
+            {"map", {{"type", "object"}, {"description", "By part: {at, what}; left_out."}}},
             {"next_cursor", text}}},
           {"required", {"findings", "files_scanned", "files_skipped", "notes"}}};
 }

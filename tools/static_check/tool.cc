@@ -92,7 +92,7 @@ std::function<void(size_t, size_t, const Report&)> Watch(const ToolContext& cont
 
 // The least of what the projects ask for; nullopt where none asks.
 std::optional<Severity> Strictest(const std::vector<Pyproject>& projects,
-                                  std::optional<Severity> Pyproject::*wish) {
+                                  std::optional<Severity> Pyproject::* wish) {
   std::optional<Severity> least;
   for (const Pyproject& project : projects) {
     if (project.*wish && (!least || *(project.*wish) < *least)) least = project.*wish;
@@ -165,8 +165,7 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
                         "Call again without cursor.");
   }
-  ToolOutput output = ShowReport(*report, first, detail == "full",
-                                 context.answer_bytes);
+  ToolOutput output = ShowReport(*report, first, detail == "full", context.answer_bytes);
   if (const auto fail_on = Strictest(collected->projects, &Pyproject::fail_on))
     output.structured["fail_on"] = SeverityName(*fail_on);
   return output;

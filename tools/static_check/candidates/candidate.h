@@ -21,7 +21,7 @@ struct Candidate {
   std::string hazard;    // what may go wrong; raw
   std::string question;  // what decides
   double score = 0;      // harm × likelihood, 0 to 1
-  std::string code;  // the statement, raw
+  std::string code;      // the statement, raw
   std::vector<CandidateFact> known;
   std::vector<std::string> unknown;
 };

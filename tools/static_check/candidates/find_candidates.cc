@@ -32,7 +32,11 @@ const char* TypeText(HalfType type) {
 
 class Matcher {
  public:
-  explicit Matcher(const Unit& unit) : unit_(unit), facts_(*unit.facts), types_(facts_), suppressions_(facts_.syntax, facts_.lines) {
+  explicit Matcher(const Unit& unit)
+      : unit_(unit),
+        facts_(*unit.facts),
+        types_(facts_),
+        suppressions_(facts_.syntax, facts_.lines) {
     const ProjectFacts& project = facts_.project;
     autocast_ = project.fp16_on_cuda || project.bf16_autocast || project.other_autocast ||
                 project.grad_scaler || project.accelerate || project.lightning ||
@@ -73,14 +77,15 @@ class Matcher {
     } else if (name == "layer()") {
       for (const Call& call : facts_.names.calls()) {
         if (IsLayer(call))
-          Examine(hazard, {call.node, facts_.names.Argument(call.node, 0, ""), kNoNode, name, true});
+          Examine(hazard,
+                  {call.node, facts_.names.Argument(call.node, 0, ""), kNoNode, name, true});
       }
-    } else if (name.size() == 2 && name[1] == '=' && name[0] != '<' && name[0] != '>') {
+    } else if (name.size() == 2 && name[1] == '=') {
       for (const NodeId id : facts_.augmented) {
         if (syntax.Text(syntax.Child(id, f.operator_)) == name)
           Examine(hazard, {id, syntax.Child(id, f.left), syntax.Child(id, f.right), name, false});
       }
-    } else if (name.find_first_not_of("+-*/@<>=") == std::string_view::npos) {
+    } else if (name.find_first_not_of("+-*/@") == std::string_view::npos) {
       for (const NodeId id : facts_.binaries) {
         if (OperatorOf(facts_, id) == name)
           Examine(hazard, {id, syntax.Child(id, f.left), syntax.Child(id, f.right), name, false});
@@ -99,7 +104,8 @@ class Matcher {
     const NodeId of = facts_.syntax.Child(call.node, PythonFields().function);
     for (const Assignment& one : facts_.bindings.AssignmentsOf(of)) {
       if (one.value == kNoNode) continue;
-      if (facts_.names.Callee(facts_.syntax.Unwrap(one.value)).starts_with("torch.nn.")) return true;
+      if (facts_.names.Callee(facts_.syntax.Unwrap(one.value)).starts_with("torch.nn."))
+        return true;
     }
     return false;
   }
@@ -112,8 +118,8 @@ class Matcher {
       const Call* const call =
           facts_.syntax.Is(up, Kind::kCall) ? facts_.names.CallAt(up) : nullptr;
       if (call == nullptr) continue;
-      for (const std::string_view module : {"numpy.", "math.", "tensorflow.", "jax.", "cv2.",
-                                            "scipy.", "pandas."}) {
+      for (const std::string_view module :
+           {"numpy.", "math.", "tensorflow.", "jax.", "cv2.", "scipy.", "pandas."}) {
         if (call->callee.starts_with(module)) return true;
       }
     }
@@ -152,21 +158,18 @@ class Matcher {
     Policy policy;
     const Autocast* const region = facts_.regions.At(at.node);
     const bool off = region != nullptr && region->enabled == Tri::kNo;
-    const bool on = !off && (region != nullptr || (facts_.dtypes->PolicyAt(at.node, &policy) &&
-                                                   !policy.assumed));
-    const CastPolicy policy_of = facts_.ops.PolicyOf(
-        Device::kCuda, hazard.autocast.empty() ? at.name : hazard.autocast);
-    const bool fp32_operator =
-        hazard.autocast != "any" &&
-        (policy_of == CastPolicy::kFp32 || policy_of == CastPolicy::kPromote ||
-         hazard.rule == kTypesThatMeet);
-    if (hazard.fp16_only &&
-        (!fp16_ || (region != nullptr && region->dtype == HalfType::kBf16)))
+    const bool on = !off && (region != nullptr ||
+                             (facts_.dtypes->PolicyAt(at.node, &policy) && !policy.assumed));
+    const CastPolicy policy_of =
+        facts_.ops.PolicyOf(Device::kCuda, hazard.autocast.empty() ? at.name : hazard.autocast);
+    const bool fp32_operator = hazard.autocast != "any" &&
+                               (policy_of == CastPolicy::kFp32 ||
+                                policy_of == CastPolicy::kPromote || hazard.rule == kTypesThatMeet);
+    if (hazard.fp16_only && (!fp16_ || (region != nullptr && region->dtype == HalfType::kBf16)))
       return 0;
     if (off) return kRegionOff;
     if (on) return fp32_operator ? 0 : kUnderRegion;
-    if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions,
-                                facts_.syntax.FunctionOf(at.node)))
+    if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions, facts_.syntax.FunctionOf(at.node)))
       return kRegionOff;
     if (!fp32_operator) return kNoRegion;
     return known_half ? kNoRegion : cast_ ? kOnlyIfCast : 0;
@@ -197,7 +200,9 @@ class Matcher {
       case Judged::kEither: {
         const ShownType left = types_.Of(at.left);
         const ShownType right = types_.Of(at.right);
-        const auto open = [](Shown type) { return type == Shown::kUnknown || type == Shown::kHalf; };
+        const auto open = [](Shown type) {
+          return type == Shown::kUnknown || type == Shown::kHalf;
+        };
         return open(left.type) ? left : right;
       }
     }
@@ -250,17 +255,16 @@ class Matcher {
     if (type.type == Shown::kHalf) {
       candidate.known.push_back({name + " is 16-bit: made here", LineOf(type.because) - shift});
     } else if (type.type == Shown::kWeight) {
-      candidate.known.push_back({name + " is a weight, FP32 until the model is cast",
-                                 LineOf(type.because) - shift});
+      candidate.known.push_back(
+          {name + " is a weight, FP32 until the model is cast", LineOf(type.because) - shift});
     } else if (hazard.judged != Judged::kNothing && !name.empty()) {
       candidate.unknown.push_back("the dtype of " + name + TrailEnd(type.because, operand, shift));
     }
     if (region != nullptr) {
-      candidate.known.push_back(
-          {off ? std::string("autocast is off here")
-                                       : std::string("autocast to ") + TypeText(region->dtype) +
-                                             (region->enabled == Tri::kYes ? "" : ", if it is on"),
-           LineOf(region->node) - shift});
+      candidate.known.push_back({off ? std::string("autocast is off here")
+                                     : std::string("autocast to ") + TypeText(region->dtype) +
+                                           (region->enabled == Tri::kYes ? "" : ", if it is on"),
+                                 LineOf(region->node) - shift});
     } else if (autocast_) {
       candidate.unknown.push_back("whether autocast is on where this is called");
     } else {
@@ -298,8 +302,10 @@ class Matcher {
         whole ? facts_.syntax.Text(facts_.syntax.StatementOf(node)) : facts_.syntax.Text(node);
     candidate->code = std::string(code.substr(0, kMostCode));
     // Of a function or a class its head.
-    const bool block = facts_.syntax.Is(node, Kind::kFunction) || facts_.syntax.Is(node, Kind::kClass);
-    candidate->end_line = block ? candidate->line : facts_.lines.At(facts_.syntax[node].end).line - shift;
+    const bool block =
+        facts_.syntax.Is(node, Kind::kFunction) || facts_.syntax.Is(node, Kind::kClass);
+    candidate->end_line =
+        block ? candidate->line : facts_.lines.At(facts_.syntax[node].end).line - shift;
     return shift;
   }
 

@@ -17,9 +17,9 @@ namespace mpnanny::static_check {
 enum class Judged : uint8_t {
   kLeft,
   kRight,
-  kEither,    // the one of which less is known
-  kMixed,     // goes wrong where one is 16-bit and the other is not
-  kNothing,   // whatever the types are
+  kEither,   // the one of which less is known
+  kMixed,    // goes wrong where one is 16-bit and the other is not
+  kNothing,  // whatever the types are
 };
 
 // What happens, worst first.
@@ -33,8 +33,8 @@ struct Hazard {
   Judged judged;
   Harm harm;
   bool fp16_only;  // BF16 has the range for it
-  // The operator whose place in autocast's table counts: under autocast one of its FP32 operators is
-  // safe. "": the occurrence's own; "any": the hazard stands whatever autocast does.
+  // The operator whose place in autocast's table counts: under autocast one of its FP32 operators
+  // is safe. "": the occurrence's own; "any": the hazard stands whatever autocast does.
   std::string_view autocast;
   std::string_view what;      // "exp is infinite above 11.09 in FP16"
   std::string_view question;  // what decides

@@ -22,11 +22,11 @@ NodeId BehindViews(const FileFacts& facts, NodeId expression) {
       id = Traced(facts, facts.syntax.Child(id, PythonFields().value));
       continue;
     }
-    const auto call = TracedCall(facts, id,
-                                 {"view", "reshape", "unsqueeze", "squeeze", "expand", "expand_as",
-                                  "permute", "transpose", "t", "contiguous", "flatten", "repeat",
-                                  "detach", "clone", "to", "cuda", "type_as", "requires_grad_", "float",
-                                  "double"});
+    const auto call =
+        TracedCall(facts, id, {"view",      "reshape", "unsqueeze",      "squeeze", "expand",
+                               "expand_as", "permute", "transpose",      "t",       "contiguous",
+                               "flatten",   "repeat",  "detach",         "clone",   "to",
+                               "cuda",      "type_as", "requires_grad_", "float",   "double"});
     if (!call || call->tensor == kNoNode) return id;
     id = Traced(facts, call->tensor);
   }
@@ -46,7 +46,8 @@ bool IsKeptFromZero(const FileFacts& facts, NodeId expression) {
   const auto large = [&](NodeId node) {
     if (node == kNoNode) return false;
     const auto number = Constant(facts, node);
-    return number ? std::fabs(*number) > kFp16RoundsToZero : facts.syntax.Is(node, Kind::kAttribute);
+    return number ? std::fabs(*number) > kFp16RoundsToZero
+                  : facts.syntax.Is(node, Kind::kAttribute);
   };
   if (op == "+") {
     return large(facts.syntax.Child(id, f.left)) || large(facts.syntax.Child(id, f.right));
@@ -77,12 +78,13 @@ bool IsOfSquares(const FileFacts& facts, NodeId expression) {
 
 const std::initializer_list<std::string_view> kSums = {"sum", "nansum", "cumsum", "prod"};
 const std::initializer_list<std::string_view> kAccumulated = {
-    "bmm", "matmul", "mm", "einsum", "scatter_add", "scatter_add_", "index_add", "index_add_", "dot"};
+    "bmm",          "matmul",    "mm",         "einsum", "scatter_add",
+    "scatter_add_", "index_add", "index_add_", "dot"};
 const std::initializer_list<std::string_view> kSizes = {
-    "sum", "norm", "mean", "std", "var", "abs", "amax", "max", "count_nonzero", "vector_norm",
-    "cumsum", "prod", "det", "logdet", "min", "amin", "relu", "sqrt"};
+    "sum",         "norm",   "mean", "std", "var",    "abs", "amax", "max",  "count_nonzero",
+    "vector_norm", "cumsum", "prod", "det", "logdet", "min", "amin", "relu", "sqrt"};
 const std::initializer_list<std::string_view> kPositions = {"arange", "linspace", "meshgrid",
-                                                               "cumsum", "logspace"};
+                                                            "cumsum", "logspace"};
 
 // All constants that the occurrence names: operands, and arguments of a call.
 template <typename Test>
@@ -101,7 +103,8 @@ bool AnyConstant(const FileFacts& facts, const Occurrence& at, Test test) {
 }  // namespace
 
 bool BeyondFp16(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
-  return AnyConstant(facts, at, [](double c) { return std::isfinite(c) && std::fabs(c) > kFp16Max; });
+  return AnyConstant(facts, at,
+                     [](double c) { return std::isfinite(c) && std::fabs(c) > kFp16Max; });
 }
 
 bool SmallestOfType(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
@@ -130,9 +133,8 @@ bool EpsRoundsToZero(const FileFacts& facts, ValueTypes&, const Occurrence& at) 
 }
 
 bool NearOne(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
-  return AnyConstant(facts, at, [](double c) {
-    return std::fabs(c) < 1 && std::fabs(c) >= kBf16RoundsToOne;
-  });
+  return AnyConstant(facts, at,
+                     [](double c) { return std::fabs(c) < 1 && std::fabs(c) >= kBf16RoundsToOne; });
 }
 
 bool Unbounded(const FileFacts& facts, ValueTypes&, const Occurrence& at) {

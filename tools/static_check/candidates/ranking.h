@@ -11,7 +11,8 @@
 
 namespace mpnanny::static_check {
 
-// Without those on lines that a finding names, and of equal code in copies of a file the first only.
+// Without those on lines that a finding names, and of equal code in copies of a file the first
+// only.
 std::vector<Candidate> RankCandidates(std::vector<Candidate> candidates,
                                       const std::vector<Finding>& findings);
 

@@ -44,8 +44,8 @@ void OfScalers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
                         "Is it on only where autocast is FP16?", kPossible});
     } else if (facts.regions.all().empty() && !facts.project.trains_under_autocast) {
       found->push_back({made.call, "scaler-without-autocast",
-                        "the loss is scaled, and no autocast stands in this file",
-                        "GradScaler", "whether anything runs in FP16",
+                        "the loss is scaled, and no autocast stands in this file", "GradScaler",
+                        "whether anything runs in FP16",
                         "Does the forward pass run under FP16 autocast?", kPossible});
     }
   }
@@ -55,11 +55,11 @@ void OfScalers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
 void OfGradients(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   const auto unscaled_before = [&](NodeId node) {
     const NodeId function = facts.syntax.FunctionOf(node);
-    return std::any_of(
-        facts.scalers.calls().begin(), facts.scalers.calls().end(), [&](const ScalerCall& call) {
-          return call.op == ScalerCall::Op::kUnscale && call.call < node &&
-                 facts.syntax.FunctionOf(call.call) == function;
-        });
+    return std::any_of(facts.scalers.calls().begin(), facts.scalers.calls().end(),
+                       [&](const ScalerCall& call) {
+                         return call.op == ScalerCall::Op::kUnscale && call.call < node &&
+                                facts.syntax.FunctionOf(call.call) == function;
+                       });
   };
   if (!facts.project.grad_scaler) return;
   for (const std::string_view name :
@@ -106,7 +106,8 @@ void OfWeights(const FileFacts& facts, std::vector<TrainingHazard>* found) {
     const bool scaler = fp16 && facts.project.grad_scaler;
     found->push_back({cast.node,
                       scaler ? "fp16-weights-with-scaler"
-                             : fp16 ? "half-params-optimizer" : "bf16-params-optimizer",
+                      : fp16 ? "half-params-optimizer"
+                             : "bf16-params-optimizer",
                       scaler ? "weights are FP16 here; a GradScaler refuses FP16 gradients"
                              : "weights are 16-bit here: updates of less than half an ulp are lost",
                       cast.loaded ? "loaded in 16 bits" : "cast to 16 bits",
@@ -120,7 +121,8 @@ void OfFunctions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const AutogradFunction& function : FindAutogradFunctions(facts)) {
     if (function.custom_fwd && function.custom_bwd) continue;
     found->push_back(
-        {function.custom_fwd ? function.backward : function.forward, "custom-function-no-custom-fwd",
+        {function.custom_fwd ? function.backward : function.forward,
+         "custom-function-no-custom-fwd",
          "an autograd.Function under autocast: backward() runs without it, and what autocast casts "
          "in forward() differs in type from what was saved",
          function.custom_fwd ? "backward without custom_bwd" : "forward without custom_fwd",

@@ -18,9 +18,9 @@ bool IsIn(std::string_view name, const std::array<std::string_view, n>& names) {
 
 // Without a dtype they give torch's default, FP32.
 constexpr std::array<std::string_view, 17> kFloatFactories = {
-    "zeros", "ones",     "empty",       "rand",          "randn",           "full",
-    "eye",   "linspace", "logspace",    "normal",        "hann_window",     "hamming_window",
-    "Tensor", "FloatTensor", "zeros_", "kaiser_window", "blackman_window"};
+    "zeros",  "ones",        "empty",    "rand",          "randn",          "full",
+    "eye",    "linspace",    "logspace", "normal",        "hann_window",    "hamming_window",
+    "Tensor", "FloatTensor", "zeros_",   "kaiser_window", "blackman_window"};
 constexpr std::array<std::string_view, 4> kIndexFactories = {"randint", "randperm", "LongTensor",
                                                              "tril_indices"};
 constexpr std::array<std::string_view, 8> kLikeFactories = {
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 7> kIndexCasts = {"long",  "int",  "bool"
                                                          "short", "char", "int8"};
 // Their second operand counts as much as the first.
 constexpr std::array<std::string_view, 13> kOfTwo = {
-    "add", "sub", "mul", "div", "maximum", "minimum", "lerp",
+    "add", "sub",         "mul",   "div",     "maximum", "minimum", "lerp",
     "pow", "true_divide", "atan2", "addcmul", "addcdiv", "where"};
 constexpr std::array<std::string_view, 6> kOfLists = {"cat",    "stack",  "concat",
                                                       "vstack", "hstack", "concatenate"};
@@ -186,7 +186,8 @@ ShownType ValueTypes::OfAssignment(const Assignment& assignment, int depth) {
 ShownType ValueTypes::OfUnpacked(NodeId target, int depth) {
   const Fields& f = PythonFields();
   NodeId up = syntax_[target].parent;
-  while (syntax_.Is(up, Kind::kPatternList) || syntax_.Is(up, Kind::kTuple)) up = syntax_[up].parent;
+  while (syntax_.Is(up, Kind::kPatternList) || syntax_.Is(up, Kind::kTuple))
+    up = syntax_[up].parent;
   if (syntax_.Is(up, Kind::kAugmentedAssignment)) {
     const std::array<NodeId, 1> right = {syntax_.Child(up, f.right)};
     return Promoted(right, up, depth);
@@ -224,8 +225,7 @@ ShownType ValueTypes::NamedType(NodeId expression, int depth) {
   if (name == "torch.long" || name == "torch.int64" || name == "torch.int32" ||
       name == "torch.int" || name == "torch.bool" || name == "torch.uint8" || name == "torch.int8")
     return {Shown::kIndex, id};
-  if (syntax_.Is(id, Kind::kAttribute) &&
-      syntax_.Text(syntax_.Child(id, f.attribute)) == "dtype")
+  if (syntax_.Is(id, Kind::kAttribute) && syntax_.Text(syntax_.Child(id, f.attribute)) == "dtype")
     return At(syntax_.Child(id, f.object), depth - 1);
   if (syntax_.Is(id, Kind::kIdentifier)) {
     const NodeId value = facts_.bindings.ValueOf(id, 1);

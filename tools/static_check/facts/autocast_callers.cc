@@ -139,8 +139,7 @@ bool MayRunUnderAutocast(const FileFacts& facts, NodeId node) {
 
 bool HoldsForCallers(const FileFacts& facts, NodeId node, NodeId one, NodeId other) {
   if (facts.regions.At(node) != nullptr || !MayRunUnderAutocast(facts, node)) return true;
-  return Keeps(facts, one, kMaxDepth) &&
-         (other == kNoNode || Keeps(facts, other, kMaxDepth));
+  return Keeps(facts, one, kMaxDepth) && (other == kNoNode || Keeps(facts, other, kMaxDepth));
 }
 
 }  // namespace mpnanny::static_check

@@ -250,7 +250,8 @@ Result<std::string> ApplyFixes(const Json& structured, bool write) {
   };
   text += (write ? "Fixed " : "Would fix ") + count(repaired, "finding") + " in " +
           count(files, "file") + "; " + count(without, "finding") +
-          (without == 1 ? " has" : " have") + " no edit that leaves the other paths as they were.\n";
+          (without == 1 ? " has" : " have") +
+          " no edit that leaves the other paths as they were.\n";
   return text;
 }
 

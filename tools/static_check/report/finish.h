@@ -16,7 +16,7 @@
 namespace mpnanny::static_check {
 
 struct Finished {
-  std::vector<Finding> findings;  // in order of rule and place
+  std::vector<Finding> findings;      // in order of rule and place
   std::vector<Candidate> candidates;  // with Options::candidates: what its rule trusts little
   int suppressed = 0;
   int not_kept = 0;

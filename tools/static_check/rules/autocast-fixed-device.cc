@@ -69,10 +69,10 @@ void Check(const FileFacts& facts, Sink& sink) {
       continue;
     const std::string_view device = DeviceOf(facts, *call);
     if (!device.empty()) {
-      sink.Add(call->node,
-               "This region is for " + std::string(device == "cuda" ? "CUDA" : "the CPU") +
-                   " only, in code that runs on the device it is given: on another one "
-                   "everything stays in FP32, or the call fails.");
+      sink.Add(call->node, "This region is for " +
+                               std::string(device == "cuda" ? "CUDA" : "the CPU") +
+                               " only, in code that runs on the device it is given: on another one "
+                               "everything stays in FP32, or the call fails.");
     } else if (facts.regions.ReadHalfType(facts.names.Argument(call->node, 1, "dtype")) ==
                HalfType::kFp16) {
       sink.Add(call->node,

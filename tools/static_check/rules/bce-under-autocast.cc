@@ -35,8 +35,7 @@ bool IsOffByDefault(const FileFacts& facts, const Autocast& autocast) {
 void Examine(const FileFacts& facts, Sink& sink, NodeId call) {
   const Autocast* autocast = facts.regions.At(call);
   if (autocast == nullptr || autocast->foreign || autocast->enabled == Tri::kNo ||
-      autocast->device == Device::kCpu || autocast->device == Device::kOther ||
-      !IsBce(facts, call))
+      autocast->device == Device::kCpu || autocast->device == Device::kOther || !IsBce(facts, call))
     return;
   RawFinding& finding = sink.Add(call);
   if (autocast->device == Device::kUnknown) {

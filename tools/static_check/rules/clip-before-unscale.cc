@@ -20,8 +20,8 @@ bool UnscalesBefore(const FileFacts& facts, const Violation& violation) {
 }
 
 // True if whatever runs the clip also runs that step once, in the same turn of the loop: then the
-// scaler exists there, and one unscale_() belongs to one step. Elsewhere a line of ours could meet a
-// scaler that is None in FP32, or unscale every micro-batch, which raises.
+// scaler exists there, and one unscale_() belongs to one step. Elsewhere a line of ours could meet
+// a scaler that is None in FP32, or unscale every micro-batch, which raises.
 bool IsSteppedAfter(const FileFacts& facts, NodeId clip, NodeId step) {
   const Syntax& syntax = facts.syntax;
   if (step < clip || syntax.FunctionOf(step) != syntax.FunctionOf(clip)) return false;

@@ -84,9 +84,8 @@ void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId constant, No
   if (!eps || *eps <= 0 || *eps > kFp16RoundsToZero) return;
   const Value type = facts.dtypes->Of(tensor);
   if (!type.is_fp16() || !ZeroHurts(facts, node, 3)) return;
-  RawFinding& finding =
-      sink.Add(node, ShowNumber(*eps) +
-                         " rounds to zero in the FP16 value that it should keep from zero.");
+  RawFinding& finding = sink.Add(
+      node, ShowNumber(*eps) + " rounds to zero in the FP16 value that it should keep from zero.");
   NoteAssumed(type, finding);
 }
 
