@@ -19,7 +19,7 @@ namespace {
 constexpr double kHarm[] = {0.9, 1.0, 0.85, 0.5};  // by Harm
 constexpr double kKnownHalf = 1.0, kUnknownType = 0.6, kWeightType = 0.4, kNotAsked = 0.7;
 constexpr double kUnderRegion = 1.0, kRegionOff = 0.75, kNoRegion = 0.8, kOnlyIfCast = 0.5;
-constexpr double kNoGrad = 0.3, kModuleCode = 0.2, kPlainFunction = 0.7, kConstructor = 0.15;
+constexpr double kNoGrad = 0.1, kModuleCode = 0.2, kPlainFunction = 0.7, kConstructor = 0.15;
 
 // Under autocast products and layers convert what they get.
 constexpr std::string_view kTypesThatMeet = "dtype-mismatch";
@@ -30,20 +30,32 @@ const char* TypeText(HalfType type) {
   return type == HalfType::kFp16 ? "float16" : type == HalfType::kBf16 ? "bfloat16" : "its dtype";
 }
 
+bool HasAutocast(const ProjectFacts& project) {
+  return project.fp16_on_cuda || project.bf16_autocast || project.other_autocast ||
+         project.grad_scaler || project.accelerate || project.lightning || project.hf_trainer;
+}
+
+// True where the weights of a whole model may be 16-bit, so that no operator is kept in FP32.
+bool IsCast(const ProjectFacts& project) {
+  return project.casts_models || project.apex || project.deepspeed || !HasAutocast(project);
+}
+
+// True if the project itself lets something run in 16 bits; that others may import it is not enough.
+bool LowersPrecision(const ProjectFacts& project) {
+  return project.lowers_precision || project.sixteen_bit || project.apex || project.deepspeed ||
+         HasAutocast(project);
+}
+
 class Matcher {
  public:
   explicit Matcher(const Unit& unit)
       : unit_(unit),
         facts_(*unit.facts),
-        types_(facts_),
+        autocast_(HasAutocast(facts_.project)),
+        cast_(IsCast(facts_.project)),
+        types_(facts_, cast_),
         suppressions_(facts_.syntax, facts_.lines) {
     const ProjectFacts& project = facts_.project;
-    autocast_ = project.fp16_on_cuda || project.bf16_autocast || project.other_autocast ||
-                project.grad_scaler || project.accelerate || project.lightning ||
-                project.hf_trainer;
-    cast_ = project.casts_models || project.apex || project.deepspeed || project.fsdp ||
-            project.packaged || project.accelerate || project.lightning || project.hf_trainer ||
-            !autocast_;
     fp16_ = !(project.bf16_autocast && !project.grad_scaler && !project.fp16_on_cuda);
   }
 
@@ -172,7 +184,8 @@ class Matcher {
     if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions, facts_.syntax.FunctionOf(at.node)))
       return kRegionOff;
     if (!fp32_operator) return kNoRegion;
-    return known_half ? kNoRegion : cast_ ? kOnlyIfCast : 0;
+    if (!cast_) return 0;
+    return known_half ? kNoRegion : kOnlyIfCast;
   }
 
   // By the code that it stands in.
@@ -212,6 +225,8 @@ class Matcher {
   void Examine(const Hazard& hazard, const Occurrence& at) {
     // A method of what is no tensor: text.split, layer.norm(x).
     if (at.is_call && at.left == kNoNode && hazard.judged == Judged::kLeft) return;
+    // self.log(…), self.var(x): of a module.
+    if (at.is_call && facts_.syntax.Text(at.left) == "self") return;
     const double place = Place(at.node);
     const ShownType type = Judge(hazard, at);
     double of_type = kNotAsked;
@@ -327,9 +342,10 @@ class Matcher {
 
   const Unit& unit_;
   const FileFacts& facts_;
+  const bool autocast_, cast_;
   ValueTypes types_;
   Suppressions suppressions_;
-  bool autocast_ = false, cast_ = false, fp16_ = false;
+  bool fp16_ = false;
   std::map<int, Candidate> by_line_;
 };
 
@@ -337,7 +353,7 @@ class Matcher {
 
 std::vector<Candidate> FindCandidates(const Unit& unit,
                                       const std::function<bool(std::string_view rule)>& wanted) {
-  if (!unit.facts || !unit.facts->project.HasHalfChoice()) return {};
+  if (!unit.facts || !LowersPrecision(unit.facts->project)) return {};
   if (!unit.facts->names.ImportsModule("torch")) return {};
   return Matcher(unit).All(wanted);
 }

@@ -202,7 +202,19 @@ bool ExpandedDistance(const FileFacts& facts, ValueTypes&, const Occurrence& at)
   return false;
 }
 
-bool OfPositions(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+bool OfPositions(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  // A move to a device is no cast.
+  if (at.name == "to" && types.Of(at.node).type != Shown::kHalf) {
+    const std::vector<NodeId> given = facts.names.Arguments(at.node);
+    const bool typed = std::any_of(given.begin(), given.end(), [&](NodeId argument) {
+      const NodeId id = facts.syntax.Unwrap(argument);
+      return facts.syntax.Is(id, Kind::kAttribute) &&
+             facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute)) == "dtype";
+    });
+    if (!typed && types.Of(at.node).type != Shown::kUnknown) return false;
+    if (!typed && given.size() == 1 && !facts.syntax.Is(facts.syntax.Unwrap(given[0]), Kind::kIdentifier))
+      return false;
+  }
   return IsCallOf(facts, at.left, kPositions);
 }
 

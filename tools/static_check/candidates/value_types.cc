@@ -97,6 +97,9 @@ ShownType ValueTypes::Evaluate(NodeId id, int depth) {
       return Join(At(parts[0], depth - 1), At(parts[2], depth - 1));
     }
     case Kind::kBinary: {
+      if (syntax_.Text(syntax_.Child(id, f.operator_)) == "**" && IsFp32ByAutocast(id, "pow") &&
+          At(syntax_.Child(id, f.left), depth - 1).type != Shown::kNumber)
+        return {Shown::kFp32, id};
       const std::array<NodeId, 2> sides = {syntax_.Child(id, f.left), syntax_.Child(id, f.right)};
       return Promoted(sides, id, depth);
     }
@@ -251,6 +254,12 @@ ShownType ValueTypes::OfCall(NodeId id, int depth) {
   return torch ? OfTorchCall(*torch, depth) : ShownType{Shown::kUnknown, id};
 }
 
+bool ValueTypes::IsFp32ByAutocast(NodeId node, std::string_view function) const {
+  const Autocast* const region = facts_.regions.At(node);
+  return !may_be_cast_ && (region == nullptr || region->enabled != Tri::kNo) &&
+         facts_.ops.PolicyOf(Device::kCuda, function) == CastPolicy::kFp32;
+}
+
 bool ValueTypes::IsTensor(NodeId name) {
   if (!syntax_.Is(name, Kind::kIdentifier)) return false;
   for (const Assignment& one : facts_.bindings.AssignmentsOf(name)) {
@@ -328,7 +337,8 @@ ShownType ValueTypes::OfTorchCall(const TorchCall& call, int depth) {
   if (facts_.ops.KeepsDtype(name) || policy == CastPolicy::kFp32) {
     const ShownType of = At(call.tensor, depth - 1);
     // sqrt(d_k) of a number is one.
-    return of;
+    if (of.type == Shown::kNumber || of.type == Shown::kIndex) return of;
+    return IsFp32ByAutocast(id, name) ? ShownType{Shown::kFp32, id} : of;
   }
   return {Shown::kUnknown, id};
 }

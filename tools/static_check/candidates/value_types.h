@@ -33,7 +33,10 @@ struct ShownType {
 
 class ValueTypes {
  public:
-  explicit ValueTypes(const FileFacts& facts) : facts_(facts), syntax_(facts.syntax) {}
+  // `may_be_cast`: weights may be cast as a whole. Where they are not, 16 bits come from autocast
+  // alone, and what autocast runs in FP32 is FP32.
+  ValueTypes(const FileFacts& facts, bool may_be_cast)
+      : facts_(facts), syntax_(facts.syntax), may_be_cast_(may_be_cast) {}
 
   ShownType Of(NodeId expression);
 
@@ -53,6 +56,9 @@ class ValueTypes {
 
   const FileFacts& facts_;
   const Syntax& syntax_;
+  const bool may_be_cast_;
+  // True for an operator of autocast's FP32 list, where nothing but autocast lowers precision.
+  bool IsFp32ByAutocast(NodeId node, std::string_view function) const;
   std::unordered_map<NodeId, ShownType> known_;
   int steps_ = 0;  // that one question may still take
 };
