@@ -40,7 +40,8 @@ bool IsCast(const ProjectFacts& project) {
   return project.casts_models || project.apex || project.deepspeed || !HasAutocast(project);
 }
 
-// True if the project itself lets something run in 16 bits; that others may import it is not enough.
+// True if the project itself lets something run in 16 bits; that others may import it is not
+// enough.
 bool LowersPrecision(const ProjectFacts& project) {
   return project.lowers_precision || project.sixteen_bit || project.apex || project.deepspeed ||
          HasAutocast(project);

@@ -212,7 +212,8 @@ bool OfPositions(const FileFacts& facts, ValueTypes& types, const Occurrence& at
              facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute)) == "dtype";
     });
     if (!typed && types.Of(at.node).type != Shown::kUnknown) return false;
-    if (!typed && given.size() == 1 && !facts.syntax.Is(facts.syntax.Unwrap(given[0]), Kind::kIdentifier))
+    if (!typed && given.size() == 1 &&
+        !facts.syntax.Is(facts.syntax.Unwrap(given[0]), Kind::kIdentifier))
       return false;
   }
   return IsCallOf(facts, at.left, kPositions);
@@ -271,10 +272,13 @@ bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence
     if (operand == kNoNode) continue;
     const ShownType type = types.Of(operand);
     open = open || type.type == Shown::kUnknown || type.type == Shown::kHalf;
-    // A cast to FP32 is somebody's decision; a factory without a type is none.
-    factory = factory || (type.type == Shown::kFp32 && facts.syntax.Is(type.because, Kind::kCall) &&
-                          facts.names.Argument(type.because, -1, "dtype") == kNoNode &&
-                          !facts.names.Callee(type.because).empty());
+    // A cast to FP32 is somebody's decision, and what autocast runs in FP32 torch's; a factory
+    // without a type is neither.
+    const Call* const made =
+        facts.syntax.Is(type.because, Kind::kCall) ? facts.names.CallAt(type.because) : nullptr;
+    factory = factory || (type.type == Shown::kFp32 && made != nullptr && !made->callee.empty() &&
+                          facts.names.Argument(made->node, -1, "dtype") == kNoNode &&
+                          facts.ops.PolicyOf(Device::kCuda, made->name) == CastPolicy::kUnlisted);
   }
   return factory && open;
 }
