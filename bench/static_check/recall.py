@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 CODE = (".py", ".ipynb")
 CONFIGURATION = (".json", ".yaml", ".yml", ".sh", ".toml", ".cfg")
 SIDES = ("before", "after")
+READ = 15  # candidates that somebody reads
 KEPT = ("rule", "severity", "line", "message", "rank")  # of a finding, in --json
 
 
@@ -269,16 +270,16 @@ def judge(pair: dict[str, Any], arguments: argparse.Namespace, limits: Limits) -
     return Outcome(pair, *(judge_side(pair, side, arguments, limits) for side in SIDES))
 
 
-def shares(outcomes: list[Outcome], first: int = 15) -> dict[str, Any]:
+def shares(outcomes: list[Outcome]) -> dict[str, Any]:
     """Counts of caught, silent and both, the recall figure, and the pairs that somebody finds who
     reads the findings and the first candidates."""
     both = sum(o.both for o in outcomes)
     near = sum(
-        any((f.get("rank") or 0) <= first for f in o.before.findings) and not o.error
+        any((f.get("rank") or 0) <= READ for f in o.before.findings) and not o.error
         for o in outcomes
     )
     return {
-        f"among_first_{first}": near,
+        f"among_first_{READ}": near,
         "pairs": len(outcomes),
         "caught": sum(o.caught for o in outcomes),
         "silent": sum(o.silent for o in outcomes),
@@ -344,7 +345,6 @@ def main() -> int:
     parser.add_argument(
         "--candidates", action="store_true", help="also the places that a reader has to judge"
     )
-    parser.add_argument("--first", type=int, default=15, help="how many candidates are read")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="the whole result as JSON")
     parser.add_argument(

@@ -323,7 +323,7 @@ def test_fix_touches_neither_notebooks_nor_what_json_prints(tmp_path: Path) -> N
     assert (tmp_path / "n.ipynb").read_text() == notebook
 
 
-def test_a_deprecation_is_told_once_and_listed_when_asked_for(tmp_path: Path) -> None:
+def test_a_deprecation_is_reported_once_and_listed_when_asked_for(tmp_path: Path) -> None:
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text(
             "import torch\nwith torch.cuda.amp.autocast():\n    pass\n"

@@ -112,26 +112,25 @@ class Run {
     InParallel(units.size(), options_.threads, [&](size_t i) { units[i] = {}; });
   }
 
-  // Of a rule that is told once a project the first finding stays and says how many there are.
+  // Of a rule that is reported once a project the first finding stays and says how many there are.
   void JoinRepeated() {
-    const auto asked = [&](const std::string& rule) {
-      const auto in = [&](const std::vector<std::string>& list) {
-        return std::find(list.begin(), list.end(), rule) != list.end();
-      };
-      return in(options_.rules) || in(options_.also);
-    };
     for (const RulePage& page : rules_.pages()) {
-      if (!page.once || asked(page.id)) continue;
+      const bool asked = NamesRule(options_.rules, page.id) || NamesRule(options_.also, page.id);
+      if (!page.once || asked) continue;
       const auto of_rule = [&](const Finding& one) { return one.rule == page.id; };
       const auto first = std::find_if(report_.findings.begin(), report_.findings.end(), of_rule);
       if (first == report_.findings.end()) continue;
-      const auto rest = std::remove_if(first + 1, report_.findings.end(), of_rule);
-      const auto more = static_cast<int>(report_.findings.end() - rest);
+      int more = 0;
+      for (auto it = first + 1; it != report_.findings.end(); ++it) {
+        if (!of_rule(*it)) continue;
+        --report_.counts[static_cast<size_t>(it->severity)];
+        ++more;
+      }
       if (more == 0) continue;
       first->message += " And " + std::to_string(more) + " more in this check: `select` " +
                         page.id + " lists them.";
-      report_.counts[static_cast<size_t>(first->severity)] -= more;
-      report_.findings.erase(rest, report_.findings.end());
+      report_.findings.erase(std::remove_if(first + 1, report_.findings.end(), of_rule),
+                             report_.findings.end());
     }
   }
 

@@ -50,12 +50,15 @@ Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* poli
   return choice;
 }
 
+bool NamesRule(const std::vector<std::string>& list, std::string_view rule) {
+  return std::find(list.begin(), list.end(), rule) != list.end();
+}
+
 std::function<bool(std::string_view rule)> CandidateChoice(const Options& options,
                                                            const Source& source) {
   return [&options, &source](std::string_view rule) {
     const auto in = [&](const std::vector<std::string>& list) {
-      return std::any_of(list.begin(), list.end(),
-                         [&](const std::string& id) { return id == rule || id == "all"; });
+      return NamesRule(list, rule) || NamesRule(list, "all");
     };
     if (in(options.ignore) || in(source.ignore)) return false;
     if (!options.rules.empty()) return in(options.rules) || in(options.also);
@@ -65,9 +68,7 @@ std::function<bool(std::string_view rule)> CandidateChoice(const Options& option
 
 RuleChoice WithoutIgnored(RuleChoice choice, const Source& source, const RuleSet& rules) {
   for (size_t i = 0; i < choice.wanted.size(); ++i) {
-    const std::string& id = rules.pages()[i].id;
-    if (std::find(source.ignore.begin(), source.ignore.end(), id) != source.ignore.end())
-      choice.wanted[i] = false;
+    if (NamesRule(source.ignore, rules.pages()[i].id)) choice.wanted[i] = false;
   }
   return choice;
 }

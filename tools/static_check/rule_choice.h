@@ -27,6 +27,9 @@ struct RuleChoice {
 Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* policy,
                                const RuleSet& rules);
 
+// True if the list has the id.
+bool NamesRule(const std::vector<std::string>& list, std::string_view rule);
+
 // Which rules' candidates count in `source`: all but those that the call, the project or the file
 // ignores, and of those that the call names only these. What is off by default is no less a
 // candidate. Borrows both.

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "base/text.h"
+#include "tools/static_check/report/report_text.h"
 
 namespace mpnanny::static_check {
 namespace {
-
-constexpr size_t kMostNotes = 3;
 
 std::string TryText(const Candidate& one) {
   return "auto_diff with finding \"" + EscapeControl(one.path, 300) + ":" +
@@ -52,9 +51,7 @@ std::string OneText(const Json& one) {
 }  // namespace
 
 ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_bytes) {
-  Json notes = Json::array();
-  for (size_t at = 0; at < std::min(kMostNotes, report.notes.size()); ++at)
-    notes.push_back(EscapeControl(report.notes[at], 300));
+  Json notes = FirstNotes(report);
   const size_t reserve = std::min(answer_bytes / 2, DumpJson(notes).size() + 700);
   size_t room = answer_bytes - reserve;
   Json shown = Json::array();

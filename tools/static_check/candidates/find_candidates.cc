@@ -21,9 +21,6 @@ constexpr double kKnownHalf = 1.0, kUnknownType = 0.6, kWeightType = 0.4, kNotAs
 constexpr double kUnderRegion = 1.0, kRegionOff = 0.75, kNoRegion = 0.8, kOnlyIfCast = 0.5;
 constexpr double kNoGrad = 0.1, kModuleCode = 0.2, kPlainFunction = 0.7, kConstructor = 0.15;
 
-// Under autocast products and layers convert what they get.
-constexpr std::string_view kTypesThatMeet = "dtype-mismatch";
-
 constexpr size_t kMostCode = 240;
 
 const char* TypeText(HalfType type) {
@@ -173,18 +170,18 @@ class Matcher {
     const bool off = region != nullptr && region->enabled == Tri::kNo;
     const bool on = !off && (region != nullptr ||
                              (facts_.dtypes->PolicyAt(at.node, &policy) && !policy.assumed));
-    const CastPolicy policy_of =
+    const CastPolicy cast =
         facts_.ops.PolicyOf(Device::kCuda, hazard.autocast.empty() ? at.name : hazard.autocast);
-    const bool fp32_operator = hazard.autocast != "any" &&
-                               (policy_of == CastPolicy::kFp32 ||
-                                policy_of == CastPolicy::kPromote || hazard.rule == kTypesThatMeet);
+    const bool safe =
+        hazard.autocast == "converts" ||
+        (hazard.autocast != "any" && (cast == CastPolicy::kFp32 || cast == CastPolicy::kPromote));
     if (hazard.fp16_only && (!fp16_ || (region != nullptr && region->dtype == HalfType::kBf16)))
       return 0;
     if (off) return kRegionOff;
-    if (on) return fp32_operator ? 0 : kUnderRegion;
+    if (on) return safe ? 0 : kUnderRegion;
     if (IsCalledWithAutocastOff(facts_.bindings, facts_.regions, facts_.syntax.FunctionOf(at.node)))
       return kRegionOff;
-    if (!fp32_operator) return kNoRegion;
+    if (!safe) return kNoRegion;
     if (!cast_) return 0;
     return known_half ? kNoRegion : kOnlyIfCast;
   }

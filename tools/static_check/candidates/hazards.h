@@ -34,7 +34,8 @@ struct Hazard {
   Harm harm;
   bool fp16_only;  // BF16 has the range for it
   // The operator whose place in autocast's table counts: under autocast one of its FP32 operators
-  // is safe. "": the occurrence's own; "any": the hazard stands whatever autocast does.
+  // is safe. "": the occurrence's own; "any": the hazard stands whatever autocast does;
+  // "converts": autocast gives the operands one type, so that it is safe under it.
   std::string_view autocast;
   std::string_view what;      // "exp is infinite above 11.09 in FP16"
   std::string_view question;  // what decides

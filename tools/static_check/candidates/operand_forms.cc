@@ -229,7 +229,7 @@ bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occur
          types.Of(at.node).type != Shown::kIndex;
 }
 
-bool Untied(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
   if (at.left == kNoNode || at.right == kNoNode) return false;
   const ShownType left = types.Of(at.left);
   const ShownType right = types.Of(at.right);
@@ -283,8 +283,8 @@ bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence
   return factory && open;
 }
 
-bool UntiedThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
-  return IsTensorIndex(facts, facts.syntax.Unwrap(at.left)) && Untied(facts, types, at);
+bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  return IsTensorIndex(facts, facts.syntax.Unwrap(at.left)) && TypesMayDiffer(facts, types, at);
 }
 
 bool ToHalf(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {

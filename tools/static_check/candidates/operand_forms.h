@@ -54,7 +54,7 @@ bool EitherOfPositions(const FileFacts& facts, ValueTypes& types, const Occurren
 // arange(n, dtype=x.dtype): of a type that follows something else.
 bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // Written by a type that nothing in the text ties to the other's.
-bool Untied(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
+bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // A product of something that is FP32 for certain with something that may be 16-bit.
 bool Fp32MeetsUnknown(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // self.mlp(embedding(t)): what comes out of a factory or a cast to FP32.
@@ -62,7 +62,7 @@ bool Fp32Input(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // x + torch.zeros(n, m): of a tensor that is made without a type, in a function that gets tensors.
 bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // Written through a mask or through a list of places, which does not convert.
-bool UntiedThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
+bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // loss.half(), logits.half(): of something that is known to be FP32, or not known at all.
 bool ToHalf(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // decay * average + (1 - decay) * x, average.mul_(d).add_(…), average.lerp_(x, w)

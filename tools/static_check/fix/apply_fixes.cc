@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/new_file.h"
 #include "base/text.h"
 #include "tools/static_check/engine.h"
 #include "tools/static_check/syntax/syntax.h"
@@ -170,13 +170,11 @@ Result<void> Replace(const std::string& path, const std::string& text) {
   if (error) return NotFound(EscapeControl(path, 300) + ": " + error.message());
   const fs::path beside = target.string() + ".mpnanny-fix";
   {
-    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.close();
-    if (!out) {
+    Result<NewFile> file = NewFile::Create(beside.string());
+    if (!file) return std::move(file).error();
+    if (auto written = file->Append(text); !written) {
       fs::remove(beside, error);
-      return Unavailable(EscapeControl(path, 300) + " cannot be written beside it.",
-                         "Is the folder writable, and is there room on the disk?");
+      return std::move(written).error();
     }
   }
   fs::permissions(beside, fs::status(target).permissions(), error);

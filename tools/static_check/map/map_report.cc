@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "tools/static_check/report/report_text.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -63,7 +64,7 @@ ToolOutput ShowMap(const Report& report, size_t answer_bytes) {
   std::array<size_t, kParts> shown = {};
   // One more of each part in turn, for as long as there is room.
   const bool whole = answer_bytes > 4 * kMapBytes;  // the command line asks for everything
-  constexpr size_t kFrame = 700;  // braces, counts, notes
+  constexpr size_t kFrame = 700;                    // braces, counts, notes
   size_t room = whole ? answer_bytes : std::min(answer_bytes, kMapBytes);
   room -= std::min(room, kFrame);
   for (bool any = true; any;) {
@@ -90,14 +91,10 @@ ToolOutput ShowMap(const Report& report, size_t answer_bytes) {
     map[kMapParts[part]] = std::move(places);
   }
   if (!left_out.empty()) map["left_out"] = std::move(left_out);
-  Json notes = Json::array();
-  for (size_t at = 0; at < std::min<size_t>(3, report.notes.size()); ++at) {
-    notes.push_back(EscapeControl(report.notes[at], 300));
-  }
   Json structured = {{"findings", Json::array()},
                      {"files_scanned", report.files_scanned},
                      {"files_skipped", report.files_skipped},
-                     {"notes", std::move(notes)},
+                     {"notes", FirstNotes(report)},
                      {"map", std::move(map)}};
   std::string text =
       MapText(structured) + "Next: static_check without detail for what is wrong here.";
@@ -111,7 +108,8 @@ std::string MapText(const Json& structured) {
     if (map[part].empty()) continue;
     text += std::string(part) + ":\n";
     for (const Json& place : map[part]) {
-      text += "  " + place["at"].get<std::string>() + "  " + place["what"].get<std::string>() + "\n";
+      text +=
+          "  " + place["at"].get<std::string>() + "  " + place["what"].get<std::string>() + "\n";
     }
     if (const Json& rest = ValueAt(map, {"left_out", part}); rest.is_number()) {
       text += "  " + DumpJson(rest) + " more\n";

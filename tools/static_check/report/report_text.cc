@@ -171,6 +171,14 @@ ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answ
   return Show(report, first, full, answer_bytes, /*finished=*/true);
 }
 
+Json FirstNotes(const Report& report) {
+  constexpr size_t kMost = 3;
+  Json notes = Json::array();
+  for (size_t at = 0; at < std::min(kMost, report.notes.size()); ++at)
+    notes.push_back(EscapeControl(report.notes[at], 300));
+  return notes;
+}
+
 ToolOutput ShowUnfinished(Report report, size_t answer_bytes) {
   SortFindings(report.findings);
   report.notes.insert(report.notes.begin(), "Not done yet: more files are being checked.");

@@ -15,6 +15,10 @@ namespace mpnanny::static_check {
 // why and fix, else only the first of its rule does. `next_cursor` is set where findings are left.
 ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes);
 
+// The first of the report's notes, as they can be shown: for answers that need their room
+// otherwise.
+Json FirstNotes(const Report& report);
+
 // What a check has found that still goes on: the first page, which draws no conclusion.
 ToolOutput ShowUnfinished(Report report, size_t answer_bytes);
 
