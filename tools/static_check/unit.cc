@@ -121,7 +121,8 @@ Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_with
     int line = syntax->error_line();
     const std::string path = PathAt(*unit, line);
     unit->notes.push_back(path + ":" + std::to_string(line) +
-                          ": syntax error; findings near it may be missing.");
+                          ": a syntax error, or a form that the parser does not know, such as "
+                          "`return a, *(b)`; findings near it may be missing.");
   }
   unit->facts = std::make_unique<FileFacts>(source.path, std::move(*syntax), rules.ops());
   unit->matches = rules.queries().Matches(*unit->facts);

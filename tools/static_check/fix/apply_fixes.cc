@@ -201,7 +201,10 @@ Result<std::string> ApplyFixes(const Json& structured, bool write) {
   int repaired = 0;
   int files = 0;
   std::vector<std::string> left;
-  for (const auto& [path, findings] : by_path) {
+  for (const auto& entry : by_path) {
+    // Names, not structured bindings: clang 14 does not let a lambda capture those.
+    const std::string& path = entry.first;
+    const std::vector<const Json*>& findings = entry.second;
     const auto leave = [&](const Json& finding, const char* why) {
       left.push_back(path + ":" + DumpJson(finding["line"]) + ": " + why);
     };
