@@ -1,6 +1,8 @@
 #include "base/python.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -9,6 +11,28 @@
 
 namespace mpnanny {
 
+namespace {
+
+// Where pip puts packages beside a program in `bin`: an environment's, the user's, the system's.
+std::vector<std::filesystem::path> PackageFolders(const std::filesystem::path& bin) {
+  std::vector<std::filesystem::path> folders;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(bin.parent_path() / "lib", error)) {
+    if (!entry.path().filename().string().starts_with("python3")) continue;
+    folders.push_back(entry.path() / "site-packages");
+    folders.push_back(entry.path() / "dist-packages");
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+bool HoldsPackage(const std::filesystem::path& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder / "mpnanny" / "_launch" / "sitecustomize.py", error);
+}
+
+}  // namespace
+
 Result<std::filesystem::path> FindPythonPackage(const std::string& given) {
   std::vector<std::filesystem::path> places;
   std::error_code error;
@@ -16,13 +40,15 @@ Result<std::filesystem::path> FindPythonPackage(const std::string& given) {
     places = {std::filesystem::absolute(given, error)};
   } else if (const std::filesystem::path program = ProgramPath(); !program.empty()) {
     const std::filesystem::path bin = program.parent_path();
-    places = {bin.parent_path() / "python", bin};
+    // Of a build, of a release archive, of a wheel.
+    places = {bin.parent_path() / "python", bin, bin.parent_path()};
+    for (const std::filesystem::path& folder : PackageFolders(bin)) {
+      if (HoldsPackage(folder)) places.push_back(folder);
+    }
   }
   std::string looked;
   for (const std::filesystem::path& place : places) {
-    if (std::filesystem::exists(place / "mpnanny" / "_launch" / "sitecustomize.py", error)) {
-      return place;
-    }
+    if (HoldsPackage(place)) return place;
     looked += (looked.empty() ? "" : ", ") + EscapeControl(place.string(), 300);
   }
   return NotFound("The Python package mpnanny is not in " + looked + ".",

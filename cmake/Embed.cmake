@@ -44,9 +44,7 @@ asm(MPN_READ_ONLY
 ${assembly}    MPN_BACK);
 
 namespace mpnanny {
-namespace {
-${symbols}}  // namespace
-
+${symbols}
 std::span<const EmbeddedFile> ${FUNCTION}() {
   static const EmbeddedFile kFiles[] = {
 ${entries}  };

@@ -1,9 +1,5 @@
-# Third-party code. Libraries come from the system (or from .deps/, see scripts/setup); tree-sitter's C sources are
-# fetched and pinned by scripts/setup into .deps/src and compiled here.
-find_package(nlohmann_json 3.11 REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(yaml-cpp REQUIRED)
+# Third-party code that is the same in every build: headers, Anti-Grain Geometry, stb, and tree-sitter, whose C sources
+# scripts/setup fetches, pinned, into .deps/src. The other libraries: cmake/SystemLibraries.cmake, cmake/PortableLibraries.cmake.
 find_path(VALIJSON_INCLUDE valijson/validator.hpp REQUIRED)
 add_library(mpn_valijson INTERFACE)
 target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")
@@ -12,21 +8,6 @@ target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 add_library(mpn_toml INTERFACE)
 target_include_directories(mpn_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE}")
-
-# libsodium: random ids, MACs, comparison in constant time. Static where there is an archive, so that starting the program
-# loads one library less.
-find_path(SODIUM_INCLUDE sodium.h REQUIRED)
-find_library(SODIUM_LIBRARY NAMES libsodium.a sodium REQUIRED)
-add_library(mpn_sodium INTERFACE)
-target_include_directories(mpn_sodium SYSTEM INTERFACE "${SODIUM_INCLUDE}")
-target_link_libraries(mpn_sodium INTERFACE "${SODIUM_LIBRARY}")
-
-# zlib: compressed members of .npz files. Static where there is an archive, as above.
-find_path(ZLIB_INCLUDE zlib.h REQUIRED)
-find_library(ZLIB_LIBRARY NAMES libz.a z REQUIRED)
-add_library(mpn_zlib INTERFACE)
-target_include_directories(mpn_zlib SYSTEM INTERFACE "${ZLIB_INCLUDE}")
-target_link_libraries(mpn_zlib INTERFACE "${ZLIB_LIBRARY}")
 
 # Anti-Grain Geometry 2.4 (BSD; 2.5 is GPL and not taken) draws shapes, stb (public domain) reads fonts and writes PNG.
 find_path(AGG_INCLUDE agg_rasterizer_scanline_aa.h PATH_SUFFIXES agg2 REQUIRED)
@@ -82,4 +63,4 @@ target_compile_options(mpn_tree_sitter PRIVATE -w -O2)
 # The grammar is generated for ABI 14; the 0.25 headers renamed one member and one type and kept the layout. The library
 # reads ABI 14's shorter lexer modes by itself (it looks at the ABI number).
 set_source_files_properties("${_tspy}/parser.c" PROPERTIES
-  COMPILE_DEFINITIONS "version=abi_version;TSFieldMapSlice=TSMapSlice")
+  COMPILE_DEFINITIONS "version=abi_version;TSFieldMapSlice=TSMapSlice" COMPILE_OPTIONS -Wno-incompatible-pointer-types)

@@ -14,20 +14,27 @@ if [ -z "$NODE" ] || [ "$("$NODE" -p 'process.versions.node.split(".")[0]')" -lt
   fi
 fi
 
-# npm_packages FOLDER PACKAGE@VERSION…: exactly these, in FOLDER/node_modules.
-npm_packages() {
-  local folder=$1 npm=(npm)
-  shift
-  if [ "$(cat "$folder/installed" 2>/dev/null)" = "$*" ]; then return; fi
-  # npm runs on the same Node: an older one of the system may be too old for its packages' install scripts.
+# npm runs on the same Node: an older one of the system may be too old for its packages' install scripts, which look for
+# `node` on the PATH, where a bare machine has none.
+npm_here() {
   local bundled
   bundled=$(dirname "$NODE")/../lib/node_modules/npm/bin/npm-cli.js
-  if [ -f "$bundled" ]; then npm=("$NODE" "$bundled"); fi
+  if [ -f "$bundled" ]; then
+    PATH="$(dirname "$NODE"):$PATH" "$NODE" "$bundled" "$@"
+  else
+    PATH="$(dirname "$NODE"):$PATH" npm "$@"
+  fi
+}
+
+# npm_packages FOLDER PACKAGE@VERSION…: exactly these, in FOLDER/node_modules.
+npm_packages() {
+  local folder=$1
+  shift
+  if [ "$(cat "$folder/installed" 2>/dev/null)" = "$*" ]; then return; fi
   echo "==> npm: $* into $folder" >&2
   mkdir -p "$folder"
   echo '{"private": true}' >"$folder/package.json"
-  # Install scripts look for `node` on the PATH, where a bare machine has none.
-  PATH="$(dirname "$NODE"):$PATH" "${npm[@]}" install --prefix "$folder" --no-package-lock --no-save --no-audit --no-fund --silent "$@"
+  npm_here install --prefix "$folder" --no-package-lock --no-save --no-audit --no-fund --silent "$@"
   echo "$*" >"$folder/installed"
 }
 npm_packages .deps/node "${client_packages[@]}"

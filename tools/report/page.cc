@@ -56,9 +56,8 @@ Json CourseJson(const Course& course) {
       last.push_back(Figure(point.last));
     }
     if (!any) continue;
-    json["curves"][pictures::kMetricNames[metric]] = {{"least", std::move(least)},
-                                            {"greatest", std::move(greatest)},
-                                            {"last", std::move(last)}};
+    json["curves"][pictures::kMetricNames[metric]] = {
+        {"least", std::move(least)}, {"greatest", std::move(greatest)}, {"last", std::move(last)}};
   }
   return json;
 }
@@ -79,9 +78,9 @@ Json HeatMapsJson(const HeatMaps& maps) {
     }
     made.push_back({{"kind", map.kind}, {"figure", map.figure}, {"rows", std::move(rows)}});
   }
-  return {{"first_steps", maps.first_steps}, {"last_steps", maps.last_steps},
-          {"layers", std::move(layers)},     {"dtypes", maps.dtypes},
-          {"maps", std::move(made)},         {"layers_left_out", maps.layers_left_out},
+  return {{"first_steps", maps.first_steps},  {"last_steps", maps.last_steps},
+          {"layers", std::move(layers)},      {"dtypes", maps.dtypes},
+          {"maps", std::move(made)},          {"layers_left_out", maps.layers_left_out},
           {"samples_read", maps.samples_read}};
 }
 
@@ -132,9 +131,9 @@ std::vector<std::string> LayersOf(const Json& alerts) {
   std::vector<std::string> layers;
   for (const Json& alert : alerts) {
     const Json& layer = ValueAt(alert, {"layer"});
-    if (layer.is_string() && std::find(layers.begin(), layers.end(), layer) == layers.end()) {
-      layers.push_back(layer);
-    }
+    if (!layer.is_string()) continue;
+    const auto& name = layer.get_ref<const std::string&>();
+    if (std::find(layers.begin(), layers.end(), name) == layers.end()) layers.push_back(name);
   }
   return layers;
 }
@@ -224,7 +223,8 @@ Result<Json> RunData(const std::string& run, const ToolContext& context, bool de
     if (!summary) return summary.error();
     auto course = pictures::ReadCourse(*source);
     if (!course) return course.error();
-    Json data = {{"run", handle}, {"summary", *std::move(summary)}, {"course", CourseJson(*course)}};
+    Json data = {
+        {"run", handle}, {"summary", *std::move(summary)}, {"course", CourseJson(*course)}};
     if (detailed) {
       const std::vector<std::string> layers = LayersOf(rows);
       auto maps = pictures::ReadHeatMaps(*source, {StepsOf(rows), layers});
@@ -250,9 +250,8 @@ Result<Json> PageData(const std::vector<std::string>& handles, const PageOptions
   if (handles.empty() || handles.size() > 2) {
     return InvalidInput("A page shows one run, or two laid over each other.", "Name one or two.");
   }
-  Json data = {{"runs", Json::array()},
-               {"language", options.language},
-               {"version", std::string(kVersion)}};
+  Json data = {
+      {"runs", Json::array()}, {"language", options.language}, {"version", std::string(kVersion)}};
   for (const std::string& run : handles) {
     auto of = RunData(run, context, data["runs"].empty());
     if (!of) return of.error();
@@ -271,7 +270,8 @@ Result<std::string> MakePage(const std::vector<std::string>& handles, const Page
 Result<std::string> MakePicture(const std::vector<std::string>& handles,
                                 const ToolContext& context) {
   const bool two = handles.size() == 2;
-  const Json arguments = two ? Json{{"a", handles[0]}, {"b", handles[1]}} : Json{{"run", handles[0]}};
+  const Json arguments =
+      two ? Json{{"a", handles[0]}, {"b", handles[1]}} : Json{{"run", handles[0]}};
   const std::vector<Tool> tools = AllTools();
   const Tool& tool = Named(tools, two ? "compare_runs" : "diagnose_run");
   auto answer = Answer(tool, arguments, context);
@@ -290,7 +290,8 @@ std::string MakeLivePage(const PageOptions& options, const DataFiles& data) {
 }
 
 std::string MakeView(const DataFiles& data) {
-  return PageOf({{"runs", Json::array()}, {"host", true}, {"version", std::string(kVersion)}}, data);
+  return PageOf({{"runs", Json::array()}, {"host", true}, {"version", std::string(kVersion)}},
+                data);
 }
 
 }  // namespace mpnanny::report
