@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -80,6 +81,7 @@ def write_wheel(
         files: content and mode by the path below site-packages, or below mpnanny-VERSION.data.
         information: texts of its dist-info folder.
     """
+    os.environ["SOURCE_DATE_EPOCH"] = "315532800"  # for the RECORD that WheelFile adds
     with WheelFile(path, "w") as wheel:
         everything = dict(files)
         for name, text in information.items():
@@ -128,7 +130,7 @@ def manifest(tools: list[dict]) -> dict:
             "entry_point": "server/bin/mpnanny",
             "mcp_config": {
                 "command": "${__dirname}/server/bin/mpnanny",
-                "args": ["serve", "--root", "${user_config.roots}"],
+                "args": ["serve", "${user_config.roots}"],
                 "env": {},
             },
         },

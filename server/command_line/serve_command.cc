@@ -1,4 +1,6 @@
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "server/command_line/commands.h"
 #include "server/serve.h"
@@ -31,6 +33,8 @@ void AddServeCommand(CommandSet& set) {
   const auto options = std::make_shared<ServeOptions>();
   const auto access = std::make_shared<AccessOptions>();
   AddAccessOptions(command, *access);
+  const auto folders = std::make_shared<std::vector<std::string>>();
+  command.add_option("DIR", *folders, "Folders that may be read, as with --root")->type_name("");
   CLI::Option* const http =
       command
           .add_option("--http", options->http,
@@ -72,13 +76,15 @@ void AddServeCommand(CommandSet& set) {
       ->excludes(http)
       ->excludes(record);
   command.group("For AI agents");
-  set.actions.emplace_back(&command, [&context = set.context, access, options, transcript] {
-    options->roots = access->roots;
-    options->data_dir = access->data_dir;
-    options->allow_exec = access->allow_exec;
-    if (!transcript->empty()) return ReplayFile(*options, *transcript, context.out);
-    return Serve(*options);
-  });
+  set.actions.emplace_back(
+      &command, [&context = set.context, access, folders, options, transcript] {
+        options->roots = access->roots;
+        options->roots.insert(options->roots.end(), folders->begin(), folders->end());
+        options->data_dir = access->data_dir;
+        options->allow_exec = access->allow_exec;
+        if (!transcript->empty()) return ReplayFile(*options, *transcript, context.out);
+        return Serve(*options);
+      });
 }
 
 }  // namespace mpnanny

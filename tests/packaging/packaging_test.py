@@ -1,0 +1,161 @@
+"""What packaging/release.py makes of a build: the same bytes each time, and files that install.
+
+The programs are those of ./scripts/build; whether they run on other machines is looked at by
+./scripts/package.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "release"
+sys.path.insert(0, str(ROOT / "packaging"))
+import components  # noqa: E402
+import release  # noqa: E402
+
+ROWS = [("A library", "1.2.3", "MIT", "The text of its licence.\n")]
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """The release files, made twice. Only ./scripts/package has the libraries' own licences."""
+    folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(components, "components", lambda: ROWS)
+        for folder in folders:
+            release.release("x86_64", BUILD, folder, BUILD / "bin" / "mpnanny")
+            release.index(folder)
+    return folders
+
+
+@pytest.fixture(scope="module")
+def installed(dist, tmp_path_factory):
+    """A virtual environment without torch, with the wheel in it."""
+    venv = tmp_path_factory.mktemp("wheel") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    (wheel,) = dist[0].glob("*.whl")
+    pip = [venv / "bin" / "python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel]
+    subprocess.run(pip, check=True)
+    return venv
+
+
+def test_the_same_build_gives_the_same_bytes(dist):
+    first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in dist)
+    assert sorted(first) == sorted(second) and len(first) == 6
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_a_wheel_brings_the_command_and_the_monitor(installed):
+    run = lambda *words: subprocess.run(words, text=True, capture_output=True, check=True).stdout  # noqa: E731
+    assert run(installed / "bin" / "mpnanny", "--version").startswith(
+        f"mpnanny {release.VERSION}\n"
+    )
+    assert release.VERSION in run(installed / "bin" / "python", "-m", "pip", "show", "mpnanny")
+    doctor = run(installed / "bin" / "mpnanny", "doctor", "--root", str(installed))
+    assert "ok       tools:" in doctor
+
+
+def test_the_command_of_a_wheel_watches_with_the_monitor_of_the_wheel(installed, tmp_path):
+    """`mpnanny run` brings the package beside it to a Python that has torch and no mpnanny."""
+    torch = pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    (tmp_path / "train.py").write_text(
+        "import sys, torch\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for _ in range(3):\n"
+        "    optimizer.zero_grad(); model(torch.ones(4, 2)).mean().backward(); optimizer.step()\n"
+        "print('from', sys.modules['mpnanny'].__file__)\n"
+    )
+    python = tmp_path / "bare" / "bin" / "python"
+    words = [installed / "bin" / "mpnanny", "run", "--", python, tmp_path / "train.py"]
+    site = Path(torch.__file__).parents[1]  # in PYTHONPATH the .pth files there count for nothing
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(words, text=True, capture_output=True, cwd=tmp_path, env=environment)
+    assert f"from {installed}" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "nanny_logs" / "metrics.db").is_file()
+
+
+def test_a_bundle_starts_as_a_client_starts_it(dist, tmp_path):
+    """The manifest's command with what a client fills in, spoken to by the official client."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    (bundle,) = dist[0].glob("*.mcpb")
+    with zipfile.ZipFile(bundle) as archive:
+        for entry in archive.infolist():
+            path = Path(archive.extract(entry, tmp_path))
+            path.chmod(entry.external_attr >> 16 & 0o777)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    config = manifest["server"]["mcp_config"]
+    assert (tmp_path / manifest["server"]["entry_point"]).is_file()
+    roots = [str(tmp_path / "one"), str(tmp_path / "two")]
+    for root in roots:
+        Path(root).mkdir()
+        (Path(root) / "code.py").write_text("import torch\n")
+    arguments = []
+    for word in config["args"]:  # a value of several folders becomes a word for each
+        arguments += roots if word == "${user_config.roots}" else [word]
+    command = config["command"].replace("${__dirname}", str(tmp_path))
+
+    async def ask():
+        parameters = StdioServerParameters(command=command, args=arguments)
+        async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            listed = await session.list_tools()
+            answers = [
+                await session.call_tool("static_check", {"paths": [f"{root}/code.py"]})
+                for root in roots
+            ]
+            return [tool.name for tool in listed.tools], answers
+
+    names, answers = asyncio.run(ask())
+    assert [tool["name"] for tool in manifest["tools"]] == names
+    assert [
+        getattr(answer, "is_error", None) or getattr(answer, "isError", False) for answer in answers
+    ] == [False, False]
+
+
+def test_the_licences_and_the_sbom_name_every_library(dist):
+    (archive,) = dist[0].glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {Path(name).name for name in tar.getnames()}
+        (member,) = [m for m in tar.getmembers() if m.name.endswith("THIRD_PARTY_LICENSES.txt")]
+        text = tar.extractfile(member).read().decode()
+    assert {"mpnanny", "mpnanny-sandbox", "LICENSE", "_core.abi3.so"} <= names
+    assert "A library 1.2.3 (MIT)" in text and ROWS[0][3].strip() in text
+    sbom = json.loads((dist[0] / "sbom.cdx.json").read_text())
+    assert [(one["name"], one["version"]) for one in sbom["components"]] == [
+        row[:2] for row in ROWS
+    ]
+
+
+def test_every_library_that_is_compiled_in_has_a_row():
+    """The headers and sources that scripts/ fetch, against components.py."""
+    rows = {row[0].lower().replace(" ", "") for row in components.COMPONENTS}
+    fetched = (ROOT / "scripts" / "package_sources").read_text()
+    headers = fetched.split("for folder in ")[1].split(";")[0].split()
+    sources = [
+        line.split()[1] for line in fetched.splitlines() if line.startswith("source_package ")
+    ]
+    pinned = [
+        line.split("==")[0]
+        for line in (ROOT / "scripts" / "third_party.txt").read_text().splitlines()
+        if "==" in line
+    ]
+    names = [name.lower() for name in [*headers, *sources, *pinned, "sqlite3"]]
+    known = {
+        "nlohmann": "jsonformodernc++",
+        "cli": "cli11",
+        "sqlite3": "sqlite",
+        "agg2": "anti-graingeometry",
+    }
+    assert [name for name in names if known.get(name, name) not in rows] == []
