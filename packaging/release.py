@@ -2,33 +2,23 @@
 
 `python packaging/release.py ARCHITECTURE BUILD_FOLDER DIST PROGRAM` writes the archive, the wheel
 and the bundle of one architecture; PROGRAM is an mpnanny that runs here and is asked for its tools.
-`--index DIST` writes what names them all: server.json, SBOM, checksums. The same inputs give the
-same bytes: entries are sorted; owners, times and modes are fixed.
+`--index DIST PROGRAM` writes what is the same for all: the bundle for ssh, server.json, SBOM,
+checksums. The same inputs give the same bytes.
 """
 
-import gzip
 import hashlib
-import io
 import json
-import os
-import re
 import subprocess
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import components
-import tomllib
-from wheel.wheelfile import WheelFile
+import manifests
+from formats import write_archive, write_bundle, write_wheel
+from manifests import ROOT, VERSION
 
-ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ["mpnanny", "mpnanny-sandbox"]
 GLIBC = "2_28"
-EPOCH = (1980, 1, 1, 0, 0, 0)
-
-VERSION = re.search(r"project\(mpnanny VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def python_package(build: Path) -> dict[str, bytes]:
@@ -44,109 +34,6 @@ def python_package(build: Path) -> dict[str, bytes]:
 def programs(build: Path) -> dict[str, bytes]:
     """The programs by their names."""
     return {name: (build / "bin" / name).read_bytes() for name in PROGRAMS}
-
-
-def write_archive(path: Path, files: dict[str, tuple[bytes, int]]) -> None:
-    """A .tar.gz of files with their modes, below a folder named like the archive."""
-    top = path.name.removesuffix(".tar.gz")
-    with (
-        open(path, "wb") as raw,
-        gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w") as tar,
-    ):
-        for name, (data, mode) in sorted(files.items()):
-            entry = tarfile.TarInfo(f"{top}/{name}")
-            entry.size, entry.mode, entry.mtime = len(data), mode, 315532800
-            tar.addfile(entry, io.BytesIO(data))
-
-
-def write_zip(path: Path, files: dict[str, tuple[bytes, int]]) -> None:
-    """A .zip of files with their modes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, (data, mode) in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, EPOCH)
-            entry.external_attr = (0o100000 | mode) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
-
-
-def write_wheel(
-    path: Path, tag: str, files: dict[str, tuple[bytes, int]], information: dict[str, str]
-) -> None:
-    """A wheel.
-
-    Args:
-        path: named as PEP 427 says.
-        tag: Python, ABI and platform.
-        files: content and mode by the path below site-packages, or below mpnanny-VERSION.data.
-        information: texts of its dist-info folder.
-    """
-    os.environ["SOURCE_DATE_EPOCH"] = "315532800"  # for the RECORD that WheelFile adds
-    with WheelFile(path, "w") as wheel:
-        everything = dict(files)
-        for name, text in information.items():
-            everything[f"mpnanny-{VERSION}.dist-info/{name}"] = (text.encode(), 0o644)
-        everything[f"mpnanny-{VERSION}.dist-info/WHEEL"] = (
-            "Wheel-Version: 1.0\nGenerator: mpnanny packaging\nRoot-Is-Purelib: false\n"
-            f"Tag: {tag}\n".encode(),
-            0o644,
-        )
-        for name, (data, mode) in sorted(everything.items()):
-            entry = zipfile.ZipInfo(name, EPOCH)
-            entry.external_attr = (0o100000 | mode) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            wheel.writestr(entry, data)
-
-
-def metadata(readme: str) -> str:
-    """METADATA of the wheel (core metadata 2.4)."""
-    lines = [
-        "Metadata-Version: 2.4",
-        "Name: mpnanny",
-        f"Version: {VERSION}",
-        f"Summary: {PROJECT['description']}",
-        f"License-Expression: {PROJECT['license']}",
-        "License-File: LICENSE",
-        "License-File: THIRD_PARTY_LICENSES.txt",
-        f"Requires-Python: {PROJECT['requires-python']}",
-        "Description-Content-Type: text/markdown",
-    ]
-    return "\n".join(lines) + "\n\n" + readme
-
-
-def manifest(tools: list[dict]) -> dict:
-    """manifest.json of the bundle."""
-    return {
-        "manifest_version": "0.3",
-        "name": "mpnanny",
-        "display_name": "MixedPrecisionNanny",
-        "version": VERSION,
-        "description": PROJECT["description"],
-        "author": {"name": "The mpnanny authors"},
-        "license": PROJECT["license"],
-        "keywords": ["pytorch", "mixed-precision", "fp16", "bf16", "fp8", "nan", "debugging"],
-        "server": {
-            "type": "binary",
-            "entry_point": "server/bin/mpnanny",
-            "mcp_config": {
-                "command": "${__dirname}/server/bin/mpnanny",
-                "args": ["serve", "${user_config.roots}"],
-                "env": {},
-            },
-        },
-        "tools": tools,
-        "prompts_generated": True,
-        "compatibility": {"platforms": ["linux"]},
-        "user_config": {
-            "roots": {
-                "type": "directory",
-                "title": "Folders",
-                "description": "Where your code and your runs lie. mpnanny reads nothing else.",
-                "multiple": True,
-                "required": True,
-            }
-        },
-    }
 
 
 def listed_tools(program: Path) -> list[dict]:
@@ -201,24 +88,31 @@ def release(architecture: str, build: Path, dist: Path, here: Path) -> None:
     wheel |= {
         f"mpnanny-{VERSION}.data/scripts/{name}": (data, 0o755) for name, data in binaries.items()
     }
-    information = {"METADATA": metadata(readme)} | {
+    information = {"METADATA": manifests.metadata(readme)} | {
         f"licenses/{name}": text for name, text in texts.items()
     }
-    write_wheel(dist / f"mpnanny-{VERSION}-{tag}.whl", tag, wheel, information)
+    write_wheel(dist / f"mpnanny-{VERSION}-{tag}.whl", VERSION, tag, wheel, information)
 
     # With the monitor's package, which `mpnanny run` and the tools that run code look for.
     bundle = {f"server/bin/{name}": (data, 0o755) for name, data in binaries.items()}
     bundle |= {f"server/python/{name}": (data, 0o644) for name, data in package.items()}
     bundle |= {name: (text.encode(), 0o644) for name, text in texts.items()}
-    bundle["manifest.json"] = (
-        json.dumps(manifest(listed_tools(here)), indent=2).encode() + b"\n",
-        0o644,
+    write_bundle(
+        dist / f"mpnanny-{VERSION}-linux-{architecture}.mcpb",
+        manifests.local_manifest(listed_tools(here)),
+        bundle,
     )
-    write_zip(dist / f"mpnanny-{VERSION}-linux-{architecture}.mcpb", bundle)
 
 
-def index(dist: Path) -> None:
-    """Writes what names the release files: server.json, sbom.cdx.json, SHA256SUMS."""
+def index(dist: Path, here: Path) -> None:
+    """Writes what is the same for all: the bundle for ssh, server.json, SBOM, checksums."""
+    start = ROOT / "packaging" / "ssh_bundle" / "start.mjs"
+    files = {"server/start.mjs": start.read_bytes(), "LICENSE": (ROOT / "LICENSE").read_bytes()}
+    write_bundle(
+        dist / f"mpnanny-{VERSION}-ssh.mcpb",
+        manifests.ssh_manifest(listed_tools(here)),
+        {name: (data, 0o644) for name, data in files.items()},
+    )
     revision = subprocess.run(
         ["git", "-C", ROOT, "rev-parse", "HEAD"], text=True, capture_output=True, check=True
     ).stdout.strip()
@@ -226,33 +120,7 @@ def index(dist: Path) -> None:
     (dist / "sbom.cdx.json").write_text(
         json.dumps(components.sbom(VERSION, revision, rows), indent=2) + "\n"
     )
-    server = {
-        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-09-29/server.schema.json",
-        "name": "io.github.mpnanny/mpnanny",
-        "description": PROJECT["description"],
-        "version": VERSION,
-        "packages": [
-            {
-                "registryType": "pypi",
-                "identifier": "mpnanny",
-                "version": VERSION,
-                "runtimeHint": "uvx",
-                "transport": {"type": "stdio"},
-                "packageArguments": [
-                    {"type": "positional", "value": "serve"},
-                    {
-                        "type": "named",
-                        "name": "--root",
-                        "description": "Folder with your code and runs; nothing else is read",
-                        "format": "filepath",
-                        "isRequired": True,
-                        "isRepeated": True,
-                    },
-                ],
-            }
-        ],
-    }
-    (dist / "server.json").write_text(json.dumps(server, indent=2) + "\n")
+    (dist / "server.json").write_text(json.dumps(manifests.registry(), indent=2) + "\n")
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
         for path in sorted(dist.iterdir())
@@ -263,6 +131,6 @@ def index(dist: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--index":
-        index(Path(sys.argv[2]))
+        index(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         release(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

