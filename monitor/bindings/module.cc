@@ -25,7 +25,7 @@ PyObject* ListAlertTypes(PyObject*, PyObject*) {
   return list;
 }
 
-PyMethodDef kFunctions[] = {
+PyMethodDef kModuleFunctions[] = {
     {"nonfinite", Method<&NonFinite>(), METH_O,
      "nonfinite(tensors) -> 1 for NaN + 2 for +Inf + 4 for -Inf in any of them"},
     {"figures", Method<&Figures>(), METH_O,
@@ -48,7 +48,7 @@ PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
                        "mpnanny._core",
                        "The monitor's core.",
                        -1,
-                       kFunctions,
+                       kModuleFunctions,
                        nullptr,
                        nullptr,
                        nullptr,

@@ -21,7 +21,7 @@ PyTypeObject* reading_type = nullptr;  // of the process, as the module is
 
 ReadingObject* Cast(PyObject* object) { return reinterpret_cast<ReadingObject*>(object); }
 
-void Dealloc(PyObject* object) {
+void DeallocReading(PyObject* object) {
   delete Cast(object)->view;
   delete Cast(object)->stats;
   PyTypeObject* type = Py_TYPE(object);
@@ -148,7 +148,7 @@ PyObject* Dense(PyObject*, PyObject* recorder) {
   return PyBool_FromLong(live != nullptr && live->dense());
 }
 
-PyMethodDef kFunctions[] = {
+PyMethodDef kReadingFunctions[] = {
     {"whole", Method<&Whole>(), METH_VARARGS, "whole(dtype, numel, figures) -> reading"},
     {"extremes", Method<&Extremes>(), METH_VARARGS, "extremes(dtype, numel, low, high) -> reading"},
     {"norm", Method<&Norm>(), METH_VARARGS, "norm(dtype, numel, value) -> reading"},
@@ -156,8 +156,8 @@ PyMethodDef kFunctions[] = {
     {"dense", Method<&Dense>(), METH_O, "dense(recorder) -> whether the next step is sampled"},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot kSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)}, {0, nullptr}};
-PyType_Spec kSpec = {"mpnanny._core.Reading", sizeof(ReadingObject), 0, Py_TPFLAGS_DEFAULT, kSlots};
+PyType_Slot kReadingSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&DeallocReading)}, {0, nullptr}};
+PyType_Spec kReadingSpec = {"mpnanny._core.Reading", sizeof(ReadingObject), 0, Py_TPFLAGS_DEFAULT, kReadingSlots};
 
 }  // namespace
 
@@ -167,8 +167,8 @@ const TensorView* KnownView(PyObject* object) {
 
 bool AddReadings(PyObject* module) {
   if (reading_type == nullptr)
-    reading_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  return reading_type != nullptr && PyModule_AddFunctions(module, kFunctions) == 0;
+    reading_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kReadingSpec));
+  return reading_type != nullptr && PyModule_AddFunctions(module, kReadingFunctions) == 0;
 }
 
 }  // namespace mpnanny

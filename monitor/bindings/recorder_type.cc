@@ -74,7 +74,7 @@ int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
   return 0;
 }
 
-void Dealloc(PyObject* object) {
+void DeallocRecorder(PyObject* object) {
   RecorderObject* self = Self(object);
   PyTypeObject* type = Py_TYPE(object);
   if (self->recorder != nullptr) {
@@ -337,19 +337,19 @@ PyGetSetDef kProperties[] = {
     {"place", &Guarded<&Place>::Call, nullptr, "(file, where copies go or '')", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot kSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Guarded<&Init>::Call)},
-                        {Py_tp_dealloc, reinterpret_cast<void*>(&Dealloc)},
+PyType_Slot kRecorderSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Guarded<&Init>::Call)},
+                        {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocRecorder)},
                         {Py_tp_methods, kMethods},
                         {Py_tp_getset, kProperties},
                         {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
                         {0, nullptr}};
-PyType_Spec kSpec = {"mpnanny._core.Recorder", sizeof(RecorderObject), 0, Py_TPFLAGS_DEFAULT,
-                     kSlots};
+PyType_Spec kRecorderSpec = {"mpnanny._core.Recorder", sizeof(RecorderObject), 0, Py_TPFLAGS_DEFAULT,
+                     kRecorderSlots};
 
 }  // namespace
 
 bool AddRecorderType(PyObject* module) {
-  PyObject* type = PyType_FromSpec(&kSpec);
+  PyObject* type = PyType_FromSpec(&kRecorderSpec);
   return type != nullptr && PyModule_AddObject(module, "Recorder", type) == 0;
 }
 

@@ -19,14 +19,6 @@ constexpr size_t kLongestPost = 240;   // characters: one phrase of a post, not 
 constexpr size_t kLeastPosts = 5;      // fewer leave too much of how people write to chance …
 constexpr size_t kLeastChinesePosts = 2;
 
-bool IsKebab(std::string_view id) {
-  const bool allowed = std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  });
-  return allowed && !id.empty() && id.front() != '-' && id.back() != '-' &&
-         id.find("--") == std::string_view::npos;
-}
-
 bool HasChinese(std::string_view text) {
   // The lead bytes of U+4000…U+9FFF: enough to tell a Chinese text from an English one.
   return std::any_of(text.begin(), text.end(), [](char c) {

@@ -26,13 +26,6 @@ std::vector<std::string> SplitBlanks(std::string_view text) {
   return words;
 }
 
-bool IsKebab(std::string_view id) {
-  const bool allowed = std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  });
-  return allowed && !id.empty() && id.front() != '-' && id.back() != '-';
-}
-
 std::optional<double> ParseNumber(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -8,7 +8,7 @@
 namespace mpnanny::cases {
 namespace {
 
-constexpr std::string_view kOperators[] = {">=", "<=", "==", "<", ">"};
+constexpr std::string_view kVersionOperators[] = {">=", "<=", "==", "<", ">"};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -63,9 +63,9 @@ Result<AffectedVersions> ParseAffectedVersions(std::string_view text) {
     const size_t end = std::min(rest.find(','), rest.size());
     const std::string_view bound = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    const auto* const op = std::find_if(std::begin(kOperators), std::end(kOperators),
+    const auto* const op = std::find_if(std::begin(kVersionOperators), std::end(kVersionOperators),
                                         [&](auto each) { return bound.starts_with(each); });
-    if (op == std::end(kOperators) || !IsVersion(bound.substr(op->size()))) return wrong();
+    if (op == std::end(kVersionOperators) || !IsVersion(bound.substr(op->size()))) return wrong();
     affected.bounds.push_back({std::string(*op), std::string(bound.substr(op->size()))});
   }
   return affected;

@@ -20,4 +20,12 @@ std::vector<std::string> NameList(std::span<const Word> words) {
   return names;
 }
 
+bool IsKebab(std::string_view id) {
+  const bool allowed = std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+  return allowed && !id.empty() && id.front() != '-' && id.back() != '-' &&
+         id.find("--") == std::string_view::npos;
+}
+
 }  // namespace mpnanny::cases

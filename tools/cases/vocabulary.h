@@ -278,6 +278,9 @@ inline constexpr std::string_view kSections[] = {"Symptom", "Mechanism", "How to
 // True if one of `words` is called `name`.
 bool IsWord(std::span<const Word> words, std::string_view name);
 
+// True if `id` is written as ids of cases and rules are: a-z, 0-9, single '-' between.
+bool IsKebab(std::string_view id);
+
 // "a, b, c": for messages that say what is allowed.
 std::string Names(std::span<const Word> words);
 
