@@ -27,7 +27,7 @@ constexpr char kFooter[] =
     "  mpnanny run -- python train.py          run a training and watch it\n"
     "  mpnanny diagnose nanny_logs/metrics.db  why did this run go wrong\n"
     "  mpnanny knowledge search \"loss is nan\"  documented failures that look like this\n"
-    "  mpnanny config claude-desktop           lines to paste into a client's configuration\n"
+    "  mpnanny install cursor --root ~/project let a client (an AI agent) use them\n"
     "  mpnanny doctor                          why a client cannot use them\n"
     "\nExit codes: 0 fine; 1 findings at or above check's --fail-on, or a failed check of doctor; "
     "2 an error,\n"
@@ -135,6 +135,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddViewCommand(set);
   AddServeCommand(set);
   AddConfigCommand(set);
+  AddInstallCommand(set);
   AddDoctorCommand(set);
   AddCallCommand(set);
 }
@@ -148,7 +149,7 @@ int ParseAndRun(std::vector<std::string> words, const CommandLineContext& contex
   parser.add_flag("--version", version,
                   "Show version, revision, database schema and MCP revisions");
 
-  CommandSet set{parser, context, {}, {}, {}};
+  CommandSet set{parser, context, {}, {}, {}, {}};
   if (words.front() == "run") {
     const auto dashes = std::find(words.begin(), words.end(), "--");
     if (dashes != words.end()) set.after_dashes.assign(dashes + 1, words.end());

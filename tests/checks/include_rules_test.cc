@@ -27,8 +27,9 @@ const std::vector<Rule> kRules = {
     {"server/protocol/", {"server/protocol/", "base/"}},
     {"server/transport/", {"server/transport/", "server/protocol/", "base/"}},
     {"server/command_line/",
-     {"server/command_line/", "server/doctor/", "server/serve.h", "server/token_file.h",
-      "tools/tool.h", "tools/call.h", "base/"}},
+     {"server/command_line/", "server/client_file/", "server/doctor/", "server/serve.h",
+      "server/token_file.h", "tools/tool.h", "tools/call.h", "base/"}},
+    {"server/client_file/", {"server/client_file/", "base/"}},
     {"server/doctor/", {"server/doctor/", "server/protocol/", "base/"}},
 };
 
@@ -62,7 +63,7 @@ const std::map<std::string, std::vector<std::string>> kConfined = {
     {"valijson/", {"tools/call.cc"}},
     {"yaml-cpp/", {"base/front_matter.cc", "base/yaml_values.cc"}},
     {"zlib.h", {"tools/tensor_files/zip.cc"}},
-    {"toml++/", {"tools/static_check/inputs/pyproject.cc"}},
+    {"toml++/", {"tools/static_check/inputs/pyproject.cc", "server/client_file/toml_edit.cc"}},
     {"spdlog/", {"base/log.cc"}},
     {"agg_", {"tools/pictures/canvas.cc"}},
     {"stb_", {"tools/pictures/canvas.cc"}},
