@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "server/command_line/commands.h"
+#include "server/command_line/help_text.h"
 #include "server/protocol/versions.h"
 
 namespace mpnanny {
@@ -16,25 +17,28 @@ namespace {
 constexpr size_t kColumns = 100;
 constexpr size_t kNameColumns = 30;
 
-constexpr char kSummary[] =
-    "mpnanny finds what mixed precision breaks in PyTorch training: before a run in the code,\n"
-    "after a run in what its monitor recorded. It is a server for AI agents (MCP) and a command "
-    "line.";
-
-constexpr char kFooter[] =
-    "Examples:\n"
-    "  mpnanny check train.py                  which lines are numerically risky, and the fix\n"
-    "  mpnanny run -- python train.py          run a training and watch it\n"
-    "  mpnanny diagnose nanny_logs/metrics.db  why did this run go wrong\n"
-    "  mpnanny knowledge search \"loss is nan\"  documented failures that look like this\n"
-    "  mpnanny install cursor --root ~/project let a client (an AI agent) use them\n"
-    "  mpnanny doctor                          why a client cannot use them\n"
-    "\nExit codes: 0 fine; 1 findings at or above check's --fail-on, or a failed check of doctor; "
-    "2 an error,\n"
-    "told on stderr.\n"
-    "Without a command: this help on a terminal; `serve` when a program starts mpnanny, as MCP "
-    "clients do.\n"
-    "Environment: MPNANNY_LOG=debug|info|warn|error, MPNANNY_TRACE=FILE (Chrome trace).";
+std::string Footer() {
+  std::string out = "Examples:\n";
+  for (const HelpExample& example : kExamples) {
+    const std::string command = example.command;
+    out += "  " + command + std::string(command.size() < 40 ? 40 - command.size() : 1, ' ') +
+           example.does + "\n";
+  }
+  out += "\nExit codes: ";
+  std::vector<std::string> parts;
+  for (const HelpExitCode& code : kExitCodes) {
+    parts.push_back(std::string(code.code) + " " + code.means);
+  }
+  out =
+      out + Wrap(Join(parts, "; ") + ".", kColumns - 12) +
+      "\nWithout a command: this help on a terminal; `serve` when a program starts mpnanny, as MCP "
+      "clients do.\n";
+  parts.clear();
+  for (const HelpVariable& variable : kVariables) {
+    parts.push_back(std::string(variable.name) + "=" + variable.value + " (" + variable.does + ")");
+  }
+  return out + Wrap("Environment: " + Join(parts, ", ") + ".", kColumns);
+}
 
 // Descriptions wrap, and a command's list entry is the first line of its description.
 class HelpFormatter : public CLI::Formatter {
@@ -138,6 +142,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddInstallCommand(set);
   AddDoctorCommand(set);
   AddCallCommand(set);
+  AddShellCommands(set);
 }
 
 int ParseAndRun(std::vector<std::string> words, const CommandLineContext& context) {
@@ -157,7 +162,7 @@ int ParseAndRun(std::vector<std::string> words, const CommandLineContext& contex
   }
   try {
     AddCommands(set, words.front());
-    parser.footer(kFooter);                    // after the commands, which would take it over
+    parser.footer(Footer());                   // after the commands, which would take it over
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     parser.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {

@@ -1,5 +1,6 @@
 // The command line: `mpnanny COMMAND …`. Every tool is a command, made from the tool's definition;
-// a few commands (serve, run, pack, report, call, rules, knowledge, config, doctor) are written by hand.
+// a few commands (serve, run, pack, report, call, rules, knowledge, config, doctor) are written by
+// hand.
 //
 // Exit codes: 0 done, 1 the command's own "something was found" (check --fail-on, doctor), 2 wrong
 // usage or an error, told on stderr. Results go to `out` only. One call at a time; it borrows

@@ -52,6 +52,7 @@ void AddViewCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
 void AddInstallCommand(CommandSet& set);
 void AddDoctorCommand(CommandSet& set);
+void AddShellCommands(CommandSet& set);
 
 // The sub-command `name` of `parent`, which is made if it does not exist ("knowledge" is shared by
 // several).
