@@ -6,10 +6,9 @@
 #include <string>
 
 #include "base/text.h"
-#include "base/version.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/help_text.h"
-#include "server/protocol/versions.h"
+#include "server/command_line/version_text.h"
 
 namespace mpnanny {
 namespace {
@@ -60,16 +59,6 @@ class HelpFormatter : public CLI::Formatter {
     return line.str();
   }
 };
-
-std::string VersionText() {
-  std::string revisions;
-  for (Revision revision : {Revision::k2026_07_28, Revision::k2025_11_25, Revision::k2025_06_18,
-                            Revision::k2025_03_26, Revision::k2024_11_05}) {
-    revisions += (revisions.empty() ? "" : ", ") + std::string(RevisionName(revision));
-  }
-  return std::string("mpnanny ") + kVersion + "\nrevision " + kRevision + "\ndatabase schema " +
-         std::to_string(kSchemaVersion) + "\nMCP revisions " + revisions + "\n";
-}
 
 std::vector<std::string> CommandNames(const CLI::App& parser) {
   std::vector<std::string> names;
@@ -151,8 +140,7 @@ int ParseAndRun(std::vector<std::string> words, const CommandLineContext& contex
   parser.set_help_flag("-h,--help", "Show this help");
   parser.require_subcommand(0, 1);
   bool version = false;
-  parser.add_flag("--version", version,
-                  "Show version, revision, database schema and MCP revisions");
+  parser.add_flag("--version", version, "Show the version, and what this build is made of");
 
   CommandSet set{parser, context, {}, {}, {}, {}};
   if (words.front() == "run") {

@@ -11,6 +11,7 @@
 #include "server/command_line/http_endpoint.h"
 #include "server/command_line/launch.h"
 #include "server/command_line/print_checks.h"
+#include "server/command_line/progress_line.h"
 #include "server/doctor/http_checks.h"
 #include "server/doctor/machine_checks.h"
 #include "server/doctor/python_check.h"
@@ -176,7 +177,9 @@ void AddDoctorCommand(CommandSet& set) {
                                      EscapeControl(options->format, 60) + "'."),
                         false);
     }
+    ProgressLine progress(context.err, context.progress, "mpnanny doctor");
     const Result<Checks> checks = Examine(*options);
+    progress.Done();
     if (!checks) return PrintError(context, "doctor", checks.error(), json);
     PrintChecks(context.out, *checks, json);
     return Failed(*checks) ? 1 : 0;

@@ -15,6 +15,7 @@
 #include "server/command_line/http_endpoint.h"
 #include "server/command_line/launch.h"
 #include "server/command_line/print_checks.h"
+#include "server/command_line/progress_line.h"
 #include "server/doctor/http_checks.h"
 #include "server/doctor/server_checks.h"
 #include "server/token_file.h"
@@ -205,7 +206,9 @@ Result<int> Install(const CommandLineContext& context, InstallOptions options) {
   }
   Checks checks;
   if (wanted->starts_here) {
+    ProgressLine progress(context.err, context.progress, "mpnanny install");
     Result<Checks> seen = Look(place, *wanted, options.client.ssh_host);
+    progress.Done();
     if (!seen) return seen.error();
     checks = *std::move(seen);
     PrintChecks(context.out, checks, false);

@@ -8,6 +8,7 @@
 #include "base/replace_file.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
+#include "server/command_line/progress_line.h"
 #include "server/view.h"
 #include "tools/report/page.h"
 
@@ -74,7 +75,10 @@ Result<void> RunReport(const CommandLineContext& context, const ReportOptions& o
   auto data = DataFiles::Create(options.data_dir);
   if (!data) return data.error();
   const AllowedRoots roots = AllowedRoots::Unrestricted();
-  auto made = Made(options, {.roots = roots, .data = *data, .cancel = {}, .progress = nullptr});
+  ProgressLine progress(context.err, context.progress, "mpnanny report");
+  auto made =
+      Made(options, {.roots = roots, .data = *data, .cancel = {}, .progress = progress.Report()});
+  progress.Done();
   if (!made) return made.error();
   if (prints) {
     context.out << *made;

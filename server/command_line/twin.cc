@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/follow.h"
+#include "server/command_line/progress_line.h"
 #include "tools/call.h"
 
 namespace mpnanny {
@@ -258,12 +259,13 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
   if (!data) return fail(data.error());
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   // Who types a command may run code anyway.
+  ProgressLine progress(context.err, context.progress && !values.watch, "mpnanny " + twin.name);
   const ToolContext call{.roots = roots,
                          .data = *data,
                          .cancel = {},
                          .allow_exec = true,
                          .answer_bytes = SIZE_MAX,
-                         .progress = nullptr};
+                         .progress = progress.Report()};
   const Json arguments = Arguments(definition, values);
   const auto show = [&](const ToolOutput& output) {
     if (json) {
@@ -294,6 +296,7 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
                     arguments);
   } else {
     output = ask(arguments);
+    progress.Done();
     if (output) show(*output);
   }
   if (!output) return fail(output.error());

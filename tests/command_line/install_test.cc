@@ -212,6 +212,7 @@ TEST_F(Install, AFolderThatCannotBeWrittenIsNamed) {
 }
 
 TEST_F(Install, AProjectsFileLiesInThisFolder) {
+  const fs::path before = fs::current_path();
   fs::current_path(root_);
   for (const auto& [client, file] :
        std::vector<std::pair<std::string, std::string>>{{"claude-code", ".mcp.json"},
@@ -223,7 +224,7 @@ TEST_F(Install, AProjectsFileLiesInThisFolder) {
     EXPECT_NE(Text(root_ / file).find("mpnanny"), std::string::npos) << file;
   }
   EXPECT_NE(Type({"zed", "--project"}, 2).find("no file for one project"), std::string::npos);
-  fs::current_path("/");
+  fs::current_path(before);
 }
 
 TEST_F(Install, VariablesMoveTheHomes) {
