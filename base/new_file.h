@@ -24,6 +24,9 @@ class NewFile {
   // Hands all of it to the system. Unavailable if that fails: a full disk.
   Result<void> Append(std::string_view text);
 
+  // Waits until it is on the disk: after a rename nobody shall find an empty file.
+  Result<void> Sync();
+
  private:
   NewFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
 

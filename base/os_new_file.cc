@@ -47,4 +47,10 @@ Result<void> NewFile::Append(std::string_view text) {
   return {};
 }
 
+Result<void> NewFile::Sync() {
+  // Some file systems cannot (EINVAL); that is no reason not to write there.
+  if (fsync(fd_) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS) return {};
+  return Unavailable(EscapeControl(path_) + " cannot be written: " + std::strerror(errno) + ".");
+}
+
 }  // namespace mpnanny

@@ -11,6 +11,15 @@
 #include "base/text.h"
 
 namespace mpnanny {
+namespace {
+
+// Terminals that know no escape sequence say so.
+bool KnowsEscapes() {
+  const char* const term = std::getenv("TERM");
+  return term != nullptr && std::string_view(term) != "dumb";
+}
+
+}  // namespace
 
 std::string ProgramPath() {
   std::error_code error;
@@ -22,12 +31,12 @@ bool StdinIsTerminal() { return isatty(STDIN_FILENO) == 1; }
 
 bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) == 1; }
 
+bool StderrIsTerminal() { return KnowsEscapes() && isatty(STDERR_FILENO) == 1; }
+
 bool StdoutTakesColour() {
   const char* const none = std::getenv("NO_COLOR");
-  const char* const term = std::getenv("TERM");
   const bool wanted = none == nullptr || *none == '\0';
-  const bool able = term != nullptr && std::string_view(term) != "dumb";
-  return wanted && able && isatty(STDOUT_FILENO) == 1;
+  return wanted && KnowsEscapes() && isatty(STDOUT_FILENO) == 1;
 }
 
 Error ReplaceProgram(const std::vector<std::string>& words,

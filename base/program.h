@@ -22,6 +22,9 @@ bool StdinIsTerminal();
 // True if standard output is a terminal: a line may be written over.
 bool StdoutIsTerminal();
 
+// True if standard error is a terminal on which a line may be written over.
+bool StderrIsTerminal();
+
 // True if standard output is a terminal that shows colours and the person has not asked for none
 // (NO_COLOR).
 bool StdoutTakesColour();

@@ -40,6 +40,25 @@ file(GLOB sources "${yaml}/src/*.cpp")
 mpnanny_third_party(yaml-cpp "${yaml}/include" ${sources})
 target_compile_definitions(yaml-cpp PUBLIC YAML_CPP_STATIC_DEFINE)
 
+# mpnanny_version(<variable> <file> <define>…): the numbers that these macros of a header have, with dots between.
+function(mpnanny_version variable file)
+  set(numbers "")
+  foreach(define IN LISTS ARGN)
+    file(STRINGS "${MPNANNY_PORTABLE}/${file}" line REGEX "^ *# *define +${define} ")
+    string(REGEX MATCH "[0-9.]+[^0-9.]*$" number "${line}")
+    string(REGEX MATCH "^[0-9.]+" number "${number}")
+    list(APPEND numbers "${number}")
+  endforeach()
+  list(JOIN numbers "." version)
+  set(${variable} "${version}" PARENT_SCOPE)
+endfunction()
+mpnanny_version(nlohmann_json_VERSION include/nlohmann/detail/abi_macros.hpp NLOHMANN_JSON_VERSION_MAJOR NLOHMANN_JSON_VERSION_MINOR
+  NLOHMANN_JSON_VERSION_PATCH)
+mpnanny_version(CLI11_VERSION include/CLI/Version.hpp CLI11_VERSION_MAJOR CLI11_VERSION_MINOR CLI11_VERSION_PATCH)
+mpnanny_version(spdlog_VERSION include/spdlog/version.h SPDLOG_VER_MAJOR SPDLOG_VER_MINOR SPDLOG_VER_PATCH)
+file(STRINGS "${yaml}/CMakeLists.txt" line REGEX "project\(YAML_CPP VERSION")
+string(REGEX MATCH "[0-9.]+" yaml-cpp_VERSION "${line}")
+
 # Headers only.
 foreach(target nlohmann_json CLI11 spdlog)
   add_library(mpn_${target} INTERFACE)

@@ -39,6 +39,7 @@ foreach(_header IN LISTS _httplib ITEMS /usr/local/include/httplib.h /usr/includ
   string(REGEX REPLACE ".*\"(.*)\".*" "\\1" _version "${_version}")
   if(_whole AND _version VERSION_GREATER_EQUAL 0.28)
     get_filename_component(HTTPLIB_INCLUDE "${_header}" DIRECTORY)
+    set(_httplib_version "${_version}")
     break()
   endif()
 endforeach()
@@ -64,3 +65,9 @@ target_compile_options(mpn_tree_sitter PRIVATE -w -O2)
 # reads ABI 14's shorter lexer modes by itself (it looks at the ABI number).
 set_source_files_properties("${_tspy}/parser.c" PROPERTIES
   COMPILE_DEFINITIONS "version=abi_version;TSFieldMapSlice=TSMapSlice" COMPILE_OPTIONS -Wno-incompatible-pointer-types)
+
+# What `mpnanny --version` says of them. SQLite's is asked when it runs: the system may have another one by then.
+string(REGEX MATCH "tree-sitter-([0-9.]+)" _found "${_ts}")
+set(_ts_version "${CMAKE_MATCH_1}")
+string(REGEX MATCH "tree_sitter_python-([0-9.]+)" _found "${_tspy}")
+set(MPNANNY_LIBRARIES "tree-sitter ${_ts_version}, tree-sitter-python ${CMAKE_MATCH_1}, cpp-httplib ${_httplib_version}, nlohmann/json ${nlohmann_json_VERSION}, CLI11 ${CLI11_VERSION}, spdlog ${spdlog_VERSION}, yaml-cpp ${yaml-cpp_VERSION}")

@@ -17,5 +17,6 @@ int main(int argc, char** argv) {
                                              .err = std::cerr,
                                              .interactive = mpnanny::StdinIsTerminal(),
                                              .terminal = mpnanny::StdoutIsTerminal(),
+                                             .progress = mpnanny::StderrIsTerminal(),
                                              .colour = mpnanny::StdoutTakesColour()});
 }

@@ -1,5 +1,6 @@
 #include "server/command_line/client_block.h"
 
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -8,13 +9,16 @@
 namespace mpnanny {
 namespace {
 
-constexpr char kServerName[] = "mpnanny";
-
 constexpr Client kClients[] = {
     {.name = "claude-desktop",
      .title = "Claude Desktop",
      .key = "mcpServers",
      .typed = false,
+     .url = "",
+     .format = FileFormat::kJson,
+     .linux_file = {"XDG_CONFIG_HOME", ".config", "Claude/claude_desktop_config.json"},
+     .mac_file = {"", "Library/Application Support", "Claude/claude_desktop_config.json"},
+     .project_file = "",
      .files =
          "  Settings > Developer > Edit Config shows the file:\n"
          "  macOS    ~/Library/Application Support/Claude/claude_desktop_config.json\n"
@@ -29,13 +33,25 @@ constexpr Client kClients[] = {
      .title = "Claude Code",
      .key = "mcpServers",
      .typed = true,
-     .files = "  every system  .mcp.json in the project's folder\n",
-     .after = "Claude Code asks once whether it may start what .mcp.json names; /mcp shows it.",
+     .url = "url",
+     .format = FileFormat::kJson,
+     .linux_file = {"CLAUDE_CONFIG_DIR", "", ".claude.json"},
+     .mac_file = {"CLAUDE_CONFIG_DIR", "", ".claude.json"},
+     .project_file = ".mcp.json",
+     .files = "  one project   .mcp.json in the project's folder\n"
+              "  all projects  ~/.claude.json, on every system\n",
+     .after = "Start Claude Code again; /mcp shows it. It asks once whether it may start what a "
+              "project's .mcp.json names.",
      .enter_command = "claude mcp add-json mpnanny"},
     {.name = "vscode",
      .title = "VS Code",
      .key = "servers",
      .typed = true,
+     .url = "url",
+     .format = FileFormat::kLenientJson,
+     .linux_file = {"XDG_CONFIG_HOME", ".config", "Code/User/mcp.json"},
+     .mac_file = {"", "Library/Application Support", "Code/User/mcp.json"},
+     .project_file = ".vscode/mcp.json",
      .files = "  one project   .vscode/mcp.json in the project's folder\n"
               "  all projects  the command \"MCP: Open User Configuration\" opens the file:\n"
               "  macOS    ~/Library/Application Support/Code/User/mcp.json\n"
@@ -47,11 +63,73 @@ constexpr Client kClients[] = {
      .title = "Cursor",
      .key = "mcpServers",
      .typed = false,
+     .url = "url",
+     .format = FileFormat::kLenientJson,
+     .linux_file = {"", ".cursor", "mcp.json"},
+     .mac_file = {"", ".cursor", "mcp.json"},
+     .project_file = ".cursor/mcp.json",
      .files = "  one project   .cursor/mcp.json in the project's folder\n"
               "  all projects:\n"
               "  macOS, Linux  ~/.cursor/mcp.json\n"
               "  Windows       %USERPROFILE%\\.cursor\\mcp.json\n",
      .after = "Then restart Cursor and see that the server is switched on among its MCP servers.",
+     .enter_command = ""},
+    {.name = "windsurf",
+     .title = "Windsurf",
+     .key = "mcpServers",
+     .typed = false,
+     .url = "serverUrl",
+     .format = FileFormat::kLenientJson,
+     .linux_file = {"", ".codeium/windsurf", "mcp_config.json"},
+     .mac_file = {"", ".codeium/windsurf", "mcp_config.json"},
+     .project_file = "",
+     .files = "  macOS, Linux  ~/.codeium/windsurf/mcp_config.json\n"
+              "  Windows       %USERPROFILE%\\.codeium\\windsurf\\mcp_config.json\n",
+     .after = "Then press Refresh among Cascade's MCP servers, or restart Windsurf.",
+     .enter_command = ""},
+    {.name = "zed",
+     .title = "Zed",
+     .key = "context_servers",
+     .typed = false,
+     .url = "url",
+     .format = FileFormat::kLenientJson,
+     .linux_file = {"XDG_CONFIG_HOME", ".config", "zed/settings.json"},
+     .mac_file = {"", ".config", "zed/settings.json"},
+     .project_file = "",
+     .files = "  the command \"zed: open settings file\" opens it:\n"
+              "  macOS, Linux  ~/.config/zed/settings.json\n"
+              "  Windows       %APPDATA%\\Zed\\settings.json\n",
+     .after = "Zed reads it at once: the agent panel's settings show a green dot beside mpnanny.",
+     .enter_command = ""},
+    {.name = "codex",
+     .title = "Codex",
+     .key = "mcp_servers",
+     .typed = false,
+     .url = "url",
+     .format = FileFormat::kToml,
+     .linux_file = {"CODEX_HOME", ".codex", "config.toml"},
+     .mac_file = {"CODEX_HOME", ".codex", "config.toml"},
+     .project_file = ".codex/config.toml",
+     .files = "  one project   .codex/config.toml in the folder of a project that Codex trusts\n"
+              "  all projects:\n"
+              "  macOS, Linux  ~/.codex/config.toml\n"
+              "  Windows       %USERPROFILE%\\.codex\\config.toml\n",
+     .after = "Start Codex again; /mcp shows it.",
+     .enter_command = ""},
+    {.name = "gemini",
+     .title = "Gemini CLI",
+     .key = "mcpServers",
+     .typed = false,
+     .url = "httpUrl",
+     .format = FileFormat::kLenientJson,
+     .linux_file = {"", ".gemini", "settings.json"},
+     .mac_file = {"", ".gemini", "settings.json"},
+     .project_file = ".gemini/settings.json",
+     .files = "  one project   .gemini/settings.json in the project's folder\n"
+              "  all projects:\n"
+              "  macOS, Linux  ~/.gemini/settings.json\n"
+              "  Windows       %USERPROFILE%\\.gemini\\settings.json\n",
+     .after = "Start gemini again; /mcp shows it.",
      .enter_command = ""},
 };
 
@@ -80,12 +158,34 @@ Json BridgeEntry(const HttpServer& server) {
 }  // namespace
 
 Result<Client> FindClient(const std::string& name) {
-  std::vector<std::string> names;
   for (const Client& client : kClients) {
     if (name == client.name) return client;
-    names.emplace_back(client.name);
   }
-  return NoSuchName("client", name, names);
+  return NoSuchName("client", name, ClientNames());
+}
+
+std::vector<std::string> ClientNames() {
+  std::vector<std::string> names;
+  for (const Client& client : kClients) names.emplace_back(client.name);
+  return names;
+}
+
+Result<std::string> UserFile(const Client& client) {
+#ifdef __APPLE__
+  const FilePlace& place = client.mac_file;
+#else
+  const FilePlace& place = client.linux_file;
+#endif
+  const auto variable = [](const char* name) {
+    const char* const value = *name ? std::getenv(name) : nullptr;
+    return std::string(value && *value == '/' ? value : "");
+  };
+  if (const std::string folder = variable(place.variable); !folder.empty()) {
+    return folder + "/" + place.file;
+  }
+  const std::string home = variable("HOME");
+  if (home.empty()) return Unavailable("HOME names no folder.", "Pass --file PATH.");
+  return home + "/" + place.folder + (*place.folder ? "/" : "") + place.file;
 }
 
 Json StdioBlock(const Client& client, const Launch& launch) {
@@ -98,13 +198,14 @@ Json StdioBlock(const Client& client, const Launch& launch) {
 
 Json HttpBlock(const Client& client, const HttpServer& server) {
   const std::string_view name = client.name;
-  if (name == "claude-desktop") return Block(client, BridgeEntry(server));
+  if (!*client.url) return Block(client, BridgeEntry(server));
   Json entry = Json::object();
   if (client.typed) entry["type"] = "http";
-  entry["url"] = server.url;
+  entry[client.url] = server.url;
   if (server.token.empty()) return Block(client, std::move(entry));
   if (name != "vscode") {
-    entry["headers"] = {{"Authorization", "Bearer " + server.token}};
+    entry[name == "codex" ? "http_headers" : "headers"] = {
+        {"Authorization", "Bearer " + server.token}};
     return Block(client, std::move(entry));
   }
   // VS Code asks once and keeps the answer in the system's key store, so its file, which projects

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/text.h"
-#include "base/version.h"
 #include "server/command_line/commands.h"
-#include "server/protocol/versions.h"
+#include "server/command_line/help_text.h"
+#include "server/command_line/version_text.h"
 
 namespace mpnanny {
 namespace {
@@ -16,25 +16,28 @@ namespace {
 constexpr size_t kColumns = 100;
 constexpr size_t kNameColumns = 30;
 
-constexpr char kSummary[] =
-    "mpnanny finds what mixed precision breaks in PyTorch training: before a run in the code,\n"
-    "after a run in what its monitor recorded. It is a server for AI agents (MCP) and a command "
-    "line.";
-
-constexpr char kFooter[] =
-    "Examples:\n"
-    "  mpnanny check train.py                  which lines are numerically risky, and the fix\n"
-    "  mpnanny run -- python train.py          run a training and watch it\n"
-    "  mpnanny diagnose nanny_logs/metrics.db  why did this run go wrong\n"
-    "  mpnanny knowledge search \"loss is nan\"  documented failures that look like this\n"
-    "  mpnanny config claude-desktop           lines to paste into a client's configuration\n"
-    "  mpnanny doctor                          why a client cannot use them\n"
-    "\nExit codes: 0 fine; 1 findings at or above check's --fail-on, or a failed check of doctor; "
-    "2 an error,\n"
-    "told on stderr.\n"
-    "Without a command: this help on a terminal; `serve` when a program starts mpnanny, as MCP "
-    "clients do.\n"
-    "Environment: MPNANNY_LOG=debug|info|warn|error, MPNANNY_TRACE=FILE (Chrome trace).";
+std::string Footer() {
+  std::string out = "Examples:\n";
+  for (const HelpExample& example : kExamples) {
+    const std::string command = example.command;
+    out += "  " + command + std::string(command.size() < 40 ? 40 - command.size() : 1, ' ') +
+           example.does + "\n";
+  }
+  out += "\nExit codes: ";
+  std::vector<std::string> parts;
+  for (const HelpExitCode& code : kExitCodes) {
+    parts.push_back(std::string(code.code) + " " + code.means);
+  }
+  out =
+      out + Wrap(Join(parts, "; ") + ".", kColumns - 12) +
+      "\nWithout a command: this help on a terminal; `serve` when a program starts mpnanny, as MCP "
+      "clients do.\n";
+  parts.clear();
+  for (const HelpVariable& variable : kVariables) {
+    parts.push_back(std::string(variable.name) + "=" + variable.value + " (" + variable.does + ")");
+  }
+  return out + Wrap("Environment: " + Join(parts, ", ") + ".", kColumns);
+}
 
 // Descriptions wrap, and a command's list entry is the first line of its description.
 class HelpFormatter : public CLI::Formatter {
@@ -56,16 +59,6 @@ class HelpFormatter : public CLI::Formatter {
     return line.str();
   }
 };
-
-std::string VersionText() {
-  std::string revisions;
-  for (Revision revision : {Revision::k2026_07_28, Revision::k2025_11_25, Revision::k2025_06_18,
-                            Revision::k2025_03_26, Revision::k2024_11_05}) {
-    revisions += (revisions.empty() ? "" : ", ") + std::string(RevisionName(revision));
-  }
-  return std::string("mpnanny ") + kVersion + "\nrevision " + kRevision + "\ndatabase schema " +
-         std::to_string(kSchemaVersion) + "\nMCP revisions " + revisions + "\n";
-}
 
 std::vector<std::string> CommandNames(const CLI::App& parser) {
   std::vector<std::string> names;
@@ -135,8 +128,10 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddViewCommand(set);
   AddServeCommand(set);
   AddConfigCommand(set);
+  AddInstallCommand(set);
   AddDoctorCommand(set);
   AddCallCommand(set);
+  AddShellCommands(set);
 }
 
 int ParseAndRun(std::vector<std::string> words, const CommandLineContext& context) {
@@ -145,10 +140,9 @@ int ParseAndRun(std::vector<std::string> words, const CommandLineContext& contex
   parser.set_help_flag("-h,--help", "Show this help");
   parser.require_subcommand(0, 1);
   bool version = false;
-  parser.add_flag("--version", version,
-                  "Show version, revision, database schema and MCP revisions");
+  parser.add_flag("--version", version, "Show the version, and what this build is made of");
 
-  CommandSet set{parser, context, {}, {}, {}};
+  CommandSet set{parser, context, {}, {}, {}, {}};
   if (words.front() == "run") {
     const auto dashes = std::find(words.begin(), words.end(), "--");
     if (dashes != words.end()) set.after_dashes.assign(dashes + 1, words.end());
@@ -156,7 +150,7 @@ int ParseAndRun(std::vector<std::string> words, const CommandLineContext& contex
   }
   try {
     AddCommands(set, words.front());
-    parser.footer(kFooter);                    // after the commands, which would take it over
+    parser.footer(Footer());                   // after the commands, which would take it over
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
     parser.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {

@@ -1,5 +1,6 @@
 // The command line: `mpnanny COMMAND …`. Every tool is a command, made from the tool's definition;
-// a few commands (serve, run, pack, report, call, rules, knowledge, config, doctor) are written by hand.
+// others (serve, run, pack, report, view, call, rules, knowledge, config, install, doctor,
+// completion, man) are written by hand.
 //
 // Exit codes: 0 done, 1 the command's own "something was found" (check --fail-on, doctor), 2 wrong
 // usage or an error, told on stderr. Results go to `out` only. One call at a time; it borrows
@@ -27,6 +28,7 @@ struct CommandLineContext {
   // serves.
   bool interactive = true;
   bool terminal = false;  // `out` is a terminal
+  bool progress = false;  // `err` is a terminal: what takes long may say there how far it is
   bool colour = false;    // `out` is a terminal that shows colours, and they are wanted
 };
 

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ struct CommandSet {
   std::vector<Tool> tools;  // filled when a command needs them
   // The words after "--" of a command that runs another one, which no parser reads.
   std::vector<std::string> after_dashes;
+  // What an option takes, where its type's name does not say it as "a|b".
+  std::map<const CLI::Option*, std::vector<std::string>> choices;
   // What each command does; the first one whose parser was reached runs.
   std::vector<std::pair<CLI::App*, std::function<int()>>> actions;
 };
@@ -47,7 +50,9 @@ void AddPackCommand(CommandSet& set);
 void AddReportCommand(CommandSet& set);
 void AddViewCommand(CommandSet& set);
 void AddConfigCommand(CommandSet& set);
+void AddInstallCommand(CommandSet& set);
 void AddDoctorCommand(CommandSet& set);
+void AddShellCommands(CommandSet& set);
 
 // The sub-command `name` of `parent`, which is made if it does not exist ("knowledge" is shared by
 // several).

@@ -9,6 +9,7 @@
 #include "base/process_info.h"
 #include "base/text.h"
 #include "server/command_line/client_block.h"
+#include "server/command_line/client_options.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/http_endpoint.h"
 #include "server/command_line/launch.h"
@@ -18,16 +19,6 @@ namespace mpnanny {
 namespace {
 
 constexpr char kServedPath[] = "/mcp";
-
-struct ConfigOptions {
-  std::string client;
-  AccessOptions access;
-  std::string ssh_host;
-  bool wsl = false;
-  std::string distribution;
-  std::string http_url;
-  std::string token_file;
-};
 
 std::string Variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -42,9 +33,14 @@ std::string ThisHost() {
 }
 
 void TellWhere(std::ostream& err, const Client& client, const std::string& first) {
-  err << first << " the block below into " << client.title << "'s file:\n"
-      << client.files << "If the file has \"" << client.key
-      << "\" already, only \"mpnanny\" joins what is in it. " << client.after << "\n";
+  err << first << " the block below into " << client.title << "'s file:\n" << client.files;
+  if (client.format == FileFormat::kToml) {
+    err << "Its place is behind what is in the file already. ";
+  } else {
+    err << "If the file has \"" << client.key
+        << "\" already, only \"mpnanny\" joins what is in it. ";
+  }
+  err << client.after << "\n";
 }
 
 // `machine`: where the client runs, "" where that is here.
@@ -61,7 +57,7 @@ void TellOneLine(std::ostream& err, const Client& client, const Json& block,
 }
 
 Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
-                        const ConfigOptions& options) {
+                        const ClientOptions& options) {
   Result<Launch> launch = LocalLaunch(options.access);
   if (!launch) return launch.error();
   std::ostream& err = context.err;
@@ -102,7 +98,7 @@ Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
     err << "And on the client's machine, if there is an mpnanny, this looks at the way here, too:"
         << doctor({"mpnanny", "doctor", "--ssh", options.ssh_host, "--program", program});
   }
-  context.out << DumpJsonPretty(block) << "\n";
+  context.out << BlockText(client.format, block);
   return {};
 }
 
@@ -117,7 +113,7 @@ std::string ListenAddress(const HttpEndpoint& endpoint) {
 
 // What must run before a client can connect.
 void TellServer(std::ostream& err, const HttpEndpoint& endpoint, const Launch& local,
-                const ConfigOptions& options, const std::string& token_file) {
+                const ClientOptions& options, const std::string& token_file) {
   const bool loopback = endpoint.IsLoopback();
   const bool behind_proxy = endpoint.scheme == "https";
   const std::string port = std::to_string(endpoint.port);
@@ -171,7 +167,7 @@ void TellDoctor(std::ostream& err, const HttpEndpoint& endpoint, const std::stri
 }
 
 Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
-                       const ConfigOptions& options) {
+                       const ClientOptions& options) {
   const Result<HttpEndpoint> endpoint = ParseHttpEndpoint(options.http_url);
   if (!endpoint) return endpoint.error();
   if (endpoint->path != kServedPath) {
@@ -217,27 +213,13 @@ Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
   }
   TellOneLine(err, client, block, " on the client's machine");
   TellDoctor(err, *endpoint, local->command, token_file);
-  context.out << DumpJsonPretty(block) << "\n";
+  context.out << BlockText(client.format, block);
   return {};
 }
 
-Result<void> PrintConfig(const CommandLineContext& context, ConfigOptions options) {
-  // `config --wsl cursor`: the only word after an option whose value may be left out.
-  if (options.client.empty() && FindClient(options.distribution)) {
-    std::swap(options.client, options.distribution);
-  }
-  if (options.client.empty()) {
-    return InvalidInput("For which client?",
-                        "It takes claude-desktop, claude-code, vscode or cursor.");
-  }
-  const Result<Client> client = FindClient(options.client);
+Result<void> PrintConfig(const CommandLineContext& context, ClientOptions options) {
+  const Result<Client> client = ChosenClient(options);
   if (!client) return client.error();
-  if (options.wsl && (!options.ssh_host.empty() || !options.http_url.empty())) {
-    return InvalidInput("--wsl starts the server itself; it goes with neither --ssh nor --http.");
-  }
-  if (options.http_url.empty() && !options.token_file.empty()) {
-    return InvalidInput("--token-file belongs to --http URL.");
-  }
   return options.http_url.empty() ? PrintStdio(context, *client, options)
                                   : PrintHttp(context, *client, options);
 }
@@ -245,42 +227,22 @@ Result<void> PrintConfig(const CommandLineContext& context, ConfigOptions option
 }  // namespace
 
 void AddConfigCommand(CommandSet& set) {
-  const auto options = std::make_shared<ConfigOptions>();
+  const auto options = std::make_shared<ClientOptions>();
   CLI::App& command = *set.parser.add_subcommand(
       "config",
       "Print the lines that make a client use mpnanny\n\n"
       "Run it on the machine where the code lies. The block to paste goes to stdout, where to put "
-      "it to\nstderr. Nothing is written and nothing is started.\n\n"
+      "it to\nstderr. Nothing is written and nothing is started; `mpnanny install` writes it.\n\n"
       "  mpnanny config cursor --root ~/project               client and code on one machine\n"
       "  mpnanny config claude-desktop --ssh me@gpu-box       client elsewhere: it starts ssh\n"
       "  mpnanny config claude-desktop --wsl                  client in Windows, code in WSL\n"
       "  mpnanny config claude-code --http http://127.0.0.1:8765/mcp --token-file FILE\n"
       "                                                       one server for many, by a tunnel");
-  command.add_option("CLIENT", options->client, "claude-desktop, claude-code, vscode or cursor")
-      ->type_name("");
-  command
-      .add_option("--ssh", options->ssh_host,
-                  "How the client's machine reaches this one: HOST, USER@HOST or a name of its "
-                  "~/.ssh/config")
-      ->type_name("HOST");
-  CLI::Option* const wsl =
-      command
-          .add_option("--wsl", options->distribution,
-                      "The client runs in Windows, the code lies in this WSL distribution")
-          ->type_name("[DISTRO]")
-          ->expected(0, 1);
-  command
-      .add_option("--http", options->http_url,
-                  "The server runs already, or will, and the client reaches it at this URL")
-      ->type_name("URL");
-  command
-      .add_option("--token-file", options->token_file,
-                  "With --http: file of the bearer token that the server asks for")
-      ->type_name("FILE");
-  AddAccessOptions(command, options->access);
+  AddClientOptions(set, command, *options,
+                   "How the client's machine reaches this one: HOST, USER@HOST or a name of its "
+                   "~/.ssh/config");
   command.group("For AI agents");
-  set.actions.emplace_back(&command, [&context = set.context, options, wsl] {
-    options->wsl = wsl->count() > 0;
+  set.actions.emplace_back(&command, [&context = set.context, options] {
     const Result<void> printed = PrintConfig(context, *options);
     return printed ? 0 : PrintError(context, "config", printed.error(), false);
   });

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <ostream>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +10,8 @@
 #include "server/command_line/commands.h"
 #include "server/command_line/http_endpoint.h"
 #include "server/command_line/launch.h"
+#include "server/command_line/print_checks.h"
+#include "server/command_line/progress_line.h"
 #include "server/doctor/http_checks.h"
 #include "server/doctor/machine_checks.h"
 #include "server/doctor/python_check.h"
@@ -29,18 +30,6 @@ struct DoctorOptions {
   std::string token_file;
   std::string format = "text";
 };
-
-const char* StatusName(CheckStatus status) {
-  switch (status) {
-    case CheckStatus::kOk:
-      return "ok";
-    case CheckStatus::kWarning:
-      return "warning";
-    case CheckStatus::kFailed:
-      return "failed";
-  }
-  return "";
-}
 
 void Append(Checks& checks, Checks more) {
   for (Check& check : more) checks.push_back(std::move(check));
@@ -150,25 +139,6 @@ Result<Checks> Examine(const DoctorOptions& options) {
   return checks;
 }
 
-void Print(std::ostream& out, const Checks& checks, const std::string& format) {
-  if (format == "json") {
-    Json list = Json::array();
-    for (const Check& check : checks) {
-      Json one = {
-          {"status", StatusName(check.status)}, {"name", check.name}, {"message", check.message}};
-      if (!check.fix.empty()) one["fix"] = check.fix;
-      list.push_back(std::move(one));
-    }
-    out << DumpJsonPretty({{"checks", std::move(list)}}) << "\n";
-    return;
-  }
-  for (const Check& check : checks) {
-    const std::string status = StatusName(check.status);
-    out << status << std::string(9 - status.size(), ' ') << check.name << ": " << check.message
-        << (check.fix.empty() ? "" : " -> " + check.fix) << "\n";
-  }
-}
-
 }  // namespace
 
 void AddDoctorCommand(CommandSet& set) {
@@ -207,13 +177,12 @@ void AddDoctorCommand(CommandSet& set) {
                                      EscapeControl(options->format, 60) + "'."),
                         false);
     }
+    ProgressLine progress(context.err, context.progress, "mpnanny doctor");
     const Result<Checks> checks = Examine(*options);
+    progress.Done();
     if (!checks) return PrintError(context, "doctor", checks.error(), json);
-    Print(context.out, *checks, options->format);
-    const bool failed = std::any_of(checks->begin(), checks->end(), [](const Check& check) {
-      return check.status == CheckStatus::kFailed;
-    });
-    return failed ? 1 : 0;
+    PrintChecks(context.out, *checks, json);
+    return Failed(*checks) ? 1 : 0;
   });
 }
 

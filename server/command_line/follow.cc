@@ -85,8 +85,8 @@ Result<ToolOutput> Follow(const Following& following, Json arguments) {
   StopEvent stop;
   stop.BindSignals();
   Follower follower(following);
-  const auto interval = std::chrono::milliseconds(
-      static_cast<int64_t>(std::ceil(following.interval * 1000)));
+  const auto interval =
+      std::chrono::milliseconds(static_cast<int64_t>(std::ceil(following.interval * 1000)));
   bool over = false;
   while (!over && following.out) {
     auto looked = follower.Look(arguments, over);

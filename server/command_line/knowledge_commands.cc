@@ -110,8 +110,7 @@ void AddKnowledgeCommands(CommandSet& set) {
   show->add_option("ID", options->id, "The case's id, as knowledge search prints it")
       ->required()
       ->type_name("");
-  show->add_option("--part", options->part,
-                   "Only this part: " + Join(cases::PartNames(), ", "))
+  show->add_option("--part", options->part, "Only this part: " + Join(cases::PartNames(), ", "))
       ->type_name("PART");
   add("lint",
       "Say everything that is wrong with the cases\n\nExits 1 if a case has a problem; notes are "

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "server/command_line/commands.h"
+#include "server/command_line/progress_line.h"
 #include "tools/pack/pack.h"
 
 namespace mpnanny {
@@ -54,7 +55,9 @@ Result<void> RunPack(const CommandLineContext& context, CommandOptions& options)
   }
   options.pack.max_bytes = static_cast<int64_t>(std::llround(options.max_mb * (1 << 20)));
   const AllowedRoots roots = AllowedRoots::Unrestricted();
+  ProgressLine progress(context.err, context.progress, "mpnanny pack");
   auto report = pack::Pack(options.pack, roots, {});
+  progress.Done();
   if (!report) return report.error();
   if (options.format == "json") {
     context.out << DumpJsonPretty(ReportJson(*report)) << "\n";

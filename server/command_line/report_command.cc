@@ -5,10 +5,10 @@
 #include <ostream>
 #include <system_error>
 
-#include "base/new_file.h"
-#include "base/part_file.h"
+#include "base/replace_file.h"
 #include "base/text.h"
 #include "server/command_line/commands.h"
+#include "server/command_line/progress_line.h"
 #include "server/view.h"
 #include "tools/report/page.h"
 
@@ -33,7 +33,8 @@ void AddRuns(CLI::App& command, std::vector<std::string>& runs) {
 }
 
 void AddPageOptions(CLI::App& command, std::string& language, std::string& data_dir) {
-  command.add_option("--language", language, "What it opens in; the page can change it (default: en)")
+  command
+      .add_option("--language", language, "What it opens in; the page can change it (default: en)")
       ->check(CLI::IsMember({"en", "zh"}))
       ->type_name("en|zh");
   command.add_option("--data-dir", data_dir, "Rules and cases of your own")->type_name("DIR");
@@ -49,22 +50,10 @@ Result<void> MayReplace(const std::string& path, bool force) {
     return InvalidInput(EscapeControl(path, 300) + " is a database.", "Name another file.");
   }
   if (force) return {};
-  if (there && there->starts_with(kBegin) && there->find("<title>mpnanny</title>") < 2000) return {};
+  if (there && there->starts_with(kBegin) && there->find("<title>mpnanny</title>") < 2000)
+    return {};
   return InvalidInput(EscapeControl(path, 300) + " exists and is no page of mpnanny.",
                       "Name another file, or give --force.");
-}
-
-Result<void> WriteWhole(const std::string& path, const std::string& text) {
-  const PartFile part(path);
-  {
-    auto file = NewFile::Create(part.path());
-    if (!file) return file.error();
-    if (auto written = file->Append(text); !written) return written;
-  }
-  std::error_code error;
-  std::filesystem::rename(part.path(), path, error);
-  if (!error) return {};
-  return InvalidInput("Cannot write " + EscapeControl(path, 300) + ".", "Name a file, no folder.");
 }
 
 // What FILE's name asks for: a page, its data, or the picture of the diagnosis (of two runs: of
@@ -86,14 +75,16 @@ Result<void> RunReport(const CommandLineContext& context, const ReportOptions& o
   auto data = DataFiles::Create(options.data_dir);
   if (!data) return data.error();
   const AllowedRoots roots = AllowedRoots::Unrestricted();
+  ProgressLine progress(context.err, context.progress, "mpnanny report");
   auto made =
-      Made(options, {.roots = roots, .data = *data, .cancel = {}, .progress = nullptr});
+      Made(options, {.roots = roots, .data = *data, .cancel = {}, .progress = progress.Report()});
+  progress.Done();
   if (!made) return made.error();
   if (prints) {
     context.out << *made;
     return {};
   }
-  if (auto written = WriteWhole(options.output, *made); !written) return written;
+  if (auto written = ReplaceFile(options.output, *made); !written) return written;
   context.out << options.output << ": " << made->size() / 1024 << " KB"
               << (made->starts_with(kBegin) ? ", opens in any browser without a network.\n" : "\n");
   return {};

@@ -89,8 +89,8 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
   const char* const before = std::getenv("PYTHONPATH");
   if (before != nullptr && *before != '\0') path += std::string(":") + before;
   context.out.flush();
-  const Error failed = ReplaceProgram(options.command,
-                                      {{"PYTHONPATH", path},
+  const Error failed =
+      ReplaceProgram(options.command, {{"PYTHONPATH", path},
                                        {kOptionsVariable, DumpJson(WatchOptions(watch))},
                                        {kProcessVariable, std::to_string(CurrentProcess())}});
   return PrintError(context, "run", failed, false);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/follow.h"
+#include "server/command_line/progress_line.h"
 #include "tools/call.h"
 
 namespace mpnanny {
@@ -72,6 +73,16 @@ std::vector<std::string> BareProperties(const ToolDefinition& definition) {
   return {required[0].get<std::string>()};
 }
 
+// The words of a schema's enum, or of its items'; empty where anything may be.
+std::vector<std::string> EnumWords(const Json& schema) {
+  std::vector<std::string> words;
+  const Json& one = schema.contains("items") ? schema["items"] : schema;
+  for (const Json& word : one.value("enum", Json::array())) {
+    words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+  }
+  return words;
+}
+
 // "error|warning|info", "N", "PATH": what stands for the value in the help.
 std::string ValueName(const std::string& property, const Json& schema) {
   if (IsType(schema, "array")) {
@@ -81,10 +92,7 @@ std::string ValueName(const std::string& property, const Json& schema) {
     return ValueName(one, items);  // the parser adds "..."
   }
   if (schema.contains("enum")) {
-    std::vector<std::string> words;
-    for (const Json& word : schema["enum"])
-      words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
-    const std::string joined = Join(words, "|");
+    const std::string joined = Join(EnumWords(schema), "|");
     if (joined.size() <= 40) return joined;
   }
   if (IsType(schema, "integer")) return "N";
@@ -124,9 +132,11 @@ std::string HelpText(const Json& schema, const std::vector<Tool>& tools) {
   return text;
 }
 
-void AddOption(CLI::App& command, const std::string& option, const std::string& property,
-               const Json& schema, const std::string& help, std::vector<std::string>& words) {
+void AddOption(CommandSet& set, CLI::App& command, const std::string& option,
+               const std::string& property, const Json& schema, const std::string& help,
+               std::vector<std::string>& words) {
   CLI::Option* const added = command.add_option(option, words, help);
+  if (auto choices = EnumWords(schema); !choices.empty()) set.choices[added] = std::move(choices);
   added->type_name(ValueName(property, schema))->allow_extra_args(false);
   if (IsType(schema, "array")) {
     // Words from a fixed list, and those whose pattern has no comma, may stand together ("a,b"); a
@@ -249,12 +259,13 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
   if (!data) return fail(data.error());
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   // Who types a command may run code anyway.
+  ProgressLine progress(context.err, context.progress && !values.watch, "mpnanny " + twin.name);
   const ToolContext call{.roots = roots,
                          .data = *data,
                          .cancel = {},
                          .allow_exec = true,
                          .answer_bytes = SIZE_MAX,
-                         .progress = nullptr};
+                         .progress = progress.Report()};
   const Json arguments = Arguments(definition, values);
   const auto show = [&](const ToolOutput& output) {
     if (json) {
@@ -285,6 +296,7 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
                     arguments);
   } else {
     output = ask(arguments);
+    progress.Done();
     if (output) show(*output);
   }
   if (!output) return fail(output.error());
@@ -320,10 +332,12 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       // Extra arguments are off, else the parser reads "[a, b]" as a list. It then gives an option
       // no more words than it expects at least, and TakeLast forgives that there are fewer.
       const int words = list ? CLI::detail::expected_max_vector_size : 1;
-      command
-          .add_option(BareName(property, schema), values->given[property],
-                      HelpText(schema, set.tools))
-          ->type_name("")
+      CLI::Option* const added = command.add_option(
+          BareName(property, schema), values->given[property], HelpText(schema, set.tools));
+      if (auto choices = EnumWords(schema); !choices.empty()) {
+        set.choices[added] = std::move(choices);
+      }
+      added->type_name("")
           ->allow_extra_args(false)
           ->expected(words, words)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -339,7 +353,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
     } else {
       const auto alias = twin.aliases.find(property);
       const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
-      AddOption(command, OptionName(twin, property) + also, property, schema,
+      AddOption(set, command, OptionName(twin, property) + also, property, schema,
                 HelpText(schema, set.tools), values->given[property]);
     }
   }
@@ -349,7 +363,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
                        HelpText(schema, set.tools));
       continue;
     }
-    AddOption(command, OptionName(twin, option), option, schema, HelpText(schema, set.tools),
+    AddOption(set, command, OptionName(twin, option), option, schema, HelpText(schema, set.tools),
               values->extra[option]);
   }
   std::string formats = "text|json";

@@ -59,6 +59,8 @@ Checks CheckRoots(const std::vector<std::string>& roots) {
   return checks;
 }
 
+std::string SqliteVersion() { return sqlite3_libversion(); }
+
 Check CheckSqlite() {
   sqlite3* opened = nullptr;
   int code = sqlite3_open_v2(":memory:", &opened, SQLITE_OPEN_READWRITE, nullptr);
@@ -67,7 +69,7 @@ Check CheckSqlite() {
     code = sqlite3_exec(database.get(), "CREATE VIRTUAL TABLE t USING fts5(a)", nullptr, nullptr,
                         nullptr);
   }
-  const std::string version = std::string("SQLite ") + sqlite3_libversion();
+  const std::string version = "SQLite " + SqliteVersion();
   if (code == SQLITE_OK)
     return {CheckStatus::kOk, "sqlite", version + " with full-text search.", ""};
   return {CheckStatus::kFailed, "sqlite",

@@ -14,6 +14,9 @@ namespace mpnanny {
 // That each root is a folder that can be read, and has room for what the monitor writes.
 Checks CheckRoots(const std::vector<std::string>& roots);
 
+// "3.40.1": the one that this process has loaded.
+std::string SqliteVersion();
+
 // That SQLite can do what databases and search need.
 Check CheckSqlite();
 

@@ -1,4 +1,5 @@
-"""Drives the built programs with the official Python client: each of its modes, both transports.
+"""Drives the built programs with the official Python client: each of its modes, both transports,
+and started as `mpnanny install` tells each client.
 
 Usage: run_python.py --program MPNANNY --fixtures MPNANNY_CONFORMANCE
 
@@ -18,6 +19,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator
 
 import fixture_checks
+import install_checks
 import product_checks
 from mcp import Client, MCPDeprecationWarning, StdioServerParameters
 from product_checks import HERE, MODERN
@@ -100,6 +102,9 @@ async def run(program: str, fixtures: str) -> Tally:
         stdio = StdioServerParameters(command=command[0], args=command[1:])
         await checks(stdio, "stdio", tally)
         await tally.count(f"{command[0]}: HTTP to its end", over_http(command, checks, tally), 900)
+    for client in install_checks.FILES:
+        check = install_checks.installs_works_and_is_undone(program, client)
+        await tally.count(f"install {client}", check)
     return tally
 
 

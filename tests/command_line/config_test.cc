@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -23,7 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kClients = {"claude-desktop", "claude-code", "vscode", "cursor"};
+// Those whose file is JSON.
+const std::vector<std::string> kClients = {"claude-desktop", "claude-code", "vscode", "cursor",
+                                           "windsurf",       "zed",         "gemini"};
 
 class Config : public testing::Test {
  protected:
@@ -79,8 +82,10 @@ int FreePort() {
 
 // The entry of the block, wherever the client keeps it.
 Json Entry(const Json& block) {
-  return block.value(block.contains("servers") ? "servers" : "mcpServers", Json::object())
-      .value("mpnanny", Json::object());
+  for (const char* key : {"servers", "context_servers"}) {
+    if (block.contains(key)) return block[key].value("mpnanny", Json::object());
+  }
+  return block.value("mcpServers", Json::object()).value("mpnanny", Json::object());
 }
 
 std::vector<std::string> WordsOf(const Json& entry) {
@@ -126,6 +131,15 @@ TEST_F(Config, OnOneMachineEveryClientsBlockStartsTheServer) {
               client == "vscode" || client == "claude-code" ? "stdio" : "");
     ExpectThatItServes(entry, root_);
   }
+}
+
+TEST_F(Config, CodexGetsToml) {
+  const ProgramOutput output = Run({"config", "codex", "--root", place_ / "bin of it's \"own\""});
+  const std::string bin = "/bin of it's \\\"own\\\"";
+  EXPECT_EQ(output.out, "[mcp_servers.mpnanny]\ncommand = \"" + place_.string() + bin +
+                            "/mpnanny\"\nargs = [\"serve\", \"--root\", \"" + place_.string() +
+                            bin + "\"]\n");
+  EXPECT_NE(output.err.find("~/.codex/config.toml"), std::string::npos) << output.err;
 }
 
 TEST_F(Config, OverSshEveryWordArrivesAsItIs) {
@@ -188,9 +202,15 @@ TEST_F(Config, SaysWhereTheFileLiesOnEachSystem) {
       if (client == "claude-code") continue;  // its file lies in the project, on every system
       EXPECT_NE(err_.find(system), std::string::npos) << client << "\n" << err_;
     }
-    EXPECT_NE(err_.find(client == "claude-desktop" ? "claude_desktop_config.json" : "mcp.json"),
-              std::string::npos)
-        << err_;
+    const std::map<std::string, std::string> kFiles = {
+        {"claude-desktop", "claude_desktop_config.json"},
+        {"claude-code", ".mcp.json"},
+        {"vscode", "Code/User/mcp.json"},
+        {"cursor", "~/.cursor/mcp.json"},
+        {"windsurf", "~/.codeium/windsurf/mcp_config.json"},
+        {"zed", "~/.config/zed/settings.json"},
+        {"gemini", "~/.gemini/settings.json"}};
+    EXPECT_NE(err_.find(kFiles.at(client)), std::string::npos) << err_;
   }
   Block({"claude-desktop", "--root", root_});
   EXPECT_NE(err_.find("%LOCALAPPDATA%\\Packages\\Claude_"), std::string::npos) << err_;
@@ -207,6 +227,15 @@ TEST_F(Config, OverHttpEachClientGetsWhatItsFileTakes) {
       Json({{"type", "http"}, {"url", url}, {"headers", {{"Authorization", "Bearer s3cret/+="}}}}));
   EXPECT_EQ(Entry(http("cursor", "http://127.0.0.1:8765")),
             Json({{"url", url}, {"headers", {{"Authorization", "Bearer s3cret/+="}}}}));
+  const Json headers = {{"Authorization", "Bearer s3cret/+="}};
+  EXPECT_EQ(Entry(http("windsurf", url)), Json({{"serverUrl", url}, {"headers", headers}}));
+  EXPECT_EQ(Entry(http("zed", url)), Json({{"url", url}, {"headers", headers}}));
+  EXPECT_EQ(Entry(http("gemini", url)), Json({{"httpUrl", url}, {"headers", headers}}));
+  const ProgramOutput codex =
+      Run({"config", "codex", "--http", url, "--token-file", place_ / "token", "--root", root_});
+  EXPECT_EQ(codex.out, "[mcp_servers.mpnanny]\nurl = \"" + url +
+                           "\"\nhttp_headers = { Authorization = \"Bearer s3cret/+=\" }\n")
+      << codex.err;
   const Json vscode = http("vscode", url);
   EXPECT_EQ(Entry(vscode)["headers"]["Authorization"],
             "Bearer ${input:" + vscode["inputs"][0].value("id", "") + "}");

@@ -35,6 +35,12 @@ TEST(Program, TellsItsVersion) {
   const ShellOutcome outcome = Shell(kProgram + " --version");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.out.starts_with(std::string("mpnanny ") + kVersion)) << outcome.out;
+  for (const char* fact : {"\nrevision ", "\nplatform ", "\ncompiler ", "\ndatabase schema ",
+                           "\nMCP revisions 2026-07-28, ", "\nSQLite 3.",
+                           "\nlibraries tree-sitter 0.", "\nLibTorch not linked; "}) {
+    EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact;
+  }
+  EXPECT_EQ(outcome.out.find(" ,"), std::string::npos) << "a version is missing: " << outcome.out;
 }
 
 TEST(Program, ServesWhenAProgramStartsItWithoutArguments) {

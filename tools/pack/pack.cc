@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/part_file.h"
+#include "base/replace_file.h"
 #include "base/sample_thinning.h"
 #include "base/text.h"
 #include "tools/pack/copy_run.h"
@@ -63,9 +64,7 @@ Result<void> PutInPlace(const std::string& part, const PackOptions& options) {
   if (options.force) {
     for (const char* suffix : kBeside) fs::remove(options.output + suffix, ec);
   }
-  fs::rename(part, options.output, ec);
-  if (ec) return Unavailable(shown + " cannot be made: " + ec.message() + ".");
-  return {};
+  return MoveIntoPlace(part, options.output);
 }
 
 struct Attempt {
