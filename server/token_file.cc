@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <system_error>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -32,9 +34,19 @@ Result<std::string> ReadTokenFile(const std::string& path) {
     return error;
   }
   const std::string where = "--token-file " + EscapeControl(path);
+  constexpr auto kOthers = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+  std::error_code error;
+  const auto mode = std::filesystem::status(path, error).permissions();
+  if (!error && (mode & kOthers) != std::filesystem::perms::none) {
+    return InvalidInput(where +
+                            " is open to other users of this machine: who has the token may "
+                            "read all that the server reads.",
+                        "chmod 600 " + ShellQuote(path));
+  }
   Result<std::string> token = ReadTokenText(*text, where);
   if (token && token->empty()) {
-    return InvalidInput(where + " is empty.", "Make a token: openssl rand -hex 32 > FILE");
+    return InvalidInput(where + " is empty.", "Make a token: (umask 077; openssl rand -hex 32 > " +
+                                                  ShellQuote(path) + ")");
   }
   return token;
 }

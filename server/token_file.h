@@ -11,8 +11,9 @@
 
 namespace mpnanny {
 
-// The token in the file, without the white space around it. Refuses an empty file and what cannot
-// stand in a header; says how a good one is made if the file is missing.
+// The token in the file, without the white space around it. Refuses an empty file, what cannot
+// stand in a header and a file that others than its owner may open; says how a good one is made if
+// the file is missing.
 Result<std::string> ReadTokenFile(const std::string& path);
 
 // The token that is given in place of a file, "" if there is none; `where` names its place.

@@ -9,6 +9,7 @@
 #define MPNANNY_TOOLS_TOOL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -94,6 +95,8 @@ struct CommandTwin {
       nullptr;
   // A second name that an option is known by as well: property -> option name.
   std::map<std::string, std::string> aliases = {};
+  // The property for which "-" stands for a log that comes from stdin; empty for none.
+  std::string from_stdin = "";
   // Further values of --format beside text and json: "md", "sarif".
   std::map<std::string, AnswerFormat> formats = {};
   // What --format text prints; null: the answer's text.
@@ -111,6 +114,11 @@ struct ToolDefinition {
   std::string title;
   std::string description;  // <= 600 characters: what it answers, when to use it, when not and
                             // which tool instead
+  // What tools/list says in place of the description and of the arguments' descriptions (property
+  // -> words; none for one that is not named), since every conversation pays for each word there.
+  // `--help`, mpnanny://tools/{tool} and the errors have the whole. Without a brief all is listed.
+  std::string brief = "";
+  std::map<std::string, std::string> brief_arguments = {};
   Json input_schema;   // JSON Schema 2020-12, root type object, additionalProperties false; every
                        // property described
   Json output_schema;  // root type object; describes structuredContent on every path that is no
@@ -148,6 +156,9 @@ struct ResourceTemplate {
   std::string title;
   std::string description;
   std::string mime_type = "text/markdown";
+  // resources/list shows so many: the first, or of a public family with more of them one page, its
+  // index, that names all.
+  size_t most_listed = SIZE_MAX;
   bool is_public = true;  // the same for every caller (built-in data); false for what is read from
                           // the user's files
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/follow.h"
+#include "server/command_line/pasted_log.h"
 #include "server/command_line/progress_line.h"
 #include "tools/call.h"
 
@@ -122,8 +124,9 @@ std::string WithCommandNames(std::string text, const std::vector<Tool>& tools) {
   return text;
 }
 
-std::string HelpText(const Json& schema, const std::vector<Tool>& tools) {
+std::string HelpText(const Json& schema, const std::vector<Tool>& tools, bool or_stdin = false) {
   std::string text = WithCommandNames(schema.value("description", ""), tools);
+  if (or_stdin) text += " \"-\" reads a log from stdin.";
   const auto initial = schema.find("default");
   if (initial != schema.end() && !initial->is_boolean() && !initial->empty() && *initial != "") {
     text += " (default: " + (initial->is_string() ? initial->get<std::string>() : initial->dump()) +
@@ -266,7 +269,14 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
                          .allow_exec = true,
                          .answer_bytes = SIZE_MAX,
                          .progress = progress.Report()};
-  const Json arguments = Arguments(definition, values);
+  Json arguments = Arguments(definition, values);
+  std::optional<PastedLog> pasted;
+  if (!twin.from_stdin.empty() && arguments.value(twin.from_stdin, Json()) == "-") {
+    Result<PastedLog> read = PastedLog::Read(context.in);
+    if (!read) return fail(read.error());
+    pasted.emplace(*std::move(read));
+    arguments[twin.from_stdin] = pasted->path();
+  }
   const auto show = [&](const ToolOutput& output) {
     if (json) {
       context.out << (values.watch ? DumpJson(output.structured)
@@ -280,7 +290,10 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
         format ? format(output.structured, {*data, context.colour}) : output.text;
     context.out << text << (text.empty() || text.ends_with("\n") ? "" : "\n");
   };
-  const auto ask = [&](const Json& asked) { return CallWhole(tool, asked, call); };
+  const auto ask = [&](const Json& asked) {
+    Result<ToolOutput> answer = CallWhole(tool, asked, call);
+    return pasted ? pasted->Shown(std::move(answer)) : std::move(answer);
+  };
   Result<ToolOutput> output = InvalidInput("");
   if (values.watch) {
     if (!(values.interval > 0 && values.interval <= 86400)) {
@@ -327,13 +340,15 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
   const std::vector<std::string> only_bare = NamedBareProperties(twin);
   const auto values = std::make_shared<TwinValues>();
   for (const auto& [property, schema] : Properties(definition).items()) {
+    const bool or_stdin = property == twin.from_stdin;
     if (Holds(bare, property)) {
       const bool list = IsType(schema, "array");
       // Extra arguments are off, else the parser reads "[a, b]" as a list. It then gives an option
       // no more words than it expects at least, and TakeLast forgives that there are fewer.
       const int words = list ? CLI::detail::expected_max_vector_size : 1;
-      CLI::Option* const added = command.add_option(
-          BareName(property, schema), values->given[property], HelpText(schema, set.tools));
+      CLI::Option* const added =
+          command.add_option(BareName(property, schema), values->given[property],
+                             HelpText(schema, set.tools, or_stdin));
       if (auto choices = EnumWords(schema); !choices.empty()) {
         set.choices[added] = std::move(choices);
       }
@@ -354,7 +369,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       const auto alias = twin.aliases.find(property);
       const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
       AddOption(set, command, OptionName(twin, property) + also, property, schema,
-                HelpText(schema, set.tools), values->given[property]);
+                HelpText(schema, set.tools, or_stdin), values->given[property]);
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {

@@ -26,6 +26,23 @@ bool AllPublic(const Registry& registry) {
                      [](const ServedResource& fixed) { return fixed.is_public; });
 }
 
+constexpr char kIndex[] = "index";
+
+bool HasIndex(const ResourceTemplate& family, size_t entries) {
+  return family.is_public && entries > family.most_listed;
+}
+
+std::string IndexPage(const ResourceTemplate& family,
+                      const std::vector<ResourceTemplate::Entry>& entries) {
+  std::string page = "# " + family.title + ": all " + std::to_string(entries.size()) + " of " +
+                     family.uri_template + "\n\n" + family.description + "\n\n";
+  for (const ResourceTemplate::Entry& entry : entries) {
+    const bool named = !entry.title.empty() && entry.title != entry.value;
+    page += "- `" + entry.value + "`: " + (named ? entry.title : entry.description) + "\n";
+  }
+  return page;
+}
+
 Outcome ListResources(const Registry& registry, const Json& params, const RequestContext& context) {
   Json resources = Json::array();
   for (const ServedResource& fixed : registry.fixed_resources) {
@@ -38,7 +55,19 @@ Outcome ListResources(const Registry& registry, const Json& params, const Reques
   const ToolContext tool_context = registry.tool_context(context);
   for (const ResourceTemplate& family : registry.resources) {
     if (!family.list) continue;
-    for (const ResourceTemplate::Entry& entry : family.list(tool_context)) {
+    std::vector<ResourceTemplate::Entry> entries = family.list(tool_context);
+    if (HasIndex(family, entries.size())) {
+      const std::string about =
+          "Names all " + std::to_string(entries.size()) + " of " + family.uri_template + ".";
+      resources.push_back({{"uri", ResourceUri(family, kIndex)},
+                           {"name", family.name},
+                           {"title", family.title + ": all of them"},
+                           {"description", about},
+                           {"mimeType", family.mime_type}});
+      continue;
+    }
+    if (entries.size() > family.most_listed) entries.resize(family.most_listed);
+    for (const ResourceTemplate::Entry& entry : entries) {
       Json resource = {
           {"uri", ResourceUri(family, entry.value)}, {"name", entry.value}, {"title", entry.title}};
       if (!entry.description.empty()) resource["description"] = entry.description;
@@ -101,7 +130,15 @@ Outcome Read(const Registry& registry, const Json& params, const RequestContext&
   for (const ResourceTemplate& family : registry.resources) {
     const auto value = MatchResourceUri(family, uri);
     if (!value) continue;
-    auto text = family.read(*value, registry.tool_context(context));
+    const ToolContext tool_context = registry.tool_context(context);
+    Result<std::string> text = std::string();
+    if (*value == kIndex && family.is_public && family.list) {
+      const auto entries = family.list(tool_context);
+      text = HasIndex(family, entries.size()) ? IndexPage(family, entries)
+                                              : family.read(*value, tool_context);
+    } else {
+      text = family.read(*value, tool_context);
+    }
     if (!text) {
       if (text.error().kind == ErrorKind::kCancelled && context.cancel.cancelled())
         return Stopped{};

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "server/methods/methods.h"
 #include "server/methods/paging.h"
+#include "server/methods/tool_listing.h"
 #include "server/methods/tool_result.h"
 #include "server/protocol/error_codes.h"
 
@@ -17,26 +18,9 @@ namespace {
 
 constexpr int64_t kToolsTtlMs = 300'000;
 
-Json Listing(const ServedTool& served) {
-  const ToolDefinition& tool = served.definition;
-  Json listing = {{"name", tool.name},
-                  {"title", tool.title},
-                  {"description", tool.description},
-                  {"inputSchema", tool.input_schema},
-                  {"outputSchema", tool.output_schema}};
-  if (tool.output_schema.is_null()) listing.erase("outputSchema");
-  listing["annotations"] = {{"title", tool.title},
-                            {"readOnlyHint", tool.read_only},
-                            {"destructiveHint", tool.destructive},
-                            {"idempotentHint", tool.idempotent},
-                            {"openWorldHint", tool.open_world}};
-  if (!served.view.empty()) listing["_meta"] = {{"ui", {{"resourceUri", served.view}}}};
-  return listing;
-}
-
 Json Listings(const Registry& registry) {
   Json listings = Json::array();
-  for (const ServedTool& tool : registry.tools) listings.push_back(Listing(tool));
+  for (const ServedTool& tool : registry.tools) listings.push_back(ToolListing(tool));
   return listings;
 }
 

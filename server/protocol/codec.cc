@@ -31,6 +31,13 @@ void StripEach(Revision revision, Json& result, const char* list,
 // Sources: the "Key Changes" pages of the specification's revisions.
 void StripLegacy(Revision revision, std::string_view method, Json& result) {
   if (method == "tools/list") {
+    // Before tools had a title of their own it stood among the annotations.
+    if (revision == Revision::k2025_03_26) {
+      for (Json& tool : result["tools"]) {
+        if (tool.contains("title") && tool.contains("annotations"))
+          tool["annotations"]["title"] = tool["title"];
+      }
+    }
     StripEach(revision, result, "tools",
               {{"annotations", Revision::k2025_03_26},
                {"title", Revision::k2025_06_18},

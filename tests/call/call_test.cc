@@ -92,6 +92,32 @@ TEST_F(CallToolTest, TakesWhatModelsSendWhereItsMeaningIsPlain) {
   }
 }
 
+// tools/list tells little of an argument; who got it wrong learns the rest.
+TEST_F(CallToolTest, ExplainsTheArgumentsThatAreWrong) {
+  Json schema = Schema();
+  schema["properties"]["steps"]["description"] = "From where to where.";
+  const auto output = Call(EchoTool(schema), R"({"path":"p","steps":{},"limit":0})");
+  ASSERT_FALSE(output);
+  const std::string& hint = output.error().hint;
+  EXPECT_NE(hint.find("`steps`: From where to where."), std::string::npos) << hint;
+  EXPECT_EQ(hint.find("`path`:"), std::string::npos) << hint;
+}
+
+// Who read the commands' help, or our own page of them, uses their words.
+TEST_F(CallToolTest, TakesTheNamesThatTheCommandHas) {
+  Tool tool = EchoTool();
+  tool.definition.command.options = {{"path", "db"}, {"severity", "at-least"}};
+  tool.definition.command.aliases = {{"steps", "step"}};
+  const auto output = Call(tool, R"({"db":"a","step":400,"at_least":"error"})");
+  ASSERT_TRUE(output) << output.error().Text();
+  EXPECT_EQ(output->structured["path"], "a");
+  EXPECT_EQ(output->structured["steps"], "400");
+  EXPECT_EQ(output->structured["severity"], "error");
+  const auto both = Call(tool, R"({"path":"a","db":"b"})");
+  ASSERT_FALSE(both);
+  EXPECT_NE(both.error().message.find("unknown argument `db`"), std::string::npos);
+}
+
 TEST_F(CallToolTest, RefusesWhatCannotBeMeantAndSaysWhereAndWhatIsAllowed) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {R"({"limit":"many"})", {"`limit` must be an integer", "\"many\""}},

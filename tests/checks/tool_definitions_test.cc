@@ -1,15 +1,19 @@
 // Every tool's definition: complete, short, honest about other tools, and as the snapshot says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "server/command_line/command_line.h"
 #include "tests/checks/tree.h"
+#include "tools/call.h"
 #include "tools/tool.h"
 
 namespace mpnanny::checks {
@@ -17,21 +21,21 @@ namespace {
 
 constexpr size_t kMostDescription = 600;
 constexpr size_t kMostFirstSentence = 250;  // all that tool search shows of a tool
-// About 5.6k tokens, 510 a tool, spent in every conversation of every user. Clients give models name,
-// description and input schema; the output schema costs only bytes on the wire.
-constexpr size_t kMostModelBytes = 22500;
-constexpr size_t kMostListBytes = 54000;
+constexpr size_t kMostBrief = 340;  // tests/server/product_test holds the whole list's limit
 
 // Every name of docs/architecture.md; a description may only send a model to those that exist.
-const std::set<std::string> kAllNames = {
-    "static_check", "analyze_tensor", "auto_diff",   "choose_precision", "list_runs",    "run_summary",
-    "diagnose_run", "query_alerts",   "query_stats", "compare_runs",     "search_knowledge"};
+const std::set<std::string> kAllNames = {"static_check",     "analyze_tensor",  "auto_diff",
+                                         "choose_precision", "list_runs",       "run_summary",
+                                         "diagnose_run",     "query_alerts",    "query_stats",
+                                         "compare_runs",     "search_knowledge"};
 
-// What tools/list sends of a tool.
+// All that a tool says of itself; tools/list sends it in brief.
 Json Listed(const ToolDefinition& definition) {
   return {{"name", definition.name},
           {"title", definition.title},
           {"description", definition.description},
+          {"brief", definition.brief},
+          {"brief_arguments", definition.brief_arguments},
           {"inputSchema", definition.input_schema},
           {"outputSchema", definition.output_schema},
           {"annotations",
@@ -95,13 +99,16 @@ TEST(ToolDefinitions, DescriptionsAreShortAndSendModelsOnlyToToolsThatExist) {
     SCOPED_TRACE(definition.name);
     EXPECT_FALSE(definition.title.empty());
     EXPECT_LE(definition.description.size(), kMostDescription);
-    const size_t sentence = definition.description.find(". ");
-    const std::string first = definition.description.substr(0, sentence);
-    EXPECT_GE(first.size(), 20u);
-    EXPECT_LE(first.size(), kMostFirstSentence) << "the first sentence must stand alone";
-    for (const char* lone : {"It ", "This ", "See "})
-      EXPECT_FALSE(first.starts_with(lone)) << first;
-    EXPECT_TRUE(definition.description.ends_with(".")) << definition.description;
+    EXPECT_GE(definition.brief.size(), 100u);
+    EXPECT_LE(definition.brief.size(), kMostBrief);
+    for (const std::string& text : {definition.description, definition.brief}) {
+      const std::string first = text.substr(0, text.find(". "));
+      EXPECT_GE(first.size(), 20u);
+      EXPECT_LE(first.size(), kMostFirstSentence) << "the first sentence must stand alone";
+      for (const char* lone : {"It ", "This ", "See "})
+        EXPECT_FALSE(first.starts_with(lone)) << first;
+      EXPECT_TRUE(text.ends_with(".")) << text;
+    }
     const std::string everything = DumpJson(Listed(definition));
     for (const std::string& name : kAllNames) {
       if (!existing.contains(name)) {
@@ -156,6 +163,56 @@ TEST(ToolDefinitions, EveryToolHasACommandOfItsOwn) {
   }
 }
 
+// What an option of a command does, the tool does too: by the argument of that name, or by the one
+// whose name the option has in its place. Only the command line has what is named here.
+TEST(ToolDefinitions, AToolTakesEveryOptionOfItsCommand) {
+  const std::set<std::string> only_commands = {"format", "data_dir", "watch", "interval",
+                                               "help",   "fail_on",  "fix",   "diff_only"};
+  const std::vector<Tool> tools = AllTools();
+  std::ostringstream unused;
+  std::istringstream nothing;
+  const AllowedRoots roots = *AllowedRoots::Create({testing::TempDir()});
+  const DataFiles data = *DataFiles::Create();
+  for (const Tool& tool : tools) {
+    SCOPED_TRACE(tool.definition.command.name);
+    std::ostringstream help;
+    const CommandLineContext asked{.tools = AllTools,
+                                   .resource_templates = AllResourceTemplates,
+                                   .in = nothing,
+                                   .out = help,
+                                   .err = unused};
+    std::vector<std::string> words;
+    std::istringstream name(tool.definition.command.name);
+    for (std::string word; name >> word;) words.push_back(word);
+    words.push_back("--help");
+    ASSERT_EQ(RunCommandLine(words, asked), 0);
+    const std::string text = help.str();
+    const std::regex option("(^|[ ,])--([a-z][a-z0-9-]+)");
+    int found = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      // An option stands at the beginning of its line, with its aliases; what follows are words.
+      const size_t dash = line.find_first_not_of(' ');
+      if (dash == std::string::npos || line[dash] != '-') continue;
+      const std::string names = line.substr(dash, line.find("  ", dash) - dash);
+      for (std::sregex_iterator it(names.begin(), names.end(), option), end; it != end; ++it) {
+        std::string property = (*it)[2];
+        std::replace(property.begin(), property.end(), '-', '_');
+        if (only_commands.contains(property)) continue;
+        if (property.starts_with("no_")) property.erase(0, 3);
+        // An argument that it knows may be null, which is as if it was not given.
+        ToolContext call{.roots = roots, .data = data, .cancel = {}, .progress = nullptr};
+        const auto answer = CallTool(tool, {{property, nullptr}, {"no such", 1}}, call);
+        ASSERT_FALSE(answer);
+        EXPECT_EQ(answer.error().message.find("argument `" + property + "`"), std::string::npos)
+            << answer.error().message;
+        ++found;
+      }
+    }
+    EXPECT_GT(found, 0) << text;
+  }
+}
+
 TEST(ToolDefinitions, EveryToolHasTests) {
   for (const Tool& tool : AllTools()) {
     const std::string& name = tool.definition.name;
@@ -169,26 +226,6 @@ TEST(ToolDefinitions, EveryToolHasTests) {
     });
     EXPECT_TRUE(tested) << "no test below tests/ speaks of " << name;
   }
-}
-
-TEST(ToolDefinitions, TheListStaysSmall) {
-  size_t model = 0;
-  size_t total = 0;
-  for (const Tool& tool : AllTools()) {
-    const ToolDefinition& definition = tool.definition;
-    const size_t shown = definition.name.size() + definition.description.size() +
-                         DumpJson(definition.input_schema).size();
-    const size_t bytes = DumpJson(Listed(definition)).size();
-    std::printf("%-18s %6zu bytes, %5zu of them for the model\n", definition.name.c_str(), bytes,
-                shown);
-    model += shown;
-    total += bytes;
-  }
-  std::printf("tools/list         %6zu bytes of %zu, %zu of %zu for the model\n", total,
-              kMostListBytes, model, kMostModelBytes);
-  RecordProperty("tools_list_bytes", static_cast<int>(total));
-  EXPECT_LE(model, kMostModelBytes);
-  EXPECT_LE(total, kMostListBytes);
 }
 
 TEST(ToolDefinitions, AreAsTheSnapshotsSay) {

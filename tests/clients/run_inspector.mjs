@@ -23,7 +23,7 @@ const requests = {
     ['--tool-name', 'search_knowledge', '--tool-arg', 'query=clip before unscale'],
     answer => assert.ok(answer.structuredContent.results.some(result => result.uri === uri), answer),
   ],
-  'resources/list': [[], answer => assert.ok(answer.resources.some(resource => resource.uri === uri))],
+  'resources/list': [[], answer => assert.ok(answer.resources.some(resource => resource.uri === 'mpnanny://knowledge/index'))],
   'resources/read': [['--uri', uri], answer => assert.match(answer.contents[0].text, /## Fix/)],
   'prompts/get': [
     ['--prompt-name', 'review_model_code', '--prompt-args', `path=${path.join(here, 'training_script.py')}`],

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/version.h"
+#include "server/command_line/pasted_log.h"
 
 namespace mpnanny {
 namespace {
@@ -87,8 +88,14 @@ Tool NeedyTool() {
   tool.definition.input_schema = *ParseJson(R"({"type": "object", "additionalProperties": false,
     "required": ["run"], "properties": {"run": {"type": "string", "description": "Run."}}})");
   tool.definition.command = {.name = "need", .positional = "", .options = {{"run", "db"}}};
+  tool.definition.command.from_stdin = "run";
   tool.run = [](const Json& arguments, const ToolContext&) -> Result<ToolOutput> {
-    return ToolOutput{arguments, "needed"};
+    const std::string run = arguments["run"];
+    if (run.find('/') == std::string::npos) return ToolOutput{arguments, "needed"};
+    const auto log = ReadFile(run, 1 << 20);
+    if (!log) return log.error();
+    if (*log == "bad\n") return InvalidInput(run + ": no log.");
+    return ToolOutput{{{"run", run + "#1"}, {"log", *log}}, "Log of " + run + "."};
   };
   return tool;
 }
@@ -104,10 +111,7 @@ Outcome Type(const std::vector<std::string>& arguments, const std::string& input
   std::ostringstream out;
   std::ostringstream err;
   const CommandLineContext context{
-      .tools =
-          [] {
-            return std::vector<Tool>{EchoTool(), PagedTool(), NeedyTool()};
-          },
+      .tools = [] { return std::vector<Tool>{EchoTool(), PagedTool(), NeedyTool()}; },
       .resource_templates = [] { return std::vector<ResourceTemplate>{}; },
       .in = in,
       .out = out,
@@ -117,6 +121,30 @@ Outcome Type(const std::vector<std::string>& arguments, const std::string& input
   outcome.out = out.str();
   outcome.err = err.str();
   return outcome;
+}
+
+// Such as a log that was copied from a terminal.
+TEST(CommandLine, ADashReadsALogFromStdin) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"need", "-", "--format", "json"},
+        std::vector<std::string>{"need", "--db", "-", "--format", "json"}}) {
+    const Outcome outcome = Type(words, "step 1 loss nan\n");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json(), (Json{{"run", "stdin#1"}, {"log", "step 1 loss nan\n"}}));
+  }
+  EXPECT_EQ(Type({"need", "-"}, "step 1 loss nan\n").out, "Log of stdin.\n");
+  const Outcome bad = Type({"need", "-"}, "bad\n");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find(" stdin: no log."), std::string::npos) << bad.err;
+  const Outcome empty = Type({"need", "-"});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_NE(empty.err.find("stdin is empty"), std::string::npos) << empty.err;
+  EXPECT_NE(Type({"need", "--help"}).out.find("\"-\" reads a log from stdin"), std::string::npos);
+
+  std::istringstream long_one(std::string(100, 'x'));
+  const auto read = PastedLog::Read(long_one, 99);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("more than 99 bytes"), std::string::npos);
 }
 
 TEST(Twin, OptionsAreMadeFromTheSchema) {

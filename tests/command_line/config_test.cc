@@ -28,6 +28,11 @@ namespace fs = std::filesystem;
 const std::vector<std::string> kClients = {"claude-desktop", "claude-code", "vscode", "cursor",
                                            "windsurf",       "zed",         "gemini"};
 
+void WriteToken(const fs::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+  fs::permissions(file, fs::perms(0600));
+}
+
 class Config : public testing::Test {
  protected:
   void SetUp() override {
@@ -217,7 +222,7 @@ TEST_F(Config, SaysWhereTheFileLiesOnEachSystem) {
 }
 
 TEST_F(Config, OverHttpEachClientGetsWhatItsFileTakes) {
-  std::ofstream(place_ / "token") << "s3cret/+=\n";
+  WriteToken(place_ / "token", "s3cret/+=\n");
   const std::string url = "http://127.0.0.1:8765/mcp";
   const auto http = [&](const std::string& client, const std::string& given) {
     return Block({client, "--http", given, "--token-file", place_ / "token", "--root", root_});
@@ -251,7 +256,7 @@ TEST_F(Config, OverHttpEachClientGetsWhatItsFileTakes) {
 }
 
 TEST_F(Config, OverHttpTheLinesToRunAreReadyForAShell) {
-  std::ofstream(place_ / "token") << "s3cret\n";
+  WriteToken(place_ / "token", "s3cret\n");
   Block({"cursor", "--http", "http://localhost:9000/mcp", "--token-file", place_ / "token", "--ssh",
          "me@gpu-box", "--root", root_});
   EXPECT_NE(LineWith("ssh -N").find("-L 9000:127.0.0.1:9000 me@gpu-box"), std::string::npos)
@@ -264,7 +269,7 @@ TEST_F(Config, OverHttpTheLinesToRunAreReadyForAShell) {
 }
 
 TEST_F(Config, TheServersLineListensWhereTheUrlLeads) {
-  std::ofstream(place_ / "token") << "s3cret\n";
+  WriteToken(place_ / "token", "s3cret\n");
   for (const auto& [url, listen, allowed] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"http://127.0.0.1:9000/mcp", "127.0.0.1:9000", ""},
@@ -288,7 +293,7 @@ TEST_F(Config, TheServersLineListensWhereTheUrlLeads) {
 
 TEST_F(Config, TheServersLineServesTheUrlAndTheDoctorsLineSaysSo) {
   // White space around a token is the same for who prints it and for who asks for it.
-  std::ofstream(place_ / "token") << "\n  s3cret \n";
+  WriteToken(place_ / "token", "\n  s3cret \n");
   const int port = FreePort();
   const std::string host = "gpu-box.lan:" + std::to_string(port);
   const Json entry = Entry(Block({"cursor", "--http", "http://" + host + "/mcp", "--token-file",
@@ -336,8 +341,10 @@ TEST_F(Config, EveryLineSaysWhereItIsRun) {
 }
 
 TEST_F(Config, RefusesWhatCannotWork) {
-  std::ofstream(place_ / "empty") << "\n";
-  std::ofstream(place_ / "two") << "two words\n";
+  WriteToken(place_ / "empty", "\n");
+  WriteToken(place_ / "two", "two words\n");
+  WriteToken(place_ / "open", "token\n");
+  fs::permissions(place_ / "open", fs::perms(0644));
   fs::create_directories(place_ / "b\xff");
   const std::string url = "http://127.0.0.1:8765/mcp";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
@@ -360,6 +367,7 @@ TEST_F(Config, RefusesWhatCannotWork) {
       {{"cursor", "--http", url, "--token-file", place_ / "missing"}, "umask 077"},
       {{"cursor", "--http", url, "--token-file", place_ / "empty"}, "is empty"},
       {{"cursor", "--http", url, "--token-file", place_ / "two"}, "one word"},
+      {{"cursor", "--http", url, "--token-file", place_ / "open"}, "chmod 600"},
   };
   for (const auto& [words, told] : cases) {
     std::vector<std::string> all = {"config"};

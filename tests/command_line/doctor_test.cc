@@ -358,6 +358,11 @@ TEST_F(Doctor, WrongUsageIsNoDiagnosis) {
     EXPECT_EQ(verdict.code, 2) << verdict.text;
     EXPECT_TRUE(verdict.checks.empty());
   }
+  std::ofstream(root_ / "token") << "token\n";
+  std::filesystem::permissions(root_ / "token", std::filesystem::perms(0644));
+  const Verdict open = Run({"--http", "http://127.0.0.1:1", "--token-file", root_ / "token"});
+  EXPECT_EQ(open.code, 2);
+  EXPECT_NE(open.text.find("chmod 600"), std::string::npos) << open.text;
   const auto xml =
       RunProgram({program_.string(), "doctor", "--format", "xml"}, std::chrono::seconds(60));
   ASSERT_TRUE(xml);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -136,9 +137,26 @@ TEST(ServeHttp, RefusesUnusableOptions) {
   }
 }
 
+TEST(ServeHttp, RefusesATokenThatOthersMayRead) {
+  const std::string file = testing::TempDir() + "mpnanny_open_token";
+  std::ofstream(file) << "from-file\n";
+  for (const int mode : {0644, 0640, 0604}) {
+    std::filesystem::permissions(file, std::filesystem::perms(mode));
+    for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+      ServeProcess server({"--http", address, "--token-file", file});
+      const std::string line = server.ReadLine();
+      EXPECT_NE(line.find("chmod 600 "), std::string::npos) << line;
+      EXPECT_NE(line.find(file), std::string::npos) << line;
+      EXPECT_EQ(server.Wait(), 2);
+    }
+  }
+  std::remove(file.c_str());
+}
+
 TEST(ServeHttp, ReadsTheTokenFromAFileOrTheEnvironment) {
   const std::string file = testing::TempDir() + "mpnanny_token";
   std::ofstream(file) << "from-file\n";
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
   const auto status = [](int port, const std::string& token) {
     HttpClient client(port);
     client.Send("GET", {{"Authorization", "Bearer " + token}});

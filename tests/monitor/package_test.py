@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import pathlib
+import subprocess
+import sys
 
 import mpnanny
 import pytest
@@ -36,6 +39,63 @@ def test_the_package_is_typed_and_whole():
             assert (package / file.relative_to(SOURCE)).exists(), file
     for name in mpnanny.__all__:
         assert inspect.getdoc(getattr(mpnanny, name)), name
+
+
+def _run_module(*words: str, path: str = "/nowhere", **variables: str):
+    """`python -m mpnanny …` with that PATH."""
+    environment = {**os.environ, "PATH": path, **variables}
+    command = [sys.executable, "-m", "mpnanny", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def _wheel(folder: pathlib.Path) -> str:
+    """The package as a wheel lays it out, away from the build's programs."""
+    package = pathlib.Path(mpnanny.__file__).parent
+    (folder / "site" / "mpnanny").mkdir(parents=True)
+    for part in package.iterdir():
+        (folder / "site" / "mpnanny" / part.name).symlink_to(part.resolve())
+    for name in ("_program.py", "__main__.py"):  # they look beside themselves
+        (folder / "site" / "mpnanny" / name).unlink()
+        (folder / "site" / "mpnanny" / name).write_bytes((package / name).read_bytes())
+    return str(folder / "site")
+
+
+def _program(path: pathlib.Path, says: str) -> None:
+    """A program (no script) that says this."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    source = path.with_suffix(".c")
+    source.write_text(
+        f"#include <stdio.h>\nint main(int n, char** v)"
+        f'{{ printf("{says} %s\\n", n > 1 ? v[1] : ""); return 3; }}\n'
+    )
+    subprocess.run(["cc", "-o", path, source], check=True)
+
+
+def test_the_module_is_the_program():
+    asked = _run_module("--version")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.startswith("mpnanny "), asked.stdout
+    assert _run_module("no-such-command").returncode == 2
+
+
+def test_the_module_finds_the_program_of_a_wheel_and_on_the_path(tmp_path):
+    site = _wheel(tmp_path)
+    missing = _run_module("check", PYTHONPATH=site)
+    assert missing.returncode == 2
+    assert "MPNANNY_PROGRAM" in missing.stderr and "scripts/build" in missing.stderr
+    # A script on the PATH may be what pip makes of this module: it is not started.
+    script = tmp_path / "first" / "mpnanny"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m mpnanny "$@"\n')
+    script.chmod(0o755)
+    _program(tmp_path / "second" / "mpnanny", "on the path")
+    path = f"{script.parent}{os.pathsep}{tmp_path / 'second'}"
+    found = _run_module("check", path=path, PYTHONPATH=site)
+    assert (found.returncode, found.stdout) == (3, "on the path check\n"), found.stderr
+    assert _run_module("check", path=str(script.parent), PYTHONPATH=site).returncode == 2
+    _program(tmp_path / "site" / "mpnanny" / "bin" / "mpnanny", "of the wheel")
+    found = _run_module("check", path=path, PYTHONPATH=site)
+    assert (found.returncode, found.stdout) == (3, "of the wheel check\n"), found.stderr
 
 
 def test_what_pip_builds_needs_nothing_but_a_compiler():

@@ -203,10 +203,10 @@ def test_a_wrong_wish_is_told_what_there_is(runs, run, what, more, told):
 
 def test_without_the_program_it_says_how_to_name_it(runs, monkeypatch):
     import mpnanny
-    from mpnanny import _plot
+    from mpnanny import _program
 
     monkeypatch.delenv("MPNANNY_PROGRAM", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(_plot, "__file__", "/nowhere/else/mpnanny/_plot.py")
+    monkeypatch.setattr(_program, "__file__", "/nowhere/else/mpnanny/_program.py")
     with pytest.raises(FileNotFoundError, match="MPNANNY_PROGRAM"):
         mpnanny.plot(runs / "broken.db")

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/front_matter.h"
+#include "server/methods/resource_uri.h"
 #include "server/prompts/prompt_file.h"
 #include "tests/server/test_server.h"
 
@@ -134,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(All, ProductPrompt, testing::ValuesIn(PromptPaths()),
                            return std::filesystem::path(each.param).stem().string();
                          });
 
-TEST(Product, InstructionsNameOnlyToolsThatExistAndFit) {
+TEST(Product, InstructionsNameAllToolsAndNoOthersAndFit) {
   const Registry registry = Product();
   EXPECT_LE(registry.instructions.size(), 2048u);
   std::set<std::string> tools;
@@ -144,6 +145,9 @@ TEST(Product, InstructionsNameOnlyToolsThatExistAndFit) {
        end;
        it != end; ++it) {
     EXPECT_TRUE(tools.contains(it->str())) << it->str();
+  }
+  for (const std::string& tool : tools) {
+    EXPECT_NE(registry.instructions.find(tool), std::string::npos) << tool << " is not named";
   }
 }
 
@@ -165,6 +169,101 @@ TEST(Product, ToolDefinitionsAreWholeAndInAFixedOrder) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()))
       << "clients cache prompts by the order of tools";
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+}
+
+// Every conversation of every user begins with it.
+constexpr size_t kMostListBytes = 16 * 1024;
+
+TEST(Product, TheListOfToolsStaysSmallInEveryRevision) {
+  std::vector<std::pair<std::string, size_t>> sizes;
+  {
+    TestServer server(Product());
+    const Json answer = server.client.Ask(ModernRequest(1, "tools/list"));
+    ASSERT_EQ(answer["result"]["tools"].size(), Product().tools.size());
+    sizes.emplace_back("2026-07-28", DumpJson(answer).size());
+  }
+  for (const char* revision : {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}) {
+    TestServer server(Product());
+    server.Initialize(revision);
+    sizes.emplace_back(revision, DumpJson(server.client.Ask(Request(1, "tools/list"))).size());
+  }
+  for (const auto& [revision, bytes] : sizes) {
+    std::printf("tools/list in %s: %zu bytes of %zu\n", revision.c_str(), bytes, kMostListBytes);
+    EXPECT_LE(bytes, kMostListBytes) << revision;
+  }
+}
+
+// What is listed in brief lacks no argument, takes all that the tool takes, and leads to the whole.
+TEST(Product, TheListOfToolsNamesEveryArgument) {
+  const Registry registry = Product();
+  TestServer server(Product());
+  const Json list = server.client.Ask(ModernRequest(1, "tools/list"))["result"]["tools"];
+  for (size_t i = 0; i < registry.tools.size(); ++i) {
+    const ToolDefinition& whole = registry.tools[i].definition;
+    SCOPED_TRACE(whole.name);
+    const Json& listed = list[i];
+    EXPECT_EQ(listed["name"], whole.name);
+    EXPECT_FALSE(whole.brief.empty()) << "every word of it is listed";
+    const Json& input = listed["inputSchema"];
+    EXPECT_EQ(input.value("required", Json()), whole.input_schema.value("required", Json()));
+    EXPECT_EQ(input["properties"].size(), whole.input_schema["properties"].size());
+    const std::string page = server.client.Ask(
+        ModernRequest(2, "resources/read",
+                      {{"uri", "mpnanny://tools/" + whole.name}}))["result"]["contents"][0]["text"];
+    EXPECT_NE(page.find(whole.description), std::string::npos);
+    for (const auto& [name, property] : whole.input_schema["properties"].items()) {
+      ASSERT_TRUE(input["properties"].contains(name)) << name;
+      const Json& brief = input["properties"][name];
+      EXPECT_EQ(brief.value("type", Json()), property.value("type", Json())) << name;
+      if (brief.contains("enum")) EXPECT_EQ(brief["enum"], property["enum"]) << name;
+      EXPECT_NE(page.find(property["description"].get<std::string>()), std::string::npos) << name;
+    }
+    for (const auto& [name, unused] : whole.brief_arguments) {
+      EXPECT_TRUE(whole.input_schema["properties"].contains(name)) << name;
+    }
+    EXPECT_EQ(listed["outputSchema"]["type"], "object");
+    for (const auto& [name, brief] : listed["outputSchema"]["properties"].items()) {
+      const Json& field = whole.output_schema["properties"][name];
+      EXPECT_EQ(brief.value("type", Json()), field.value("type", Json())) << name;
+    }
+    EXPECT_NE(page.find(DumpJsonPretty(whole.output_schema)), std::string::npos);
+  }
+}
+
+// 200 cases, rules and alerts are found by their index, by completion and by search_knowledge.
+TEST(Product, FewResourcesAreListedAndAllCanBeRead) {
+  const Registry registry = Product();
+  TestServer server(Product());
+  server.Initialize();
+  const Json listed = server.client.Ask(Request(1, "resources/list"))["result"];
+  EXPECT_FALSE(listed.contains("nextCursor"));
+  EXPECT_LE(listed["resources"].size(), 20u) << DumpJson(listed);
+  const AllowedRoots none = *AllowedRoots::Create({testing::TempDir()});
+  const ToolContext context{.roots = none, .data = Data(), .cancel = {}, .progress = nullptr};
+  size_t indexes = 0;
+  for (const ResourceTemplate& family : registry.resources) {
+    if (!family.list || !family.is_public) continue;
+    SCOPED_TRACE(family.uri_template);
+    const auto read = [&](const std::string& value) {
+      const Json answer =
+          server.client.Ask(Request(1, "resources/read", {{"uri", ResourceUri(family, value)}}));
+      if (!answer.contains("result")) return DumpJson(answer).insert(0, "failed: ");
+      return answer["result"]["contents"][0]["text"].get<std::string>();
+    };
+    const auto entries = family.list(context);
+    const bool has_index =
+        std::any_of(listed["resources"].begin(), listed["resources"].end(),
+                    [&](const Json& each) { return each["uri"] == ResourceUri(family, "index"); });
+    EXPECT_EQ(has_index, entries.size() > family.most_listed);
+    indexes += has_index ? 1 : 0;
+    const std::string index = has_index ? read("index") : "";
+    for (const ResourceTemplate::Entry& entry : entries) {
+      EXPECT_FALSE(read(entry.value).starts_with("failed: ")) << entry.value;
+      if (has_index) EXPECT_NE(index.find("`" + entry.value + "`: "), std::string::npos);
+      EXPECT_NE(entry.value, "index");
+    }
+  }
+  EXPECT_EQ(indexes, 4u) << "cases, rules, alerts, tools";
 }
 
 TEST(Product, EveryListedResourceCanBeRead) {

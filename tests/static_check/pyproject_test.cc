@@ -73,6 +73,30 @@ TEST_F(PyprojectTest, ChoosesRulesAndSeverities) {
   EXPECT_EQ(Check("."), Set{"a.py:5 clip-before-unscale info"});
 }
 
+// Hooks name every file that changed.
+TEST_F(PyprojectTest, AFileThatIsNamedAndExcludedIsLeftOutOnlyIfThatIsAsked) {
+  Write("old/a.py");
+  Write("old/deep/b.py");
+  Write("new.py");
+  Write("pyproject.toml", "[tool.mpnanny]\nexclude = ['old/', '*_pb2.py']\n");
+  const auto collect = [&](const std::vector<std::string>& names, bool force) {
+    std::vector<std::string> paths;
+    for (const std::string& name : names) paths.push_back((folder_ / name).string());
+    auto collected = CollectSources(paths, AllowedRoots::Unrestricted(), {}, Rules().Ids(), force);
+    EXPECT_TRUE(collected) << collected.error().Text();
+    Set found;
+    for (const Source& source : collected->sources)
+      found.insert(fs::path(source.path).lexically_relative(folder_).string());
+    return found;
+  };
+  const std::vector<std::string> named = {"new.py", "old/a.py", "old/deep/b.py"};
+  EXPECT_EQ(collect(named, false), (Set{"new.py", "old/a.py", "old/deep/b.py"}));
+  EXPECT_EQ(collect(named, true), Set{"new.py"});
+  EXPECT_EQ(collect({"old"}, false).size(), 2u) << "a folder that is named";
+  EXPECT_EQ(collect({"old"}, true), Set{});
+  EXPECT_EQ(collect({"."}, true), Set{"new.py"});
+}
+
 TEST_F(PyprojectTest, WhoCallsHasTheLastWord) {
   Write("a.py");
   Write("pyproject.toml",

@@ -102,6 +102,31 @@ TEST_F(ToolTest, ReportsProgressToWhoWantsIt) {
   EXPECT_FALSE(told.empty());
 }
 
+// All files are read before the first is checked: half-way this must not say that nothing was done.
+TEST_F(ToolTest, ProgressTellsOfFilesThatAreReadAsWellAsOfThoseThatAreChecked) {
+  std::vector<std::string> told;
+  Json files = Json::array();
+  // Large enough that some progress is told: it comes ten times a second at most.
+  std::string code = "import torch\n";
+  for (int i = 0; i < 500; ++i) code += BadFunction(i);
+  for (int i = 0; i < 60; ++i)
+    files.push_back({{"path", "f" + std::to_string(i) + ".py"}, {"text", code}});
+  ToolContext context{roots_, data_, {}, false, kAnswerBytes, nullptr};
+  context.progress = [&](double progress, std::optional<double> total, const std::string& message) {
+    ASSERT_EQ(*total, 120);
+    told.push_back(message);
+    int read = 0, of = 0, checked = 0;
+    ASSERT_EQ(std::sscanf(message.c_str(), "%d of %d files read, %d checked", &read, &of, &checked),
+              3)
+        << message;
+    EXPECT_EQ(of, 60);
+    EXPECT_EQ(read + checked, progress) << message;
+    EXPECT_LE(checked, read) << message;
+  };
+  ASSERT_TRUE(CallTool(tool_, {{"files", files}}, context));
+  EXPECT_GT(told.size(), 1u);
+}
+
 TEST(ReportText, AnUnfinishedCheckDrawsNoConclusion) {
   Report report;
   for (const int scanned : {0, 3}) {

@@ -28,8 +28,8 @@ std::vector<std::string> CasesOf(const std::vector<std::string>& alerts, const D
   const auto library = cases::SharedLibrary(data);
   for (const std::string& alert : alerts) {
     for (const cases::Case& each : library->all()) {
-      const bool fits = std::any_of(
-          each.signals.begin(), each.signals.end(), [&](const cases::Signal& signal) {
+      const bool fits =
+          std::any_of(each.signals.begin(), each.signals.end(), [&](const cases::Signal& signal) {
             return signal.kind == cases::Signal::Kind::kAlert && signal.name == alert;
           });
       if (fits && ids.size() < kCasesShown &&
@@ -124,6 +124,13 @@ Tool MakeTool() {
   const auto share = [](double value, const char* text) {
     return Json{{"type", "number"}, {"default", value}, {"description", text}};
   };
+  definition.brief =
+      "What the tensors of a file (.safetensors, .npy, .npz, .pt, .pth, .pt2; never "
+      "executed) lose in FP16, BF16, TF32 or FP8: underflow, overflow, rounding, best "
+      "scale, uneven dimensions. With `key` one tensor, without it all, worst first. For "
+      "models: auto_diff.";
+  definition.brief_arguments = {{"path", "File of tensors, or index of shards"},
+                                {"target_dtype", "fp16, bf16, tf32, e4m3 or e5m2; all by default"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",
@@ -131,8 +138,9 @@ Tool MakeTool() {
         {"key", {{"type", "string"}, {"description", "Name of one tensor."}}},
         {"target_dtype",
          {{"type", "string"},
-          {"enum", {"fp16", "bf16", "tf32", "e4m3", "e5m2", "float16", "bfloat16",
-                    "float8_e4m3fn", "float8_e5m2"}},
+          {"enum",
+           {"fp16", "bf16", "tf32", "e4m3", "e5m2", "float16", "bfloat16", "float8_e4m3fn",
+            "float8_e5m2"}},
           {"description", "One format; all by default, fp16 for the ranking."}}},
         {"underflow_warn", share(0.01, "Share that becomes 0 from which on it is said.")},
         {"underflow_error", share(0.1, "The same, louder.")},

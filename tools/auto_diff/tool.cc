@@ -70,8 +70,9 @@ Json InputSchema() {
       {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},
       {"dtype", Choice({"bf16", "fp16", "fp8"}, "fp8: linear layers, simulated.")},
-      {"policy", Choice({"cuda-autocast", "cpu-autocast", "pure"},
-                        "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype).")},
+      {"policy",
+       Choice({"cuda-autocast", "cpu-autocast", "pure"},
+              "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype).")},
       {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
       {"backward", {{"type", "boolean"}, {"default", true}, {"description", "Also backward."}}},
       {"loss", Text("file.py:name, called with the result.")},
@@ -89,9 +90,8 @@ Json InputSchema() {
       {"timeout_s", Integer(1, 1800, 60, "Seconds that the code may run.")},
       {"memory_mb", Integer(256, 1 << 20, 8192, "Memory that it may take.")},
       {"detail", runs::DetailProperty()}};
-  return {{"type", "object"},
-          {"properties", std::move(properties)},
-          {"additionalProperties", false}};
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
 
 }  // namespace
@@ -106,6 +106,31 @@ Tool MakeTool() {
       "operator at fault with file:line and numbers; what FP32 cures. Use it to prove or refute a "
       "suspicion (`finding`, `code`) before calling it an error. Needs --allow-exec; the code runs "
       "confined. To only read code call static_check; for a run that went wrong diagnose_run.";
+  definition.brief =
+      "Runs a model, a function, a snippet or the function around a suspected line in FP32 "
+      "and in FP16/BF16/FP8: first operator at fault, file:line, numbers, what FP32 cures. "
+      "Proves or refutes a suspicion. Needs --allow-exec; confined. To only read code: "
+      "static_check; for a run that went wrong: diagnose_run.";
+  definition.brief_arguments = {
+      {"model", "model.py:build, or a class"},
+      {"function", "losses.py:giou_loss, or a class"},
+      {"code", "One function, or run whole with the inputs as variables"},
+      {"config", "transformers:GPT2LMHeadModel, timm:resnet18; random weights"},
+      {"finding", "file.py:123"},
+      {"captures", "Two files of mpnanny.diff.capture()"},
+      {"input",
+       "One each argument: float16[8,3]~normal(0,1), int64[2,8]<1000, mask=bool[8], x.pt, "
+       "w.safetensors#key, 0.5"},
+      {"args", "Of build, class or config"},
+      {"policy", "pure: model.to(dtype)"},
+      {"loss", "file.py:name, called with the result"},
+      {"steps", "Training steps besides"},
+      {"optimizer", "Of torch.optim"},
+      {"level", "modules: quick"},
+      {"rel_warn", "Error that is degraded"},
+      {"rel_error", "Error that is broken"},
+      {"root", "Folder to import from"},
+      {"python", "Interpreter"}};
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
   definition.command = {.name = "diff", .positional = ""};

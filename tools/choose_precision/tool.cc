@@ -127,6 +127,23 @@ Tool MakeTool() {
       "has to stay wide. Also loss scale, optimizer states, memory, alternatives, code. `try` "
       "trains the plan beside FP32. Needs --allow-exec; the code runs confined. For one operator "
       "or line call auto_diff; for a run that went wrong diagnose_run.";
+  definition.brief =
+      "Which layers of a model stay in FP32 when it trains in BF16, FP16, TF32 or FP8 on a "
+      "GPU, measured; loss scale, optimizer states, memory, code. `try` trains the plan "
+      "beside FP32. Needs --allow-exec; confined. For one operator or line: auto_diff; for "
+      "a run that went wrong: diagnose_run.";
+  definition.brief_arguments = {
+      {"model", "model.py:build, or a class"},
+      {"config", "As auto_diff"},
+      {"run", "A run with shadow steps instead of a model"},
+      {"input", "As auto_diff"},
+      {"args", "Of build, class or config"},
+      {"device", "h100, a100, v100, t4, mi300x …; default this machine"},
+      {"ways", "Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear"},
+      {"loss", "file.py:name"},
+      {"try", "Steps"},
+      {"batches", "file.py:name; name(step) gives inputs"},
+      {"library", "Whose code is shown: pytorch, lightning, deepspeed, fsdp2 …"}};
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
   definition.command = {.name = "precision", .positional = ""};

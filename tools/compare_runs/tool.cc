@@ -91,6 +91,17 @@ Tool MakeTool() {
       "imported logs can be compared as well. For the cause of a failure call diagnose_run on that "
       "run.";
   const std::string run = " Handle or database path, as list_runs gives it.";
+  definition.brief =
+      "Whether run b may replace reference run a (FP32 against BF16, before and after a "
+      "fix): first step and layer where they part beyond noise, settings that differ, time, "
+      "memory. Also of running trainings and logs. For the cause of a failure: "
+      "diagnose_run.";
+  definition.brief_arguments = {{"a", "Reference run"},
+                                {"b", "Run that is judged"},
+                                {"final_a", "Final figure measured elsewhere (accuracy)"},
+                                {"acceptable", "b may be worse by this share"},
+                                {"window", "Steps of a mean"},
+                                {"steps", "100..200"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",

@@ -118,8 +118,8 @@ Result<Diagnosed> DiagnoseFacts(const Json& arguments, const ToolContext& contex
 
 Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Json& arguments,
                                  const ToolContext& context, const cases::CaseLibrary& library) {
-  auto gathered = source.format.empty() ? GatherRun(source, library)
-                                        : FactsOfLog(source, context, library);
+  auto gathered =
+      source.format.empty() ? GatherRun(source, library) : FactsOfLog(source, context, library);
   if (!gathered) return gathered.error();
   return DiagnoseFacts(arguments, context, library,
                        {runs::ShownHandle(source), runs::Name(source.run.name), ""},
@@ -150,12 +150,12 @@ Result<Diagnosed> DiagnoseProgram(const runs::Source& source, const Json& argume
   }
   if (named.empty()) return asked;
   std::vector<std::string>& limits = asked->diagnosis.limits;
-  limits.insert(limits.begin(),
-                IsBad(asked->diagnosis)
-                    ? "The program trained other models as well: ask about " + Join(named, ", ") +
-                          ", too."
-                    : "The program trained other models as well, and they show no fault either: " +
-                          Join(named, ", ") + ".");
+  limits.insert(
+      limits.begin(),
+      IsBad(asked->diagnosis)
+          ? "The program trained other models as well: ask about " + Join(named, ", ") + ", too."
+          : "The program trained other models as well, and they show no fault either: " +
+                Join(named, ", ") + ".");
   return asked;
 }
 
@@ -215,6 +215,17 @@ Tool MakeTool() {
       "add "
       "static findings. For figures alone call run_summary; to review code without a run "
       "static_check.";
+  definition.brief =
+      "Why a run went NaN, diverged or stopped learning: first bad step, layer, file:line, "
+      "ranked causes with evidence for and against, fix, next measurement. Takes a "
+      "monitored run (list_runs), or a log (console, TensorBoard, W&B, CSV, JSON) as run, "
+      "log_text or log_path. For figures: run_summary; for code without a run: "
+      "static_check.";
+  definition.brief_arguments = {{"run", "Handle, database, folder or log"},
+                                {"rank", "One rank of a distributed run"},
+                                {"log_text", "Pasted console output"},
+                                {"paths", "Training code: adds static findings"},
+                                {"question", "What the user asked, with its error messages"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",
@@ -236,8 +247,11 @@ Tool MakeTool() {
         {"detail", runs::DetailProperty()}}},
       {"additionalProperties", false}};
   definition.output_schema = DiagnosisSchema();
-  definition.command = {
-      .name = "diagnose", .positional = "run", .state = StateOfRun, .essence = Essence};
+  definition.command = {.name = "diagnose",
+                        .positional = "run",
+                        .from_stdin = "run",
+                        .state = StateOfRun,
+                        .essence = Essence};
   return {std::move(definition), Run, pictures::OfDiagnosis};
 }
 

@@ -145,6 +145,11 @@ Tool MakeTool() {
       "folder, newest first: handle, status, steps, last loss, worst alert. Use it to find the "
       "`run` that run_summary, query_alerts and diagnose_run take. It does not read console logs "
       "or TensorBoard files: give a log to diagnose_run as log_path.";
+  definition.brief =
+      "Finds monitored runs below a file or folder, newest first: status, steps, last loss, "
+      "precision, worst alert, and the handle that the other tools take. Then: "
+      "diagnose_run.";
+  definition.brief_arguments = {{"path", "File or folder"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",

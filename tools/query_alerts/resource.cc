@@ -52,6 +52,7 @@ ResourceTemplate MakeResourceTemplate() {
   resource.title = "Explanation of an alert type";
   resource.description =
       "What an alert of the monitor means, when it fires, where its limit comes from, what to do.";
+  resource.most_listed = 10;
   resource.list = List;
   resource.read = Read;
   return resource;

@@ -332,6 +332,13 @@ Tool MakeTool() {
       "cases that explain it. For the cause of a failure call diagnose_run first; run_summary "
       "counts "
       "alerts by type.";
+  definition.brief =
+      "Lists a run's alerts in order of time: value, limit, whether the layer produced or "
+      "only carried it, knowledge cases. For the cause of a failure: diagnose_run first; "
+      "run_summary counts alerts by type.";
+  definition.brief_arguments = {{"type", "NAN, OVERFLOW, LOSS_SPIKE …"},
+                                {"layer", "Names or globs (*attn*)"},
+                                {"steps", "100..200"}};
   definition.input_schema = {
       {"type", "object"},
       {"properties",
@@ -352,6 +359,7 @@ Tool MakeTool() {
       {"additionalProperties", false}};
   definition.output_schema = OutputSchema();
   definition.command = {.name = "alerts", .positional = "", .options = {{"run", "db"}}};
+  definition.command.from_stdin = "run";
   return {std::move(definition), Run};
 }
 

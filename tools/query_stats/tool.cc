@@ -177,12 +177,26 @@ Tool MakeTool() {
       "(largest absmax, worst underflow, fastest growth), loss, lr, loss scale, or a tensor's "
       "distribution against the limits of FP16, BF16 and FP8. For the cause of a failure call "
       "diagnose_run first, for alerts query_alerts, for the run as a whole run_summary.";
+  definition.brief =
+      "A metric of a run over its steps: of layers, the top layers (largest, worst "
+      "underflow, fastest growth), loss, lr, loss scale, or a tensor's distribution against "
+      "FP16, BF16 and FP8. For the cause of a failure: diagnose_run first; for alerts: "
+      "query_alerts; for the run as a whole: run_summary.";
+  definition.brief_arguments = {
+      {"metric",
+       "absmax, rms, mean, nan, below_fp16_share, frozen_share …; loss, lr, loss_scale, grad_norm; "
+       "shadow_error, bf16_error, findings; distribution"},
+      {"layers", "Names, globs (*attn*), /regex/ or a module"},
+      {"steps", "100..200"},
+      {"aggregate", "What a series is of"},
+      {"top", "Only the first so many"}};
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command = {.name = "stats",
                         .positional = "",
                         .options = {{"run", "db"}},
-                        .aliases = {{"steps", "step"}}};
+                        .aliases = {{"steps", "step"}},
+                        .from_stdin = "run"};
   return {std::move(definition), Run, pictures::OfSeries};
 }
 

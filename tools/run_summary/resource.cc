@@ -82,6 +82,7 @@ ResourceTemplate MakeResourceTemplate() {
       "subscribes hears of new alerts and of the run's end.";
   resource.mime_type = "text/plain";
   resource.is_public = false;
+  resource.most_listed = 10;
   resource.list = List;
   resource.read = Read;
   resource.version = Version;

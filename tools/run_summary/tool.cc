@@ -29,8 +29,13 @@ Tool MakeTool() {
   definition.description =
       "Tells how one monitored run went: status, steps, loss, loss scale and its moves, skipped "
       "steps, alerts by type, what shadow steps found, whether its numbers are stable and why. "
-      "Works on a run that still trains. For the cause of a failure call diagnose_run, for single alerts query_alerts; "
+      "Works on a run that still trains. For the cause of a failure call diagnose_run, for single "
+      "alerts query_alerts; "
       "list_runs finds runs.";
+  definition.brief =
+      "How a run went: status, steps, loss, loss scale, skipped steps, alerts by type, "
+      "whether its numbers are stable and why. Also of a run that still trains. For the "
+      "cause of a failure: diagnose_run; for single alerts: query_alerts.";
   definition.input_schema = {{"type", "object"},
                              {"properties",
                               {{"run", runs::RunProperty()},
@@ -40,6 +45,7 @@ Tool MakeTool() {
                              {"additionalProperties", false}};
   definition.output_schema = SummarySchema();
   definition.command = {.name = "summary", .positional = "", .options = {{"run", "db"}}};
+  definition.command.from_stdin = "run";
   definition.command.formats["md"] = [](const Json& structured, const FormatContext&) {
     return SummaryMarkdown(structured);
   };

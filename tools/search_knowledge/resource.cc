@@ -37,6 +37,7 @@ ResourceTemplate MakeResourceTemplate() {
   resource.description =
       "One documented failure: symptom, mechanism with numbers, how to confirm, fix, code, and a "
       "program that shows it.";
+  resource.most_listed = 10;
   resource.list = List;
   resource.read = Read;
   return resource;

@@ -82,22 +82,22 @@ Shown Show(const Case& one, bool chinese, bool full) {
 // How to confirm stands in the first hit: it is the next thing to do, and only one case is true.
 Json RowJson(const Hit& hit, const Shown& shown, bool first) {
   Json row = {{"id", hit.found->id},
-          {"title", shown.title},
-          {"category", hit.found->category},
-          {"severity", hit.found->severity},
-          {"score", JsonNumber(hit.score, 4)},
-          {"symptom", shown.symptom},
-          {"fix", shown.fix},
-          {"matched", hit.matched},
-          {"uri", "mpnanny://knowledge/" + hit.found->id}};
+              {"title", shown.title},
+              {"category", hit.found->category},
+              {"severity", hit.found->severity},
+              {"score", JsonNumber(hit.score, 4)},
+              {"symptom", shown.symptom},
+              {"fix", shown.fix},
+              {"matched", hit.matched},
+              {"uri", "mpnanny://knowledge/" + hit.found->id}};
   if (first) row["confirm"] = shown.confirm;
   return row;
 }
 
 std::string RowText(const Hit& hit, const Shown& shown, size_t number) {
   // Neighbours of a question that no case is about have no rank.
-  std::string line = (number > 0 ? std::to_string(number) + ". " : "- ") + shown.title + "\n   " + hit.found->id + " (" +
-                     hit.found->severity + ", " + hit.found->category + ")";
+  std::string line = (number > 0 ? std::to_string(number) + ". " : "- ") + shown.title + "\n   " +
+                     hit.found->id + " (" + hit.found->severity + ", " + hit.found->category + ")";
   if (!hit.matched.empty()) line += ", matched: " + Join(hit.matched, " ");
   line += "\n   Symptom: " + shown.symptom;
   if (number == 1) line += "\n   Confirm: " + shown.confirm;
@@ -259,11 +259,12 @@ Json InputSchema() {
          "What is seen (\"loss becomes nan in fp16\", \"损失缩放一直减半\"), an error's text, an "
          "alert type or a case id. English, Chinese or both."}}},
       {"id", {{"type", "string"}, {"description", "Read this case instead of searching."}}},
-      {"part", WordProperty("Of the case `id`: only this part.", [] {
-         std::vector<std::string> names = cases::PartNames();
-         names.insert(names.begin(), "whole");
-         return names;
-       }())},
+      {"part", WordProperty("Of the case `id`: only this part.",
+                            [] {
+                              std::vector<std::string> names = cases::PartNames();
+                              names.insert(names.begin(), "whole");
+                              return names;
+                            }())},
       {"category", WordProperty("Only this category.", cases::NameList(cases::kCategories))},
       {"severity", WordProperty("Only this severity; P0 = error, P1 = warning, P2 = info.",
                                 {"P0", "P1", "P2", "error", "warning", "info"})},
@@ -304,18 +305,18 @@ Json OutputSchema() {
        {"uri", runs::TextSchema("The resource with the whole case.")}});
   result["properties"]["confirm"] =
       runs::TextSchema("First hit only: how to tell whether it is this one.");
-  Json schema = runs::ObjectSchema({{"results", runs::ListSchema(result, "Best first.")},
-                                    {"total", runs::IntegerSchema(
-                                                  "Cases that fit; 0: no case is about it, and "
-                                                  "results are neighbours.")},
-                                    {"searched", runs::IntegerSchema("Cases there are.")}});
+  Json schema = runs::ObjectSchema(
+      {{"results", runs::ListSchema(result, "Best first.")},
+       {"total", runs::IntegerSchema("Cases that fit; 0: no case is about it, and "
+                                     "results are neighbours.")},
+       {"searched", runs::IntegerSchema("Cases there are.")}});
   schema["properties"]["next_cursor"] = runs::TextSchema("Give it as `cursor` for more.");
-  schema["properties"]["unknown"] = runs::ListSchema(
-      {{"type", "string"}}, "Words of the query that no case holds.");
-  schema["properties"]["case"] = runs::ObjectSchema(
-      {{"id", runs::TextSchema("The case asked for by id.")},
-       {"part", runs::TextSchema("Which part.")},
-       {"text", runs::TextSchema("Markdown.")}});
+  schema["properties"]["unknown"] =
+      runs::ListSchema({{"type", "string"}}, "Words of the query that no case holds.");
+  schema["properties"]["case"] =
+      runs::ObjectSchema({{"id", runs::TextSchema("The case asked for by id.")},
+                          {"part", runs::TextSchema("Which part.")},
+                          {"text", runs::TextSchema("Markdown.")}});
   schema["properties"]["note"] = runs::TextSchema("Why nothing fits, and what to try.");
   return schema;
 }
@@ -329,9 +330,20 @@ Tool MakeTool() {
   definition.description =
       "Finds documented mixed-precision failures (FP16, BF16, FP8) for a symptom, an error message "
       "or an alert type, in English or Chinese: symptom, fix, how to confirm; with `id` the case "
-      "itself, whole or by part. Says so when no case is about it. Use it to explain a finding or to name a failure that is described in "
+      "itself, whole or by part. Says so when no case is about it. Use it to explain a finding or "
+      "to name a failure that is described in "
       "words. For a recorded run or a log ask diagnose_run, for code static_check: they link to "
       "these cases themselves.";
+  definition.brief =
+      "Documented mixed-precision failures for a symptom, an error message or an alert "
+      "type, in English or Chinese: fix, how to confirm; with `id` the case itself. Says so "
+      "when none fits. For a run or a log: diagnose_run; for code: static_check.";
+  definition.brief_arguments = {{"query", "Symptom, error text, alert type or case id"},
+                                {"id", "Read this case"},
+                                {"part", "Of the case"},
+                                {"category", "nan-inf, scaler-protocol, swamping …"},
+                                {"alert", "NAN …"},
+                                {"rule", "Of static_check"}};
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command.name = "knowledge search";

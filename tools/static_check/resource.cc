@@ -14,6 +14,7 @@ ResourceTemplate MakeResourceTemplate() {
   family.description =
       "What a rule of static_check detects, why it goes wrong, bad and good code, its known "
       "limits.";
+  family.most_listed = 10;
   family.list = [](const ToolContext& context) {
     std::vector<ResourceTemplate::Entry> entries;
     const auto rules = SharedRules(context.data);

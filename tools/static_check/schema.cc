@@ -53,6 +53,10 @@ Json InputSchema() {
       {"type", "boolean"},
       {"default", true},
       {"description", "Follow [tool.mpnanny] in the project's pyproject.toml."}};
+  properties["force_exclude"] = {
+      {"type", "boolean"},
+      {"default", false},
+      {"description", "Leave out what pyproject.toml excludes even where `paths` names it."}};
   properties["report_unused_ignores"] = {
       {"type", "boolean"},
       {"default", false},

@@ -66,7 +66,8 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
   if (paths.empty())
     return InvalidInput("paths is empty.", "Name a training script or its folder.");
   return CollectSources(paths, context.roots, context.cancel,
-                        arguments.value("config", true) ? rules.Ids() : std::vector<std::string>());
+                        arguments.value("config", true) ? rules.Ids() : std::vector<std::string>(),
+                        arguments.value("force_exclude", false));
 }
 
 // Tells how far a check is, and now and then what it has found, to a client that may not wait for
@@ -80,8 +81,12 @@ std::function<void(size_t, size_t, const Report&)> Watch(const ToolContext& cont
     const Clock::time_point now = Clock::now();
     if (context.progress && now >= progress_at) {
       progress_at = now + kProgressEvery;
+      // Each file is read once and checked once, and a project is read whole before.
+      const auto checked = static_cast<size_t>(so_far.files_scanned + so_far.files_skipped);
+      const size_t read = std::max(done, checked) - checked;
       context.progress(static_cast<double>(done), static_cast<double>(total),
-                       std::to_string(so_far.files_scanned) + " files checked");
+                       std::to_string(read) + " of " + std::to_string(total / 2) + " files read, " +
+                           std::to_string(checked) + " checked");
     }
     if (context.so_far && now >= so_far_at) {
       so_far_at = now + kSoFarEvery;
@@ -206,6 +211,20 @@ Tool MakeTool() {
       "broken run is at hand. Give paths (files, folders, notebooks), code, or files. It never "
       "runs the code. For a run that "
       "went wrong use diagnose_run.";
+  definition.brief =
+      "Which lines of PyTorch code are risky in FP16/BF16 training, why, and the fix: "
+      "GradScaler protocol, clipping, autocast misuse, constants beyond 16 bits. Give paths "
+      "(files, folders, notebooks), code, or files. Never runs the code. For a run that "
+      "went wrong: diagnose_run.";
+  definition.brief_arguments = {
+      {"paths", "Python, notebooks, configuration (.json, .yaml, .sh), folders"},
+      {"rules", "Only these"},
+      {"also", "Off by default, these too"},
+      {"ignore", "Not these"},
+      {"diff", "Git revision: only lines changed since"},
+      {"config", "Follow pyproject.toml"},
+      {"detail",
+       "map: where precision is decided, read first; candidates: places for you to judge"}};
   definition.input_schema = InputSchema();
   definition.output_schema = OutputSchema();
   definition.command.name = "check";

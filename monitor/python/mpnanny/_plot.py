@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import pathlib
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
+
+from ._program import MISSING
+from ._program import find as _program_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,14 +70,9 @@ def plot(
 
 
 def _program() -> str:
-    beside = pathlib.Path(__file__).resolve().parents[2] / "bin" / "mpnanny"  # the build's folder
-    named = os.environ.get("MPNANNY_PROGRAM")
-    found = named or shutil.which("mpnanny") or (str(beside) if beside.exists() else None)
+    found = _program_path()
     if found is None:
-        raise FileNotFoundError(
-            "mpnanny.plot reads a run with the program `mpnanny`, which is not on the PATH:"
-            " add its folder there, or name it in MPNANNY_PROGRAM"
-        )
+        raise FileNotFoundError(f"mpnanny.plot reads a run with a program: {MISSING}")
     return found
 
 

@@ -194,7 +194,8 @@ const Pyproject* ProjectOf(const std::string& folder, const AllowedRoots& roots,
 
 Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
                                         const AllowedRoots& roots, const CancelToken& cancel,
-                                        const std::vector<std::string>& rule_ids) {
+                                        const std::vector<std::string>& rule_ids,
+                                        bool force_exclude) {
   CollectedSources collected;
   std::deque<Pyproject> projects;
   Collector collector(cancel, &collected);
@@ -206,8 +207,16 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
     if (!is_folder && (error || !fs::is_regular_file(*resolved, error)))
       return InvalidInput("'" + EscapeControl(path, 200) + "' is neither a file nor a folder.");
     const std::string folder = is_folder ? *resolved : fs::path(*resolved).parent_path().string();
-    collector.set_project(rule_ids.empty() ? nullptr
-                                           : ProjectOf(folder, roots, rule_ids, &projects));
+    const Pyproject* const project =
+        rule_ids.empty() ? nullptr : ProjectOf(folder, roots, rule_ids, &projects);
+    if (force_exclude && project != nullptr && *resolved != project->folder) {
+      const std::string_view below = project->Below(*resolved);
+      if (project->exclude.Match(below, is_folder).value_or(false) ||
+          project->exclude.Excludes(below)) {
+        continue;
+      }
+    }
+    collector.set_project(project);
     if (is_folder) {
       std::vector<FolderIgnores> ignores = IgnoresAbove(folder, roots);
       collector.Folder(folder, path, ignores, 0);

@@ -29,10 +29,12 @@ struct CollectedSources {
 
 // With `rule_ids` (all there are) the [tool.mpnanny] of the nearest pyproject.toml above each path
 // is followed; without, none is read. Fails if a path does not exist or lies outside the roots, and
-// when cancelled. What lies below a folder and cannot be read becomes a note.
+// when cancelled. With `force_exclude` a path that is named is left out as well where its project
+// excludes it. What lies below a folder and cannot be read becomes a note.
 Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
                                         const AllowedRoots& roots, const CancelToken& cancel,
-                                        const std::vector<std::string>& rule_ids = {});
+                                        const std::vector<std::string>& rule_ids = {},
+                                        bool force_exclude = false);
 
 }  // namespace mpnanny::static_check
 
