@@ -41,6 +41,9 @@ constexpr char kOptionsVariable[] = "MPNANNY_RUN";
 // those that it starts do if they train.
 constexpr char kProcessVariable[] = "MPNANNY_RUN_PROCESS";
 
+// This program, which Python asks for the verdict on a run that has ended.
+constexpr char kProgramVariable[] = "MPNANNY_PROGRAM";
+
 Json WatchOptions(const RunOptions& options) {
   Json watch = {{"db", options.db},
                 {"trace_interval", options.interval},
@@ -92,7 +95,8 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
   const Error failed = ReplaceProgram(options.command,
                                       {{"PYTHONPATH", path},
                                        {kOptionsVariable, DumpJson(WatchOptions(watch))},
-                                       {kProcessVariable, std::to_string(CurrentProcess())}});
+                                       {kProcessVariable, std::to_string(CurrentProcess())},
+                                       {kProgramVariable, ProgramPath()}});
   return PrintError(context, "run", failed, false);
 }
 

@@ -49,6 +49,7 @@ from .report.notes import Notes, harmless
 from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
+from .report.verdict import verdict
 from .shadow.dropped import DroppedGradients
 from .shadow.empty import EmptySteps
 from .shadow.listener import ShadowSteps
@@ -317,8 +318,12 @@ class Session:
         if trouble:
             self._console.warn(f"the end of the run could not be written: {trouble}")
             return
-        for line in self.summary().lines(notes=False):  # they have been said
-            self._console.say_for_all(line)
+        if self._console.quiet or self._console.rank:
+            return
+        # A signal leaves a process little time.
+        told = "" if reason == "signal" else verdict(self._handle)
+        for line in self.summary().lines(notes=False, verdict=told):  # notes have been said
+            self._console.say(line)
 
     def _not_seen(self) -> list[str]:
         """What of the model has not been seen so far, and why."""
