@@ -98,7 +98,11 @@ def test_a_training_is_watched_from_its_first_step(tmp_path):
     assert done.stdout == "answer --lr -1\nwatched\n"
     database = Database(tmp_path / "nanny_logs" / "metrics.rank1.db")
     run = database.one("SELECT * FROM run")
-    assert (run["name"], run["trace_interval"], run["end_reason"]) == ("train", 2, "closed")
+    assert (run["name"], run["trace_interval"], run["end_reason"]) == (
+        f"{tmp_path.name}/train",
+        2,
+        "closed",
+    )
     assert json.loads(run["environment"])["arguments"] == ["--lr", "-1"]
     assert [row["step"] for row in database.rows("SELECT step FROM step")] == [0, 1, 2, 3, 4]
     layers = {row["name"] for row in database.rows("SELECT name FROM layer")}

@@ -34,7 +34,8 @@ Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& requ
                                         : FactsOfLog(source, context, library, request.pass_time);
   if (!gathered) return gathered.error();
   return DiagnoseFacts(request, context, library,
-                       {runs::ShownHandle(source), runs::Name(source.run.name), ""},
+                       {runs::ShownHandle(source), runs::Name(source.run.name), "",
+                        runs::Time(source.run.started_at)},
                        *std::move(gathered));
 }
 

@@ -128,7 +128,7 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
                      d.headline + "\n";
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
-          "\n";
+          (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
   if (!subject.asked.empty()) text += "Asked about: " + subject.asked + "\n";
   if (d.first_bad) {
     const Onset& onset = *d.first_bad;

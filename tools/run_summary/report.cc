@@ -88,8 +88,10 @@ std::vector<std::string> Notes(const runs::Source& source, const Summary& summar
   notes.insert(notes.end(), source.notes.begin(), source.notes.end());
   if (summary.steps_only_in_ring > 0) {
     notes.push_back(Count(summary.steps_only_in_ring, "step") +
-                    " of the run stand only in the flight recorder: the process ended before it "
-                    "could write them to the database.");
+                    " of the run stand only in the flight recorder: " +
+                    (source.run.status == runs::Status::kRunning
+                         ? "the run still goes on, and writes to its database now and then."
+                         : "the process ended before it could write them to the database."));
   }
   if (auto own = ParseJson(source.run.notes); own && own->is_array()) {
     for (const Json& note : *own) {

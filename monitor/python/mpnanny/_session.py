@@ -95,6 +95,9 @@ class Session:
         rank, world_size = rank_and_size()
         console.rank = rank if world_size > 1 else None
         self.db = free_path(os.fspath(options.db), model, self.cell, rank, world_size)
+        file = os.path.basename(self.db)
+        console.name = options.name or f"{type(model).__name__} ({file})"
+        console.several = lambda: any(run is not self for run in ends.live_runs())
         self._core = self._make_core(make_core, options, rank, world_size)
         self.notes = Notes(
             console, self._record, self.state, self._core.set_notes, self._core.event
