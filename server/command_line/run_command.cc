@@ -41,6 +41,9 @@ constexpr char kOptionsVariable[] = "MPNANNY_RUN";
 // those that it starts do if they train.
 constexpr char kProcessVariable[] = "MPNANNY_RUN_PROCESS";
 
+// This program, which Python asks for the verdict on a run that has ended.
+constexpr char kProgramVariable[] = "MPNANNY_PROGRAM";
+
 Json WatchOptions(const RunOptions& options) {
   Json watch = {{"db", options.db},
                 {"trace_interval", options.interval},
@@ -92,7 +95,8 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
   const Error failed =
       ReplaceProgram(options.command, {{"PYTHONPATH", path},
                                        {kOptionsVariable, DumpJson(WatchOptions(watch))},
-                                       {kProcessVariable, std::to_string(CurrentProcess())}});
+                                       {kProcessVariable, std::to_string(CurrentProcess())},
+                                       {kProgramVariable, ProgramPath()}});
   return PrintError(context, "run", failed, false);
 }
 
@@ -152,7 +156,7 @@ void AddRunCommand(CommandSet& set) {
       ->check(CLI::IsMember({"auto", "fp16", "bf16", "fp32", "fp8"}));
   command.add_option("--record", options->record, "minimal: names are hashed, full by default")
       ->check(CLI::IsMember({"full", "minimal"}));
-  command.add_option("--name", options->name, "Name of the run, the script's by default")
+  command.add_option("--name", options->name, "Name of the run, by default the script's with its folder: resnet/train")
       ->type_name("NAME");
   command.add_flag("--arguments", options->arguments,
                    "Record the script's arguments, which may hold secrets");

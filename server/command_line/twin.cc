@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/follow.h"
 #include "server/command_line/pasted_log.h"
@@ -109,19 +110,6 @@ std::string ValueName(const std::string& property, const Json& schema) {
 std::string BareName(const std::string& property, const Json& schema) {
   return schema.contains("enum") ? ValueName(property, Json::object())
                                  : ValueName(property, schema);
-}
-
-// Descriptions speak of tools; who types knows them as commands.
-std::string WithCommandNames(std::string text, const std::vector<Tool>& tools) {
-  for (const Tool& tool : tools) {
-    const std::string& name = tool.definition.name;
-    const std::string command = "`mpnanny " + tool.definition.command.name + "`";
-    for (size_t at = text.find(name); at != std::string::npos;
-         at = text.find(name, at + command.size())) {
-      text.replace(at, name.size(), command);
-    }
-  }
-  return text;
 }
 
 std::string HelpText(const Json& schema, const std::vector<Tool>& tools, bool or_stdin = false) {
@@ -243,12 +231,15 @@ Result<ToolOutput> CallWhole(const Tool& tool, const Json& arguments, const Tool
   return output;
 }
 
-int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValues& values) {
+int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
+  const CommandLineContext& context = set.context;
   const ToolDefinition& definition = tool.definition;
   const CommandTwin& twin = definition.command;
   const bool json = values.format == "json";
   const auto fail = [&](const Error& error) {
-    return PrintError(context, twin.name, WithOptionNames(error, definition), json);
+    Error said = WithOptionNames(error, definition);
+    if (!json) said = WithCommandNames(std::move(said), set.tools);
+    return PrintError(context, twin.name, said, json);
   };
   if (values.format != "text" && !json && !twin.formats.contains(values.format)) {
     std::vector<std::string> formats = {"text", "json"};
@@ -286,8 +277,9 @@ int RunTwin(const CommandLineContext& context, const Tool& tool, const TwinValue
     }
     const AnswerFormat& format =
         values.format == "text" ? twin.terminal : twin.formats.at(values.format);
-    const std::string text =
-        format ? format(output.structured, {*data, context.colour}) : output.text;
+    std::string text = format ? format(output.structured, {*data, context.colour}) : output.text;
+    // Other formats are read by programs, or elsewhere than here.
+    if (values.format == "text") text = WithCommandNames(text, set.tools);
     context.out << text << (text.empty() || text.ends_with("\n") ? "" : "\n");
   };
   const auto ask = [&](const Json& asked) {
@@ -364,7 +356,9 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       const bool initial = schema.value("default", false);
       std::string option = OptionName(twin, property);
       if (initial) option.insert(2, "no-");
-      command.add_flag(option, values->flags[property], HelpText(schema, set.tools));
+      // Its description tells what happens without the flag.
+      const std::string help = (initial ? "Turn this off: " : "") + HelpText(schema, set.tools);
+      command.add_flag(option, values->flags[property], help);
     } else {
       const auto alias = twin.aliases.find(property);
       const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
@@ -400,9 +394,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
                     "With --watch: look again after so many seconds (default: 2)")
         ->type_name("SECONDS");
   }
-  set.actions.emplace_back(&command, [&context = set.context, &tool, values] {
-    return RunTwin(context, tool, *values);
-  });
+  set.actions.emplace_back(&command, [&set, &tool, values] { return RunTwin(set, tool, *values); });
 }
 
 }  // namespace mpnanny

@@ -51,12 +51,14 @@ Tool EchoTool() {
     return "# " + std::to_string(structured.size());
   };
   tool.run = [](const Json& arguments, const ToolContext& context) -> Result<ToolOutput> {
-    if (arguments["fail"] == true) return NotFound("`run` names nothing.", "Try another.");
+    if (arguments["fail"] == true)
+      return NotFound("`run` names nothing.", "Try another; page_numbers lists them.");
     Json structured = arguments;
     structured["whole"] = context.answer_bytes > kAnswerBytes;
     structured["unrestricted"] = context.roots.unrestricted();
     structured["allow_exec"] = context.allow_exec;
-    return ToolOutput{structured, "echoed"};
+    const std::string next = " Next: page_numbers, not my/page_numbers.py or page_numbers(x).";
+    return ToolOutput{structured, "echoed" + next};
   };
   return tool;
 }
@@ -196,7 +198,9 @@ TEST(Twin, TheOnlyThingThatAToolNeedsMayStandBare) {
 }
 
 TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {
-  EXPECT_EQ(Type({"echo"}).out, "echoed\n");
+  // The tool's words name a tool; a person's name its command.
+  EXPECT_EQ(Type({"echo"}).out,
+            "echoed Next: `mpnanny numbers list`, not my/page_numbers.py or page_numbers(x).\n");
   EXPECT_EQ(Type({"echo", "--format", "md"}).out.substr(0, 2), "# ");
   const Outcome wrong = Type({"echo", "--format", "xml"});
   EXPECT_EQ(wrong.code, 2);
@@ -219,7 +223,8 @@ TEST(Twin, ExitCodes) {
 TEST(Twin, ErrorsGoToStderrInTheWordsOfTheCommandLine) {
   const Outcome text = Type({"echo", "--fail"});
   EXPECT_EQ(text.out, "");
-  EXPECT_EQ(text.err, "mpnanny echo: --db names nothing. Try another.\n");
+  EXPECT_EQ(text.err,
+            "mpnanny echo: --db names nothing. Try another; `mpnanny numbers list` lists them.\n");
   const Outcome wrong = Type({"echo", "--limit", "many"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.err.find("--limit must be an integer"), std::string::npos) << wrong.err;
@@ -258,6 +263,8 @@ TEST(Usage, HelpTellsEveryOptionAndCommand) {
     EXPECT_NE(help.out.find(std::string("\n  ") + command + " "), std::string::npos) << command;
   }
   const Outcome echo = Type({"echo", "--help"});
+  // `colour` is on by default: its flag says that it turns that off.
+  EXPECT_NE(echo.out.find("Turn this off: Colour."), std::string::npos) << echo.out;
   EXPECT_EQ(echo.code, 0);
   for (const char* option : {"--min-severity", "error|warning|info", "default: info", "--rules",
                              "--no-colour", "--db", "--fail-on", "--format", "json|md"}) {

@@ -98,7 +98,11 @@ def test_a_training_is_watched_from_its_first_step(tmp_path):
     assert done.stdout == "answer --lr -1\nwatched\n"
     database = Database(tmp_path / "nanny_logs" / "metrics.rank1.db")
     run = database.one("SELECT * FROM run")
-    assert (run["name"], run["trace_interval"], run["end_reason"]) == ("train", 2, "closed")
+    assert (run["name"], run["trace_interval"], run["end_reason"]) == (
+        f"{tmp_path.name}/train",
+        2,
+        "closed",
+    )
     assert json.loads(run["environment"])["arguments"] == ["--lr", "-1"]
     assert [row["step"] for row in database.rows("SELECT step FROM step")] == [0, 1, 2, 3, 4]
     layers = {row["name"] for row in database.rows("SELECT name FROM layer")}
@@ -228,3 +232,41 @@ def test_a_model_in_evaluation_mode_is_found_when_its_optimizer_steps(monkeypatc
     (nanny,) = launched.live_runs()
     nanny.close()
     assert Database(tmp_path / "m.db").rows("SELECT * FROM step")
+
+
+RISING = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(80):
+    x = torch.randn(16, 8)
+    # The target runs away, slowly enough that no step is a spike.
+    loss = (model(x) - 1.05**step).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_the_end_tells_the_verdict_that_every_command_tells(tmp_path):
+    """Without an alert as well."""
+    script = _script(tmp_path, RISING)
+    done = _run(tmp_path, "--shadow", "off", "--", sys.executable, script)
+    assert done.returncode == 0, done.stderr
+    lines = [line.removeprefix("mpnanny: ") for line in done.stderr.splitlines()]
+    assert "alerts: none" in lines, done.stderr
+
+    def ask(*words: str) -> str:
+        asked = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=True)
+        return asked.stdout
+
+    run = str(tmp_path / "nanny_logs" / "metrics.db")
+    diagnosis = ask("diagnose", run).splitlines()[0]
+    assert diagnosis.startswith("BROKEN: "), diagnosis
+    assert lines[-2:] == [diagnosis, f"Next: mpnanny diagnose {run}#1"]
+    summary = ask("summary", "--db", run).splitlines()
+    assert summary[0].endswith("closed, BROKEN."), summary[0]
+    assert diagnosis.startswith(f"BROKEN: {summary[1].removeprefix('- ')}")

@@ -52,7 +52,8 @@ def test_summary_tells_a_healthy_run(db, capfd):
     told = capfd.readouterr().err
     assert "mpnanny: 5 steps in " in told
     assert "alerts: none" in told
-    assert f"Next: mpnanny summary --db {handle}" in told
+    # Without an alert a run may be bad as well: nobody has judged it here.
+    assert f"Next: mpnanny diagnose {handle}" in told
     assert str(summary).splitlines() == [
         line.removeprefix("mpnanny: ") for line in told.splitlines()[-3:]
     ]
@@ -207,3 +208,41 @@ def test_the_early_warning_comes_once_and_knows_the_gradients(db, capfd):
     lines = [line for line in capfd.readouterr().err.splitlines() if "early warning" in line]
     assert len(lines) == 1
     assert "of the gradient elements underflow in FP16 at 1 " in lines[0]
+
+
+def _take_turns(models: list[Mlp], optimizers: list[torch.optim.Optimizer], steps: int) -> None:
+    for _ in range(steps):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            loss = model(torch.full((4, 8), float("nan"))).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def test_a_model_that_nobody_watches_is_told(db, capfd):
+    models = [Mlp(), Mlp()]
+    optimizers = [torch.optim.Adam(each.parameters()) for each in models]
+    nanny = MixedPrecisionNanny(models[0], db=db)
+    _take_turns(models, optimizers, 10)
+    nanny.close()
+    said = "Adam trains another model (Mlp), 6 parameters, which no run watches"
+    assert capfd.readouterr().err.count(said) == 1
+    assert any(note.startswith(said) for note in nanny.summary()["notes"])
+
+
+def test_lines_of_two_runs_say_whose_they_are(db, capfd):
+    models = [Mlp(), Mlp()]
+    optimizers = [torch.optim.Adam(each.parameters()) for each in models]
+    nannies = [
+        MixedPrecisionNanny(models[0], db=db, shadow="off"),
+        MixedPrecisionNanny(models[1], db=db, shadow="off", name="judge"),
+    ]
+    _take_turns(models, optimizers, 10)
+    for nanny in nannies:
+        nanny.close()
+    lines = capfd.readouterr().err.splitlines()
+    first = f"mpnanny Mlp ({os.path.basename(db)}): "
+    for whose in (first, "mpnanny judge: "):
+        assert any(line.startswith(f"{whose}ERROR NAN at step 0") for line in lines), lines
+        assert any(line.startswith(f"{whose}10 steps in") for line in lines), lines
+    assert not any("which no run watches" in line for line in lines), lines

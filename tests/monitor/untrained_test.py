@@ -52,7 +52,7 @@ class Ran:
     @property
     def notes(self) -> list[str]:
         (run,) = self.runs
-        assert run["name"] == "program"
+        assert run["name"] == f"{self.path.parent.parent.name}/program"
         assert Database(self.path).rows("SELECT * FROM step") == []
         return json.loads(run["notes"])
 
@@ -111,7 +111,7 @@ def test_an_optimizer_of_tensors_without_a_loss_is_watched(tmp_path):
             optimizer.step()
         """,
     )
-    assert [run["name"] for run in ran.runs] == ["program"]
+    assert [run["name"] for run in ran.runs] == [f"{tmp_path.name}/program"]
     steps = Database(ran.path).rows("SELECT * FROM step ORDER BY step")
     assert [row["step"] for row in steps] == [0, 1, 2]
     assert [round(row["grad_norm"], 4) for row in steps] == [2.8284] * 3
@@ -127,7 +127,7 @@ def test_what_a_program_starts_is_the_record_where_it_trains(tmp_path, launcher)
         + "subprocess.run([sys.executable, '-c', 'print(1)'], check=True)\n"
         + "subprocess.run([sys.executable, 'train.py'], check=True)\n",
     )
-    assert [run["name"] for run in ran.runs] == ["train"]
+    assert [run["name"] for run in ran.runs] == [f"{tmp_path.name}/train"]
 
 
 def test_a_training_that_watches_itself_leaves_its_own_record_only(tmp_path):

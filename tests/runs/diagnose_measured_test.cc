@@ -326,7 +326,8 @@ TEST(DiagnoseMeasuredTest, SummaryAndDiagnosisAgree) {
   auto summary = Call("run_summary", {{"run", "m.db"}}, folder.path());
   ASSERT_TRUE(summary);
   EXPECT_EQ(summary->structured["stable"], false);
-  EXPECT_NE(summary->structured["reasons"][0].get<std::string>().find("SHADOW_AMPLIFIED"),
+  EXPECT_EQ(summary->structured["verdict"], "degraded");
+  EXPECT_NE(summary->structured["reasons"][1].get<std::string>().find("SHADOW_AMPLIFIED"),
             std::string::npos)
       << summary->structured["reasons"];
 }

@@ -251,6 +251,34 @@ TEST(DistributionTest, OfAGradientUnderTheLossScale) {
   EXPECT_EQ(after->structured["series"][0]["distribution"]["step"], 20);
 }
 
+TEST(DistributionTest, TakesTheLastSampleWithFiniteValues) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("broke");
+  db.Layer("l");
+  db.Stat(10, 1, {.numel = 100});
+  db.Execute("UPDATE tensor_stats SET exponents=x'" + Blob({{127, 100}}) + "'");
+  for (const int64_t step : {20, 30}) db.Stat(step, 1, {.numel = 100, .nan = 100, .absmax = {}});
+  db.Execute("UPDATE tensor_stats SET exponents=x'" + Blob({{255, 100}}) + "' WHERE step > 10");
+  auto last = AskDistribution(folder, Json::object());
+  ASSERT_TRUE(last) << last.error().Text();
+  EXPECT_EQ(last->structured["series"][0]["distribution"]["step"], 10);
+  EXPECT_NE(last->text.find("Step 10 is the last sample"), std::string::npos) << last->text;
+  EXPECT_NE(last->text.find("At step 30"), std::string::npos) << last->text;
+
+  // Where none is finite, and of a step that was asked about, it is said plainly.
+  for (const char* steps : {"20..30", "20"}) {
+    auto bad = AskDistribution(folder, {{"steps", steps}});
+    ASSERT_TRUE(bad) << bad.error().Text();
+    const Json& d = bad->structured["series"][0]["distribution"];
+    EXPECT_EQ(d["step"], std::string(steps) == "20" ? 20 : 30);
+    EXPECT_TRUE(d["formats"].empty()) << d;
+    EXPECT_NE(bad->text.find("all 100 elements are NaN or infinite"), std::string::npos)
+        << bad->text;
+    EXPECT_EQ(bad->text.find("overflow"), std::string::npos) << bad->text;
+  }
+}
+
 TEST(DistributionTest, NoneRecordedOrDamaged) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

@@ -218,5 +218,18 @@ TEST(QueryStatsQuestionTest, EveryFigureOfTheCatalogueCanBeAskedFor) {
   EXPECT_EQ(profile, profile_columns);
 }
 
+TEST(QueryStatsQuestionTest, ARunWithoutAScalerIsToldAsOne) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("plain");
+  for (int64_t step = 0; step < 5; ++step) db.Step(step, {.loss = 1.0});
+  auto none = Call("query_stats", {{"run", "m.db"}, {"metric", "loss_scale"}}, folder.path());
+  ASSERT_TRUE(none) << none.error().Text();
+  EXPECT_NE(none->text.find("No loss scale was recorded in 5 steps: no GradScaler"),
+            std::string::npos)
+      << none->text;
+  EXPECT_EQ(none->text.find("kinds"), std::string::npos) << none->text;
+}
+
 }  // namespace
 }  // namespace mpnanny::test

@@ -206,7 +206,11 @@ TEST(QueryStatsTest, TopAndOrderAreThoseOfASort) {
     }
     std::sort(extremes.begin(), extremes.end());
     if (order != "smallest") std::reverse(extremes.begin(), extremes.end());
-    const Json answer = Ask({{"top", 6}, {"order", order}, {"max_points", 2000}}, folder, SIZE_MAX);
+    const Json answer = Ask({{"top", 6},
+                             {"order", order},
+                             {"max_points", 2000},
+                             {"kinds", {"activation", "gradient", "optimizer_state"}}},
+                            folder, SIZE_MAX);
     ASSERT_EQ(answer["series"].size(), 6u);
     for (size_t i = 0; i < 6; ++i) {
       double extreme = kNan;
@@ -220,6 +224,31 @@ TEST(QueryStatsTest, TopAndOrderAreThoseOfASort) {
       EXPECT_TRUE(Near(extreme, extremes[i])) << order << " " << i;
     }
   }
+}
+
+TEST(QueryStatsTest, TheLargestAreNeitherOptimizerStatesNorNotFinite) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("largest");
+  db.Layer("sound");
+  db.Layer("broken");
+  for (int64_t step = 0; step < 3; ++step) {
+    db.Stat(step, 1, {.absmax = 2.0});
+    db.Stat(step, 1, {.kind = 6, .slot = 1, .absmax = 500.0});
+    db.Stat(step, 2, {.numel = 4, .nan = 4, .absmax = {}});
+  }
+  const Json answer = Ask({{"top", 1}}, folder);
+  EXPECT_EQ(answer["series"][0]["layer"], "sound");
+  EXPECT_EQ(answer["series"][0]["kind"], "activation");
+  const std::string notes = DumpJson(answer["notes"]);
+  EXPECT_NE(notes.find("1 tensor is left out: nothing in it was finite"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("broken activation"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("Optimizer states are left out"), std::string::npos) << notes;
+  const Json states = Ask({{"top", 1}, {"kinds", {"optimizer_state"}}}, folder);
+  EXPECT_EQ(states["series"][0]["worst"]["value"], 500.0);
+  const Json largest = Ask({{"top", 9}}, folder);
+  EXPECT_EQ(largest["series"].size(), 1u);
+  EXPECT_EQ(Ask({}, folder)["total"], 3);  // a list without `top` leaves nothing out
 }
 
 TEST(QueryStatsTest, FastestGrowthComesFirst) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 
 #include "base/data_files.h"
 #include "tests/runs/recording.h"
@@ -106,12 +107,48 @@ TEST(SummaryTest, WarningsAreToldAndDoNotDecide) {
   TempFolder folder;
   Recording db(folder.File("m.db"));
   db.Run("r");
-  for (int64_t step = 0; step < 50; ++step) db.Step(step, {.loss = 1.0});
+  for (int64_t step = 0; step < 50; ++step) {
+    db.Step(step, {.loss = 1.0 - 0.01 * static_cast<double>(step)});
+  }
   db.Alert(30, {.type = "STALE_UPDATE", .severity = "WARNING"});
   const Json summary = Summary(folder);
   EXPECT_EQ(summary["stable"], true);
+  EXPECT_EQ(summary["verdict"], "healthy");
   EXPECT_NE(DumpJson(summary["reasons"]).find("1 WARNING alert: STALE_UPDATE from step 30"),
             std::string::npos);
+}
+
+// What the diagnosis calls degraded or broken the summary does not call stable, and what ended with
+// an exception nobody calls healthy.
+TEST(SummaryTest, TheVerdictIsTheDiagnosis) {
+  TempFolder folder;
+  {
+    Recording db(folder.File("m.db"));
+    db.Run("learns nothing");
+    for (int64_t step = 0; step < 50; ++step) db.Step(step, {.loss = 1.0});
+    db.Alert(30, {.type = "STALE_UPDATE", .severity = "WARNING"});
+    db.Run("fails", "exception");
+    for (int64_t step = 0; step < 50; ++step) {
+      db.Step(step, {.loss = 1.0 - 0.01 * static_cast<double>(step)});
+    }
+  }
+  for (const auto& [run, verdict, words] :
+       {std::tuple("m.db#1", "degraded", "DEGRADED"),
+        std::tuple("m.db#2", "healthy", "ENDED WITH AN EXCEPTION, numbers healthy")}) {
+    auto diagnosis = Call("diagnose_run", {{"run", run}}, folder.path());
+    auto summary = Call("run_summary", {{"run", run}}, folder.path());
+    ASSERT_TRUE(diagnosis && summary);
+    EXPECT_EQ(diagnosis->structured["verdict"], verdict);
+    EXPECT_EQ(summary->structured["verdict"], verdict);
+    EXPECT_EQ(summary->structured["stable"], std::string(verdict) == "healthy");
+    const std::string headline = diagnosis->structured["headline"];
+    const std::string reason = summary->structured["reasons"][0];
+    EXPECT_TRUE(headline.starts_with(reason)) << headline << "\n" << reason;
+    for (const std::string& text : {diagnosis->text, summary->text, Page(summary->structured)}) {
+      EXPECT_NE(text.find(words), std::string::npos) << text;
+    }
+    EXPECT_EQ(diagnosis->text.find("HEALTHY"), std::string::npos) << diagnosis->text;
+  }
 }
 
 TEST(SummaryMarkdownTest, OnePageWithEverything) {
@@ -125,7 +162,7 @@ TEST(SummaryMarkdownTest, OnePageWithEverything) {
   db.Alert(40, {.type = "NAN", .layer = db.Layer("blocks.3.attn")});
   const std::string page = Page(Summary(folder));
   for (const char* part :
-       {"# Run `my run`", "**NOT STABLE**, exception", "## How it went", "loss scale", "▁!",
+       {"# Run `my run`", "**BROKEN**, exception", "## How it went", "loss scale", "▁!",
         "## Alerts", "`NAN`", "`blocks.3.attn`", "## What to do next", "mpnanny diagnose",
         "## Environment", "`torch`", "2.13.0"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;

@@ -362,7 +362,7 @@ TEST(RunResourcesTest, SummaryAndAlertPages) {
       ASSERT_EQ(entries.size(), 1u);
       auto text = resource.read(entries[0].value, context);
       ASSERT_TRUE(text) << text.error().Text();
-      EXPECT_NE(text->find("stable"), std::string::npos);
+      EXPECT_NE(text->find("NOT ESTABLISHED"), std::string::npos) << *text;
       EXPECT_FALSE(resource.read("/etc/passwd", context));
     } else if (resource.uri_template == "mpnanny://alerts/{type}") {
       ++found;

@@ -51,7 +51,10 @@ TEST(WholeRunTest, WithoutTimeTheFirstStepsAreToldAndThatTheyAreNotAll) {
   auto source = runs::OpenRun(folder.File("m.db"), *roots, {});
   ASSERT_TRUE(source);
 
-  auto cut = run_summary::Summarize(*source, std::chrono::seconds(0));
+  const auto data = DataFiles::Create();
+  ASSERT_TRUE(data);
+  const ToolContext context{.roots = *roots, .data = *data, .cancel = {}, .progress = nullptr};
+  auto cut = run_summary::Summarize(*source, context, std::chrono::seconds(0));
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->steps, 4096);
   EXPECT_EQ(cut->ended_after, 4095);
@@ -68,7 +71,7 @@ TEST(WholeRunTest, WithoutTimeTheFirstStepsAreToldAndThatTheyAreNotAll) {
     EXPECT_EQ(facts.limits.size(), in_time ? 0 : 1);
   }
   // What was cut short is not remembered.
-  auto whole = run_summary::Summarize(*source);
+  auto whole = run_summary::Summarize(*source, context);
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->steps, 10'000);
   EXPECT_FALSE(whole->ended_after);

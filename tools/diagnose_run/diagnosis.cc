@@ -72,6 +72,7 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   Diagnosis d;
   const std::vector<Claim> claims = RunDetectors(facts);
   Judge(facts, claims, d);
+  d.reason = d.headline;
   AddObservations(facts, claims, d);
   ListTested(facts, d);
   if (d.verdict == "healthy") {

@@ -27,8 +27,8 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
     }
     SeenAlert alert;
     alert.row = row;
-    alert.detail = row.detail.empty() ? ParseEarlierMessage(row.message)
-                                      : runs::ParseAlertDetail(row.detail);
+    alert.detail =
+        row.detail.empty() ? ParseEarlierMessage(row.message) : runs::ParseAlertDetail(row.detail);
     if (row.layer_id) {
       auto layer = layers.Find(*row.layer_id);
       if (!layer) {
@@ -176,13 +176,14 @@ Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
 
 }  // namespace
 
-Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library) {
+Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library,
+                        CancelToken::Clock::duration limit) {
   Facts facts;
   facts.status = source.run.status;
   facts.precision = source.run.precision;
   runs::Layers layers(source);
   if (auto alerts = GatherAlerts(source, layers, facts); !alerts) return alerts.error();
-  StepPass steps(library);
+  StepPass steps(library, limit);
   if (auto read = steps.Read(source, FirstErrorStep(facts), facts); !read) return read.error();
   auto protocol = ReadProtocol(source);
   if (!protocol) return protocol.error();
@@ -197,7 +198,8 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   auto measured = ReadShadowEvidence(source, layers);
   if (!measured) return measured.error();
   facts.measured = *std::move(measured);
-  SetAsideConsequences(facts.measured, facts.onset ? std::optional(facts.onset->step) : std::nullopt);
+  SetAsideConsequences(facts.measured,
+                       facts.onset ? std::optional(facts.onset->step) : std::nullopt);
   if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
     return samples.error();
   }

@@ -2,6 +2,7 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_GATHER_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_GATHER_H_
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "tools/cases/case.h"
 #include "tools/diagnose_run/facts.h"
@@ -9,8 +10,10 @@
 
 namespace mpnanny::diagnose_run {
 
-// `library`: whose `stat:` signals are looked for in the samples.
-Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library);
+// `library`: whose `stat:` signals are looked for in the samples; `limit`: of the pass over all
+// steps.
+Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library,
+                        CancelToken::Clock::duration limit);
 
 }  // namespace mpnanny::diagnose_run
 

@@ -7,13 +7,13 @@
 namespace mpnanny::diagnose_run {
 
 Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
-                        const cases::CaseLibrary& library) {
+                        const cases::CaseLibrary& library, CancelToken::Clock::duration limit) {
   Facts facts;
   facts.monitored = false;
   facts.log_hits = std::move(hits);
   facts.precision = source.run.precision;
   facts.limits = source.notes;
-  StepPass steps(library);
+  StepPass steps(library, limit);
   auto read = steps.Read(source, std::numeric_limits<int64_t>::max(), facts);
   if (!read) return read.error();
   const StepCourse& course = steps.course();

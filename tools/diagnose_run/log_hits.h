@@ -12,6 +12,7 @@
 #include "tools/cases/case.h"
 #include "tools/diagnose_run/facts.h"
 #include "tools/runs/import/byte_source.h"
+#include "tools/runs/whole_run.h"
 
 namespace mpnanny::diagnose_run {
 
@@ -22,7 +23,8 @@ Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& lib
 
 // The facts of a run without monitor: what a monitored one would have from its steps alone.
 Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
-                        const cases::CaseLibrary& library);
+                        const cases::CaseLibrary& library,
+                        CancelToken::Clock::duration limit = runs::kPassTime);
 
 }  // namespace mpnanny::diagnose_run
 

@@ -16,6 +16,7 @@ struct Subject {
   std::string name;  // the run's name or the log's path
   // The run that was asked about, where another model of its program is diagnosed; else "".
   std::string asked;
+  std::string started;  // when a monitored run began, ISO 8601; many runs have one name
 };
 
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,

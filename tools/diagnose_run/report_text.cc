@@ -4,6 +4,7 @@
 #include "tools/diagnose_run/extent.h"
 #include "tools/diagnose_run/report.h"
 #include "tools/diagnose_run/shorten.h"
+#include "tools/run_summary/verdict_words.h"
 #include "tools/runs/operator_words.h"
 #include "tools/runs/protocol_text.h"
 #include "tools/runs/shadow_text.h"
@@ -73,8 +74,8 @@ std::string ShadowText(const ShadowEvidence& measured, const Extent& extent) {
     text += "- " + runs::FindingLine(each.finding, each.module, 1) + "\n";
   }
   if (text.empty()) return "";
-  const size_t more = (shown > extent.shadow ? shown - extent.shadow : 0) +
-                      static_cast<size_t>(measured.left_out);
+  const size_t more =
+      (shown > extent.shadow ? shown - extent.shadow : 0) + static_cast<size_t>(measured.left_out);
   if (more > 0) text += "- and " + std::to_string(more) + " more (run_summary, query_alerts).\n";
   return "\nMeasured by shadow steps and beside them:\n" + text;
 }
@@ -123,14 +124,11 @@ std::string ShortWhat(const runs::ShadowFinding& finding) {
 
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
-  std::string verdict = d.verdict;
-  std::transform(verdict.begin(), verdict.end(), verdict.begin(), [](char c) {
-    return c == '_' ? ' ' : static_cast<char>(c - (c >= 'a' && c <= 'z' ? 32 : 0));
-  });
-  std::string text = verdict + ": " + d.headline + "\n";
+  std::string text = run_summary::VerdictWords(d.verdict, runs::StatusName(facts.status)) + ": " +
+                     d.headline + "\n";
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
-          "\n";
+          (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
   if (!subject.asked.empty()) text += "Asked about: " + subject.asked + "\n";
   if (d.first_bad) {
     const Onset& onset = *d.first_bad;

@@ -1,14 +1,11 @@
 #include "tools/tool.h"
 
-#include <algorithm>
-
 #include "base/files.h"
 #include "base/text.h"
-#include "tools/diagnose_run/code_evidence.h"
 #include "tools/diagnose_run/diagnosis.h"
 #include "tools/diagnose_run/gather.h"
 #include "tools/diagnose_run/log_hits.h"
-#include "tools/diagnose_run/other_models.h"
+#include "tools/diagnose_run/program.h"
 #include "tools/diagnose_run/report.h"
 #include "tools/diagnose_run/watch.h"
 #include "tools/pictures/run_pictures.h"
@@ -20,33 +17,6 @@
 
 namespace mpnanny::diagnose_run {
 namespace {
-
-// Error messages that the question quotes are evidence as a log's lines are.
-void AddQuestionHits(const std::string& question, const cases::CaseLibrary& library, Facts& facts) {
-  if (question.empty()) return;
-  for (const cases::Case& entry : library.all()) {
-    for (const cases::Signal& signal : entry.signals) {
-      if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, question) &&
-          std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
-                       [&](const LogHit& hit) { return hit.signal == signal.text; })) {
-        facts.log_hits.push_back({signal.text, signal.weight, question.substr(0, 400), true});
-      }
-    }
-  }
-}
-
-// The facts of a run without monitor: its figures, and what its console output says in words.
-Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
-                         const cases::CaseLibrary& library) {
-  std::vector<LogHit> hits;
-  for (const std::string& path : source.texts) {
-    auto text = imports::ByteSource::OfFile(path);
-    if (!text) return text.error();
-    auto found = FindLogHits(*std::move(text), library, context.cancel, hits);
-    if (!found) return found.error();
-  }
-  return GatherLog(source, std::move(hits), library);
-}
 
 Error NothingInLog(const std::string& counts) {
   return InvalidInput(
@@ -92,71 +62,12 @@ Result<Facts> FactsOfPath(const std::string& log_path, const ToolContext& contex
   return facts;
 }
 
-// A diagnosis with what it is of and what it stands on.
-struct Diagnosed {
-  Subject subject;
-  Facts facts;
-  Diagnosis diagnosis;
-};
-
-// The diagnosis of a record whose facts are gathered: with the question and the code.
-Result<Diagnosed> DiagnoseFacts(const Json& arguments, const ToolContext& context,
-                                const cases::CaseLibrary& library, Subject subject, Facts facts) {
-  constexpr std::string_view kRuleFolder = "tools/static_check/rules/";
-  for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
-    facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
+Request RequestOf(const Json& arguments) {
+  Request request{arguments.value("question", "")};
+  for (const Json& path : arguments.value("paths", Json::array())) {
+    request.paths.push_back(path.get<std::string>());
   }
-  AddQuestionHits(arguments.value("question", ""), library, facts);
-  if (arguments.contains("paths") && !arguments["paths"].empty()) {
-    std::vector<std::string> paths;
-    for (const Json& path : arguments["paths"]) paths.push_back(path.get<std::string>());
-    if (auto checked = CheckCode(paths, context, facts); !checked) return checked.error();
-  }
-  Diagnosis diagnosis = Diagnose(facts, library);
-  return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
-}
-
-Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Json& arguments,
-                                 const ToolContext& context, const cases::CaseLibrary& library) {
-  auto gathered =
-      source.format.empty() ? GatherRun(source, library) : FactsOfLog(source, context, library);
-  if (!gathered) return gathered.error();
-  return DiagnoseFacts(arguments, context, library,
-                       {runs::ShownHandle(source), runs::Name(source.run.name), ""},
-                       *std::move(gathered));
-}
-
-bool IsBad(const Diagnosis& diagnosis) {
-  return diagnosis.verdict == "broken" || diagnosis.verdict == "degraded";
-}
-
-// A program that trains several models is one training to its user: where the model asked about
-// shows nothing, the one that does is the answer.
-Result<Diagnosed> DiagnoseProgram(const runs::Source& source, const Json& arguments,
-                                  const ToolContext& context, const cases::CaseLibrary& library) {
-  auto asked = DiagnoseSource(source, arguments, context, library);
-  if (!asked) return asked;
-  std::vector<std::string> named;
-  for (const runs::Source& model : OtherModels(source, context.roots, context.cancel)) {
-    named.push_back(runs::ShownHandle(model));
-    if (IsBad(asked->diagnosis)) continue;
-    auto other = DiagnoseSource(model, arguments, context, library);
-    if (!other || !IsBad(other->diagnosis)) continue;
-    other->diagnosis.headline =
-        "The fault is in another model of the same program; the one asked about shows none. " +
-        other->diagnosis.headline;
-    other->subject.asked = asked->subject.run;
-    return other;
-  }
-  if (named.empty()) return asked;
-  std::vector<std::string>& limits = asked->diagnosis.limits;
-  limits.insert(
-      limits.begin(),
-      IsBad(asked->diagnosis)
-          ? "The program trained other models as well: ask about " + Join(named, ", ") + ", too."
-          : "The program trained other models as well, and they show no fault either: " +
-                Join(named, ", ") + ".");
-  return asked;
+  return request;
 }
 
 Result<Diagnosed> DiagnoseLog(const Json& arguments, const ToolContext& context,
@@ -168,14 +79,15 @@ Result<Diagnosed> DiagnoseLog(const Json& arguments, const ToolContext& context,
           ? FactsOfPath(arguments["log_path"].get<std::string>(), context, library, subject)
           : FactsOfText(arguments["log_text"].get<std::string>(), context, library);
   if (!gathered) return gathered.error();
-  return DiagnoseFacts(arguments, context, library, std::move(subject), *std::move(gathered));
+  return DiagnoseFacts(RequestOf(arguments), context, library, std::move(subject),
+                       *std::move(gathered));
 }
 
 Result<Diagnosed> DiagnoseRun(const Json& arguments, const ToolContext& context,
                               const cases::CaseLibrary& library) {
   auto source = runs::OpenAskedRun(arguments, context);
   if (!source) return source.error();
-  return DiagnoseProgram(*source, arguments, context, library);
+  return DiagnoseProgram(*source, RequestOf(arguments), context, library);
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {

@@ -19,6 +19,7 @@ constexpr size_t kDistributionReserve = 1500;
 constexpr size_t kLayersOneByOne = 16;
 constexpr size_t kSamplesTried = 256;  // dense samples between two full ones have no exponents
 constexpr size_t kMostPlots = 200;
+constexpr size_t kTensorsLookedAt = 8;  // to choose a sample
 
 constexpr char kHowToRecord[] =
     "Exponents are recorded with periodic samples, at most every 25 steps, if the run stores them: "
@@ -29,6 +30,15 @@ std::string RowCursor(const TensorRow& row) {
   return std::to_string(row.layer_id) + "." + std::to_string(row.kind) + "." +
          std::to_string(row.slot);
 }
+
+// Whether any element was finite. A tensor without elements holds nothing that is not.
+bool AnythingFinite(const Distribution& d) { return d.total == 0 || d.nonfinite < d.total; }
+
+struct ChosenSample {
+  std::optional<int64_t> step;
+  // A newer sample that was passed over: of one of the tensors nothing is finite there.
+  std::optional<int64_t> nothing_finite;
+};
 
 class DistributionReading {
  public:
@@ -58,53 +68,71 @@ class DistributionReading {
     return found;
   }
 
-  // The newest step of the range with exponents of one of them; of a single step that has none the
-  // nearest one before it, else after it.
-  Result<std::optional<int64_t>> Step() {
+  // The newest step of the range with exponents of one of them, and finite values in all that have
+  // some; else the newest with exponents at all. Of a single step that has none the nearest one
+  // before it, else after it.
+  Result<ChosenSample> Step() {
     const bool single = question_.steps.first == question_.steps.last;
     const int64_t first = single ? std::numeric_limits<int64_t>::min() : question_.steps.first;
+    ChosenSample chosen;
     size_t tried = 0;
     for (int64_t last = question_.steps.last; tried < kSamplesTried;) {
       auto steps = runs::LastSampledSteps(source_, {first, last}, tried == 0 ? 1 : 16);
       if (!steps) return steps.error();
       if (steps->empty()) break;
       for (auto step = steps->rbegin(); step != steps->rend(); ++step, ++tried) {
-        auto has = HasExponents(*step);
-        if (!has) return has.error();
-        if (*has) return std::optional(*step);
+        auto holds = Look(*step);
+        if (!holds) return holds.error();
+        if (*holds == Holds::kNone) continue;
+        const bool finite = *holds == Holds::kFinite;
+        if (finite || !chosen.step) {
+          if (chosen.step) chosen.nothing_finite = chosen.step;
+          chosen.step = *step;
+        }
+        // Who asks about one step is shown what it holds.
+        if (finite || *step == question_.steps.first) return chosen;
       }
       if (steps->front() <= first) break;
       last = steps->front() - 1;
     }
-    if (!single || question_.steps.last == INT64_MAX) return std::optional<int64_t>();
+    if (chosen.step || !single || question_.steps.last == INT64_MAX) return chosen;
     int64_t from = question_.steps.last + 1;
     for (tried = 0; tried < kSamplesTried; ++tried) {
       auto step = reader_.StepFrom(from);
       if (!step) return step.error();
       if (!*step) break;
-      auto has = HasExponents(**step);
-      if (!has) return has.error();
-      if (*has) return std::optional(**step);
+      auto holds = Look(**step);
+      if (!holds) return holds.error();
+      if (*holds != Holds::kNone) {
+        chosen.step = **step;
+        break;
+      }
       from = **step + 1;
     }
-    return std::optional<int64_t>();
+    return chosen;
   }
 
  private:
-  Result<bool> HasExponents(int64_t step) {
+  enum class Holds { kNone, kNothingFinite, kFinite };
+
+  // What the exponents of the first few tensors at a step hold.
+  Result<Holds> Look(int64_t step) {
     auto rows = Rows(step);
     if (!rows) return rows.error();
-    if (rows->size() > 4) rows->resize(4);
+    if (rows->size() > kTensorsLookedAt) rows->resize(kTensorsLookedAt);
+    Holds holds = Holds::kNone;
     for (const TensorRow& row : *rows) {
       auto exponents = runs::ReadExponents(source_, row);
       // Damaged ones are there: the page says what is wrong with them.
       if (!exponents) {
-        if (exponents.error().kind == ErrorKind::kDataCorrupt) return true;
+        if (exponents.error().kind == ErrorKind::kDataCorrupt) return Holds::kFinite;
         return exponents.error();
       }
-      if (*exponents) return true;
+      if (!*exponents) continue;
+      if (!AnythingFinite(MakeDistribution(row, **exponents, {}))) return Holds::kNothingFinite;
+      holds = Holds::kFinite;
     }
-    return false;
+    return holds;
   }
 
   const runs::Source& source_;
@@ -158,7 +186,9 @@ Json SeriesJson(const std::string& layer, const Distribution& d) {
     if (const int64_t count = CountAt(d, e); count > 0) bins.push_back(Json::array({e, count}));
   }
   Json formats = Json::array();
-  for (const FormatFit& fit : FitFormats(d)) formats.push_back(FitJson(d, fit));
+  if (AnythingFinite(d)) {
+    for (const FormatFit& fit : FitFormats(d)) formats.push_back(FitJson(d, fit));
+  }
   return {{"layer", layer},
           {"kind", runs::KindName(d.row.kind)},
           {"slot", d.row.slot},
@@ -177,11 +207,15 @@ Json SeriesJson(const std::string& layer, const Distribution& d) {
 std::string SeriesText(const std::string& layer, const Distribution& d) {
   std::string text = layer + " " + runs::KindName(d.row.kind) +
                      (d.row.slot != 0 ? " slot " + std::to_string(d.row.slot) : "") + " at step " +
-                     std::to_string(d.row.step) + ": magnitudes of " + std::to_string(d.total) +
-                     " elements by power of two" + HeldText(d) + ". " + std::to_string(d.zeros) +
-                     " are 0, " + std::to_string(d.nonfinite) + " not finite" +
-                     (d.tiny > 0 ? ", " + std::to_string(d.tiny) + " FP32 subnormals" : "") +
-                     ".\n" + Plot(d);
+                     std::to_string(d.row.step) + ": ";
+  if (!AnythingFinite(d)) {
+    return text + "all " + std::to_string(d.total) +
+           " elements are NaN or infinite, so there is nothing to fit into a format.\n";
+  }
+  text += "magnitudes of " + std::to_string(d.total) + " elements by power of two" + HeldText(d) +
+          ". " + std::to_string(d.zeros) + " are 0, " + std::to_string(d.nonfinite) +
+          " not finite" + (d.tiny > 0 ? ", " + std::to_string(d.tiny) + " FP32 subnormals" : "") +
+          ".\n" + Plot(d);
   for (const FormatFit& fit : FitFormats(d)) text += FitText(d, fit);
   return text;
 }
@@ -207,24 +241,32 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
   auto reader = runs::SampleReader::Create(source);
   if (!reader) return reader.error();
   DistributionReading reading(source, question, *reader);
-  auto step = reading.Step();
-  if (!step) return step.error();
+  auto chosen = reading.Step();
+  if (!chosen) return chosen.error();
+  const std::optional<int64_t> step = chosen->step;
   const std::string handle = runs::ShownHandle(source);
 
   std::vector<std::string> notes = options.notes;
   std::vector<TensorRow> rows;
   std::optional<double> loss_scale;
-  if (*step) {
-    auto found = reading.Rows(**step);
+  if (step) {
+    auto found = reading.Rows(*step);
     if (!found) return found.error();
     rows = *std::move(found);
-    auto row = runs::ReadStep(source, **step);
+    auto row = runs::ReadStep(source, *step);
     if (!row) return row.error();
     if (*row) loss_scale = (*row)->loss_scale;
     const bool single = question.steps.first == question.steps.last;
-    if (single && **step != question.steps.first) {
+    if (single && *step != question.steps.first) {
       notes.push_back("Step " + std::to_string(question.steps.first) +
                       " has no exponents of these tensors; this is the nearest step that has.");
+    }
+    if (chosen->nothing_finite) {
+      notes.push_back("Step " + std::to_string(*step) +
+                      " is the last sample with exponents and finite values in each of these "
+                      "tensors. At step " +
+                      std::to_string(*chosen->nothing_finite) +
+                      " one of them held nothing but NaN or Inf; `steps` shows it.");
     }
   }
   auto begin = RowAfter(rows, options.cursor);
@@ -250,13 +292,13 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
     const std::string name = runs::Name(layer->name);
     if (!page.Add(SeriesJson(name, d), SeriesText(name, d))) break;
   }
-  if (!*step) {
+  if (!step) {
     notes.push_back("No exponents of these layers and kinds were recorded in this range.");
   } else if (without > 0) {
     notes.push_back(std::to_string(without) + " of these tensors have no exponents at step " +
-                    std::to_string(**step) + ".");
+                    std::to_string(*step) + ".");
   }
-  if (!*step || without > 0) notes.emplace_back(kHowToRecord);
+  if (!step || without > 0) notes.emplace_back(kHowToRecord);
   if (notes.size() > 8) notes.resize(8);
   notes.insert(notes.end(), source.notes.begin(), source.notes.end());
 
@@ -272,11 +314,11 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
       {"meaning", "elements by the exponent e of their magnitude: 2^e <= |x| < 2^(e+1)"},
       {"aggregate", "slot"},
       {"steps",
-       {{"looked_at", *step ? 1 : 0},
-        {"recorded", *step ? 1 : 0},
+       {{"looked_at", step ? 1 : 0},
+        {"recorded", step ? 1 : 0},
         {"all", true},
-        {"first", *step ? Json(**step) : Json(nullptr)},
-        {"last", *step ? Json(**step) : Json(nullptr)}}},
+        {"first", step ? Json(*step) : Json(nullptr)},
+        {"last", step ? Json(*step) : Json(nullptr)}}},
       {"notes", notes}};
   for (const std::string& note : notes) output.text += "Note: " + note + "\n";
   if (shown < rows.size() && shown > *begin) {

@@ -96,8 +96,8 @@ double RankValue(const Question& question, const Series& series) {
     const auto growth = Growth(series.points);
     return growth ? *growth : kLast;
   }
-  // Nothing but NaN or Inf: beyond every value where the largest is asked for.
-  if (!series.worst) return smallest ? kLast : -kLast;
+  // Nothing but NaN or Inf is neither the largest nor the smallest; a note counts them.
+  if (!series.worst) return kLast;
   if (smallest) return -series.least->value;
   if (question.order == Order::kWorst && question.metric->worse == Worse::kFartherFromZero) {
     return std::fabs(series.worst->value);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "tools/query_stats/reading.h"
+#include "tools/query_stats/why_nothing.h"
 #include "tools/runs/page.h"
 #include "tools/runs/schema.h"
 #include "tools/runs/show.h"
@@ -19,6 +20,7 @@ constexpr size_t kReservedBytes = 1900;
 constexpr size_t kSeriesAPage = 10;  // of 8,000 bytes
 constexpr size_t kCloserSeries = 16;
 constexpr size_t kSparkWidth = 48;
+constexpr size_t kSeriesNamed = 3;
 
 std::string CursorOf(const SeriesKey& key) {
   return std::to_string(key.group) + "." + std::to_string(key.kind) + "." +
@@ -42,11 +44,13 @@ class Writer {
       : source_(source), question_(question), answer_(answer), options_(options), layers_(source) {}
 
   Result<ToolOutput> Write() {
+    const size_t found = answer_.series.size();
+    SetNothingFiniteAside();
     auto first = PlaceAfter(answer_, options_.cursor);
     if (!first) return first.error();
-    const size_t found = answer_.series.size();
-    const size_t total =
-        question_.top ? std::min(found, static_cast<size_t>(*question_.top)) : found;
+    const size_t total = question_.top
+                             ? std::min(answer_.series.size(), static_cast<size_t>(*question_.top))
+                             : found;
     const size_t begin = std::min(*first, total);
     const size_t most = options_.bytes >= SIZE_MAX / 2
                             ? total
@@ -112,9 +116,10 @@ class Writer {
                              : key.kind == runs::kActivation ? "forward"
                                                              : "backward";
     Json json = {{"layer", name.empty() ? Json(nullptr) : Json(name)}, {"kind", kind}};
-    std::string line =
-        (!name.empty() ? name : of_step() ? std::string(question_.metric->name) : "all layers") +
-        (of_step() ? "" : " " + kind);
+    std::string line = (!name.empty() ? name
+                        : of_step()   ? std::string(question_.metric->name)
+                                      : "all layers") +
+                       (of_step() ? "" : " " + kind);
     if (key.slot >= 0) {
       json["slot"] = key.slot;
       line += " slot " + std::to_string(key.slot);
@@ -221,23 +226,36 @@ class Writer {
     return next && *next ? EscapeControl(row->TextOr(0), 40) : "not known";
   }
 
-  std::string WhyNothing() const {
-    if (answer_.steps.looked_at == 0 && question_.metric->of_profile) {
-      return "No shadow step lies in this range: they are few, and runs of an earlier monitor have "
-             "none. run_summary tells whether this run has.";
+  // Series without any finite figure have no place in an order of values: they come last, and are
+  // not among the first so many.
+  void SetNothingFiniteAside() {
+    if (of_step() || question_.order == Order::kModel) return;
+    std::vector<std::string> named;
+    int64_t count = 0;
+    for (const Series& series : answer_.series) {
+      if (series.worst) continue;
+      ++count;
+      if (named.size() == kSeriesNamed || !ByLayer()) continue;
+      if (auto layer = NameOf(series.key.group); layer) {
+        named.push_back(*layer + " " + runs::KindName(series.key.kind));
+      }
     }
-    if (answer_.steps.looked_at == 0) {
-      return question_.metric->of_step
-                 ? "No step of this range was recorded. run_summary tells which steps there are."
-                 : "No sampled step lies in this range. run_summary tells how many there are; "
-                   "without `steps` all are asked about.";
-    }
-    return "No tensor of these layers and kinds has this figure at the steps looked at. Leave out "
-           "`kinds`, or ask for another metric.";
+    if (count == 0) return;
+    const bool left_out = question_.top && count < static_cast<int64_t>(answer_.series.size());
+    if (left_out) std::erase_if(answer_.series, [](const Series& each) { return !each.worst; });
+    const int64_t more = count - static_cast<int64_t>(named.size());
+    std::string names = Join(named, ", ");
+    if (!named.empty() && more > 0) names += " and " + std::to_string(more) + " more";
+    nothing_finite_ = runs::Count(count, "tensor is", "tensors are") +
+                      (left_out ? " left out" : " last in the order") + ": nothing in " +
+                      (count == 1 ? "it" : "them") + " was finite at the steps looked at" +
+                      (names.empty() ? "" : " (" + names + ")") +
+                      ". metric \"nonfinite_share\" shows what is not finite.";
   }
 
   std::vector<std::string> Notes(size_t shown) const {
     std::vector<std::string> notes = options_.notes;
+    if (!nothing_finite_.empty()) notes.insert(notes.begin(), nothing_finite_);
     if (answer_.out_of_time) {
       notes.push_back(
           "Stopped at the time limit: these are the points read until then. Ask for "
@@ -283,7 +301,7 @@ class Writer {
       if (begin > 0) output.text += " (" + std::to_string(begin) + " on earlier pages)";
     }
     output.text += ".\n" + page.text();
-    if (found == 0) output.text += WhyNothing() + "\n";
+    if (found == 0) output.text += WhyNothing(question_, answer_) + "\n";
     for (const std::string& note : notes) output.text += "Note: " + note + "\n";
     if (omitted_ > 0) {
       output.text +=
@@ -337,6 +355,7 @@ class Writer {
   runs::Layers layers_;
   std::optional<runs::SampleReader> figures_;
   int64_t omitted_ = 0, row_omitted_ = 0;
+  std::string nothing_finite_;  // note; "" without such series
 };
 
 }  // namespace

@@ -40,6 +40,16 @@ Order OrderOf(const std::string& word) {
                               : Order::kWorst;
 }
 
+// "Which are the largest?" is asked about what the model computes. An optimizer's moments are sums
+// of gradients and of their squares, on scales of their own.
+void LeaveOutStates(Question& question, ReportOptions& options) {
+  const bool of_values = question.metric->of_tensor && question.metric->unit == "value";
+  if (!question.top || !of_values || question.kinds != kAllKinds) return;
+  question.kinds &= ~(1U << runs::kOptimizerState);
+  options.notes.push_back(
+      "Optimizer states are left out of the order; `kinds` optimizer_state shows them.");
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto source = runs::OpenAskedRun(arguments, context);
   if (!source) return source.error();
@@ -74,6 +84,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     options.all_figures = name.empty();
     question.metric = named->metric;
     if (named->kind) question.kinds = 1U << *named->kind;
+    LeaveOutStates(question, options);
   }
   const auto patterns = Words(arguments, "layers");
   if (question.metric && question.metric->of_step) {
@@ -85,7 +96,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     auto layers = ChooseLayers(*source, patterns);
     if (!layers) return layers.error();
     question.layers = *std::move(layers);
-    options.notes = question.layers.notes;
+    options.notes.insert(options.notes.end(), question.layers.notes.begin(),
+                         question.layers.notes.end());
     const bool merged = findings || (question.metric && question.metric->of_profile);
     if (!source->others.empty() && !merged) {
       options.notes.push_back("Tensors are those of rank " + std::to_string(source->run.rank) +
@@ -140,7 +152,9 @@ Json InputSchema() {
          {{"type", "integer"},
           {"minimum", 1},
           {"maximum", 1000},
-          {"description", "Only the first so many in `order`: \"which layers are largest?\""}}},
+          {"description",
+           "Only the first so many in `order`: \"which layers are largest?\". Without `kinds`, "
+           "optimizer states stay out of the order of values."}}},
         {"order",
          {{"type", "string"},
           {"enum", {"worst", "largest", "smallest", "growth", "model"}},

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "tools/run_summary/shadow_block.h"
+#include "tools/run_summary/verdict_words.h"
 #include "tools/runs/show.h"
 #include "tools/runs/sparkline.h"
 
@@ -152,9 +153,9 @@ std::string SummaryMarkdown(const Json& s) {
   const bool unstable = s["stable"] == false;
   std::string text = "# Run " + MarkdownCode(s["name"].get<std::string>()) + "\n\n";
   text += std::string("**") +
-          (s["stable"].is_null() ? "Nothing recorded"
-           : unstable            ? "NOT STABLE"
-                                 : "Stable") +
+          (s["stable"].is_null()
+               ? "Nothing recorded"
+               : VerdictWords(s["verdict"].get<std::string>(), s["status"].get<std::string>())) +
           "**, " + Value(s["status"]) + ". " + MarkdownCode(s["run"].get<std::string>());
   if (!s["precision"].is_null()) text += ", judged by " + Value(s["precision"]);
   if (s["started_at"] != "") text += ", started " + Value(s["started_at"]);

@@ -88,8 +88,10 @@ std::vector<std::string> Notes(const runs::Source& source, const Summary& summar
   notes.insert(notes.end(), source.notes.begin(), source.notes.end());
   if (summary.steps_only_in_ring > 0) {
     notes.push_back(Count(summary.steps_only_in_ring, "step") +
-                    " of the run stand only in the flight recorder: the process ended before it "
-                    "could write them to the database.");
+                    " of the run stand only in the flight recorder: " +
+                    (source.run.status == runs::Status::kRunning
+                         ? "the run still goes on, and writes to its database now and then."
+                         : "the process ended before it could write them to the database."));
   }
   if (auto own = ParseJson(source.run.notes); own && own->is_array()) {
     for (const Json& note : *own) {
@@ -170,6 +172,7 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
       {"run", runs::ShownHandle(source)},
       {"name", runs::Name(run.name)},
       {"status", runs::StatusName(run.status)},
+      {"verdict", s.verdict.verdict},
       {"stable", s.stable ? Json(*s.stable) : Json(nullptr)},
       {"reasons", s.reasons},
       {"steps", s.steps},
@@ -228,9 +231,8 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   const std::string handle = runs::ShownHandle(source);
   std::string text = handle + " \"" + runs::Name(run.name) + "\": " + runs::StatusName(run.status) +
                      ", " +
-                     (!s.stable   ? "nothing recorded"
-                      : *s.stable ? "stable"
-                                  : "NOT STABLE") +
+                     (s.stable ? VerdictWords(s.verdict.verdict, runs::StatusName(run.status))
+                               : "nothing recorded") +
                      ".\n";
   for (const std::string& reason : s.reasons) text += "- " + reason + "\n";
   text += "Steps: " + std::to_string(s.steps);
@@ -307,10 +309,14 @@ Json SummarySchema() {
       {{"run", runs::TextSchema("Handle.")},
        {"name", runs::TextSchema("The run's name.")},
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
+       {"verdict",
+        {{"enum", {"healthy", "broken", "degraded", "not_established"}},
+         {"description", "As diagnose_run gives it."}}},
        {"stable",
         {{"type", {"boolean", "null"}},
-         {"description", "Whether the numbers are sound; null: nothing was recorded."}}},
-       {"reasons", runs::ListSchema(texts, "Why, most important first.")},
+         {"description",
+          "Whether the numbers are sound, by the verdict; null: nothing was recorded."}}},
+       {"reasons", runs::ListSchema(texts, "Why: the verdict's sentence, then what else shows.")},
        {"steps", runs::IntegerSchema("Recorded steps, the flight recorder's included.")},
        {"loss", runs::ObjectSchema({{"first", runs::NumberSchema("First logged loss.")},
                                     {"last", runs::NumberSchema("Last logged loss.")},

@@ -38,7 +38,7 @@ std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
 Result<std::string> Read(const std::string& handle, const ToolContext& context) {
   auto source = runs::OpenRun(handle, context.roots, context.cancel);
   if (!source) return source.error();
-  auto summary = Summarize(*source);
+  auto summary = Summarize(*source, context);
   if (!summary) return summary.error();
   return SummaryText(*source, *summary, context.answer_bytes);
 }

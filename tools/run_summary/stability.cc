@@ -104,7 +104,9 @@ std::string DiscardedText(const Summary& s) {
 void JudgeStability(const runs::Run& run, Summary& s) {
   const std::string interrupted = Interrupted(run);
   if (s.steps == 0) {
-    s.reasons.push_back("No step was recorded.");
+    const bool judged = s.verdict.verdict == "broken" || s.verdict.verdict == "degraded";
+    if (judged) s.stable = false;
+    s.reasons.push_back(judged ? s.verdict.headline : "No step was recorded.");
     if (!interrupted.empty()) s.reasons.push_back(interrupted);
     return;
   }
@@ -157,8 +159,16 @@ void JudgeStability(const runs::Run& run, Summary& s) {
                           Count(s.scale_falls, "fall") + ", " + Count(s.scale_rises, "rise") + ".");
     }
   }
-  if (!interrupted.empty()) s.reasons.push_back(interrupted);
   AddAlertReason(s, 1, s.reasons);  // they do not decide, but are to be known
+  if (s.verdict.verdict.empty()) {
+    if (!interrupted.empty()) s.reasons.push_back(interrupted);
+    return;
+  }
+  // What the record shows beside it are the reasons that follow.
+  s.reasons.insert(s.reasons.begin(), s.verdict.headline);
+  if (s.verdict.verdict != "not_established") s.stable = s.verdict.verdict == "healthy";
+  const bool told = s.verdict.verdict == "healthy";  // its headline tells how a run ended
+  if (!interrupted.empty() && !told) s.reasons.push_back(interrupted);
 }
 
 }  // namespace mpnanny::run_summary

@@ -17,8 +17,8 @@ ScaleState JudgeScale(const Summary& summary);
 // step a growth interval (2,000 steps by default; 200 leaves room for shorter ones).
 bool TooManySkips(const Summary& summary);
 
-// True if, without a scaler that is known, gradients were not finite in more steps than a search for
-// a loss scale costs, or still are at the end.
+// True if, without a scaler that is known, gradients were not finite in more steps than a search
+// for a loss scale costs, or still are at the end.
 bool TooManyBadGradients(const Summary& summary);
 
 // That some were not finite and were left out, as a sentence; there must be some.
@@ -27,8 +27,9 @@ std::string DiscardedText(const Summary& summary);
 // The loss ends at a multiple of where it began and of its least value.
 bool LossRose(const Summary& summary);
 
-// Fills `stable` and `reasons`. How the run ended is told in the reasons but does not decide: a job
-// that was stopped from outside may have been sound.
+// Fills `stable` and `reasons`. Where the diagnosis has judged the whole run, its verdict decides
+// and its headline is the first reason. How the run ended is told in the reasons but does not
+// decide: a job that was stopped from outside may have been sound.
 void JudgeStability(const runs::Run& run, Summary& summary);
 
 }  // namespace mpnanny::run_summary

@@ -5,8 +5,9 @@
 #include <set>
 
 #include "base/text.h"
+#include "tools/diagnose_run/other_models.h"
+#include "tools/diagnose_run/program.h"
 #include "tools/run_summary/stability.h"
-#include "tools/run_summary/step_fold.h"
 #include "tools/runs/alerts.h"
 #include "tools/runs/discarded.h"
 #include "tools/runs/remembered.h"
@@ -103,21 +104,22 @@ Result<void> AddShadow(const runs::Source& source, Summary& summary) {
 
 }  // namespace
 
-Result<Summary> Summarize(const runs::Source& source, CancelToken::Clock::duration limit) {
+Result<Summary> Summarize(const runs::Source& source, const ToolContext& context,
+                          CancelToken::Clock::duration limit) {
   static runs::Remembered<Summary> remembered(runs::kRunsRemembered);
-  const std::string stamp = runs::StampOfRun(source);
+  // The verdict looks at the program's other models, whose files have stamps of their own.
+  const bool alone = diagnose_run::OtherModels(source, context.roots, context.cancel).empty();
+  const std::string stamp = alone ? runs::StampOfRun(source) : "";
   Summary summary;
   if (const auto known = remembered.Find(stamp)) {
     summary = *known;
     JudgeStability(source.run, summary);
     return summary;
   }
-  StepFold fold(summary);
-  auto ended =
-      runs::ForEachStepInTime(source, limit, [&](const runs::StepRow& row) { fold.Add(row); });
-  if (!ended) return ended.error();
-  summary.ended_after = *ended;
-  fold.Finish();
+  auto judged = diagnose_run::JudgeRun(source, context, limit);
+  if (!judged) return judged.error();
+  summary = std::move(judged->steps);
+  summary.verdict = std::move(judged->verdict);
   if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
   if (auto shadow = AddShadow(source, summary); !shadow) return shadow.error();
   auto forecasts = ReadForecasts(source);

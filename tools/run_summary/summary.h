@@ -12,9 +12,11 @@
 #include "base/result.h"
 #include "tools/run_summary/forecast.h"
 #include "tools/run_summary/format_losses.h"
+#include "tools/run_summary/verdict_words.h"
 #include "tools/runs/run.h"
 #include "tools/runs/shadow.h"
 #include "tools/runs/whole_run.h"
+#include "tools/tool.h"
 
 namespace mpnanny::run_summary {
 
@@ -36,9 +38,9 @@ inline constexpr size_t kFindingsShown = 5;
 // Alerts of one type and severity.
 struct AlertGroup {
   std::string type, severity;
-  int64_t count = 0;    // rows
+  int64_t count = 0;      // rows
   int64_t discarded = 0;  // of them, about gradients that never came into the weights
-  int64_t repeats = 0;  // samples in which it was seen
+  int64_t repeats = 0;    // samples in which it was seen
   int64_t first_step = 0;
   std::vector<std::string> layers;  // raw names, in order of time, at most kLayersShown
   int64_t layer_count = 0;          // all of them
@@ -87,19 +89,21 @@ struct Summary {
 
   std::optional<int64_t> ended_after;  // the pass, for want of time: later steps were not seen
 
-  std::vector<Forecast> forecasts;   // layers that will leave FP16's range
-  std::vector<Stretch> course;       // equal numbers of recorded steps, but for the last
-  std::vector<AlertGroup> alerts;    // worst first, then by first step
+  std::vector<Forecast> forecasts;  // layers that will leave FP16's range
+  std::vector<Stretch> course;      // equal numbers of recorded steps, but for the last
+  std::vector<AlertGroup> alerts;   // worst first, then by first step
   ShadowSummary shadow;
+  RunVerdict verdict;                // of the whole run; empty for a part of one
   std::optional<bool> stable;        // of the numbers; absent: nothing was recorded
   std::vector<std::string> reasons;  // why, with numbers; most important first
 };
 
-// After `limit` the steps that were seen by then must do.
-Result<Summary> Summarize(const runs::Source& source,
+// The verdict is the diagnosis' own, which makes the pass over the steps as well. After `limit` the
+// steps that were seen by then must do.
+Result<Summary> Summarize(const runs::Source& source, const ToolContext& context,
                           CancelToken::Clock::duration limit = runs::kPassTime);
 
-// The rest of a summary whose steps a StepFold has folded: its alerts, and the judgement.
+// The rest of a summary of some steps, which a StepFold has folded: its alerts, and what they tell.
 Result<void> FinishSummary(const runs::Source& source, Summary& summary);
 
 }  // namespace mpnanny::run_summary

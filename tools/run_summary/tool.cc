@@ -14,7 +14,7 @@ namespace {
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto source = runs::OpenAskedRun(arguments, context);
   if (!source) return source.error();
-  auto summary = Summarize(*source);
+  auto summary = Summarize(*source, context);
   if (!summary) return summary.error();
   const size_t bytes = runs::AnswerBytes(arguments, context);
   return ToolOutput{SummaryJson(*source, *summary, bytes), SummaryText(*source, *summary, bytes)};
@@ -28,14 +28,13 @@ Tool MakeTool() {
   definition.title = "Summarize a run";
   definition.description =
       "Tells how one monitored run went: status, steps, loss, loss scale and its moves, skipped "
-      "steps, alerts by type, what shadow steps found, whether its numbers are stable and why. "
-      "Works on a run that still trains. For the cause of a failure call diagnose_run, for single "
-      "alerts query_alerts; "
-      "list_runs finds runs.";
+      "steps, alerts by type, what shadow steps found, the verdict that diagnose_run gives and "
+      "its reason. Works on a run that still trains. For the cause of a failure call diagnose_run, "
+      "for single alerts query_alerts; list_runs finds runs.";
   definition.brief =
-      "How a run went: status, steps, loss, loss scale, skipped steps, alerts by type, "
-      "whether its numbers are stable and why. Also of a run that still trains. For the "
-      "cause of a failure: diagnose_run; for single alerts: query_alerts.";
+      "How a run went: status, steps, loss, loss scale, skipped steps, alerts by type, the verdict "
+      "that diagnose_run gives and its reason. Also of a run that still trains. For the cause of a "
+      "failure: diagnose_run; for single alerts: query_alerts.";
   definition.input_schema = {{"type", "object"},
                              {"properties",
                               {{"run", runs::RunProperty()},

@@ -49,6 +49,7 @@ from .report.notes import Notes, harmless
 from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
+from .report.verdict import verdict
 from .shadow.dropped import DroppedGradients
 from .shadow.empty import EmptySteps
 from .shadow.listener import ShadowSteps
@@ -94,6 +95,9 @@ class Session:
         rank, world_size = rank_and_size()
         console.rank = rank if world_size > 1 else None
         self.db = free_path(os.fspath(options.db), model, self.cell, rank, world_size)
+        file = os.path.basename(self.db)
+        console.name = options.name or f"{type(model).__name__} ({file})"
+        console.several = lambda: any(run is not self for run in ends.live_runs())
         self._core = self._make_core(make_core, options, rank, world_size)
         self.notes = Notes(
             console, self._record, self.state, self._core.set_notes, self._core.event
@@ -317,8 +321,12 @@ class Session:
         if trouble:
             self._console.warn(f"the end of the run could not be written: {trouble}")
             return
-        for line in self.summary().lines(notes=False):  # they have been said
-            self._console.say_for_all(line)
+        if self._console.quiet or self._console.rank:
+            return
+        # A signal leaves a process little time.
+        told = "" if reason == "signal" else verdict(self._handle)
+        for line in self.summary().lines(notes=False, verdict=told):  # notes have been said
+            self._console.say(line)
 
     def _not_seen(self) -> list[str]:
         """What of the model has not been seen so far, and why."""

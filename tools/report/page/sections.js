@@ -54,7 +54,9 @@ function drawTitles(name) {
 function drawHeader() {
   const { summary, diagnosis, run } = data.runs[0];
   drawTitles(summary.name || run);
-  put("status", el("span", { class: diagnosis.verdict }, t("verdict_" + diagnosis.verdict)), " · ",
+  // Healthy numbers of a training that failed are not called a healthy run.
+  const cut = diagnosis.verdict === "healthy" && ["exception", "killed"].includes(summary.status);
+  put("status", el("span", { class: diagnosis.verdict }, t("verdict_" + (cut ? "numbers_healthy" : diagnosis.verdict))), " · ",
     t("status", { status: t("status_" + summary.status), steps: summary.steps, first: shown(summary.loss.first), last: shown(summary.loss.last), precision: summary.precision ?? "" }),
     data.live ? ` · ${t("live")}` : "", el("br"), el("span", { class: "soft" }, data.runs.map((each) => each.run).join("  |  ")));
   put("settings", el("div", { class: "controls" },

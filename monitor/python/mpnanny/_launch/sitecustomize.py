@@ -108,8 +108,15 @@ def _hook() -> None:
         sys.meta_path.insert(0, _AfterImport(calls))
 
 
-def _at_exit(began: float) -> None:
-    """The program has ended: if nothing was watched, a record says why."""
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it is gone
+        return ""
+
+
+def _at_exit(began: float, folder: str) -> None:
+    """The program, started in `folder`, has ended: if nothing was watched, a record says why."""
     try:
         is_command = os.environ.get("MPNANNY_RUN_PROCESS") == str(os.getpid())
         launched = sys.modules.get("mpnanny.process.launched")
@@ -119,10 +126,11 @@ def _at_exit(began: float) -> None:
         options = untrained.options()
         if untrained.is_recorded(options["db"], began):
             return  # by processes that the program has started
+        name = untrained.script_name(folder)
         if launched is not None:
-            launched.program_ends(is_command, untrained.script_name())
+            launched.program_ends(is_command, name)
         else:
-            untrained.record(options, os.path.join(_PACKAGES, "mpnanny"))
+            untrained.record(options, os.path.join(_PACKAGES, "mpnanny"), name)
     except Exception as error:
         _say(error)
 
@@ -154,7 +162,7 @@ def _run_the_next() -> None:
 
 if "MPNANNY_RUN" in os.environ:
     try:
-        atexit.register(_at_exit, time.time())
+        atexit.register(_at_exit, time.time(), _working_folder())
         _hook()
     except Exception as error:
         _say(error)

@@ -28,10 +28,16 @@ def options() -> dict[str, Any]:
     return {"db": "nanny_logs/metrics.db", **found}
 
 
-def script_name() -> str:
-    """Without folder and extension; at the end of a program its module no longer tells."""
-    script = os.path.basename(sys.argv[0]) if sys.argv else ""
-    return "interactive" if script in ("", "-c") else os.path.splitext(script)[0]
+def script_name(folder: str) -> str:
+    """As environment.run_name(); at the end of a program its module no longer tells. `folder`:
+    where the program was started.
+    """
+    script = sys.argv[0] if sys.argv else ""
+    script = "interactive" if script in ("", "-c") else os.path.splitext(script)[0]
+    place = os.path.normpath(os.path.join(folder, script))
+    return "/".join(
+        filter(None, (os.path.basename(os.path.dirname(place)), os.path.basename(place)))
+    )
 
 
 def is_recorded(db: str, began: float) -> bool:
@@ -41,10 +47,10 @@ def is_recorded(db: str, began: float) -> bool:
     return any(os.path.getmtime(file) >= began - _COARSE for file in files)
 
 
-def record(options: dict[str, Any], package: str) -> None:
+def record(options: dict[str, Any], package: str, name: str) -> None:
     """A run without steps, and one line on stderr. `package`: the folder mpnanny."""
     core = _load(package)
-    name = "" if options.get("record") == "minimal" else script_name()
+    name = "" if options.get("record") == "minimal" else name
     recorder = core.Recorder(
         options["db"],
         options.get("name") or name,

@@ -25,8 +25,14 @@ def script_path() -> str:
 
 
 def run_name() -> str:
+    """ "resnet/train": of the script and its folder, as many are called train. Lists show when each
+    run began; the name stays what it is when a training goes on, which is told by it.
+    """
     script = script_path()
-    return os.path.splitext(os.path.basename(script))[0] if script else "interactive"
+    place = os.path.splitext(script)[0] if script else os.path.abspath("interactive")
+    return "/".join(
+        filter(None, (os.path.basename(os.path.dirname(place)), os.path.basename(place)))
+    )
 
 
 def _revision(script: str) -> str | None:

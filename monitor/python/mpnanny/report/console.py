@@ -5,17 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 
 MAX_ALERT_LINES = 12
 _CLEAR = "\r\x1b[K"  # a terminal's line, from its start
 
 
 class Console:
-    """`rank`: of a distributed run, whose lines say which they are; None outside of one."""
+    """`rank`: of a distributed run, whose lines say which they are; None outside of one. `name`: of
+    the run among several in this process, from the moment that `several()` is true.
+    """
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.rank: int | None = None
+        self.name = ""
+        self.several: Callable[[], bool] = bool
+        self._named = False
         self._alerts = 0
         self._in_place = False  # the cursor stands in a progress line
 
@@ -64,7 +70,9 @@ class Console:
             print(f"{clear}{self._who()}: {text}", file=sys.stderr, flush=True)
 
     def _who(self) -> str:
-        return "mpnanny" if self.rank is None else f"mpnanny rank {self.rank}"
+        who = "mpnanny" if self.rank is None else f"mpnanny rank {self.rank}"
+        self._named = self._named or self.several()
+        return f"{who} {self.name}" if self._named else who
 
 
 def _terminal_columns() -> int | None:

@@ -146,8 +146,10 @@ def _badness(alert: Alert) -> tuple[int, bool, int]:
 class Summary(dict[str, Any]):
     """What `summary()` returns: a dict of plain values, and a text for people when printed."""
 
-    def lines(self, notes: bool = True) -> list[str]:
-        """The text, one statement a line; `notes`: with what could not be watched."""
+    def lines(self, notes: bool = True, verdict: str = "") -> list[str]:
+        """The text, one statement a line; `notes`: with what could not be watched; `verdict`: the
+        diagnosis' own, where it was asked.
+        """
         loss, scale = self["loss"], self["loss_scale"]
         text = f"{self['steps']} steps in {_duration(self['seconds'])}"
         if loss["last"] is not None:
@@ -170,8 +172,11 @@ class Summary(dict[str, Any]):
         if notes and self["notes"]:
             lines.append(f"notes: {_few(self['notes'], 3, '; ')}")
         if self["run"]:
-            errors = any(alert["severity"] == "ERROR" for alert in self["alerts"])
-            lines.append(f"Next: mpnanny {'diagnose' if errors else 'summary --db'} {self['run']}")
+            # Without an alert a run may be bad as well: only the diagnosis tells.
+            if verdict:
+                lines.append(verdict)
+            healthy = verdict.startswith("HEALTHY")
+            lines.append(f"Next: mpnanny {'summary --db' if healthy else 'diagnose'} {self['run']}")
         return lines
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..hooks.forward import ForwardHooks
+from ..model.left_out import LeftOut
 from ..model.optimizers import Optimizers
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
@@ -45,6 +46,7 @@ class TorchCalls:
     ) -> None:
         self.state = state
         self.notes = notes
+        self._left_out = LeftOut(notes.note)
         self._model = model
         self._optimizers = optimizers
         self._scalers = scalers
@@ -310,6 +312,7 @@ class TorchCalls:
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
         held = self._held(optimizer)
         if held is None:
+            self._left_out.stepped(optimizer)
             return
         if optimizer is self._optimizers.main:
             self._steps.begin_if_needed()

@@ -1,0 +1,60 @@
+#include "server/command_line/command_words.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace mpnanny {
+namespace {
+
+bool IsWordByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+// True where the word from `begin` to `end` is part of a path, a module or a call.
+bool IsPartOfMore(std::string_view text, size_t begin, size_t end) {
+  const auto at = [&](size_t place) { return place < text.size() ? text[place] : ' '; };
+  const char before = begin == 0 ? ' ' : at(begin - 1);
+  if (before == '/' || before == '\\' || before == '.' || before == '-') return true;
+  const char after = at(end);
+  if (after == '(' || after == '/' || after == '\\' || after == '=') return true;
+  return (after == '.' || after == '-') && IsWordByte(at(end + 1));
+}
+
+}  // namespace
+
+std::string WithCommandNames(const std::string& text, const std::vector<Tool>& tools) {
+  std::map<std::string_view, const std::string*> commands;
+  for (const Tool& tool : tools) {
+    commands[tool.definition.name] = &tool.definition.command.name;
+  }
+  std::string said;
+  said.reserve(text.size() + 64);
+  for (size_t at = 0; at < text.size();) {
+    if (!IsWordByte(text[at])) {
+      said += text[at++];
+      continue;
+    }
+    size_t end = at;
+    while (end < text.size() && IsWordByte(text[end])) ++end;
+    const std::string_view word = std::string_view(text).substr(at, end - at);
+    const auto command = commands.find(word);
+    if (command == commands.end() || IsPartOfMore(text, at, end)) {
+      said += word;
+    } else {
+      const bool quoted = at > 0 && text[at - 1] == '`';
+      said += (quoted ? "mpnanny " : "`mpnanny ") + *command->second + (quoted ? "" : "`");
+    }
+    at = end;
+  }
+  return said;
+}
+
+Error WithCommandNames(Error error, const std::vector<Tool>& tools) {
+  error.message = WithCommandNames(error.message, tools);
+  error.hint = WithCommandNames(error.hint, tools);
+  return error;
+}
+
+}  // namespace mpnanny

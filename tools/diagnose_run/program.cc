@@ -1,0 +1,122 @@
+#include "tools/diagnose_run/program.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "tools/diagnose_run/code_evidence.h"
+#include "tools/diagnose_run/gather.h"
+#include "tools/diagnose_run/log_hits.h"
+#include "tools/diagnose_run/other_models.h"
+#include "tools/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// Error messages that the question quotes are evidence as a log's lines are.
+void AddQuestionHits(const std::string& question, const cases::CaseLibrary& library, Facts& facts) {
+  if (question.empty()) return;
+  for (const cases::Case& entry : library.all()) {
+    for (const cases::Signal& signal : entry.signals) {
+      if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, question) &&
+          std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
+                       [&](const LogHit& hit) { return hit.signal == signal.text; })) {
+        facts.log_hits.push_back({signal.text, signal.weight, question.substr(0, 400), true});
+      }
+    }
+  }
+}
+
+Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
+                                 const ToolContext& context, const cases::CaseLibrary& library) {
+  auto gathered = source.format.empty() ? GatherRun(source, library, request.pass_time)
+                                        : FactsOfLog(source, context, library, request.pass_time);
+  if (!gathered) return gathered.error();
+  return DiagnoseFacts(request, context, library,
+                       {runs::ShownHandle(source), runs::Name(source.run.name), "",
+                        runs::Time(source.run.started_at)},
+                       *std::move(gathered));
+}
+
+bool IsBad(const Diagnosis& diagnosis) {
+  return diagnosis.verdict == "broken" || diagnosis.verdict == "degraded";
+}
+
+// `asked`, or the diagnosis of another model of the program that decides.
+Result<Diagnosed> OfProgram(const runs::Source& source, const Request& request,
+                            const ToolContext& context, const cases::CaseLibrary& library,
+                            Result<Diagnosed> asked) {
+  std::vector<std::string> named;
+  for (const runs::Source& model : OtherModels(source, context.roots, context.cancel)) {
+    named.push_back(runs::ShownHandle(model));
+    if (IsBad(asked->diagnosis)) continue;
+    auto other = DiagnoseSource(model, request, context, library);
+    if (!other || !IsBad(other->diagnosis)) continue;
+    for (std::string* sentence : {&other->diagnosis.headline, &other->diagnosis.reason}) {
+      *sentence =
+          "The fault is in another model of the same program; the one asked about shows none. " +
+          *sentence;
+    }
+    other->subject.asked = asked->subject.run;
+    return other;
+  }
+  if (named.empty()) return asked;
+  std::vector<std::string>& limits = asked->diagnosis.limits;
+  limits.insert(
+      limits.begin(),
+      IsBad(asked->diagnosis)
+          ? "The program trained other models as well: ask about " + Join(named, ", ") + ", too."
+          : "The program trained other models as well, and they show no fault either: " +
+                Join(named, ", ") + ".");
+  return asked;
+}
+
+}  // namespace
+
+Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
+                         const cases::CaseLibrary& library, PassTime limit) {
+  std::vector<LogHit> hits;
+  for (const std::string& path : source.texts) {
+    auto text = imports::ByteSource::OfFile(path);
+    if (!text) return text.error();
+    auto found = FindLogHits(*std::move(text), library, context.cancel, hits);
+    if (!found) return found.error();
+  }
+  return GatherLog(source, std::move(hits), library, limit);
+}
+
+Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& context,
+                                const cases::CaseLibrary& library, Subject subject, Facts facts) {
+  constexpr std::string_view kRuleFolder = "tools/static_check/rules/";
+  for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
+    facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
+  }
+  AddQuestionHits(request.question, library, facts);
+  if (!request.paths.empty()) {
+    if (auto checked = CheckCode(request.paths, context, facts); !checked) return checked.error();
+  }
+  Diagnosis diagnosis = Diagnose(facts, library);
+  return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
+}
+
+Result<Diagnosed> DiagnoseProgram(const runs::Source& source, const Request& request,
+                                  const ToolContext& context, const cases::CaseLibrary& library) {
+  auto asked = DiagnoseSource(source, request, context, library);
+  if (!asked) return asked;
+  return OfProgram(source, request, context, library, *std::move(asked));
+}
+
+Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& context, PassTime limit) {
+  const auto library = cases::SharedLibrary(context.data);
+  const Request request{.pass_time = limit};
+  auto asked = DiagnoseSource(source, request, context, *library);
+  if (!asked) return asked.error();
+  JudgedRun judged{{}, asked->facts.summary};
+  auto decides = OfProgram(source, request, context, *library, *std::move(asked));
+  if (!decides) return decides.error();
+  judged.verdict = {decides->diagnosis.verdict, decides->diagnosis.reason};
+  return judged;
+}
+
+}  // namespace mpnanny::diagnose_run
