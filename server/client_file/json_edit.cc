@@ -1,5 +1,6 @@
 #include "server/client_file/json_edit.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 

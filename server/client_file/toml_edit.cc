@@ -77,9 +77,13 @@ struct TomlLines {
   size_t end = 0;
 };
 
-// True if the table stands under a header of its own.
+// True if the table stands under a header of its own. [a.b] makes a table `a` as well, which the
+// parser says is there, too.
 bool HasHeader(std::string_view text, const toml::table& table) {
   if (table.is_inline() || !table.source().begin) return false;
+  for (auto&& [key, value] : table) {
+    if (value.is_table() && value.source().begin == table.source().begin) return false;
+  }
   const size_t at = ByteOf(text, table.source().begin);
   return at < text.size() && text[at] == '[';
 }

@@ -250,7 +250,7 @@ void AddInstallCommand(CommandSet& set) {
       ->type_name("FILE");
   command.add_flag("--dry-run", options->dry_run, "Print what would change, and write nothing");
   command.add_flag("--undo", options->undo,
-                   "Take the entry out again, as if it had never been there");
+                   "Take the entry out again; what was there before comes back");
   command.group("For AI agents");
   set.actions.emplace_back(&command, [&context = set.context, options] {
     const Result<int> done = Install(context, *options);

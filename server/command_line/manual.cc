@@ -1,7 +1,7 @@
 #include "server/command_line/manual.h"
 
 #include <algorithm>
-#include <cctype>
+#include <cstdio>
 #include <string_view>
 
 #include "base/text.h"

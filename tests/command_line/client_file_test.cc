@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -135,6 +136,12 @@ TEST(ClientFile, AnUpdateChangesOurFieldsAndKeepsTheUsersOwn) {
       "\nA = \"b\"\n");
 }
 
+TEST(ClientFile, ATableInTheTableIsNotTheTable) {
+  const std::string text = "[s.mpnanny.env]\nA = \"b\"\n";
+  EXPECT_EQ(With(kToml, text, Block()),
+            text + "\n[s.mpnanny]\ncommand = \"/m\"\nargs = [\"serve\"]\n");
+}
+
 TEST(ClientFile, ATokenOfTheBridgeGoesWithIt) {
   const Json bridge = BlockOf(
       "s", {{"command", "npx"}, {"args", {"x"}}, {"env", {{"AUTH_HEADER", "Bearer secret"}}}});
@@ -193,6 +200,47 @@ TEST(ClientFile, ABrokenFileIsRefusedWithItsLine) {
     ASSERT_FALSE(edited) << text << "\n" << *edited;
     EXPECT_NE(edited.error().Text().find(told), std::string::npos) << edited.error().Text();
   }
+}
+
+// Whatever lies in the file: refused, or changed so that it can be read and changed back.
+TEST(ClientFile, NoTextBreaksIt) {
+  const std::vector<std::pair<FileFormat, std::string>> seeds = {
+      {kLenient,
+       "// c\n{\n\t\"s\": {\n\t\t\"mpnanny\": {\"command\": \"x\", \"args\": []}, /* d */\n\t},\n"
+       "\t\"inputs\": [{\"id\": \"mpnanny-token\"}],\n}\n"},
+      {kToml,
+       "a = 1\n[s.a]\nb = [ \"c\", ]\n[s.mpnanny]\ncommand = 'x' # d\n[s.mpnanny.env]\ne = "
+       "\"f\"\n[[t]]\nu = '''\n'''\n"},
+  };
+  const std::string letters = "{}[]\",:/*\\ \n\r=#'.as1\xEF\xBB\xBF";
+  uint64_t random = 1;
+  const auto next = [&random](size_t below) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<size_t>((random >> 33) % below);
+  };
+  int changed = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const auto& [format, seed] = seeds[next(2)];
+    std::string text = seed;
+    for (size_t edits = 1 + next(4); edits > 0; --edits) {
+      const size_t at = next(text.size());
+      if (next(2) == 0) text.erase(at, 1 + next(8));
+      if (next(2) == 0) text.insert(std::min(at, text.size()), 1, letters[next(letters.size())]);
+      if (text.empty()) text = "{}";
+    }
+    const auto with = WithBlock(format, text, Block());
+    if (!with) continue;
+    ++changed;
+    const auto block = BlockIn(format, *with, "s");
+    ASSERT_TRUE(block) << text << "\n--\n" << *with;
+    ASSERT_EQ((*block)["s"]["mpnanny"]["command"], "/m") << text << "\n--\n" << *with;
+    const auto without = WithoutBlock(format, *with, "s", false);
+    ASSERT_TRUE(without) << without.error().Text() << "\n" << *with;
+    const auto none = BlockIn(format, *without, "s");
+    ASSERT_TRUE(none) << *without;
+    ASSERT_TRUE(none->empty()) << *without;
+  }
+  EXPECT_GT(changed, 1000);
 }
 
 }  // namespace
