@@ -86,7 +86,7 @@ TEST_F(PyprojectTest, AFileThatIsNamedAndExcludedIsLeftOutOnlyIfThatIsAsked) {
     EXPECT_TRUE(collected) << collected.error().Text();
     Set found;
     for (const Source& source : collected->sources)
-      found.insert(fs::path(source.path).lexically_relative(folder_).string());
+      found.insert(fs::path(source.path).lexically_normal().lexically_relative(folder_).string());
     return found;
   };
   const std::vector<std::string> named = {"new.py", "old/a.py", "old/deep/b.py"};
