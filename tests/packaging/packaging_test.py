@@ -61,6 +61,8 @@ def test_a_wheel_brings_the_command_and_the_monitor(installed):
         f"mpnanny {manifests.VERSION}\n"
     )
     assert manifests.VERSION in run(installed / "bin" / "python", "-m", "pip", "show", "mpnanny")
+    module = run(installed / "bin" / "python", "-m", "mpnanny", "--version")  # without torch
+    assert module.startswith(f"mpnanny {manifests.VERSION}\n")
     doctor = run(installed / "bin" / "mpnanny", "doctor", "--root", str(installed))
     assert "ok       tools:" in doctor
 
