@@ -261,6 +261,7 @@ TEST_F(Install, OverSshThePathsAreThoseOfTheOtherMachine) {
 
 TEST_F(Install, VsCodesTokenStaysOutOfItsFile) {
   std::ofstream(place_ / "token") << "s3cret\n";
+  fs::permissions(place_ / "token", fs::perms(0600));  // others' eyes would be refused
   const fs::path file = home_ / ".config/Code/User/mcp.json";
   Write(file, "{\n  // mine\n  \"inputs\": [],\n  \"servers\": {}\n}\n");
   const std::string before = Text(file);
