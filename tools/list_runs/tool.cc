@@ -30,6 +30,7 @@ Json RowJson(const ListedRun& listed) {
       {"worst_alert", listed.worst_severity.empty()
                           ? Json(nullptr)
                           : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+  if (!listed.format.empty()) row["format"] = listed.format;
   if (run.world_size > 1) {
     row["ranks"] = listed.ranks.size();
     row["world_size"] = run.world_size;
@@ -52,10 +53,14 @@ std::string RowText(const ListedRun& listed) {
     line += ", worst alert " + runs::Name(listed.worst_severity + " " + listed.worst_type) +
             " at step " + std::to_string(listed.worst_step.value_or(0));
     if (listed.worst_rank) line += " on rank " + std::to_string(*listed.worst_rank);
-  } else {
+  } else if (listed.format.empty()) {
     line += ", no alerts";
+  } else {
+    line += ", read from " + listed.format;
   }
-  return line + ", started " + runs::Time(run.started_at) + ", \"" + runs::Name(run.name) + "\"";
+  const std::string started = runs::Time(run.started_at);  // not every log tells it
+  return line + (started.empty() ? "" : ", started " + started) + ", \"" + runs::Name(run.name) +
+         "\"";
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
@@ -86,17 +91,23 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   output.structured = {{"runs", page.TakeRows()}, {"total", total}};
   if (next < total) output.structured["next_cursor"] = Handle(listing->runs[next - 1]);
   output.structured["databases"] = listing->databases;
+  output.structured["logs"] = listing->logs;
   output.structured["notes"] = listing->notes;
 
   if (total == 0) {
-    output.text = "No monitored run at or below " + EscapeControl(path, 500) +
-                  ". A run is recorded by MixedPrecisionNanny(model) in the script; it writes "
-                  "nanny_logs/metrics.db.\n";
+    output.text =
+        "No monitored run, and no log of another program, at or below " + EscapeControl(path, 500) +
+        ". `mpnanny run -- python train.py`, or MixedPrecisionNanny(model) in the script, "
+        "records a run into nanny_logs/metrics.db.\n";
   } else {
     output.text =
         runs::Count(static_cast<int64_t>(total), "run") + " in " +
-        runs::Count(static_cast<int64_t>(listing->databases), "database") + ", newest first" +
-        (first > 0 ? " (from number " + std::to_string(first + 1) + ")" : "") + ":\n" + page.text();
+        runs::Count(static_cast<int64_t>(listing->databases), "database") +
+        (listing->logs > 0 ? " and " + runs::Count(static_cast<int64_t>(listing->logs), "log") +
+                                 " of other programs"
+                           : "") +
+        ", newest first" + (first > 0 ? " (from number " + std::to_string(first + 1) + ")" : "") +
+        ":\n" + page.text();
   }
   for (const std::string& note : listing->notes) output.text += "Note: " + note + "\n";
   if (next < total) {
@@ -121,6 +132,8 @@ Json OutputSchema() {
        {"precision", runs::TextSchema("What values are judged by.", true)},
        {"worst_alert",
         runs::TextSchema("\"<severity> <type>\" of the first among the worst.", true)}});
+  run["properties"]["format"] =
+      runs::TextSchema("Of another program's log: \"TensorBoard event files\", …");
   run["properties"]["ranks"] =
       runs::IntegerSchema("Of a distributed run: ranks whose databases are here.");
   run["properties"]["world_size"] = runs::IntegerSchema("Of a distributed run: ranks it had.");
@@ -129,6 +142,7 @@ Json OutputSchema() {
       {{"runs", runs::ListSchema(run, "Newest first.")},
        {"total", runs::IntegerSchema("Runs found, shown or not.")},
        {"databases", runs::IntegerSchema("Databases they lie in.")},
+       {"logs", runs::IntegerSchema("Logs of other programs among them.")},
        {"notes", runs::ListSchema({{"type", "string"}}, "What could not be read.")}});
   schema["properties"]["next_cursor"] = runs::TextSchema("Give it as `cursor` for more.");
   return schema;
@@ -139,12 +153,13 @@ Json OutputSchema() {
 Tool MakeTool() {
   ToolDefinition definition;
   definition.name = "list_runs";
-  definition.title = "List monitored runs";
+  definition.title = "List training runs";
   definition.description =
-      "Lists the training runs that mpnanny's monitor recorded, at a database or anywhere below a "
-      "folder, newest first: handle, status, steps, last loss, worst alert. Use it to find the "
-      "`run` that run_summary, query_alerts and diagnose_run take. It does not read console logs "
-      "or TensorBoard files: give a log to diagnose_run as log_path.";
+      "Lists the training runs at a database or anywhere below a folder, newest first: handle, "
+      "status, steps, last loss, worst alert. Finds what mpnanny's monitor recorded, and logs of "
+      "other programs: TensorBoard and W&B folders, trainer_state.json, metrics.csv. Use it to "
+      "find the `run` that run_summary, query_alerts and diagnose_run take. Console output has no "
+      "name to be found by: give it to diagnose_run as log_path.";
   definition.input_schema = {
       {"type", "object"},
       {"properties",

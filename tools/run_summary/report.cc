@@ -53,7 +53,7 @@ std::string GroupText(const AlertGroup& group) {
   if (!group.layers.empty()) {
     line += ", in ";
     for (const std::string& layer : group.layers) {
-      line += (&layer == &group.layers.front() ? "" : ", ") + runs::Name(layer);
+      line += (&layer == &group.layers.front() ? "" : ", ") + LayerWord(runs::Name(layer));
     }
     const auto shown = static_cast<int64_t>(group.layers.size());
     if (group.layer_count > shown) {
