@@ -91,7 +91,6 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   output.structured = {{"runs", page.TakeRows()}, {"total", total}};
   if (next < total) output.structured["next_cursor"] = Handle(listing->runs[next - 1]);
   output.structured["databases"] = listing->databases;
-  output.structured["logs"] = listing->logs;
   output.structured["notes"] = listing->notes;
 
   if (total == 0) {
@@ -123,26 +122,23 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 
 Json OutputSchema() {
   Json run = runs::ObjectSchema(
-      {{"run", runs::TextSchema("Handle: what the other tools take as `run`.")},
+      {{"run", runs::TextSchema("What other tools take as `run`.")},
        {"name", runs::TextSchema("The run's name.")},
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
        {"started_at", runs::TextSchema("ISO 8601, UTC.")},
-       {"steps", runs::IntegerSchema("Recorded steps, the flight recorder's included.")},
+       {"steps", runs::IntegerSchema("Recorded steps.")},
        {"last_loss", runs::NumberSchema("The last logged loss.")},
        {"precision", runs::TextSchema("What values are judged by.", true)},
        {"worst_alert",
         runs::TextSchema("\"<severity> <type>\" of the first among the worst.", true)}});
-  run["properties"]["format"] =
-      runs::TextSchema("Of another program's log: \"TensorBoard event files\", …");
-  run["properties"]["ranks"] =
-      runs::IntegerSchema("Of a distributed run: ranks whose databases are here.");
-  run["properties"]["world_size"] = runs::IntegerSchema("Of a distributed run: ranks it had.");
+  run["properties"]["format"] = runs::TextSchema("Of another program's log.");
+  run["properties"]["ranks"] = runs::IntegerSchema("Ranks whose databases are here.");
+  run["properties"]["world_size"] = runs::IntegerSchema("Ranks it had.");
   run["properties"]["worst_rank"] = runs::IntegerSchema("The rank of worst_alert.", true);
   Json schema = runs::ObjectSchema(
       {{"runs", runs::ListSchema(run, "Newest first.")},
        {"total", runs::IntegerSchema("Runs found, shown or not.")},
        {"databases", runs::IntegerSchema("Databases they lie in.")},
-       {"logs", runs::IntegerSchema("Logs of other programs among them.")},
        {"notes", runs::ListSchema({{"type", "string"}}, "What could not be read.")}});
   schema["properties"]["next_cursor"] = runs::TextSchema("Give it as `cursor` for more.");
   return schema;
@@ -156,10 +152,10 @@ Tool MakeTool() {
   definition.title = "List training runs";
   definition.description =
       "Lists the training runs at a database or anywhere below a folder, newest first: handle, "
-      "status, steps, last loss, worst alert. Finds what mpnanny's monitor recorded, and logs of "
-      "other programs: TensorBoard and W&B folders, trainer_state.json, metrics.csv. Use it to "
-      "find the `run` that run_summary, query_alerts and diagnose_run take. Console output has no "
-      "name to be found by: give it to diagnose_run as log_path.";
+      "status, steps, last loss, worst alert; the monitor's, and logs of other programs "
+      "(TensorBoard and W&B folders, trainer_state.json, metrics.csv). Use it to find the `run` "
+      "that run_summary, query_alerts and diagnose_run take. It finds no console logs: give one "
+      "to diagnose_run as log_path.";
   definition.input_schema = {
       {"type", "object"},
       {"properties",
