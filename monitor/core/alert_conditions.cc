@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/text.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/json_text.h"
@@ -158,11 +159,12 @@ void LossSpikes::Step(const StepFacts& facts, Alerts& out) {
 
 void GradientConditions::Magnitude(int64_t step, double absmax, int64_t layer,
                                    std::string_view name, Alerts& out) {
+  const std::string word = LayerWord(name);
   if (absmax > kExplosionAbsmax) {
     AlertRow& alert =
         Raise(out, "GRAD_EXPLOSION", step, "backward",
               Message("%.*s: the largest unscaled gradient is %.4g, over %g.",
-                      static_cast<int>(name.size()), name.data(), absmax, kExplosionAbsmax));
+                      static_cast<int>(word.size()), word.data(), absmax, kExplosionAbsmax));
     alert.layer = layer;
     alert.kind = TensorKind::kGradient;
     alert.value = absmax;
@@ -172,7 +174,7 @@ void GradientConditions::Magnitude(int64_t step, double absmax, int64_t layer,
     AlertRow& alert =
         Raise(out, "GRAD_VANISH", step, "backward",
               Message("The largest unscaled gradient of the model is %.4g (in %.*s), under %g.",
-                      absmax, static_cast<int>(name.size()), name.data(), kVanishAbsmax));
+                      absmax, static_cast<int>(word.size()), word.data(), kVanishAbsmax));
     alert.kind = TensorKind::kGradient;
     alert.value = absmax;
     alert.threshold = kVanishAbsmax;

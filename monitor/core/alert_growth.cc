@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/alert_values.h"
@@ -37,7 +38,7 @@ void OverflowAhead::RaiseOne(int64_t step, int64_t layer, TensorKind kind, std::
   if (!crossing) return;
   AlertRow& alert = out.emplace_back(MakeAlert(
       "OVERFLOW_AHEAD", step, KindPhase(kind),
-      std::string(name.empty() ? "the model" : name) +
+      (name.empty() ? "the model" : LayerWord(name)) +
           Message(": at this growth (%.3g %% a step) the %s reaches FP16's %g at about step %lld "
                   "(%lld to %lld); it is %.4g now.",
                   100 * crossing->per_step, std::string(KindWord(kind)).c_str(), end,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "numerics/format.h"
@@ -21,12 +22,13 @@ void DeadLayers::Sample(int64_t step, std::span<const LayerGradient> layers, Ale
     }
     const int samples = ++samples_[layer.layer];
     if (samples < kDeadSamples) continue;
+    const std::string word = LayerWord(layer.name);
     AlertRow& alert = out.emplace_back(MakeAlert(
         "DEAD_LAYER", step, "backward",
         Message("%.*s: its gradient has not passed %.3g in %d samples in a row (under %g), while "
                 "that of other layers reaches %.3g: it no longer learns.",
-                static_cast<int>(layer.name.size()), layer.name.data(), layer.absmax, samples,
-                kDeadAbsmax, largest)));
+                static_cast<int>(word.size()), word.data(), layer.absmax, samples, kDeadAbsmax,
+                largest)));
     alert.layer = layer.layer;
     alert.kind = TensorKind::kGradient;
     alert.value = layer.absmax;
@@ -45,14 +47,13 @@ void StaleUpdates::Sample(int64_t step, const WeightUpdate& update, Alerts& out)
   }
   const int samples = ++samples_[update.layer];
   if (samples < kStaleSamples) return;
-  const std::string dtype(DTypeName(update.dtype));
+  const std::string dtype(DTypeName(update.dtype)), word = LayerWord(update.name);
   AlertRow& alert = out.emplace_back(MakeAlert(
       "STALE_UPDATE", step, "optimizer",
       Message(
           "%.*s: %.3g %% of the weights that have a gradient stay where they are, in %d samples "
           "in a row: their updates are under half an ulp of %s.",
-          static_cast<int>(update.name.size()), update.name.data(), 100 * share, samples,
-          dtype.c_str())));
+          static_cast<int>(word.size()), word.data(), 100 * share, samples, dtype.c_str())));
   alert.layer = update.layer;
   alert.kind = TensorKind::kUpdate;
   alert.value = share;
@@ -66,13 +67,14 @@ void ResidualCondition(int64_t step, const Residual& residual, Alerts& out) {
   const double lost = (residual.unchanged - residual.addend_zeros) / nonzero;
   if (lost <= kAbsorbedShare) return;
   const std::string name(Info(residual.judged).name), dtype(DTypeName(residual.dtype));
+  const std::string word = LayerWord(residual.name), addend = LayerWord(residual.addend);
   AlertRow& alert = out.emplace_back(MakeAlert(
       "ABSORPTION", step, "forward",
       Message("%.*s: %.3g %% of what %.*s adds to its input is under half an ulp of the sum in %s "
               "(held in %s) and lost; RMS %.3g beside %.3g.",
-              static_cast<int>(residual.name.size()), residual.name.data(), 100 * lost,
-              static_cast<int>(residual.addend.size()), residual.addend.data(), name.c_str(),
-              dtype.c_str(), residual.addend_rms, residual.input_rms)));
+              static_cast<int>(word.size()), word.data(), 100 * lost,
+              static_cast<int>(addend.size()), addend.data(), name.c_str(), dtype.c_str(),
+              residual.addend_rms, residual.input_rms)));
   alert.layer = residual.layer;
   alert.kind = TensorKind::kActivation;
   alert.value = lost;

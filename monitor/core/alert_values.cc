@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/text.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "numerics/elements.h"
@@ -157,7 +158,7 @@ void ValueConditions(const JudgedSample& sample, Alerts& out) {
   const FormatInfo& format = Info(judged.format);
   const auto add = [&](std::string_view type, double value, double threshold, std::string text) {
     AlertRow& alert = out.emplace_back(
-        MakeAlert(type, row.step, KindPhase(row.kind), std::string(sample.name) + ": " + text));
+        MakeAlert(type, row.step, KindPhase(row.kind), LayerWord(sample.name) + ": " + text));
     alert.layer = row.layer;
     alert.kind = row.kind;
     alert.value = value;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "monitor/core/bad_batch.h"
 #include "monitor/core/json_text.h"
 
@@ -105,7 +106,7 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
     samples_.Add(layer_id, TensorKind::kInput, slot + static_cast<int32_t>(i), inputs[i],
                  samples_.Measure(inputs[i], TensorKind::kInput), {});
   }
-  const std::string name = here.name.empty() ? "the model" : here.name;
+  const std::string word = here.name.empty() ? "the model" : LayerWord(here.name);
   const std::string dtype(outputs.empty() ? "unknown" : DTypeName(outputs[0].dtype));
   NonFiniteFinding finding;
   finding.layer = layer_id;
@@ -126,15 +127,16 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
     finding.stats = in;
     finding.producer = true;
     finding.message =
-        "The batch is not finite: " + CountsOf(in) + " elements that enter " + name + ".";
+        "The batch is not finite: " + CountsOf(in) + " elements that enter " + word + ".";
     tell("batch", in);
     detail.Json("batch", BadBatchJson(inputs, calls_.Get(layer_id)));
   } else if (unclean) {
-    finding.message = name + ": " + CountsOf(out) + " output elements in " + dtype +
+    finding.message = word + ": " + CountsOf(out) + " output elements in " + dtype +
                       "; it only carries on, its inputs hold " + CountsOf(in) + ".";
     tell("carried", out);
     if (findings_.empty() && last_clean_ > 0) {
-      finding.message += " Made outside modules, after " + layers_.at(last_clean_).name + ".";
+      finding.message +=
+          " Made outside modules, after " + LayerWord(layers_.at(last_clean_).name) + ".";
       detail.Text("after", layers_.at(last_clean_).name);
     }
   } else if (own.nonfinite() > 0) {
@@ -142,20 +144,20 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
     finding.kind = TensorKind::kWeight;
     finding.stats = own;
     finding.producer = true;
-    finding.message = name + ": its weights are not finite (" + CountsOf(own) +
+    finding.message = word + ": its weights are not finite (" + CountsOf(own) +
                       ") before this forward pass; the optimizer " +
                       "step before it, or a loaded checkpoint, wrote them.";
     tell("weights_before", own);
   } else if (!buffers.empty()) {
     finding.producer = true;
-    finding.message = name + ": " + CountsOf(out) + " output elements in " + dtype +
+    finding.message = word + ": " + CountsOf(out) + " output elements in " + dtype +
                       "; its inputs and weights are finite, its buffers are not: " + buffers +
                       ". What wrote them was an earlier step, or a loaded checkpoint.";
     tell("buffers", out);
     if (!buffers_json.empty()) detail.Json("buffers", buffers_json);
   } else {
     finding.producer = true;
-    finding.message = name + ": " + CountsOf(out) + " output elements in " + dtype;
+    finding.message = word + ": " + CountsOf(out) + " output elements in " + dtype;
     if (out.finite > 0) finding.message += Message(" (largest finite %.5g)", out.absmax);
     finding.message += in.finite > 0 ? Message("; its inputs are finite, up to %.5g.", in.absmax)
                                      : "; its inputs are finite.";

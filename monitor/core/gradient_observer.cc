@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/text.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/json_text.h"
@@ -77,11 +78,11 @@ void GradientObserver::RaiseNonFinite(const StepEnd& end, const ScaleConditions&
   const NonFinite& first = bad_.back();
   const bool later_is_finite = last_good_ > first.order + 1;
   const bool nan = first.stats.nan > 0;
-  AlertRow& alert = out.emplace_back(
-      MakeAlert(nan ? "NAN" : "INF", schedule_.step(), "backward",
-                layers_.at(first.layer).name + ": its gradient has " + CountsOf(first.stats) +
-                    " elements; loss and forward pass are finite. " + std::to_string(bad_.size()) +
-                    " of " + std::to_string(read_) + " gradients are not finite."));
+  AlertRow& alert = out.emplace_back(MakeAlert(
+      nan ? "NAN" : "INF", schedule_.step(), "backward",
+      LayerWord(layers_.at(first.layer).name) + ": its gradient has " + CountsOf(first.stats) +
+          " elements; loss and forward pass are finite. " + std::to_string(bad_.size()) + " of " +
+          std::to_string(read_) + " gradients are not finite."));
   alert.layer = first.layer;
   alert.kind = TensorKind::kGradient;
   alert.value = static_cast<double>(first.stats.nonfinite());

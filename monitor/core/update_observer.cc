@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/json_text.h"
 #include "monitor/core/non_finite_findings.h"
@@ -84,8 +85,8 @@ void UpdateObserver::RaiseNonFinite(Alerts& out) const {
   const Layer& weight = layers_.at(origin->layer);
   AlertRow& alert = out.emplace_back(MakeAlert(
       origin->after.nan > 0 ? "NAN" : "INF", schedule_.step(), "optimizer",
-      weight.name + ": the optimizer's step made " + std::to_string(origin->after.nonfinite()) +
-          " of " + std::to_string(origin->after.numel) +
+      LayerWord(weight.name) + ": the optimizer's step made " +
+          std::to_string(origin->after.nonfinite()) + " of " + std::to_string(origin->after.numel) +
           " sampled weights non-finite; weights and gradient were finite before it."));
   // As the next forward pass will report it, which then goes on with this row.
   alert.layer = weight.owner;

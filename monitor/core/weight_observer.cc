@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "monitor/core/json_text.h"
 
 namespace mpnanny {
@@ -41,8 +42,9 @@ void WeightObserver::Observe(std::span<const ParameterView> weights) {
       finding.kind = TensorKind::kWeight;
       finding.stats = stats;
       finding.producer = true;
-      finding.message = here.name + (buffer ? ": the buffer" : ": the weight") + " has " +
-                        std::to_string(stats.nonfinite()) + " of " + std::to_string(stats.numel) +
+      finding.message = LayerWord(here.name) + (buffer ? ": the buffer" : ": the weight") +
+                        " has " + std::to_string(stats.nonfinite()) + " of " +
+                        std::to_string(stats.numel) +
                         " elements that are not finite; it was finite in the last sample, and the "
                         "forward pass of this step is.";
       JsonObject detail;

@@ -62,5 +62,13 @@ TEST(MatchesGlob, Stars) {
   EXPECT_FALSE(MatchesGlob(std::string(40, '*') + "b", std::string(10000, 'a')));
 }
 
+TEST(Text, ALayerThatIsCalledByANumberIsSeenToBeAName) {
+  EXPECT_EQ(LayerWord("0"), "layer \"0\"");
+  EXPECT_EQ(LayerWord("2.1"), "layer \"2.1\"");
+  EXPECT_EQ(LayerWord("0.weight"), "\"0.weight\"");
+  EXPECT_EQ(LayerWord("blocks.0.ffn"), "blocks.0.ffn");
+  EXPECT_EQ(LayerWord(""), "");
+}
+
 }  // namespace
 }  // namespace mpnanny

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
 from mpnanny import Alert, MixedPrecisionNanny, Summary, watch_model
+from mpnanny.operators import places
 from mpnanny.report import progress
 from mpnanny.report.console import Console
 from mpnanny.report.course import Course
@@ -246,3 +248,36 @@ def test_lines_of_two_runs_say_whose_they_are(db, capfd):
         assert any(line.startswith(f"{whose}ERROR NAN at step 0") for line in lines), lines
         assert any(line.startswith(f"{whose}10 steps in") for line in lines), lines
     assert not any("which no run watches" in line for line in lines), lines
+
+
+def test_a_class_with_the_forward_of_a_library_is_found_in_the_users_file(
+    tmp_path, monkeypatch, database, db
+):
+    """As a LightningModule has it, which calls its parts in training_step."""
+    library, own = tmp_path / "site", tmp_path / "own"
+    library.mkdir()
+    own.mkdir()
+    (library / "some_trainer.py").write_text(
+        "from torch import nn\n\n\nclass Trained(nn.Module):\n"
+        "    def forward(self, *args):\n        return super().forward(*args)\n"
+    )
+    (own / "my_model.py").write_text(
+        "from some_trainer import Trained\nfrom torch import nn\n\n\nclass Mine(Trained):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.net = nn.Sequential(nn.Linear(4, 1))\n\n"
+        "    def training_step(self, x):\n        return self.net(x).mean()\n"
+    )
+    monkeypatch.setattr(places._files, "_site", (f"{library}{os.sep}",))
+    for folder in (library, own):
+        monkeypatch.syspath_prepend(str(folder))
+    model = importlib.import_module("my_model").Mine()
+    nanny = MixedPrecisionNanny(model, db=db, quiet=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.training_step(torch.ones(2, 4)).backward()
+    optimizer.step()
+    nanny.close()
+    rows = database().rows("SELECT name, source FROM layer WHERE name IN ('(model)', 'net.0')")
+    assert {row["name"]: row["source"] for row in rows} == {
+        "(model)": f"{own / 'my_model.py'}:5",
+        "net.0": f"{own / 'my_model.py'}:11",
+    }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <string>
 #include <tuple>
 
@@ -148,6 +149,25 @@ TEST(SummaryTest, TheVerdictIsTheDiagnosis) {
       EXPECT_NE(text.find(words), std::string::npos) << text;
     }
     EXPECT_EQ(diagnosis->text.find("HEALTHY"), std::string::npos) << diagnosis->text;
+  }
+}
+
+TEST(SummaryTest, StepsThatARunningJobHasNotWrittenYetAreToldAsSuch) {
+  for (const bool runs : {true, false}) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    const double started = runs ? static_cast<double>(std::time(nullptr)) : 1.7e9;
+    const int64_t run = db.Run("r", "", "fp16", started);
+    db.Step(0, {.loss = 1.0});
+    RingFile ring(folder.File("m.db"), run, started);
+    ring.Step(1, 0.9);
+    ring.Write();
+    const Json summary = Summary(folder);
+    EXPECT_EQ(summary["status"], runs ? "running" : "killed");
+    const std::string notes = DumpJson(summary["notes"]);
+    EXPECT_NE(notes.find(runs ? "the run still goes on" : "the process ended before it could"),
+              std::string::npos)
+        << notes;
   }
 }
 

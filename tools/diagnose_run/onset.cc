@@ -34,7 +34,7 @@ std::string WhatOf(const Onset& onset) {
     std::replace(kind.begin(), kind.end(), '_', ' ');
     what += " in the " + kind;
   }
-  if (!onset.layer.empty()) what += (onset.kind ? " of " : " in ") + Name(onset.layer);
+  if (!onset.layer.empty()) what += (onset.kind ? " of " : " in ") + LayerWord(Name(onset.layer));
   if (onset.layer.empty() && onset.phase == "backward") what += " in the gradients";
   return what;
 }
@@ -66,8 +66,8 @@ Result<const SeenAlert*> BestOfStep(const std::vector<const SeenAlert*>& alerts,
     }
     const int producer = !alert->row.producer ? 1 : *alert->row.producer != 0 ? 0 : 2;
     // Weights that were broken before the forward pass began come before all that it made.
-    const bool weights_first = alert->row.phase == "optimizer" &&
-                               alert->detail.where == runs::Where::kWeightsBefore;
+    const bool weights_first =
+        alert->row.phase == "optimizer" && alert->detail.where == runs::Where::kWeightsBefore;
     const std::tuple key(weights_first ? -1 : PhaseRank(alert->row.phase), producer, position);
     if (!best || key < best_key) {
       best = alert;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "tools/diagnose_run/signal_words.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -71,7 +72,7 @@ bool TypeFits(const Signal& signal, const SeenAlert& alert, const Facts& facts) 
 std::string AlertSentence(const SeenAlert& alert, const char* how) {
   std::string text = Name(alert.row.type);
   if (!alert.row.phase.empty()) text += " in " + EscapeControl(alert.row.phase, 40);
-  if (!alert.layer.empty()) text += " at " + Name(alert.layer);
+  if (!alert.layer.empty()) text += " at " + LayerWord(Name(alert.layer));
   text += ", step " + std::to_string(alert.row.step) + how;
   if (!alert.row.message.empty()) {
     text += ": " + EscapeControl(alert.row.message, 200);
@@ -119,13 +120,7 @@ std::optional<Match> MatchStat(const Signal& signal, const Facts& facts) {
     if (hit.signal != signal.text) continue;
     const bool elsewhere = facts.onset && !facts.onset->layer.empty() && !hit.layer.empty() &&
                            hit.layer != facts.onset->layer;
-    std::string sentence = signal.of + " " + signal.name;
-    std::replace(sentence.begin(), sentence.end(), '_', ' ');
-    if (!hit.layer.empty()) sentence += " of " + Name(hit.layer);
-    sentence += " was " + (signal.share ? Number(100 * hit.value, 3) + " %" : Number(hit.value)) +
-                " at step " + std::to_string(hit.step) + " (the case looks for " + signal.op + " " +
-                (signal.share ? Number(100 * signal.value, 3) + " %" : Number(signal.value)) + ")";
-    return Match{elsewhere ? kElsewhereWorth : 1, sentence};
+    return Match{elsewhere ? kElsewhereWorth : 1, StatSentence(signal, hit)};
   }
   return std::nullopt;
 }

@@ -155,7 +155,7 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
       const size_t shown = std::min(extent.carriers, onset.carriers.size());
       for (size_t i = 0; i < shown; ++i) {
         const Carrier& carrier = onset.carriers[i];
-        text += (i == 0 ? "" : " → ") + Name(carrier.layer) + " (" + Name(carrier.type) +
+        text += (i == 0 ? "" : " → ") + LayerWord(Name(carrier.layer)) + " (" + Name(carrier.type) +
                 ", step " + std::to_string(carrier.step) + ")";
       }
       const int64_t more = onset.carrier_count - static_cast<int64_t>(shown);

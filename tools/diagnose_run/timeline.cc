@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "tools/diagnose_run/trend.h"
 #include "tools/runs/show.h"
 
@@ -31,7 +32,7 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     const auto& points = facts.trend->absmax;
     for (const size_t i : {size_t{0}, points.size() / 2, points.size() - 1}) {
       const std::string what =
-          "absmax of " + Name(facts.trend->layer) + " " + Number(points[i].second, 4);
+          "absmax of " + LayerWord(Name(facts.trend->layer)) + " " + Number(points[i].second, 4);
       if (line.empty() || line.back().what != what) line.push_back({points[i].first, what});
     }
   }
@@ -44,18 +45,23 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     if (std::find(types.begin(), types.end(), alert.row.type) != types.end()) continue;
     types.push_back(alert.row.type);
     if (types.size() > 10) break;
-    line.push_back({alert.row.step, "first " + Name(alert.row.type) +
-                                        (alert.layer.empty() ? "" : " at " + Name(alert.layer)) +
-                                        (alert.derived ? " (from the steps)" : "")});
+    line.push_back(
+        {alert.row.step, "first " + Name(alert.row.type) +
+                             (alert.layer.empty() ? "" : " at " + LayerWord(Name(alert.layer))) +
+                             (alert.derived ? " (from the steps)" : "")});
   }
-  if (first_bad) line.push_back({first_bad->step, "FIRST BAD" + (first_bad->finding ? std::string(" (as measured)") : ": " + first_bad->what)});
+  if (first_bad)
+    line.push_back(
+        {first_bad->step, "FIRST BAD" + (first_bad->finding ? std::string(" (as measured)")
+                                                            : ": " + first_bad->what)});
   if (s.first_nonfinite_loss) {
     line.push_back({*s.first_nonfinite_loss, "first loss that is not finite"});
   }
   if (facts.scale.first_fall)
     line.push_back({*facts.scale.first_fall, "loss scale begins to fall"});
   if (facts.scale.collapsed_from) {
-    line.push_back({*facts.scale.collapsed_from, "loss scale at its floor, 1 or below for 20 steps and more"});
+    line.push_back(
+        {*facts.scale.collapsed_from, "loss scale at its floor, 1 or below for 20 steps and more"});
   }
   if (facts.scale.longest_skip_run > 2 && facts.scale.longest_skip_first) {
     line.push_back({*facts.scale.longest_skip_first,

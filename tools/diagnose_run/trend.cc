@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -120,7 +121,7 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
 std::string TrendText(const Trend& trend) {
   const auto& [last_step, last] = trend.absmax.back();
   std::string text =
-      "absmax of " + runs::Name(trend.layer) + " (" + runs::KindName(trend.kind) + "): ";
+      "absmax of " + LayerWord(runs::Name(trend.layer)) + " (" + runs::KindName(trend.kind) + "): ";
   if (trend.absmax.size() > 1) {
     const auto& [first_step, first] = trend.absmax.front();
     text += Number(first, 4) + " (step " + std::to_string(first_step) + ") → ";

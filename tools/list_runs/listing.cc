@@ -9,6 +9,7 @@
 #include "tools/runs/alerts.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/remembered.h"
+#include "tools/runs/show.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::list_runs {
@@ -16,6 +17,9 @@ namespace {
 
 constexpr size_t kMaxNotes = 10;
 constexpr size_t kRunsRemembered = 256;
+// A log is read from its beginning to its end to tell its last loss.
+constexpr size_t kMostLogs = 200;
+constexpr int64_t kMostLogBytes = 64 << 20, kMostBytesOfLogs = 512 << 20;
 
 Result<std::optional<int64_t>> Number(const runs::Database& database, const char* sql,
                                       std::optional<int64_t> run_id = {}) {
@@ -127,6 +131,7 @@ Result<void> AddFile(const std::string& path, const CancelToken& cancel, Listing
   for (runs::Run& run : *found) {
     auto described = Describe(*database, ring, std::move(run));
     if (!described) return described.error();
+    described->format = opened->format;
     listed.push_back(*std::move(described));
   }
   const bool open_end = std::any_of(listed.begin(), listed.end(), [](const ListedRun& run) {
@@ -137,7 +142,7 @@ Result<void> AddFile(const std::string& path, const CancelToken& cancel, Listing
                             " lies here without its '-wal' file, in which a run's last changes "
                             "stand until it ends: the end of its runs may be missing.");
   }
-  ++listing.databases;
+  ++(opened->format.empty() ? listing.databases : listing.logs);
   listing.runs.insert(listing.runs.end(), std::make_move_iterator(listed.begin()),
                       std::make_move_iterator(listed.end()));
   return {};
@@ -210,6 +215,38 @@ void JoinRanks(std::vector<ListedRun>& listed) {
   listed = std::move(joined);
 }
 
+// The logs of other programs in a folder. A log that cannot be read is none.
+Result<void> AddLogs(const std::string& folder, const CancelToken& cancel,
+                     CancelToken::Clock::time_point until, Listing& listing) {
+  auto found = imports::FindLogs(folder, cancel);
+  if (!found) return found.error();
+  int64_t bytes = 0, left_out = 0;
+  for (const imports::FoundLog& log : found->logs) {
+    if (auto check = cancel.Check(); !check) return check.error();
+    const bool room = log.bytes <= kMostLogBytes && bytes + log.bytes <= kMostBytesOfLogs &&
+                      listing.logs < kMostLogs && CancelToken::Clock::now() < until;
+    if (!room) {
+      ++left_out;
+      continue;
+    }
+    bytes += log.bytes;
+    auto added = AddFile(log.path, cancel, listing);
+    if (!added && added.error().kind == ErrorKind::kCancelled) return added.error();
+  }
+  if (left_out > 0) {
+    listing.notes.push_back(runs::Count(left_out, "log") +
+                            " of other programs, large or too many to read for a list, " +
+                            (left_out == 1 ? "is" : "are") +
+                            " left out. Name its folder to see one.");
+  }
+  if (found->ended_early) {
+    listing.notes.push_back(
+        "There are too many folders to look for logs in all of them. A folder "
+        "further down has fewer.");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
@@ -249,6 +286,9 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
   }
   if (unnoted > 0) {
     listing.notes.push_back(std::to_string(unnoted) + " more files could not be read.");
+  }
+  if (files->folder) {
+    if (auto added = AddLogs(files->start, cancel, until, listing); !added) return added.error();
   }
   JoinRanks(listing.runs);
   std::stable_sort(

@@ -29,16 +29,19 @@ struct ListedRun {
   std::string worst_severity, worst_type;  // "" without an alert
   std::optional<int64_t> worst_step;
   std::optional<int64_t> worst_rank;  // of a distributed run
+  std::string format;  // of another program's log: "TensorBoard event files"; "" for a database
 };
 
 struct Listing {
   std::vector<ListedRun> runs;  // newest first
-  size_t databases = 0;
+  size_t databases = 0, logs = 0;
   std::vector<std::string> notes;  // files that could not be read, where a search ended early
 };
 
-// A named file must be a monitor's database; in a folder, other programs' databases are passed over
-// and damaged ones are noted. After `limit` no further file is opened, which a note says.
+// Databases of the monitor, and in a folder the logs of other programs that the tools read as runs
+// (TensorBoard, W&B, trainer_state.json, metrics.csv): other programs' databases are passed over,
+// and what is damaged or large is noted. After `limit` no further file is opened, which a note
+// says.
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
                          const CancelToken& cancel,
                          CancelToken::Clock::duration limit = kListingTime);

@@ -30,6 +30,7 @@ Json RowJson(const ListedRun& listed) {
       {"worst_alert", listed.worst_severity.empty()
                           ? Json(nullptr)
                           : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+  if (!listed.format.empty()) row["format"] = listed.format;
   if (run.world_size > 1) {
     row["ranks"] = listed.ranks.size();
     row["world_size"] = run.world_size;
@@ -52,10 +53,14 @@ std::string RowText(const ListedRun& listed) {
     line += ", worst alert " + runs::Name(listed.worst_severity + " " + listed.worst_type) +
             " at step " + std::to_string(listed.worst_step.value_or(0));
     if (listed.worst_rank) line += " on rank " + std::to_string(*listed.worst_rank);
-  } else {
+  } else if (listed.format.empty()) {
     line += ", no alerts";
+  } else {
+    line += ", read from " + listed.format;
   }
-  return line + ", started " + runs::Time(run.started_at) + ", \"" + runs::Name(run.name) + "\"";
+  const std::string started = runs::Time(run.started_at);  // not every log tells it
+  return line + (started.empty() ? "" : ", started " + started) + ", \"" + runs::Name(run.name) +
+         "\"";
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
@@ -89,14 +94,19 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   output.structured["notes"] = listing->notes;
 
   if (total == 0) {
-    output.text = "No monitored run at or below " + EscapeControl(path, 500) +
-                  ". A run is recorded by MixedPrecisionNanny(model) in the script; it writes "
-                  "nanny_logs/metrics.db.\n";
+    output.text =
+        "No monitored run, and no log of another program, at or below " + EscapeControl(path, 500) +
+        ". `mpnanny run -- python train.py`, or MixedPrecisionNanny(model) in the script, "
+        "records a run into nanny_logs/metrics.db.\n";
   } else {
     output.text =
         runs::Count(static_cast<int64_t>(total), "run") + " in " +
-        runs::Count(static_cast<int64_t>(listing->databases), "database") + ", newest first" +
-        (first > 0 ? " (from number " + std::to_string(first + 1) + ")" : "") + ":\n" + page.text();
+        runs::Count(static_cast<int64_t>(listing->databases), "database") +
+        (listing->logs > 0 ? " and " + runs::Count(static_cast<int64_t>(listing->logs), "log") +
+                                 " of other programs"
+                           : "") +
+        ", newest first" + (first > 0 ? " (from number " + std::to_string(first + 1) + ")" : "") +
+        ":\n" + page.text();
   }
   for (const std::string& note : listing->notes) output.text += "Note: " + note + "\n";
   if (next < total) {
@@ -112,18 +122,18 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 
 Json OutputSchema() {
   Json run = runs::ObjectSchema(
-      {{"run", runs::TextSchema("Handle: what the other tools take as `run`.")},
+      {{"run", runs::TextSchema("What other tools take as `run`.")},
        {"name", runs::TextSchema("The run's name.")},
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
        {"started_at", runs::TextSchema("ISO 8601, UTC.")},
-       {"steps", runs::IntegerSchema("Recorded steps, the flight recorder's included.")},
+       {"steps", runs::IntegerSchema("Recorded steps.")},
        {"last_loss", runs::NumberSchema("The last logged loss.")},
        {"precision", runs::TextSchema("What values are judged by.", true)},
        {"worst_alert",
         runs::TextSchema("\"<severity> <type>\" of the first among the worst.", true)}});
-  run["properties"]["ranks"] =
-      runs::IntegerSchema("Of a distributed run: ranks whose databases are here.");
-  run["properties"]["world_size"] = runs::IntegerSchema("Of a distributed run: ranks it had.");
+  run["properties"]["format"] = runs::TextSchema("Of another program's log.");
+  run["properties"]["ranks"] = runs::IntegerSchema("Ranks whose databases are here.");
+  run["properties"]["world_size"] = runs::IntegerSchema("Ranks it had.");
   run["properties"]["worst_rank"] = runs::IntegerSchema("The rank of worst_alert.", true);
   Json schema = runs::ObjectSchema(
       {{"runs", runs::ListSchema(run, "Newest first.")},
@@ -139,16 +149,17 @@ Json OutputSchema() {
 Tool MakeTool() {
   ToolDefinition definition;
   definition.name = "list_runs";
-  definition.title = "List monitored runs";
+  definition.title = "List training runs";
   definition.description =
-      "Lists the training runs that mpnanny's monitor recorded, at a database or anywhere below a "
-      "folder, newest first: handle, status, steps, last loss, worst alert. Use it to find the "
-      "`run` that run_summary, query_alerts and diagnose_run take. It does not read console logs "
-      "or TensorBoard files: give a log to diagnose_run as log_path.";
+      "Lists the training runs at a database or anywhere below a folder, newest first: handle, "
+      "status, steps, last loss, worst alert; the monitor's, and logs of other programs "
+      "(TensorBoard and W&B folders, trainer_state.json, metrics.csv). Use it to find the `run` "
+      "that run_summary, query_alerts and diagnose_run take. It finds no console logs: give one "
+      "to diagnose_run as log_path.";
   definition.brief =
-      "Finds monitored runs below a file or folder, newest first: status, steps, last loss, "
-      "precision, worst alert, and the handle that the other tools take. Then: "
-      "diagnose_run.";
+      "Finds runs (monitored, TensorBoard, W&B, HF, Lightning) below a file or folder, newest "
+      "first: status, steps, last loss, worst alert, and the handle that the other tools take. "
+      "Then: diagnose_run.";
   definition.brief_arguments = {{"path", "File or folder"}};
   definition.input_schema = {
       {"type", "object"},

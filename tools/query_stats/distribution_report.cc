@@ -205,7 +205,7 @@ Json SeriesJson(const std::string& layer, const Distribution& d) {
 }
 
 std::string SeriesText(const std::string& layer, const Distribution& d) {
-  std::string text = layer + " " + runs::KindName(d.row.kind) +
+  std::string text = LayerWord(layer) + " " + runs::KindName(d.row.kind) +
                      (d.row.slot != 0 ? " slot " + std::to_string(d.row.slot) : "") + " at step " +
                      std::to_string(d.row.step) + ": ";
   if (!AnythingFinite(d)) {

@@ -116,7 +116,7 @@ class Writer {
                              : key.kind == runs::kActivation ? "forward"
                                                              : "backward";
     Json json = {{"layer", name.empty() ? Json(nullptr) : Json(name)}, {"kind", kind}};
-    std::string line = (!name.empty() ? name
+    std::string line = (!name.empty() ? LayerWord(name)
                         : of_step()   ? std::string(question_.metric->name)
                                       : "all layers") +
                        (of_step() ? "" : " " + kind);
@@ -156,7 +156,7 @@ class Writer {
         auto layer = NameOf(worst.layer_id);
         if (!layer) return layer.error();
         json["worst"]["layer"] = *layer;
-        line += " in " + *layer;
+        line += " in " + LayerWord(*layer);
       }
       if (series.points.size() > 1) {
         line += ", from " + Number(series.least->value) + " to " + Number(series.largest->value);
@@ -237,7 +237,7 @@ class Writer {
       ++count;
       if (named.size() == kSeriesNamed || !ByLayer()) continue;
       if (auto layer = NameOf(series.key.group); layer) {
-        named.push_back(*layer + " " + runs::KindName(series.key.kind));
+        named.push_back(LayerWord(*layer) + " " + runs::KindName(series.key.kind));
       }
     }
     if (count == 0) return;

@@ -152,9 +152,7 @@ Json InputSchema() {
          {{"type", "integer"},
           {"minimum", 1},
           {"maximum", 1000},
-          {"description",
-           "Only the first so many in `order`: \"which layers are largest?\". Without `kinds`, "
-           "optimizer states stay out of the order of values."}}},
+          {"description", "Only the first so many in `order`: \"which layers are largest?\""}}},
         {"order",
          {{"type", "string"},
           {"enum", {"worst", "largest", "smallest", "growth", "model"}},

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/text.h"
 #include "numerics/format.h"
 #include "tools/run_summary/summary.h"
 #include "tools/runs/samples.h"
@@ -135,7 +136,7 @@ Result<std::vector<Forecast>> ReadForecasts(const runs::Source& source) {
 
 std::string ForecastText(const Forecast& each) {
   const auto step = [](double at) { return std::to_string(std::llround(at)); };
-  const std::string layer = each.layer.empty() ? "the model" : runs::Name(each.layer);
+  const std::string layer = each.layer.empty() ? "the model" : LayerWord(runs::Name(each.layer));
   return layer + "'s " + (each.kind == runs::kInput ? "input" : "output") + ", now " +
          Number(each.now, 3) + " and growing " + runs::PercentText(each.crossing.per_step) +
          " a step, reaches " + Number(each.end, 5) + " (FP16) at about step " +

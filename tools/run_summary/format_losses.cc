@@ -20,7 +20,7 @@ constexpr size_t kStepsTried = 8;  // of those that have a profile, the newest m
 struct Column {
   const char* what;
   const char* word;
-  std::optional<double> ShadowProfileRow::*figure;
+  std::optional<double> ShadowProfileRow::* figure;
   bool share;
 };
 constexpr Column kColumns[] = {
@@ -61,7 +61,7 @@ const Column& ColumnOf(const FormatLosses::Worst& worst) {
 }
 
 std::string Where(const FormatLosses::Worst& worst) {
-  return (worst.layer.empty() ? "the model itself" : runs::Name(worst.layer)) +
+  return (worst.layer.empty() ? "the model itself" : LayerWord(runs::Name(worst.layer))) +
          (worst.phase == 1 ? "'s gradient" : "");
 }
 

@@ -53,7 +53,7 @@ std::string GroupText(const AlertGroup& group) {
   if (!group.layers.empty()) {
     line += ", in ";
     for (const std::string& layer : group.layers) {
-      line += (&layer == &group.layers.front() ? "" : ", ") + runs::Name(layer);
+      line += (&layer == &group.layers.front() ? "" : ", ") + LayerWord(runs::Name(layer));
     }
     const auto shown = static_cast<int64_t>(group.layers.size());
     if (group.layer_count > shown) {
@@ -296,28 +296,24 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
 }
 
 Json SummarySchema() {
-  const Json alert = runs::ObjectSchema(
-      {{"type", runs::TextSchema("Alert type; mpnanny://alerts/{type} explains it.")},
-       {"severity", runs::TextSchema("ERROR, WARNING or INFO.")},
-       {"count", runs::IntegerSchema("Alerts of this type.")},
-       {"first_step", runs::IntegerSchema("Step of the first.")},
-       {"layers", runs::ListSchema({{"type", "string"}}, "The first layers, in order of time.")},
-       {"layer_count", runs::IntegerSchema("All of them.")},
-       {"repeats", runs::IntegerSchema("Samples in which it was seen.")}});
+  const Json alert =
+      runs::ObjectSchema({{"type", runs::TextSchema("mpnanny://alerts/{type} explains it.")},
+                          {"severity", runs::TextSchema("ERROR, WARNING or INFO.")},
+                          {"count", runs::IntegerSchema("Alerts of this type.")},
+                          {"first_step", runs::IntegerSchema("Step of the first.")},
+                          {"layers", runs::ListSchema({{"type", "string"}}, "The first layers.")},
+                          {"layer_count", runs::IntegerSchema("All of them.")},
+                          {"repeats", runs::IntegerSchema("Samples in which it was seen.")}});
   const Json texts = {{"type", "string"}};
   return runs::ObjectSchema(
       {{"run", runs::TextSchema("Handle.")},
        {"name", runs::TextSchema("The run's name.")},
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
-       {"verdict",
-        {{"enum", {"healthy", "broken", "degraded", "not_established"}},
-         {"description", "As diagnose_run gives it."}}},
+       {"verdict", runs::TextSchema("diagnose_run's.")},
        {"stable",
-        {{"type", {"boolean", "null"}},
-         {"description",
-          "Whether the numbers are sound, by the verdict; null: nothing was recorded."}}},
-       {"reasons", runs::ListSchema(texts, "Why: the verdict's sentence, then what else shows.")},
-       {"steps", runs::IntegerSchema("Recorded steps, the flight recorder's included.")},
+        {{"type", {"boolean", "null"}}, {"description", "Sound numbers; null: none recorded."}}},
+       {"reasons", runs::ListSchema(texts, "Why, most important first.")},
+       {"steps", runs::IntegerSchema("Recorded steps.")},
        {"loss", runs::ObjectSchema({{"first", runs::NumberSchema("First logged loss.")},
                                     {"last", runs::NumberSchema("Last logged loss.")},
                                     {"min", runs::NumberSchema("Least finite loss.")}})},
@@ -326,7 +322,7 @@ Json SummarySchema() {
                                           {"rises", runs::IntegerSchema("Moves up.")},
                                           {"falls", runs::IntegerSchema("Moves down.")},
                                           {"first", runs::NumberSchema("First scale.")}})},
-       {"skipped_steps", runs::IntegerSchema("Optimizer steps that the scaler skipped.")},
+       {"skipped_steps", runs::IntegerSchema("Skipped by the scaler.")},
        {"alerts", runs::ListSchema(alert, "Worst first.")},
        {"alerts_left_out", runs::IntegerSchema("Types that did not fit.")},
        {"nonfinite_losses", runs::IntegerSchema("Steps with a NaN or Inf loss.")},

@@ -36,6 +36,7 @@ Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& ro
     return error;
   }
   FoundFiles found;
+  found.start = *start;
   std::error_code ec;
   if (!fs::is_directory(*start, ec)) {
     found.paths.push_back(*start);

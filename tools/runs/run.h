@@ -92,6 +92,7 @@ Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id);
 struct FoundFiles {
   std::vector<std::string> paths;  // canonical
   std::vector<std::string> notes;  // where the walk ended early
+  std::string start;               // what was asked about, canonical
   bool folder = false;             // what was asked about is a folder
 };
 Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& roots,

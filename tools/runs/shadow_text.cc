@@ -84,7 +84,7 @@ std::string OperatorAt(const std::string& op, const std::string& raw_dtype,
 
 std::string Subject(const ShadowFinding& finding, std::string_view module) {
   std::string text = OperatorAt(finding.op, finding.dtype, finding.source);
-  std::string where = module.empty() ? "" : Name(module);
+  std::string where = module.empty() ? "" : LayerWord(Name(module));
   if (!finding.phase.empty()) {
     where += (where.empty() ? "" : ", ") + EscapeControl(finding.phase, 40);
   }
@@ -184,7 +184,8 @@ std::string Precision(const ShadowFinding& finding) {
     return " More precision would not help: the FP64 reference has it too.";
   }
   if (finding.rounded_before) {
-    return " Whether precision is to blame is not established: the FP64 reference starts from values "
+    return " Whether precision is to blame is not established: the FP64 reference starts from "
+           "values "
            "that were held in 16 bits before, and less than their last digit decides it.";
   }
   if (finding.precision == "not_tested") return " Whether FP32 cures it is not known.";
@@ -213,7 +214,7 @@ std::string Precision(const ShadowFinding& finding) {
 }
 
 std::string ReachWord(const ShadowReach& reach) {
-  const std::string name = Name(reach.name);
+  const std::string name = LayerWord(Name(reach.name));
   std::string text;
   if (reach.what == "loss") {
     text = "the loss";
@@ -250,7 +251,8 @@ std::string Reach(const ShadowFinding& finding) {
   std::vector<std::string> reached, replaced;
   for (const ShadowReach& reach : finding.reach) {
     if (reach.what == "replaced") {
-      replaced.push_back("nan_to_num" + (reach.name.empty() ? "" : " at " + ShownPlace(reach.name)));
+      replaced.push_back("nan_to_num" +
+                         (reach.name.empty() ? "" : " at " + ShownPlace(reach.name)));
     } else {
       reached.push_back(ReachWord(reach));
     }
@@ -327,14 +329,16 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   if (IsProtocol(finding.kind)) {
-    return {ProtocolText(finding, finding.source.empty() ? "" : ShownPlace(finding.source)), "", "", ""};
+    return {ProtocolText(finding, finding.source.empty() ? "" : ShownPlace(finding.source)), "", "",
+            ""};
   }
   const auto trimmed = [](std::string text) {
     return text.starts_with(' ') ? text.substr(1) : text;
   };
-  return {(finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
-              ".",
-          InputsText(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
+  return {
+      (finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
+          ".",
+      InputsText(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
 }
 
 std::string FindingText(const ShadowFinding& finding, std::string_view module) {

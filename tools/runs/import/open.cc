@@ -68,16 +68,24 @@ Found PickIn(const Folder& folder) {
   return {};
 }
 
-// The one log at or below a folder, nearest first; several are an error that names them.
-Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
+// Folders that hold no runs and often very many files.
+bool WorthEntering(const std::string& name) {
+  return name != "node_modules" && name != "__pycache__" && name != "site-packages";
+}
+
+// The logs at or below a folder, nearest first. `nearest_only`: not those that lie deeper than the
+// first.
+Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken& cancel,
+                                      bool nearest_only, bool& ended_early) {
   std::deque<std::pair<std::string, int>> rest{{path, 0}};
   std::vector<Found> all;
   int depth = 0;
-  for (size_t looked = 0; !rest.empty() && looked < kMaxFolders; ++looked) {
+  size_t looked = 0;
+  for (; !rest.empty() && looked < kMaxFolders; ++looked) {
     if (auto check = cancel.Check(); !check) return check.error();
     const auto [place, level] = rest.front();
     rest.pop_front();
-    if (level > depth && !all.empty()) break;  // what lies deeper belongs to what was found
+    if (nearest_only && level > depth && !all.empty()) break;
     depth = level;
     const Folder folder = Look(place);
     if (Found found = PickIn(folder); found.format) {
@@ -86,9 +94,20 @@ Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
     }
     if (level >= kMaxDepth) continue;
     for (const std::string& name : folder.folders) {
-      rest.emplace_back((fs::path(place) / name).string(), level + 1);
+      if (WorthEntering(name)) rest.emplace_back((fs::path(place) / name).string(), level + 1);
     }
   }
+  ended_early = looked == kMaxFolders && !rest.empty();
+  return all;
+}
+
+// The one log at or below a folder; several are an error that names them.
+Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
+  bool ended_early = false;
+  // What lies deeper belongs to what was found.
+  auto walked = WalkFolder(path, cancel, /*nearest_only=*/true, ended_early);
+  if (!walked) return walked.error();
+  const std::vector<Found>& all = *walked;
   if (all.empty()) return Found();
   if (all.size() == 1) return all.front();
   std::vector<std::string> places;
@@ -171,6 +190,22 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
       Close(import, **recorder, found.format->name, path, fs::path(path).filename().string());
   if (!opened) return opened.error();
   return std::optional(*std::move(opened));
+}
+
+Result<FoundLogs> FindLogs(const std::string& folder, const CancelToken& cancel) {
+  FoundLogs logs;
+  auto walked = WalkFolder(folder, cancel, /*nearest_only=*/false, logs.ended_early);
+  if (!walked) return walked.error();
+  for (const Found& found : *walked) {
+    FoundLog log{found.place, 0};
+    for (const std::string& file : found.files) {
+      std::error_code ec;
+      const auto bytes = fs::file_size(file, ec);
+      if (!ec) log.bytes += static_cast<int64_t>(bytes);
+    }
+    logs.logs.push_back(std::move(log));
+  }
+  return logs;
 }
 
 Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel) {

@@ -5,6 +5,7 @@
 #ifndef MPNANNY_TOOLS_RUNS_IMPORT_OPEN_H_
 #define MPNANNY_TOOLS_RUNS_IMPORT_OPEN_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,18 @@ struct Opened {
 // `even_without_steps` it is none.
 Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken& cancel,
                                       bool even_without_steps = false);
+
+// The folders at or below `folder` (canonical and allowed) that are each one run's log, nearest
+// first; found by names and without reading them.
+struct FoundLog {
+  std::string path;  // canonical: what OpenLog() takes
+  int64_t bytes = 0;
+};
+struct FoundLogs {
+  std::vector<FoundLog> logs;
+  bool ended_early = false;  // there are more folders than are looked at
+};
+Result<FoundLogs> FindLogs(const std::string& folder, const CancelToken& cancel);
 
 // A monitor's database, or else a log; the error of what is neither is that of Database::Open.
 Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel);

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ..operators.places import is_library
+
 Selector = str | re.Pattern[str] | type[nn.Module]
 
 
@@ -131,20 +133,32 @@ class _Sources:
     @staticmethod
     def _find(cls: type, attribute: str) -> str:
         try:
-            forward = inspect.unwrap(cls.forward)  # type: ignore[attr-defined]
-            file = inspect.getsourcefile(forward)
-            lines, first = inspect.getsourcelines(forward)
+            code, first, file = _code_of(cls)
         except (TypeError, OSError, AttributeError):
             return ""
-        if file is None:
-            return ""
-        line = first
-        while not lines[line - first].lstrip().startswith("def ") and line - first < len(lines) - 1:
-            line += 1  # past decorators
+        line = next((i for i, text in enumerate(code) if _DEFINES.match(text)), 0)
         if attribute:
-            use = re.compile(rf"\bself\.{re.escape(attribute)}\b")
-            line = next((first + i for i, text in enumerate(lines) if use.search(text)), line)
-        return f"{os.path.abspath(file)}:{line}"
+            use = re.compile(rf"\bself\.{re.escape(attribute)}\b(?!\s*(:|=[^=]))")
+            line = next((i for i, text in enumerate(code) if use.search(text)), line)
+        return f"{os.path.abspath(file)}:{first + line}"
+
+
+_DEFINES = re.compile(r"\s*(def|async def|class) ")  # past decorators
+
+
+def _code_of(cls: type) -> tuple[list[str], int, str]:
+    """The lines of a class's forward, the number of the first and the file. Of a class of the
+    user's that has its forward from a library (a LightningModule) those of the class: it calls its
+    parts elsewhere.
+    """
+    forward = inspect.unwrap(cls.forward)  # type: ignore[attr-defined]
+    file = inspect.getsourcefile(forward)
+    if is_library(file or "") and not is_library(inspect.getsourcefile(cls) or ""):
+        forward, file = cls, inspect.getsourcefile(cls)
+    if file is None:
+        raise OSError
+    lines, first = inspect.getsourcelines(forward)
+    return lines, first, file
 
 
 def find_modules(model: nn.Module, layers: Iterable[Selector] | None) -> Iterator[FoundModule]:

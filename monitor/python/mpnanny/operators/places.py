@@ -51,9 +51,14 @@ class _Files:
             return False
         return file.startswith(self._site) or not file.startswith(self._library)
 
+    def is_library(self, file: str) -> bool:
+        """Installed: torch's, the standard library's, or another package's."""
+        return file.startswith((*self._site, *self._library, *self._hidden))
+
 
 _files = _Files()
 is_users = _files.is_users
+is_library = _files.is_library
 
 
 @dataclass(slots=True)

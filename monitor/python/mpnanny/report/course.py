@@ -163,7 +163,7 @@ class Summary(dict[str, Any]):
         lines += [_alert_line(alert) for alert in self["alerts"]] or ["alerts: none"]
         if self["worst_layers"]:
             worst = [
-                f"{layer['layer'] or '(model)'} ({layer['type']}"
+                f"{_word(layer['layer'] or '(model)')} ({layer['type']}"
                 + (", origin" if layer["producer"] else "")
                 + f", step {layer['step']})"
                 for layer in self["worst_layers"]
@@ -208,8 +208,13 @@ def summarise(course: Course, run: str, notes: Iterable[str]) -> Summary:
 
 def _alert_line(alert: dict[str, Any]) -> str:
     times = f" x {alert['count']}" if alert["count"] > 1 else ""
-    where = ": " + _few(alert["layers"], 3) if alert["layers"] else ""
+    where = ": " + _few([_word(each) for each in alert["layers"]], 3) if alert["layers"] else ""
     return f"{alert['severity']} {alert['type']}{times}, first at step {alert['first_step']}{where}"
+
+
+def _word(layer: str) -> str:
+    """A layer's name in a sentence: what nn.Sequential calls 0 is not seen to be a name."""
+    return f'layer "{layer}"' if layer.replace(".", "").isdigit() else layer
 
 
 def arrow(first: float, last: float) -> str:

@@ -1,0 +1,20 @@
+// A statistic that a case's signature names, as a sentence for people.
+//
+// Free function without state.
+#ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
+#define MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
+
+#include <string>
+
+#include "tools/cases/signal.h"
+#include "tools/diagnose_run/facts.h"
+
+namespace mpnanny::diagnose_run {
+
+// "the largest magnitude in the activation of blocks.2 was 61000 at step 40 (this case has more
+// than 60000)". `signal` is a kStat that `hit` fits.
+std::string StatSentence(const cases::Signal& signal, const StatHit& hit);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
