@@ -56,7 +56,7 @@ mpnanny_version(nlohmann_json_VERSION include/nlohmann/detail/abi_macros.hpp NLO
   NLOHMANN_JSON_VERSION_PATCH)
 mpnanny_version(CLI11_VERSION include/CLI/Version.hpp CLI11_VERSION_MAJOR CLI11_VERSION_MINOR CLI11_VERSION_PATCH)
 mpnanny_version(spdlog_VERSION include/spdlog/version.h SPDLOG_VER_MAJOR SPDLOG_VER_MINOR SPDLOG_VER_PATCH)
-file(STRINGS "${yaml}/CMakeLists.txt" line REGEX "project\(YAML_CPP VERSION")
+file(STRINGS "${yaml}/CMakeLists.txt" line REGEX "project.YAML_CPP VERSION")
 string(REGEX MATCH "[0-9.]+" yaml-cpp_VERSION "${line}")
 
 # Headers only.
