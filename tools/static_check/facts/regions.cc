@@ -66,7 +66,9 @@ bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) cons
       *autocast = ReadCall(id, qualified);
       return true;
     }
-    if (ContainsAutocast(syntax_.Text(syntax_.Child(id, PythonFields().function)))) {
+    const NodeId callable = syntax_.Child(id, PythonFields().function);
+    if (ReadCallable(callable, id, depth - 1, autocast)) return true;
+    if (ContainsAutocast(syntax_.Text(callable))) {
       *autocast = {};
       autocast->enabled = Tri::kUnknown;
       autocast->foreign = true;
@@ -95,6 +97,35 @@ bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) cons
   autocast->enabled = Tri::kUnknown;
   autocast->foreign = true;
   return true;
+}
+
+bool Regions::ReadCallable(NodeId callable, NodeId call, int depth, Autocast* autocast) const {
+  const NodeId id = syntax_.Unwrap(callable);
+  if (id == kNoNode || depth == 0) return false;
+  if (syntax_.Is(id, Kind::kLambda)) {
+    return ReadContext(syntax_.Child(id, PythonFields().body), depth, autocast);
+  }
+  if (syntax_.Is(id, Kind::kConditional)) {
+    for (const NodeId part : syntax_.Children(id)) {
+      if (!ReadCallable(part, call, depth - 1, autocast)) continue;
+      if (autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
+      return true;
+    }
+    return false;
+  }
+  if (!syntax_.Is(id, Kind::kIdentifier) && !syntax_.Is(id, Kind::kAttribute)) return false;
+  const std::string name = names_.Resolve(id);
+  if (IsAutocast(name)) {
+    *autocast = ReadCall(call, name);
+    return true;
+  }
+  const std::vector<Assignment> assignments = bindings_.AssignmentsOf(id);
+  for (const Assignment& assignment : assignments) {
+    if (!ReadCallable(assignment.value, call, depth - 1, autocast)) continue;
+    if (assignments.size() > 1 && autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
+    return true;
+  }
+  return false;
 }
 
 bool Regions::MakesRegion(NodeId call, Autocast* autocast) const {

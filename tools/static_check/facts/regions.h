@@ -55,6 +55,9 @@ class Regions {
  private:
   void AddContext(NodeId owner, NodeId expression);
   bool ReadContext(NodeId expression, int depth, Autocast* autocast) const;
+  // What is called as `callable` gives an autocast: a name for the class, a lambda, either branch
+  // of a choice between such.
+  bool ReadCallable(NodeId callable, NodeId call, int depth, Autocast* autocast) const;
   Autocast ReadCall(NodeId call, const std::string& qualified) const;
   // A call of a function of this file that returns an autocast, or of a partial of one.
   bool MakesRegion(NodeId call, Autocast* autocast) const;
