@@ -62,10 +62,6 @@ std::string ShellCommand(const std::vector<std::string>& words);
 // (single backtrack point); no regular expression, so no pattern makes it slow.
 bool MatchesGlob(std::string_view pattern, std::string_view name);
 
-// A module's or a tensor's name within a sentence. A number is not seen to be a name (nn.Sequential
-// calls its parts 0, 1, …): `layer "0"`, and of a name that begins with one, `"0.weight"`.
-std::string LayerWord(std::string_view name);
-
 }  // namespace mpnanny
 
 #endif  // MPNANNY_BASE_TEXT_H_

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/alert_values.h"

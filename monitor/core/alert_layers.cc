@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "numerics/format.h"

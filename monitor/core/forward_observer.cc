@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "monitor/core/bad_batch.h"
 #include "monitor/core/json_text.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/json_text.h"

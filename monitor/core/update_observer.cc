@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "monitor/core/alert_book.h"
 #include "monitor/core/json_text.h"
 #include "monitor/core/non_finite_findings.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "monitor/core/json_text.h"
 
 namespace mpnanny {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/layer_word.h"
+
 namespace mpnanny {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/runs/discarded.h"
 #include "tools/runs/ranks.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/diagnose_run/signal_words.h"
 #include "tools/runs/show.h"

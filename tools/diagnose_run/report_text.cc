@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/diagnose_run/extent.h"
 #include "tools/diagnose_run/report.h"

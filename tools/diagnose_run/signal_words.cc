@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "tools/diagnose_run/trend.h"
 #include "tools/runs/show.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {

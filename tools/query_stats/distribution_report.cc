@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/query_stats/distribution.h"
 #include "tools/runs/page.h"

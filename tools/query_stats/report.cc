@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/query_stats/reading.h"
 #include "tools/query_stats/why_nothing.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/text.h"
+#include "base/layer_word.h"
 #include "numerics/format.h"
 #include "tools/run_summary/summary.h"
 #include "tools/runs/samples.h"

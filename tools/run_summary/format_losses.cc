@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/shadow.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/run_summary/markdown.h"
 #include "tools/run_summary/shadow_block.h"

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/layer_word.h"
 #include "base/text.h"
 #include "numerics/format.h"
 #include "tools/runs/operator_words.h"
