@@ -112,15 +112,37 @@ TEST(Map, FindsWeightsAndSettings) {
 }
 
 TEST(Map, ANameOfARegionIsFollowedToWhatItStandsFor) {
-  const Source source{"m.py",
-                      "import contextlib\nimport torch\n"
-                      "ctx = contextlib.nullcontext() if cpu else torch.autocast(kind, dtype=dtype)\n"
-                      "with ctx:\n    pass\n"};
+  const Source source{
+      "m.py",
+      "import contextlib\nimport torch\n"
+      "ctx = contextlib.nullcontext() if cpu else torch.autocast(kind, dtype=dtype)\n"
+      "with ctx:\n    pass\n"};
   const Lines found = PartOf({source}, "autocast");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].starts_with("m.py:4 autocast, device not known here, dtype not known here"));
   EXPECT_TRUE(found[0].ends_with(
       ": ctx = contextlib.nullcontext() if cpu else torch.autocast(kind, dtype=dtype)"));
+}
+
+TEST(Map, WhatIsCalledAsAnAutocastIsFollowedToItsClass) {
+  const std::string code =
+      "import torch\n"
+      "from contextlib import nullcontext\n"
+      "from torch.cuda.amp import autocast as ac\n"
+      "region = ac if torch.cuda.is_available() else nullcontext\n"
+      "half = lambda: torch.autocast('cuda', dtype=torch.float16)\n"
+      "nothing = lambda: nullcontext()\n"
+      "def f(model, x):\n"
+      "    with region():\n"
+      "        model(x)\n"
+      "    with half():\n"
+      "        model(x)\n"
+      "    with nothing():\n"
+      "        return model(x)\n";
+  const std::vector<std::string> found = PartOf({{"a.py", code}}, "autocast");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0].starts_with("a.py:8 ")) << found[0];  // on or off is not known
+  EXPECT_EQ(found[1], "a.py:10 autocast, cuda, float16, on in f");
 }
 
 TEST(Map, PlacesThatSayTheSameAreOneLine) {
@@ -157,8 +179,9 @@ TEST(Map, ALargeProjectHasRoomForEveryPart) {
 }
 
 TEST(Map, WhatStandsInTheCodeIsEscaped) {
-  const Source hostile{"m\x1b[2J.py",
-                       "import torch\nloss = torch.nn.MSELoss(  # \xe2\x80\xae\n  reduction='\x07')\n"};
+  const Source hostile{
+      "m\x1b[2J.py",
+      "import torch\nloss = torch.nn.MSELoss(  # \xe2\x80\xae\n  reduction='\x07')\n"};
   const Lines losses = PartOf({hostile}, "losses");
   ASSERT_EQ(losses.size(), 1U);
   for (const char c : losses[0]) EXPECT_GE(static_cast<unsigned char>(c), 0x20);

@@ -67,7 +67,7 @@ bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) cons
       return true;
     }
     const NodeId callable = syntax_.Child(id, PythonFields().function);
-    if (ReadCallable(callable, id, depth - 1, autocast)) return true;
+    if (ReadCallable(callable, id, depth, autocast)) return true;
     if (ContainsAutocast(syntax_.Text(callable))) {
       *autocast = {};
       autocast->enabled = Tri::kUnknown;
