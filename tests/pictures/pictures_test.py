@@ -137,7 +137,7 @@ def test_the_words_tell_what_the_picture_shows(runs):
 def test_two_runs_and_a_pasted_log(runs):
     both = {"a": str(runs / "broken.db"), "b": str(runs / "bf16.db"), "picture": True}
     result = call(runs, "compare_runs", both)
-    assert image_of(result) and "b: demo_training: loss over 30 steps" in words_of(result)
+    assert image_of(result) and "b: scripts/demo_training: loss over 30 steps" in words_of(result)
     log = "step 1 loss 2.5\nstep 2 loss 2.4\nstep 3 loss nan\n"
     result = call(runs, "diagnose_run", {"log_text": log, "picture": True})
     assert image_of(result) is None and "No picture: A pasted log" in words_of(result)

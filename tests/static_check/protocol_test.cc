@@ -252,5 +252,33 @@ TEST(Protocol, OtherFrameworksAreNotJudged) {
             Lines{});
 }
 
+// Ludwig's trainer: L-BFGS computes its own gradients in a closure and leaves before the scaler.
+TEST(Protocol, AStepWithAClosureTakesGradientsOfItsOwn) {
+  const std::string code =
+      "import torch\n"
+      "class Trainer:\n"
+      "    def __init__(self, model, optimizer):\n"
+      "        self.model, self.optimizer = model, optimizer\n"
+      "        self.scaler = torch.amp.GradScaler('cuda')\n"
+      "    def step(self, x):\n"
+      "        if isinstance(self.optimizer, torch.optim.LBFGS):\n"
+      "            def closure():\n"
+      "                self.optimizer.zero_grad()\n"
+      "                loss = self.model(x).mean()\n"
+      "                loss.backward()\n"
+      "                return loss\n"
+      "            self.optimizer.step(CLOSURE)\n"
+      "            return\n"
+      "        self.scaler.scale(self.model(x).mean()).backward()\n"
+      "        self.scaler.step(self.optimizer)\n"
+      "        self.scaler.update()\n"
+      "    def train(self, loader):\n"
+      "        for x in loader:\n"
+      "            self.step(x)\n";
+  EXPECT_EQ(FoundLines({{"train.py", Replaced(code, "CLOSURE", "closure")}}), Lines{});
+  EXPECT_EQ(FoundLines({{"train.py", Replaced(code, "CLOSURE", "closure=closure")}}), Lines{});
+  EXPECT_NE(FoundLines({{"train.py", Replaced(code, "CLOSURE", "")}}), Lines{});
+}
+
 }  // namespace
 }  // namespace mpnanny::static_check

@@ -226,6 +226,9 @@ static bool IsFrameworks(std::string_view scaler) {
 }
 
 Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
+  // With a closure (L-BFGS, SAM) the step first computes gradients of its own.
+  const NodeId closure = names().Argument(id, 0, "closure");
+  if (closure != kNoNode && !syntax().Is(closure, Kind::kNone)) return in;
   const std::string optimizer = KeyOf(names().Receiver(id));
   // The other branch of scaler.step(): whatever is asked there, this is the way without scaling.
   const bool other = code().IsOtherStep(id);
