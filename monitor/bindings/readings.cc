@@ -156,8 +156,10 @@ PyMethodDef kReadingFunctions[] = {
     {"dense", Method<&Dense>(), METH_O, "dense(recorder) -> whether the next step is sampled"},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot kReadingSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&DeallocReading)}, {0, nullptr}};
-PyType_Spec kReadingSpec = {"mpnanny._core.Reading", sizeof(ReadingObject), 0, Py_TPFLAGS_DEFAULT, kReadingSlots};
+PyType_Slot kReadingSlots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&DeallocReading)},
+                               {0, nullptr}};
+PyType_Spec kReadingSpec = {"mpnanny._core.Reading", sizeof(ReadingObject), 0, Py_TPFLAGS_DEFAULT,
+                            kReadingSlots};
 
 }  // namespace
 

@@ -338,13 +338,13 @@ PyGetSetDef kProperties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot kRecorderSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Guarded<&Init>::Call)},
-                        {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocRecorder)},
-                        {Py_tp_methods, kMethods},
-                        {Py_tp_getset, kProperties},
-                        {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
-                        {0, nullptr}};
-PyType_Spec kRecorderSpec = {"mpnanny._core.Recorder", sizeof(RecorderObject), 0, Py_TPFLAGS_DEFAULT,
-                     kRecorderSlots};
+                                {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocRecorder)},
+                                {Py_tp_methods, kMethods},
+                                {Py_tp_getset, kProperties},
+                                {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
+                                {0, nullptr}};
+PyType_Spec kRecorderSpec = {"mpnanny._core.Recorder", sizeof(RecorderObject), 0,
+                             Py_TPFLAGS_DEFAULT, kRecorderSlots};
 
 }  // namespace
 

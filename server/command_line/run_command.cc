@@ -156,7 +156,9 @@ void AddRunCommand(CommandSet& set) {
       ->check(CLI::IsMember({"auto", "fp16", "bf16", "fp32", "fp8"}));
   command.add_option("--record", options->record, "minimal: names are hashed, full by default")
       ->check(CLI::IsMember({"full", "minimal"}));
-  command.add_option("--name", options->name, "Name of the run, by default the script's with its folder: resnet/train")
+  command
+      .add_option("--name", options->name,
+                  "Name of the run, by default the script's with its folder: resnet/train")
       ->type_name("NAME");
   command.add_flag("--arguments", options->arguments,
                    "Record the script's arguments, which may hold secrets");

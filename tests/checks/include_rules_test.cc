@@ -45,10 +45,8 @@ const std::map<std::pair<std::string, std::string>, std::string> kExceptions = {
      "`pack` writes a file, which no tool does: clients must not reach it"},
     {{"server/command_line/report_command.cc", "tools/report/page.h"},
      "`report` writes a file as well"},
-    {{"server/command_line/report_command.cc", "server/view.h"},
-     "`view` listens, as `serve` does"},
-    {{"server/view.cc", "tools/report/page.h"},
-     "a page is for browsers, which speak no MCP"},
+    {{"server/command_line/report_command.cc", "server/view.h"}, "`view` listens, as `serve` does"},
+    {{"server/view.cc", "tools/report/page.h"}, "a page is for browsers, which speak no MCP"},
 };
 
 // Operating system headers; what is done with them differs between systems and lives in

@@ -168,8 +168,7 @@ TEST(DiagnoseMeasuredTest, HealthySaysWhatWasTestedAndNotesDoNotDecide) {
   EXPECT_EQ(d["verdict"], "healthy");
   EXPECT_TRUE(d["hypotheses"].empty());
   ASSERT_FALSE(d["tested"].empty());
-  EXPECT_NE(d["tested"][1].get<std::string>().find("3 steps of 60 against FP64"),
-            std::string::npos)
+  EXPECT_NE(d["tested"][1].get<std::string>().find("3 steps of 60 against FP64"), std::string::npos)
       << d["tested"];
   EXPECT_FALSE(d["not_tested"].empty());
   EXPECT_NE(answer.text.find("Not tested: "), std::string::npos);
@@ -223,11 +222,12 @@ TEST(DiagnoseMeasuredTest, RoundingBeforeTheStepDecidesNothing) {
   Recording db(folder.File("m.db"));
   db.Run("silent", "closed", "fp16");
   Steps(db);
-  AddFinding(db, 4, {.kind = "undefined",
-                     .severity = "ERROR",
-                     .precision = "not_tested",
-                     .cure = "",
-                     .detail = R"({"rounded_before": true})"});
+  AddFinding(db, 4,
+             {.kind = "undefined",
+              .severity = "ERROR",
+              .precision = "not_tested",
+              .cure = "",
+              .detail = R"({"rounded_before": true})"});
   const ToolOutput answer = Ask(folder);
   EXPECT_EQ(answer.structured["first_bad"]["precision"], "not_tested");
   EXPECT_NE(answer.text.find("held in 16 bits before"), std::string::npos) << answer.text;

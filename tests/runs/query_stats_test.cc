@@ -241,7 +241,8 @@ TEST(QueryStatsTest, TheLargestAreNeitherOptimizerStatesNorNotFinite) {
   EXPECT_EQ(answer["series"][0]["layer"], "sound");
   EXPECT_EQ(answer["series"][0]["kind"], "activation");
   const std::string notes = DumpJson(answer["notes"]);
-  EXPECT_NE(notes.find("1 tensor is left out: nothing in it was finite"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("1 tensor is left out: nothing in it was finite"), std::string::npos)
+      << notes;
   EXPECT_NE(notes.find("broken activation"), std::string::npos) << notes;
   EXPECT_NE(notes.find("Optimizer states are left out"), std::string::npos) << notes;
   const Json states = Ask({{"top", 1}, {"kinds", {"optimizer_state"}}}, folder);

@@ -133,8 +133,8 @@ class Linter {
     for (const std::string& post : one.posted) {
       chinese += HasChinese(post) ? 1 : 0;
       if (CountCodePoints(post) > kLongestPost) {
-        Add(file, "a phrase of 'posted' has more than " + std::to_string(kLongestPost) +
-                      " characters.");
+        Add(file,
+            "a phrase of 'posted' has more than " + std::to_string(kLongestPost) + " characters.");
       }
     }
     if (one.posted.size() < kLeastPosts || chinese < kLeastChinesePosts) {

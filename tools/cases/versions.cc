@@ -14,9 +14,8 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 bool IsVersion(std::string_view text) {
   return !text.empty() && IsDigit(text.front()) &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return IsDigit(c) || c == '.' || (c >= 'a' && c <= 'z');
-         });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return IsDigit(c) || c == '.' || (c >= 'a' && c <= 'z'); });
 }
 
 bool IsPackage(std::string_view text) {

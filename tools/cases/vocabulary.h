@@ -109,14 +109,9 @@ inline constexpr Word kDetectableBy[] = {
 };
 
 inline constexpr Word kDevices[] = {
-    {"any", "every device"},
-    {"cpu", "processors"},
-    {"cuda", "GPUs by NVIDIA"},
-    {"rocm", "GPUs by AMD"},
-    {"xpu", "GPUs by Intel"},
-    {"npu", "Ascend"},
-    {"mps", "GPUs by Apple"},
-    {"tpu", "TPUs through XLA"},
+    {"any", "every device"},  {"cpu", "processors"},       {"cuda", "GPUs by NVIDIA"},
+    {"rocm", "GPUs by AMD"},  {"xpu", "GPUs by Intel"},    {"npu", "Ascend"},
+    {"mps", "GPUs by Apple"}, {"tpu", "TPUs through XLA"},
 };
 
 inline constexpr Word kAlertTypes[] = {

@@ -81,16 +81,17 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
     d.hypotheses = FindCauses(facts, claims, library);
     if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
     if (d.hypotheses.empty() || d.hypotheses[0].confidence < kEstablished) {
-      d.headline += " The cause is not established; what would decide it stands under \"Next "
-                    "measurement\".";
+      d.headline +=
+          " The cause is not established; what would decide it stands under \"Next "
+          "measurement\".";
     }
     d.first_bad = FirstBad(facts, claims, d.hypotheses);
   }
   d.timeline = TimelineOf(facts, d.first_bad);
   d.limits = facts.limits;
   if (d.first_bad && facts.onset && d.first_bad->place == Onset::Place::kUnplaced) {
-    d.limits.insert(d.limits.begin(), "Which layer made the first bad value is not known: " +
-                                          d.first_bad->how + ".");
+    d.limits.insert(d.limits.begin(),
+                    "Which layer made the first bad value is not known: " + d.first_bad->how + ".");
   }
   if (d.verdict != "healthy" && d.hypotheses.empty()) {
     d.limits.push_back("No documented case fits what was recorded.");

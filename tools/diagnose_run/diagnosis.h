@@ -30,8 +30,9 @@ struct Diagnosis {
   std::optional<Onset> first_bad;
   std::vector<Hypothesis> hypotheses;     // best first; none for a healthy run
   std::vector<std::string> observations;  // what the detectors claim
-  std::vector<std::string> tested, not_tested;  // what a verdict rests on, and what nobody looked at
-  std::vector<Moment> timeline;                 // ascending
+  std::vector<std::string> tested,
+      not_tested;                // what a verdict rests on, and what nobody looked at
+  std::vector<Moment> timeline;  // ascending
   std::string next_measurement;
   std::vector<std::string> limits;
 };
