@@ -16,7 +16,7 @@ constexpr size_t kMostWords = 8;
 // Fields of an answer that are listed: the first, which are the ones to look at first.
 constexpr size_t kMostFields = 6;
 
-// What a model needs to write a value: limits and patterns are told by the error.
+// What a model needs to write a value: limits and patterns stand in the error.
 Json BriefProperty(const Json& property) {
   Json brief = Json::object();
   for (const char* keyword : {"type", "$ref", "anyOf", "oneOf", "required"}) {

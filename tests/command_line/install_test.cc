@@ -240,7 +240,7 @@ TEST_F(Install, VariablesMoveTheHomes) {
 TEST_F(Install, OverSshThePathsAreThoseOfTheOtherMachine) {
   const FakePrograms path(place_ / "fake");
   const std::string far = "/far away";
-  // Written although it does not work from here, and that is told.
+  // Written although it does not work from here, and that is reported.
   const std::string told = Type(
       {"cursor", "--ssh", "me@gpu-box", "--program", far + "/mpnanny", "--root", far + "/code"}, 1);
   EXPECT_NE(told.find("failed   "), std::string::npos) << told;

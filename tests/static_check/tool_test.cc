@@ -106,7 +106,7 @@ TEST_F(ToolTest, ReportsProgressToWhoWantsIt) {
 TEST_F(ToolTest, ProgressTellsOfFilesThatAreReadAsWellAsOfThoseThatAreChecked) {
   std::vector<std::string> told;
   Json files = Json::array();
-  // Large enough that some progress is told: it comes ten times a second at most.
+  // Large enough that some progress is reported: it comes ten times a second at most.
   std::string code = "import torch\n";
   for (int i = 0; i < 500; ++i) code += BadFunction(i);
   for (int i = 0; i < 60; ++i)

@@ -1,5 +1,6 @@
 #include "tools/static_check/facts/regions.h"
 
+#include <algorithm>
 #include <string>
 
 #include "tools/static_check/syntax/text_search.h"
@@ -57,6 +58,21 @@ void Regions::AddContext(NodeId owner, NodeId expression) {
   all_.push_back(autocast);
 }
 
+std::vector<NodeId> Regions::ValuesOf(NodeId name) const {
+  std::vector<NodeId> values;
+  for (const Assignment& assignment : bindings_.AssignmentsOf(name)) {
+    values.push_back(assignment.value);
+  }
+  return values;
+}
+
+template <typename Read>
+bool Regions::ReadOneOf(const std::vector<NodeId>& values, Read read, Autocast* autocast) const {
+  if (std::none_of(values.begin(), values.end(), read)) return false;
+  if (values.size() > 1 && autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
+  return true;
+}
+
 bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) const {
   const NodeId id = syntax_.Unwrap(expression);
   if (id == kNoNode || depth == 0) return false;
@@ -76,22 +92,10 @@ bool Regions::ReadContext(NodeId expression, int depth, Autocast* autocast) cons
     }
     return MakesRegion(id, autocast);
   }
-  if (syntax_.Is(id, Kind::kConditional)) {
-    for (const NodeId part : syntax_.Children(id)) {
-      if (!ReadContext(part, depth - 1, autocast)) continue;
-      if (autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
-      return true;
-    }
-    return false;
-  }
+  const auto read = [&](NodeId value) { return ReadContext(value, depth - 1, autocast); };
+  if (syntax_.Is(id, Kind::kConditional)) return ReadOneOf(syntax_.Children(id), read, autocast);
   if (!syntax_.Is(id, Kind::kIdentifier) && !syntax_.Is(id, Kind::kAttribute)) return false;
-  const std::vector<Assignment> assignments = bindings_.AssignmentsOf(id);
-  for (const Assignment& assignment : assignments) {
-    if (assignment.value == kNoNode || !ReadContext(assignment.value, depth - 1, autocast))
-      continue;
-    if (assignments.size() > 1 && autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
-    return true;
-  }
+  if (ReadOneOf(ValuesOf(id), read, autocast)) return true;
   if (!ContainsAutocast(syntax_.Text(id))) return false;
   *autocast = {};
   autocast->enabled = Tri::kUnknown;
@@ -105,27 +109,15 @@ bool Regions::ReadCallable(NodeId callable, NodeId call, int depth, Autocast* au
   if (syntax_.Is(id, Kind::kLambda)) {
     return ReadContext(syntax_.Child(id, PythonFields().body), depth, autocast);
   }
-  if (syntax_.Is(id, Kind::kConditional)) {
-    for (const NodeId part : syntax_.Children(id)) {
-      if (!ReadCallable(part, call, depth - 1, autocast)) continue;
-      if (autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
-      return true;
-    }
-    return false;
-  }
+  const auto read = [&](NodeId value) { return ReadCallable(value, call, depth - 1, autocast); };
+  if (syntax_.Is(id, Kind::kConditional)) return ReadOneOf(syntax_.Children(id), read, autocast);
   if (!syntax_.Is(id, Kind::kIdentifier) && !syntax_.Is(id, Kind::kAttribute)) return false;
   const std::string name = names_.Resolve(id);
   if (IsAutocast(name)) {
     *autocast = ReadCall(call, name);
     return true;
   }
-  const std::vector<Assignment> assignments = bindings_.AssignmentsOf(id);
-  for (const Assignment& assignment : assignments) {
-    if (!ReadCallable(assignment.value, call, depth - 1, autocast)) continue;
-    if (assignments.size() > 1 && autocast->enabled == Tri::kYes) autocast->enabled = Tri::kUnknown;
-    return true;
-  }
-  return false;
+  return ReadOneOf(ValuesOf(id), read, autocast);
 }
 
 bool Regions::MakesRegion(NodeId call, Autocast* autocast) const {

@@ -54,6 +54,11 @@ class Regions {
 
  private:
   void AddContext(NodeId owner, NodeId expression);
+  // What is assigned to a name; kNoNode for what no expression gives.
+  std::vector<NodeId> ValuesOf(NodeId name) const;
+  // The first of `values` that `read` takes; on or off is not known where there are several.
+  template <typename Read>
+  bool ReadOneOf(const std::vector<NodeId>& values, Read read, Autocast* autocast) const;
   bool ReadContext(NodeId expression, int depth, Autocast* autocast) const;
   // What is called as `callable` gives an autocast: a name for the class, a lambda, either branch
   // of a choice between such.

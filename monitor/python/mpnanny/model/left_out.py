@@ -1,5 +1,5 @@
 """Models that are trained beside the watched one and that no run watches, as the other half of a
-GAN: the user is told.
+GAN: they are reported.
 """
 
 from __future__ import annotations

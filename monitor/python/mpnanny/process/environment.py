@@ -26,7 +26,7 @@ def script_path() -> str:
 
 def run_name() -> str:
     """ "resnet/train": of the script and its folder, as many are called train. Lists show when each
-    run began; the name stays what it is when a training goes on, which is told by it.
+    run began; the name stays as it is when a training goes on, which is found by it.
     """
     script = script_path()
     place = os.path.splitext(script)[0] if script else os.path.abspath("interactive")
