@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct Confinement {
 
 // How it ended.
 struct ConfinedEnd {
-  int exit_code = 0;               // 128 + the signal's number if one ended it
-  std::string exceeded;            // the limit that ended it: "time", "memory", "processes", or ""
+  int exit_code = 0;     // 128 + the signal's number if one ended it
+  std::string exceeded;  // the limit that ended it: "time", "memory", "processes", or ""
   std::vector<std::string> missing;  // what was not limited: "network", "writing", "processes"
 };
 
@@ -35,6 +36,14 @@ struct ConfinedEnd {
 // descriptor 3 is what was standard output, its own standard output and error are standard error.
 // Only variables of a fixed list are passed on; temporary files go to `writable`.
 Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words);
+
+// The same for a function of ours that meets hostile data: `call` runs in a forked child, which
+// ends with what it returns. It must not use threads that ran before the fork.
+Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::function<int()>& call);
+
+// Runs `call` in a forked child and waits for it: its exit code, 128 + the signal's number if one
+// ended it. For what a process can do once only, as being a supervisor.
+Result<int> RunForked(const std::function<int()>& call);
 
 }  // namespace mpnanny
 

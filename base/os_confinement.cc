@@ -35,13 +35,22 @@ volatile std::sig_atomic_t g_asked_to_end = 0;
 
 void AskToEnd(int /*signal*/) { g_asked_to_end = 1; }
 
+// `how`: SIG_BLOCK or SIG_UNBLOCK.
+void Block(int signal, int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  sigprocmask(how, &set, nullptr);
+}
+
 // What a program of the user's needs to find its libraries and devices; tokens, keys and all the
 // rest stay behind.
 bool IsPassedOn(std::string_view variable) {
   constexpr std::array<std::string_view, 16> kNames = {
-      "PATH",    "HOME",           "USER",         "LANG",       "LANGUAGE", "TZ",
-      "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME",
-      "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH", "SYSTEMROOT"};
+      "PATH",       "HOME",    "USER",           "LANG",         "LANGUAGE",
+      "TZ",         "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH",
+      "PYTHONHOME", "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH",
+      "SYSTEMROOT"};
   constexpr std::array<std::string_view, 7> kFamilies = {"LC_",  "CUDA_", "NVIDIA_", "OMP_",
                                                          "MKL_", "HIP_",  "ROCR_"};
   const std::string_view name = variable.substr(0, variable.find('='));
@@ -85,7 +94,8 @@ bool EnterNamespaces() {
 void SetLimit(int which, rlim_t value) {
   rlimit limit{value, value};
   rlimit now{};
-  if (getrlimit(static_cast<__rlimit_resource>(which), &now) == 0 && now.rlim_max != RLIM_INFINITY) {
+  if (getrlimit(static_cast<__rlimit_resource>(which), &now) == 0 &&
+      now.rlim_max != RLIM_INFINITY) {
     limit.rlim_cur = limit.rlim_max = std::min(value, now.rlim_max);
   }
   setrlimit(static_cast<__rlimit_resource>(which), &limit);
@@ -100,35 +110,45 @@ constexpr uint8_t kUncutWriting = 1;
 constexpr uint8_t kUncutNetwork = 2;
 constexpr uint8_t kNoProgram = 4;
 
-// In the child: never returns.
-[[noreturn]] void Become(const Confinement& limits, bool in_namespaces, int told,
-                         std::vector<char*>& argv, std::vector<char*>& variables) {
+// In the child, before the program or the call.
+void ConfineSelf(const Confinement& limits, bool in_namespaces, int told) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_DUMPABLE, 0);
   setsid();
-  dup2(STDOUT_FILENO, 3);
-  dup2(STDERR_FILENO, STDOUT_FILENO);
   SetLimit(RLIMIT_CORE, 0);
   SetLimit(RLIMIT_FSIZE, limits.file_bytes);
   SetLimit(RLIMIT_DATA, limits.memory_bytes);
   if (in_namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes) + kThreads);
   for (const int signal : {SIGTERM, SIGINT, SIGPIPE, SIGHUP}) std::signal(signal, SIG_DFL);
+  Block(SIGCHLD, SIG_UNBLOCK);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   uint8_t cut = 0;
   if (!WriteOnlyBelow(limits.writable)) cut |= kUncutWriting;
   if (!CutNetwork()) cut |= kUncutNetwork;
   if (write(told, &cut, 1) != 1) _exit(127);
-  execvpe(argv[0], argv.data(), variables.data());
-  cut = kNoProgram;
-  if (write(told, &cut, 1) != 1) _exit(127);
-  _exit(127);
 }
 
-Result<Started> Start(const Confinement& limits, const std::vector<std::string>& words) {
+// Forks; the child confines itself and then ends with what `body(told)` returns.
+Result<Started> Start(const Confinement& limits, const std::function<int(int told)>& body) {
   Started started;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return Unavailable(std::strerror(errno));
+  started.in_namespaces = EnterNamespaces();
+  started.process = fork();
+  if (started.process < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
+  if (started.process == 0) {
+    ConfineSelf(limits, started.in_namespaces, pipe_ends[1]);
+    _exit(body(pipe_ends[1]));
+  }
+  close(pipe_ends[1]);
+  uint8_t cut = 0;
+  while (read(pipe_ends[0], &cut, 1) == 1) started.cut |= cut;
+  close(pipe_ends[0]);
+  return started;
+}
+
+Result<Started> StartProgram(const Confinement& limits, const std::vector<std::string>& words) {
   std::vector<std::string> argument_copies = words;
   std::vector<char*> argv;
   for (std::string& each : argument_copies) argv.push_back(each.data());
@@ -137,16 +157,15 @@ Result<Started> Start(const Confinement& limits, const std::vector<std::string>&
   std::vector<char*> variables;
   for (std::string& each : kept) variables.push_back(each.data());
   variables.push_back(nullptr);
-  started.in_namespaces = EnterNamespaces();
-  started.process = fork();
-  if (started.process < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
-  if (started.process == 0) Become(limits, started.in_namespaces, pipe_ends[1], argv, variables);
-  close(pipe_ends[1]);
-  uint8_t cut = 0;
-  while (read(pipe_ends[0], &cut, 1) == 1) started.cut |= cut;
-  close(pipe_ends[0]);
-  if ((started.cut & kNoProgram) != 0) {
-    waitpid(started.process, nullptr, 0);
+  auto started = Start(limits, [&](int told) {
+    dup2(STDOUT_FILENO, 3);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    execvpe(argv[0], argv.data(), variables.data());
+    const uint8_t cut = kNoProgram;
+    return write(told, &cut, 1) == 1 ? 127 : 126;
+  });
+  if (started && (started->cut & kNoProgram) != 0) {
+    waitpid(started->process, nullptr, 0);
     return NotFound("There is no program " + EscapeControl(words.front(), 300) + ".");
   }
   return started;
@@ -168,25 +187,28 @@ void EndAll(pid_t process) {
   }
 }
 
-}  // namespace
+// Until a child has ended, we are asked to end, or the time has passed.
+void WaitForChild(milliseconds most) {
+  sigset_t ended;
+  sigemptyset(&ended);
+  sigaddset(&ended, SIGCHLD);
+  const timespec time{0, std::chrono::nanoseconds(most).count()};
+  sigtimedwait(&ended, nullptr, &time);
+}
 
-Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, AskToEnd);
-  auto started = Start(limits, words);
-  if (!started) return started.error();
+ConfinedEnd Watch(const Confinement& limits, const Started& started) {
   close(STDIN_FILENO);
   ConfinedEnd end;
-  if ((started->cut & kUncutWriting) != 0) end.missing.emplace_back("writing");
-  if ((started->cut & kUncutNetwork) != 0 && !started->in_namespaces) {
+  if ((started.cut & kUncutWriting) != 0) end.missing.emplace_back("writing");
+  if ((started.cut & kUncutNetwork) != 0 && !started.in_namespaces) {
     end.missing.emplace_back("network");
   }
   const auto until = Clock::now() + limits.wall;
   int status = 0;
   while (true) {
-    const pid_t ended = waitpid(started->process, &status, WNOHANG);
-    if (ended == started->process) break;
-    const ProcessTree tree = DescendantsOf(started->process, limits.processes);
+    const pid_t ended = waitpid(started.process, &status, WNOHANG);
+    if (ended == started.process) break;
+    const ProcessTree tree = DescendantsOf(started.process, limits.processes);
     if (Clock::now() >= until) {
       end.exceeded = "time";
     } else if (tree.processes.size() > static_cast<size_t>(limits.processes)) {
@@ -195,15 +217,59 @@ Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std
       end.exceeded = "memory";
     }
     if (!end.exceeded.empty() || g_asked_to_end != 0) {
-      kill(started->process, SIGKILL);
-      waitpid(started->process, &status, 0);
+      kill(started.process, SIGKILL);
+      waitpid(started.process, &status, 0);
       break;
     }
-    std::this_thread::sleep_for(kLookEvery);
+    WaitForChild(kLookEvery);
   }
-  EndAll(started->process);
+  EndAll(started.process);
   end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return end;
+}
+
+void BecomeSupervisor() {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, AskToEnd);
+  Block(SIGCHLD, SIG_BLOCK);
+}
+
+// The first process of a namespace is not ended by the signals of a crash, as abort() sends one,
+// unless it has asked for them.
+void EndOnCrashes() {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    std::signal(signal, [](int number) { _exit(128 + number); });
+  }
+}
+
+}  // namespace
+
+Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words) {
+  BecomeSupervisor();
+  const auto started = StartProgram(limits, words);
+  if (!started) return started.error();
+  return Watch(limits, *started);
+}
+
+Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::function<int()>& call) {
+  BecomeSupervisor();
+  const auto started = Start(limits, [&](int told) {
+    close(told);
+    EndOnCrashes();
+    return call();
+  });
+  if (!started) return started.error();
+  return Watch(limits, *started);
+}
+
+Result<int> RunForked(const std::function<int()>& call) {
+  const pid_t child = fork();
+  if (child < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
+  if (child == 0) _exit(call());
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace mpnanny

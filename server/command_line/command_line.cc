@@ -124,6 +124,7 @@ void AddCommands(CommandSet& set, const std::string& first) {
   AddKnowledgeCommands(set);
   AddRunCommand(set);
   AddPackCommand(set);
+  AddCaptureCommand(set);
   AddReportCommand(set);
   AddViewCommand(set);
   AddServeCommand(set);

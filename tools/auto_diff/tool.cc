@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/temporary_folder.h"
 #include "tools/auto_diff/report.h"
+#include "tools/exported/model_file.h"
+#include "tools/exported/worker.h"
 #include "tools/python_code/child.h"
 #include "tools/python_code/question.h"
 #include "tools/runs/page.h"
@@ -12,23 +15,51 @@
 namespace mpnanny::auto_diff {
 namespace {
 
+constexpr char kMayNot[] =
+    "Start it with --allow-exec (in the client's configuration: \"args\": [\"serve\", "
+    "\"--allow-exec\"]), or run `mpnanny diff` in a terminal. The code then runs in a process of "
+    "its "
+    "own, without network, that can write to a temporary folder only.";
+
+// Of a file of TorchScript or torch.export.
+Result<Json> AskOfFile(const Json& arguments, const ToolContext& context) {
+  auto question = exported::ReadQuestion("diff", arguments, context.roots);
+  if (!question) return question.error();
+  if (!context.allow_exec) {
+    return Unavailable("auto_diff runs the model, which this server may not.", kMayNot);
+  }
+  const auto folder = TemporaryFolder::Create();
+  if (!folder) return folder.error();
+  return exported::AskWorker(*question, folder->path(), context);
+}
+
+bool IsOfFile(const Json& arguments) {
+  return arguments.contains("model") &&
+         exported::IsModelFile(arguments["model"].get<std::string>()) &&
+         !arguments.contains("function") && !arguments.contains("code") &&
+         !arguments.contains("config") && !arguments.contains("finding") &&
+         !arguments.contains("captures");
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
+  const size_t bytes = runs::AnswerBytes(arguments, context);
+  if (IsOfFile(arguments)) {
+    auto answer = AskOfFile(arguments, context);
+    if (!answer) return answer.error();
+    return ToolOutput{ReportJson(*answer, bytes), ReportText(*answer, bytes)};
+  }
   auto question = python_code::ReadQuestion(
       "mpnanny.diff", {"model", "function", "code", "config", "finding", "captures"},
-      "Give `model` (model.py:build), `function` (losses.py:my_loss), `code`, `config` "
+      "Give `model` (model.py:build, or an exported model.pt2), `function` (losses.py:my_loss), "
+      "`code`, `config` "
       "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).",
       arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
-    return Unavailable(
-        "auto_diff runs code of yours, which this server may not.",
-        "Start it with --allow-exec (in the client's configuration: \"args\": [\"serve\", "
-        "\"--allow-exec\"]), or run `mpnanny diff` in a terminal. The code then runs in a process "
-        "of its own, without network, that can write to a temporary folder only.");
+    return Unavailable("auto_diff runs code of yours, which this server may not.", kMayNot);
   }
   auto answer = python_code::RunChild(*question, context);
   if (!answer) return answer.error();
-  const size_t bytes = runs::AnswerBytes(arguments, context);
   return ToolOutput{ReportJson(*answer, bytes), ReportText(*answer, bytes)};
 }
 
@@ -57,7 +88,8 @@ Json Choice(std::vector<std::string> words, const char* description) {
 
 Json InputSchema() {
   Json properties = {
-      {"model", Text("model.py:build, a function that makes the model, or a class.")},
+      {"model", Text("model.py:build, a function that makes the model, or a class; or a file of "
+                     "torch.export (.pt2) or TorchScript (.pt).")},
       {"function", Text("losses.py:giou_loss, or a class.")},
       {"code", Text("A snippet: one function, or run whole with the inputs as variables.")},
       {"config", Text("Made at random: transformers:GPT2LMHeadModel, timm:resnet18.")},
@@ -112,7 +144,7 @@ Tool MakeTool() {
       "Proves or refutes a suspicion. Needs --allow-exec; confined. To only read code: "
       "static_check; for a run that went wrong: diagnose_run.";
   definition.brief_arguments = {
-      {"model", "model.py:build, or a class"},
+      {"model", "model.py:build, a class, or a file: .pt2, TorchScript .pt"},
       {"function", "losses.py:giou_loss, or a class"},
       {"code", "One function, or run whole with the inputs as variables"},
       {"config", "transformers:GPT2LMHeadModel, timm:resnet18; random weights"},

@@ -15,7 +15,7 @@ namespace {
 
 // What is not handed on as it is: places and paths are resolved, the last are for the process.
 constexpr std::array kPlaces = {"model", "function", "finding", "loss", "batches"};
-constexpr std::array kOther = {"captures", "input",     "root",  "python",
+constexpr std::array kOther = {"captures",  "input",     "root",  "python",
                                "timeout_s", "memory_mb", "detail"};
 
 bool IsHandedOn(const std::string& key) {
@@ -45,8 +45,18 @@ Json AsListed(const Json& args) {
   return meant && meant->is_array() ? *meant : args;
 }
 
-// The folder that imports are made from: the nearest one that looks like a project's, or the
-// file's own.
+Result<void> CheckTarget(const Json& arguments, const std::vector<std::string>& targets,
+                         const std::string& how) {
+  const auto given = std::count_if(targets.begin(), targets.end(),
+                                   [&](const std::string& key) { return arguments.contains(key); });
+  if (given == 1) return {};
+  return InvalidInput(given == 0 ? "It was not said what is to be run."
+                                 : "Only one of " + Join(targets, ", ") + " can be given.",
+                      how);
+}
+
+}  // namespace
+
 std::string ProjectOf(const std::string& file) {
   std::error_code error;
   const std::filesystem::path own = std::filesystem::path(file).parent_path();
@@ -59,7 +69,6 @@ std::string ProjectOf(const std::string& file) {
   return own.string();
 }
 
-// An input that names a file of tensors: "batch.pt", "x=batch.pt#key". Other words describe one.
 Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& roots) {
   constexpr std::array<std::string_view, 6> kEndings = {".pt",  ".pth",         ".bin",
                                                         ".npy", ".safetensors", ".npz"};
@@ -76,19 +85,6 @@ Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& ro
   if (!file) return file.error();
   return name + *file + (hash == std::string::npos ? "" : rest.substr(hash));
 }
-
-Result<void> CheckTarget(const Json& arguments, const std::vector<std::string>& targets,
-                         const std::string& how) {
-  const auto given = std::count_if(targets.begin(), targets.end(), [&](const std::string& key) {
-    return arguments.contains(key);
-  });
-  if (given == 1) return {};
-  return InvalidInput(given == 0 ? "It was not said what is to be run."
-                                 : "Only one of " + Join(targets, ", ") + " can be given.",
-                      how);
-}
-
-}  // namespace
 
 Result<Question> ReadQuestion(const std::string& module, const std::vector<std::string>& targets,
                               const std::string& how, const Json& arguments,

@@ -30,6 +30,14 @@ Result<Question> ReadQuestion(const std::string& module, const std::vector<std::
                               const std::string& how, const Json& arguments,
                               const AllowedRoots& roots);
 
+// An input that names a file of tensors ("batch.pt", "x=batch.pt#key") with the file resolved;
+// other words, which describe one, as they are.
+Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& roots);
+
+// The folder that imports are made from: the nearest one above `file` that looks like a project's,
+// or the file's own.
+std::string ProjectOf(const std::string& file);
+
 }  // namespace mpnanny::python_code
 
 #endif  // MPNANNY_TOOLS_PYTHON_CODE_QUESTION_H_

@@ -2,25 +2,35 @@
 // includes torch headers.
 //
 // Models are programs and crash, and loading libtorch takes a quarter of a second and 100 MB: both
-// stay out of the server. One request at a time, on one thread; ends when stdin ends.
+// stay out of the server. One request at a time, on one thread; each job runs in a child that is
+// forked when libtorch is there already. Ends when stdin ends.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
 #include <torch/headeronly/version.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
+#include "base/confinement.h"
 #include "base/descriptors.h"
 #include "base/json.h"
 #include "base/stop_event.h"
 #include "base/text.h"
+#include "tools/worker/job.h"
 #include "tools/worker/protocol.h"
 
 namespace mpnanny::worker {
 namespace {
 
 constexpr size_t kMaxLine = 16u << 20;
+constexpr int kProcesses = 4;       // a model starts none
+constexpr uint64_t kFileMb = 4096;  // a capture
 
 Json ErrorAnswer(const Error& error) {
   return {{"error", {{"kind", ErrorKindName(error.kind)}, {"message", error.Text()}}}};
@@ -28,23 +38,28 @@ Json ErrorAnswer(const Error& error) {
 
 class Session {
  public:
-  Json Answer(const std::string& line) {
+  Session(const ProtocolStreams& streams, const StopEvent& stop) : streams_(streams), stop_(stop) {}
+
+  // False where nobody reads any more.
+  bool Answer(const std::string& line) {
     const auto request = ParseJson(line);
-    if (!request) return ErrorAnswer(request.error());
-    const auto op = request->is_object() ? request->find("op") : request->end();
-    if (op == request->end() || !op->is_string()) {
-      return ErrorAnswer(InvalidInput("A request is an object with \"op\"."));
-    }
-    if (*op == "hello") return Hello(*request);
-    if (!greeted_) return ErrorAnswer(InvalidInput("The first request must be hello."));
-    return ErrorAnswer(
-        InvalidInput("Unknown op '" + EscapeControl(op->get<std::string>(), 60) + "'.",
-                     "This worker knows: hello."));
+    if (!request) return Write(ErrorAnswer(request.error()));
+    const Json& op = ValueAt(*request, {"op"});
+    if (!op.is_string())
+      return Write(ErrorAnswer(InvalidInput("A request is an object with \"op\".")));
+    if (op == "hello") return Write(Hello(*request));
+    if (!greeted_) return Write(ErrorAnswer(InvalidInput("The first request must be hello.")));
+    if (op == "job") return Job(*request);
+    return Write(
+        ErrorAnswer(InvalidInput("Unknown op '" + EscapeControl(op.get<std::string>(), 60) + "'.",
+                                 "This worker knows: hello, job.")));
   }
 
  private:
+  bool Write(const Json& line) { return WriteWhole(streams_.out, DumpJson(line) + "\n", stop_); }
+
   Json Hello(const Json& request) {
-    if (!request.contains("protocol") || request["protocol"] != kProtocol) {
+    if (ValueAt(request, {"protocol"}) != kProtocol) {
       return ErrorAnswer(
           InvalidInput("This worker speaks protocol " + std::to_string(kProtocol) + "."));
     }
@@ -55,6 +70,46 @@ class Session {
             {"threads", at::get_num_threads()}};
   }
 
+  bool Job(const Json& asked) {
+    const Json& request = ValueAt(asked, {"request"});
+    const Json& writable = ValueAt(asked, {"writable"});
+    const Json& seconds = ValueAt(asked, {"seconds"});
+    const Json& memory = ValueAt(asked, {"memory_mb"});
+    if (!request.is_object() || !writable.is_string() || !seconds.is_number_unsigned() ||
+        !memory.is_number_unsigned()) {
+      return Write(ErrorAnswer(
+          InvalidInput("A job has \"request\", \"writable\", \"seconds\" and \"memory_mb\".")));
+    }
+    Confinement limits;
+    limits.wall = std::chrono::seconds(seconds.get<uint64_t>());
+    limits.memory_bytes = memory.get<uint64_t>() << 20;
+    limits.processes = kProcesses;
+    limits.file_bytes = kFileMb << 20;
+    limits.writable = writable.get<std::string>();
+    // The supervisor enters namespaces of its own, which cannot be left: a process for each job.
+    const auto ended = RunForked([&] {
+      const auto end = RunConfinedCall(limits, [&] {
+        RunJob(request, [&](const Json& line) { Write(line); });
+        return 0;
+      });
+      // On a line of its own, whatever the job has written last.
+      WriteWhole(streams_.out, "\n", stop_);
+      Write(end ? Json{{"end",
+                        {{"exit_code", end->exit_code},
+                         {"exceeded", end->exceeded},
+                         {"missing", end->missing}}}}
+                : Json{{"end", {{"error", end.error().Text()}}}});
+      return 0;
+    });
+    if (ended && *ended == 0) return true;
+    const std::string why = ended
+                                ? "The job's supervisor ended with " + std::to_string(*ended) + "."
+                                : ended.error().Text();
+    return WriteWhole(streams_.out, "\n" + DumpJson(Json{{"end", {{"error", why}}}}) + "\n", stop_);
+  }
+
+  const ProtocolStreams& streams_;
+  const StopEvent& stop_;
   bool greeted_ = false;
 };
 
@@ -62,13 +117,15 @@ int Run() {
   // Before the first operator: a process that has run one with several threads cannot be forked
   // safely any more.
   at::set_num_threads(1);
+  at::mm(at::ones({64, 64}),
+         at::ones({64, 64}));  // what the first product prepares, children then have
   const auto streams = TakeStandardStreams();
   if (!streams) {
     std::fprintf(stderr, "mpnanny-worker: %s\n", streams.error().Text().c_str());
     return 2;
   }
   const StopEvent stop;
-  Session session;
+  Session session(*streams, stop);
   std::string pending;
   char chunk[1 << 16];
   while (true) {
@@ -78,7 +135,7 @@ int Run() {
     for (size_t end = pending.find('\n'); end != std::string::npos; end = pending.find('\n')) {
       const std::string line = pending.substr(0, end);
       pending.erase(0, end + 1);
-      if (!WriteWhole(streams->out, DumpJson(session.Answer(line)) + "\n", stop)) return 0;
+      if (!session.Answer(line)) return 0;
     }
     if (pending.size() > kMaxLine) {
       std::fprintf(stderr, "mpnanny-worker: a request is longer than %zu bytes\n", kMaxLine);

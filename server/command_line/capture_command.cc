@@ -1,0 +1,106 @@
+// `mpnanny capture MODEL -o FILE`: what each module of a model that has left Python gives. A
+// command and no tool: it writes.
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/data_files.h"
+#include "base/temporary_folder.h"
+#include "base/text.h"
+#include "server/command_line/commands.h"
+#include "server/command_line/progress_line.h"
+#include "tools/exported/model_file.h"
+#include "tools/exported/worker.h"
+
+namespace mpnanny {
+namespace {
+
+struct CaptureOptions {
+  std::string model, output;
+  std::vector<std::string> input;
+  int64_t seed = 0;
+  int repeats = 0;
+  int seconds = 60;
+  bool force = false;
+};
+
+Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions& options) {
+  if (options.output.empty() == (options.repeats == 0)) {
+    return InvalidInput("Give -o FILE, or --time N.");
+  }
+  std::error_code error;
+  if (!options.output.empty() && !options.force && std::filesystem::exists(options.output, error)) {
+    return InvalidInput(EscapeControl(options.output, 300) + " exists.",
+                        "Give --force to replace it.");
+  }
+  const AllowedRoots roots = AllowedRoots::Unrestricted();
+  Json arguments = {{"model", options.model},
+                    {"input", options.input},
+                    {"seed", options.seed},
+                    {"timeout_s", options.seconds}};
+  if (options.repeats > 0) arguments["repeats"] = options.repeats;
+  auto question =
+      exported::ReadQuestion(options.repeats > 0 ? "time" : "capture", arguments, roots);
+  if (!question) return question.error();
+  const auto folder = TemporaryFolder::Create();
+  if (!folder) return folder.error();
+  const std::string made = folder->path() + "/capture.safetensors";
+  question->request["output"] = made;
+  const auto data = DataFiles::Create();
+  if (!data) return data.error();
+  ProgressLine progress(context.err, context.progress, "mpnanny capture");
+  ToolContext tool{roots, *data, {}, true};
+  tool.progress = progress.Report();
+  auto answer = exported::AskWorker(*question, folder->path(), tool);
+  progress.Done();
+  if (!answer) return answer.error();
+  if (options.repeats > 0) {
+    context.out << DumpJsonPretty(*answer) << "\n";
+    return {};
+  }
+  std::filesystem::copy_file(made, options.output,
+                             std::filesystem::copy_options::overwrite_existing, error);
+  if (error)
+    return Unavailable("Cannot write " + EscapeControl(options.output, 300) + ": " +
+                       error.message() + ".");
+  context.out << options.output << ": " << ValueAt(*answer, {"tensors"}) << " tensors, "
+              << ValueAt(*answer, {"bytes"}) << " bytes.\n";
+  return {};
+}
+
+}  // namespace
+
+void AddCaptureCommand(CommandSet& set) {
+  const auto options = std::make_shared<CaptureOptions>();
+  CLI::App& command =
+      *set.parser.add_subcommand("capture",
+                                 "Write what each module of an exported model gives\n\nThe file is "
+                                 "one of mpnanny.diff.capture in Python: `mpnanny diff "
+                                 "--captures A --captures B` compares two of them.");
+  command.group("Commands");
+  command.add_option("MODEL", options->model, "A file of torch.export (.pt2) or TorchScript (.pt)")
+      ->required()
+      ->type_name("");
+  command
+      .add_option("--input", options->input,
+                  "One for each argument: float32[8,3]~normal(0,1), x.pt")
+      ->type_name("WORD");
+  command.add_option("--seed", options->seed, "Of the inputs")->type_name("N");
+  command.add_option("-o,--output", options->output, "The file to make")->type_name("FILE");
+  command
+      .add_option("--time", options->repeats,
+                  "Instead: time N runs, the library's own and operator by operator")
+      ->type_name("N");
+  command.add_option("--timeout-s", options->seconds, "Seconds that it may run (default: 60)")
+      ->type_name("S")
+      ->check(CLI::Range(1, 1800));
+  command.add_flag("--force", options->force, "Replace FILE if it exists");
+  set.actions.emplace_back(&command, [&context = set.context, options] {
+    const Result<void> done = RunCapture(context, *options);
+    return done ? 0 : PrintError(context, "capture", done.error(), false);
+  });
+}
+
+}  // namespace mpnanny

@@ -1,0 +1,33 @@
+// auto_diff of a program: it runs in FP32 and in the low precision, each beside its references, and
+// what the two runs mean is told in the answer of docs/auto_diff.md.
+//
+// A free function.
+#ifndef MPNANNY_TOOLS_WORKER_DIFF_DIFF_H_
+#define MPNANNY_TOOLS_WORKER_DIFF_DIFF_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tools/worker/inputs.h"
+#include "tools/worker/program/program.h"
+
+namespace mpnanny::worker {
+
+struct DiffOptions {
+  std::string target;  // as the answer calls it
+  std::string dtype = "bf16";
+  std::string policy = "cuda-autocast";
+  std::optional<double> rel_warn, rel_error;  // flat limits of the outputs' errors
+  std::string root;                           // lines of files below it are shown relative to it
+};
+
+// `say(done, what)`: progress, of 1. Throws ModelProblem, StepFailed where the model fails in FP32.
+Json Diff(const Program& program, const std::vector<Input>& inputs, const DiffOptions& options,
+          const std::function<void(double, const std::string&)>& say);
+
+}  // namespace mpnanny::worker
+
+#endif  // MPNANNY_TOOLS_WORKER_DIFF_DIFF_H_

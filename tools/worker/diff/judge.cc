@@ -1,0 +1,355 @@
+#include "tools/worker/diff/judge.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "tools/worker/diff/comparison.h"
+#include "tools/worker/run/call.h"
+#include "tools/worker/run/keep_runner.h"
+#include "tools/worker/tensor_types.h"
+
+namespace mpnanny::worker {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kFlushedShare = 0.3;  // of the elements that matter
+constexpr double kMatters = 1e-2;  // of the root mean square, that an element must have to matter
+constexpr double kWrongIntegers = 0.01;
+constexpr double kClippedShare = 1e-3, kClippedError = 0.1;
+constexpr double kSame = 1e-6;  // relative difference of two references that are the same
+constexpr size_t kMostFindings = 64;
+constexpr size_t kMostDecisions = 1000;
+
+const void* MemoryOf(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided && !tensor.is_quantized()
+             ? tensor.storage().unsafeGetStorageImpl()
+             : nullptr;
+}
+
+std::string ShapeOf(const at::Tensor& tensor) {
+  std::ostringstream shown;
+  shown << tensor.sizes();
+  return shown.str();
+}
+
+// Floating-point inputs with their references.
+template <typename Visit>
+void ForEachInput(const Called& call, Visit visit) {
+  for (size_t at = 0; at < call.held.size() && at < call.reference.size(); ++at) {
+    std::vector<at::Tensor> held, reference;
+    ForEachTensor(call.held[at], [&](const at::Tensor& each) { held.push_back(each); });
+    ForEachTensor(call.reference[at], [&](const at::Tensor& each) { reference.push_back(each); });
+    for (size_t i = 0; i < held.size() && i < reference.size(); ++i) {
+      if (IsFloat(held[i]) && MemoryOf(held[i]) != nullptr) visit(held[i], reference[i]);
+    }
+  }
+}
+
+// A number among the arguments that is not finite, as the -inf of a mask.
+bool HoldsNonfiniteNumber(const Stack& values) {
+  return std::any_of(values.begin(), values.end(), [](const IValue& each) {
+    return each.isDouble() && !std::isfinite(each.toDouble());
+  });
+}
+
+// "float16, float32 → float16"
+std::string TypesOf(const Called& call, const at::Tensor& held) {
+  std::vector<std::string> kinds;
+  ForEachInput(call, [&](const at::Tensor& each, const at::Tensor&) {
+    const std::string name = NameOf(each.scalar_type());
+    if (std::find(kinds.begin(), kinds.end(), name) == kinds.end() && kinds.size() < 3)
+      kinds.push_back(name);
+  });
+  const std::string own = NameOf(held.scalar_type());
+  if (kinds.empty() || (kinds.size() == 1 && kinds[0] == own)) return own;
+  std::string shown;
+  for (const std::string& each : kinds) shown += (shown.empty() ? "" : ", ") + each;
+  return shown + " → " + own;
+}
+
+// The share of what became 0 (of at least `floor`) that the type has no number for. The rest was
+// rounded away before.
+double Underflows(const Made& made, double floor) {
+  const c10::ScalarType type = made.held.scalar_type();
+  const double smallest = type == c10::ScalarType::Half       ? 0x1p-24
+                          : type == c10::ScalarType::BFloat16 ? 0x1p-133
+                                                              : 0x1p-149;
+  const auto zeros = Compare(made.held, made.reference, floor);
+  const auto above = Compare(made.held, made.reference, std::max(floor, smallest));
+  if (!zeros || !above || zeros->flushed == 0) return 0;
+  return 1.0 - static_cast<double>(above->flushed) / static_cast<double>(zeros->flushed);
+}
+
+}  // namespace
+
+const char* WordOf(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kRange:
+      return "range";
+    case FindingKind::kUndefined:
+      return "undefined";
+    case FindingKind::kIntegers:
+      return "integers";
+    case FindingKind::kAmplified:
+      return "amplified";
+    case FindingKind::kFlushed:
+      return "flushed";
+    case FindingKind::kClipped:
+      return "clipped";
+  }
+  return "";
+}
+
+Judge::InputError Judge::ErrorOfInputs(const Called& call) const {
+  InputError worst;
+  bool first = true;
+  ForEachInput(call, [&](const at::Tensor& held, const at::Tensor& reference) {
+    const auto found = Compare(held, reference);
+    if (!found || found->numel == 0) return;
+    const bool noise = noise_.contains(MemoryOf(held));
+    worst.any_noise = worst.any_noise || noise;
+    if (!noise) worst.error = std::max(worst.error, ErrorOf(*found));
+    worst.rank = std::max(worst.rank, found->range > 0       ? 3
+                                      : found->undefined > 0 ? 2
+                                      : found->infinite > 0  ? 1
+                                                             : 0);
+    worst.squared_reference = std::max(worst.squared_reference, found->squared_reference);
+    worst.flushed = std::max(worst.flushed, found->flushed);
+    worst.all_whole = worst.all_whole && found->integers && found->wrong_integers == 0;
+    if (std::exchange(first, false)) {
+      worst.terms_squared = found->squared_reference;
+      worst.terms = static_cast<double>(found->numel);
+    }
+  });
+  return worst;
+}
+
+void Judge::Before(const Called& call) { before_ = ErrorOfInputs(call); }
+
+CallRecord& Judge::Record(const Called& call) {
+  if (calls_.size() <= static_cast<size_t>(call.number))
+    calls_.resize(static_cast<size_t>(call.number) + 1);
+  CallRecord& record = calls_[static_cast<size_t>(call.number)];
+  record.line = LineOf(call.node);
+  record.op = call.node.site.op;
+  ForEachInput(call, [&](const at::Tensor& held, const at::Tensor&) {
+    const auto known = producer_.find(MemoryOf(held));
+    if (known != producer_.end()) record.producers.push_back(known->second);
+  });
+  return record;
+}
+
+void Judge::After(const Called& call) {
+  CallRecord& record = Record(call);
+  std::optional<InputError> inputs;
+  if (call.wrote) inputs = before_;
+  for (size_t index = 0; index < call.made.size(); ++index) {
+    const Made& made = call.made[index];
+    record.types.push_back(made.held.scalar_type());
+    if (!call.computes) continue;
+    const auto found = Compare(made.held, made.reference);
+    if (!found || found->numel == 0) continue;
+    if (!inputs && (found->nonfinite() > 0 || ErrorOf(*found) > kCarries ||
+                    found->wrong_integers > 0 || found->flushed > 0)) {
+      inputs = ErrorOfInputs(call);
+    }
+    Look(call, index, inputs.value_or(InputError{}), record);
+  }
+  if (!call.computes) return;
+  for (const Made& made : call.made) producer_[MemoryOf(made.held)] = call.number;
+}
+
+void Judge::Look(const Called& call, size_t index, const InputError& inputs, CallRecord& record) {
+  const Made& made = call.made[index];
+  const ReferenceError found = *Compare(made.held, made.reference);
+  const double error = ErrorOf(found);
+  const auto numel = static_cast<double>(found.numel);
+  record.error = std::max(record.error, found.nonfinite() > 0 ? kInfinity : error);
+  const bool noise = error > kCarries && IsNoiseHere(call, found, made, inputs);
+  if (noise) {
+    noise_.insert(MemoryOf(made.held));
+  } else {
+    noise_.erase(MemoryOf(made.held));
+  }
+  Row& row = rows_[call.node.site.source + "|" + call.node.site.module + "|" + call.node.site.op];
+  if (row.count == 0) {
+    row.site = call.node.site;
+    row.number = call.number;
+  }
+  row.count += index == 0 ? 1 : 0;
+  row.nonfinite += found.range;
+  row.absmax = std::max(row.absmax, found.max_held);
+  if (found.integers && found.numel >= kFewestWhole) {
+    row.wrong_whole = std::max(row.wrong_whole, static_cast<double>(found.wrong_integers) / numel);
+  }
+  if (!noise && std::isfinite(error)) row.accumulated = std::max(row.accumulated, error);
+  if (const auto own = Compare(made.held, made.exact); own && !noise && own->nonfinite() == 0) {
+    const double local = ErrorOf(*own);
+    if (std::isfinite(local)) {
+      row.local = std::max(row.local, local);
+      row.squared_local += local * local;
+    }
+  }
+  if (found.nonfinite() > 0) {
+    if (found.range > 0) {
+      if (inputs.rank < 2) {
+        Add(FindingKind::kRange, call, index, found, static_cast<double>(found.range) / numel,
+            inputs.error, kInfinity);
+      }
+    } else if (inputs.rank < (found.undefined > 0 ? 2 : 1) &&
+               !(found.undefined == 0 && HoldsNonfiniteNumber(call.held))) {
+      Add(FindingKind::kUndefined, call, index, found,
+          static_cast<double>(found.undefined + found.infinite) / numel, inputs.error, kInfinity);
+    }
+    return;
+  }
+  if (noise) return;
+  if (found.integers && found.wrong_integers > 0 && found.max_reference < 0x1p53 &&
+      inputs.all_whole && static_cast<double>(found.wrong_integers) >= kWrongIntegers * numel) {
+    Add(FindingKind::kIntegers, call, index, found,
+        static_cast<double>(found.wrong_integers) / numel, 0, error);
+  }
+  if (static_cast<double>(found.clipped) > kClippedShare * numel && error > kClippedError) {
+    Add(FindingKind::kClipped, call, index, found, static_cast<double>(found.clipped) / numel, 0,
+        error);
+    return;
+  }
+  // A loop over this line makes its error in many small portions.
+  record.entered = inputs.error;
+  for (const int producer : record.producers) {
+    const CallRecord& before = calls_[static_cast<size_t>(producer)];
+    if (producer != call.number && before.line == record.line && before.op == record.op) {
+      record.entered = std::min(record.entered, before.entered);
+    }
+  }
+  const auto nonzero = static_cast<double>(std::max<int64_t>(1, found.nonzero));
+  if (error > kNoted) {
+    const double times = error > kWrong ? kAmplification : kNotedAmplification;
+    if (inputs.rank == 3 || error < times * record.entered) return;
+    const bool flushed =
+        found.squared_flushed > 0.5 * found.squared_error && Underflows(made, 0) > 0.5;
+    Add(flushed ? FindingKind::kFlushed : FindingKind::kAmplified, call, index, found,
+        flushed ? static_cast<double>(found.flushed) / nonzero : 1, record.entered, error);
+  } else if (static_cast<double>(found.flushed) > kFlushedShare * nonzero) {
+    // Many elements, and little of the whole: they count if they are not tiny.
+    const double floor = kMatters * std::sqrt(found.squared_reference / numel);
+    const auto again = Compare(made.held, made.reference, floor);
+    const bool counts =
+        again && static_cast<double>(again->flushed) >=
+                     kFlushedShare * static_cast<double>(std::max<int64_t>(1, again->nonzero));
+    if (!counts || Underflows(made, floor) < 0.5 || 2 * inputs.flushed >= again->flushed) return;
+    Add(FindingKind::kFlushed, call, index, found, static_cast<double>(again->flushed) / nonzero, 0,
+        error);
+  }
+}
+
+bool Judge::IsNoiseHere(const Called& call, const ReferenceError& found, const Made& made,
+                        const InputError& inputs) const {
+  if (IsNoise(found, made.held.scalar_type()) && inputs.error < kWrong) return true;
+  const std::string& op = call.node.schema->name();
+  // References of equal values were subtracted: what is left is their rounding.
+  if (op.starts_with("aten::sub") || op.starts_with("aten::rsub") || op.starts_with("aten::add")) {
+    if (found.squared_reference <=
+        inputs.squared_reference * kRoundingOfReferences * kRoundingOfReferences)
+      return true;
+  } else if ((op == "aten::sum" || op == "aten::mean") && inputs.terms > 0) {
+    // Terms whose sum is 0 by design: below half an ulp that a term of this size has in FP32.
+    const auto numel = static_cast<double>(found.numel);
+    double of_result = found.squared_reference / numel;
+    if (op == "aten::sum") of_result /= (inputs.terms / numel) * (inputs.terms / numel);
+    if (of_result <= inputs.terms_squared / inputs.terms * 0x1p-48) return true;
+  }
+  return inputs.any_noise && DependsOnNoise(call, static_cast<size_t>(&made - call.made.data()));
+}
+
+// Whether the reference would be another one if its inputs that are 0 but for rounding were 0.
+bool Judge::DependsOnNoise(const Called& call, size_t index) const {
+  if (call.wrote) return true;
+  std::set<const void*> zeroed;
+  ForEachInput(call, [&](const at::Tensor& held, const at::Tensor& reference) {
+    if (noise_.contains(MemoryOf(held))) zeroed.insert(reference.unsafeGetTensorImpl());
+  });
+  Stack inputs;
+  for (const IValue& each : call.reference) {
+    inputs.push_back(Replaced(each, [&](const at::Tensor& tensor) {
+      return zeroed.contains(tensor.unsafeGetTensorImpl()) ? at::zeros_like(tensor) : tensor;
+    }));
+  }
+  try {
+    std::vector<at::Tensor> again;
+    for (const IValue& each : CallIn(c10::ScalarType::Double, call.node, inputs)) {
+      ForEachTensor(each, [&](const at::Tensor& tensor) {
+        if (IsFloat(tensor)) again.push_back(tensor);
+      });
+    }
+    const at::Tensor& reference = call.made[index].reference;
+    if (index >= again.size() || again[index].sizes() != reference.sizes()) return true;
+    const auto changed = Compare(again[index], reference);
+    return !changed || ErrorOf(*changed) > kSame || changed->squared_reference == 0;
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
+void Judge::Decided(const Called& call, const at::Tensor& held, const at::Tensor& reference) {
+  if (held.numel() == 0 || decisions_.size() >= kMostDecisions ||
+      held.scalar_type() != reference.scalar_type())
+    return;
+  const double share = held.ne(reference).sum().item<double>() / static_cast<double>(held.numel());
+  if (share == 0) return;
+  const std::string& op = call.node.schema->name();
+  decisions_.push_back({call.node.site, call.number, NameOf(held.scalar_type()), ShapeOf(held),
+                        share,
+                        op == "aten::to" || op == "aten::_to_copy" || op == "aten::copy_" ||
+                            op == "aten::type_as" || op == "aten::Int"});
+}
+
+void Judge::Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
+                double share, double error_in, double error_out) {
+  const std::string key = std::string(WordOf(kind)) + "|" + call.node.site.source + "|" +
+                          call.node.site.module + "|" + call.node.site.op;
+  const auto known = finding_of_.find(key);
+  if (known != finding_of_.end()) {
+    Finding& finding = findings_[known->second];
+    ++finding.count;
+    return;
+  }
+  if (findings_.size() >= kMostFindings) return;
+  finding_of_[key] = findings_.size();
+  const Made& made = call.made[index];
+  Finding& finding = findings_.emplace_back();
+  finding.kind = kind;
+  finding.site = call.node.site;
+  finding.line = LineOf(call.node);
+  finding.number = call.number;
+  finding.output = index;
+  finding.dtype = TypesOf(call, made.held);
+  finding.shape = ShapeOf(made.held);
+  finding.share = share;
+  finding.magnitude = found.max_reference;
+  finding.error_in = error_in;
+  finding.error_out = error_out;
+  finding.held_type = made.held.scalar_type();
+  finding.reference = made.reference.clone();
+}
+
+std::vector<Row> Judge::Rows() const {
+  std::vector<Row> rows;
+  for (const auto& [key, row] : rows_) rows.push_back(row);
+  std::sort(rows.begin(), rows.end(),
+            [](const Row& a, const Row& b) { return a.number < b.number; });
+  return rows;
+}
+
+std::vector<std::vector<c10::ScalarType>> Judge::Types() const {
+  std::vector<std::vector<c10::ScalarType>> types;
+  for (const CallRecord& each : calls_) types.push_back(each.types);
+  return types;
+}
+
+}  // namespace mpnanny::worker

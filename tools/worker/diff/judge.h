@@ -1,0 +1,75 @@
+// What a comparison of a result with its reference says: whether the operator made an error, and
+// which kind of it. The thresholds are those of the monitor's shadow steps.
+//
+// Follows one run; owns what it has found.
+#ifndef MPNANNY_TOOLS_WORKER_DIFF_JUDGE_H_
+#define MPNANNY_TOOLS_WORKER_DIFF_JUDGE_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "numerics/reference_error.h"
+#include "tools/worker/diff/finding.h"
+#include "tools/worker/run/shadow_runner.h"
+
+namespace mpnanny::worker {
+
+// A result this far from its reference (relative, L2) is wrong, one that makes this many times the
+// error of its inputs has made it.
+inline constexpr double kWrong = 0.2;
+inline constexpr double kAmplification = 5;
+// Less than wrong and yet made here: counts where it gets to an output.
+inline constexpr double kNoted = 0.04;
+inline constexpr double kNotedAmplification = 8;
+inline constexpr double kCarries = 0.02;     // errors below this are not followed
+inline constexpr int64_t kFewestWhole = 16;  // elements that are not whole numbers by chance
+
+class Judge : public Observer {
+ public:
+  void Before(const Called& call) override;
+  void After(const Called& call) override;
+  void Decided(const Called& call, const at::Tensor& held, const at::Tensor& reference) override;
+
+  std::vector<Finding>& findings() { return findings_; }
+  const std::vector<Finding>& findings() const { return findings_; }
+  std::vector<Row> Rows() const;  // in the order in which they ran
+  const std::vector<Decision>& decisions() const { return decisions_; }
+  const std::vector<CallRecord>& calls() const { return calls_; }  // by number
+  std::vector<std::vector<c10::ScalarType>> Types() const;         // by number
+
+ private:
+  struct InputError {
+    double error = 0;              // the largest
+    int rank = 0;                  // 0 finite, 1 infinite, 2 NaN, 3 not finite here only
+    double squared_reference = 0;  // the largest
+    int64_t flushed = 0;           // the most
+    bool all_whole = true;         // and right
+    bool any_noise = false;
+    double terms_squared = 0, terms = 0;  // of the first
+  };
+  InputError ErrorOfInputs(const Called& call) const;
+  CallRecord& Record(const Called& call);
+  void Look(const Called& call, size_t index, const InputError& inputs, CallRecord& record);
+  bool IsNoiseHere(const Called& call, const ReferenceError& found, const Made& made,
+                   const InputError& inputs) const;
+  bool DependsOnNoise(const Called& call, size_t index) const;
+  void Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
+           double share, double error_in, double error_out);
+
+  std::vector<Finding> findings_;
+  std::map<std::string, size_t> finding_of_;  // by kind and place
+  std::map<std::string, Row> rows_;
+  std::vector<Decision> decisions_;
+  std::vector<CallRecord> calls_;
+  std::unordered_map<const void*, int> producer_;  // of each memory: the call that wrote it last
+  std::unordered_set<const void*> noise_;          // memory whose reference is its own rounding
+  InputError before_;
+};
+
+}  // namespace mpnanny::worker
+
+#endif  // MPNANNY_TOOLS_WORKER_DIFF_JUDGE_H_

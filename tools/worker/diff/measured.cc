@@ -1,0 +1,108 @@
+#include "tools/worker/diff/measured.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "tools/worker/diff/comparison.h"
+#include "tools/worker/run/start.h"
+#include "tools/worker/tensor_types.h"
+
+namespace mpnanny::worker {
+namespace {
+
+constexpr int kMostDepth = 5;
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+void AddTensors(const std::string& name, const IValue& value, int depth, Named& made) {
+  const auto inner = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
+  if (value.isTensor()) {
+    if (value.toTensor().defined())
+      made.emplace_back(name.empty() ? "output" : name, value.toTensor());
+  } else if (depth >= kMostDepth) {
+    return;
+  } else if (value.isTuple()) {
+    const auto& items = value.toTupleRef().elements();
+    for (size_t at = 0; at < items.size(); ++at)
+      AddTensors(inner(std::to_string(at)), items[at], depth + 1, made);
+  } else if (value.isGenericDict()) {
+    for (const auto& each : value.toGenericDict()) {
+      AddTensors(inner(each.key().isString() ? each.key().toStringRef() : "?"), each.value(),
+                 depth + 1, made);
+    }
+  } else if (value.isList()) {
+    const c10::List<IValue> items = value.toList();
+    for (size_t at = 0; at < items.size(); ++at)
+      AddTensors(inner(std::to_string(at)), items.get(at), depth + 1, made);
+  }
+}
+
+void FindUnheld(const std::string& name, const IValue& held, const IValue& exact,
+                Measured& measured) {
+  if (!held.isTensor() || !exact.isTensor() || !IsFloat(held.toTensor())) return;
+  const auto found = Compare(held.toTensor(), exact.toTensor());
+  if (!found || found->range == 0) return;
+  measured.unheld.push_back({name,
+                             static_cast<double>(found->range) / static_cast<double>(found->numel),
+                             found->max_reference});
+}
+
+}  // namespace
+
+double Output::error() const {
+  if (!found) return 0;
+  return found->nonfinite() > 0 ? std::numeric_limits<double>::infinity() : ErrorOf(*found);
+}
+
+Named NamedTensors(const std::vector<IValue>& values) {
+  Named made;
+  for (size_t at = 0; at < values.size(); ++at) {
+    AddTensors(values.size() == 1 ? "" : std::to_string(at), values[at], 0, made);
+  }
+  return made;
+}
+
+Measured Measure(const Program& program, const std::vector<IValue>& inputs,
+                 const Precision& precision) {
+  const at::NoGradGuard no_grad;
+  const auto began = std::chrono::steady_clock::now();
+  Measured measured;
+  ShadowRunner runner(precision, measured.judge);
+  try {
+    const Start start = StartOf(program, inputs, precision, runner);
+    for (size_t at = 0; at < inputs.size(); ++at) {
+      FindUnheld(program.arguments[at].name, start.inputs[at].held, inputs[at], measured);
+    }
+    for (size_t at = 0; at < start.states.size(); ++at) {
+      FindUnheld(program.states[at].name, start.states[at].held, program.states[at].value,
+                 measured);
+    }
+    std::vector<IValue> held, reference;
+    for (Value& each : Interpret(program, start, runner)) {
+      held.push_back(std::move(each.held));
+      reference.push_back(std::move(each.reference));
+    }
+    const Named a = NamedTensors(held), b = NamedTensors(reference);
+    for (size_t at = 0; at < a.size(); ++at) {
+      Output output{a[at].first, a[at].second, at < b.size() ? b[at].second : at::Tensor(),
+                    std::nullopt};
+      if (IsFloat(output.held)) output.found = Compare(output.held, output.reference);
+      measured.outputs.push_back(std::move(output));
+    }
+  } catch (const StepFailed& failed) {
+    measured.raised = failed;
+  } catch (const ModelProblem& problem) {
+    measured.raised = StepFailed(Site{}, problem.what());
+  }
+  measured.missing_kernels = runner.missing_kernels();
+  measured.not_followed = runner.not_followed();
+  measured.operators = runner.operators();
+  measured.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return measured;
+}
+
+}  // namespace mpnanny::worker

@@ -1,0 +1,27 @@
+// Tensors of files as torch's tensors, in memory of their own.
+//
+// Tensors that lie in one storage of the file share memory here, as tied weights do. Must not
+// outlive the file while it makes tensors; what it has made may.
+#ifndef MPNANNY_TOOLS_WORKER_FILE_TENSORS_H_
+#define MPNANNY_TOOLS_WORKER_FILE_TENSORS_H_
+
+#include <ATen/core/TensorBody.h>
+
+#include <map>
+
+#include "tools/tensor_files/tensor_file.h"
+
+namespace mpnanny::worker {
+
+class FileTensors {
+ public:
+  // Throws ModelProblem with what is wrong with the entry.
+  at::Tensor Make(const tensor_files::Entry& entry);
+
+ private:
+  std::map<const void*, at::Tensor> memories_;  // by where they lie in the file
+};
+
+}  // namespace mpnanny::worker
+
+#endif  // MPNANNY_TOOLS_WORKER_FILE_TENSORS_H_

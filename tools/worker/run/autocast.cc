@@ -1,0 +1,190 @@
+#include "tools/worker/run/autocast.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "base/data_files.h"
+#include "base/json.h"
+#include "tools/worker/run/call.h"
+#include "tools/worker/tensor_types.h"
+
+namespace mpnanny {
+std::span<const EmbeddedFile> EmbeddedAutocast();  // the operator lists; generated
+}
+
+namespace mpnanny::worker {
+namespace {
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::AutocastCPU;
+
+// What autocast does with an operator; ATen/autocast_mode.h says what each means.
+enum class Category { kLow, kFloat32, kFloat32ByArgument, kFloat32Norm, kPromote, kBanned };
+
+const std::map<std::string, Category>& Categories() {
+  static const std::map<std::string, Category> kCategories = {
+      {"lower_precision_fp", Category::kLow},
+      {"fp32", Category::kFloat32},
+      {"fp32_set_opt_dtype", Category::kFloat32ByArgument},
+      {"fp32_append_dtype", Category::kFloat32Norm},
+      {"promote", Category::kPromote},
+      {"banned", Category::kBanned}};
+  return kCategories;
+}
+
+std::map<std::string, Category> ListOf(const Json& devices, const char* device) {
+  std::map<std::string, Category> list;
+  for (const auto& [name, category] : Categories()) {
+    for (const Json& each : ValueAt(devices, {device, name.c_str()}))
+      list[each.get<std::string>()] = category;
+  }
+  return list;
+}
+
+// Of the operators that are replaced, by "aten::linear" and overload.
+std::unordered_map<std::string, Category>& Replacements() {
+  static std::unordered_map<std::string, Category> replacements;
+  return replacements;
+}
+
+std::string KeyOf(const c10::OperatorName& name) { return name.name + "." + name.overload_name; }
+
+bool IsCast(const at::Tensor& tensor) {
+  return c10::isFloatingType(tensor.scalar_type()) &&
+         tensor.scalar_type() != c10::ScalarType::Double;
+}
+
+void Cast(Stack& stack, size_t from, c10::ScalarType type) {
+  for (size_t at = from; at < stack.size(); ++at) {
+    stack[at] = Replaced(stack[at], [&](const at::Tensor& tensor) {
+      return IsCast(tensor) && tensor.scalar_type() != type ? tensor.to(type) : tensor;
+    });
+  }
+}
+
+void Promote(Stack& stack, size_t from, c10::ScalarType low) {
+  bool any = false, wide = false;
+  for (size_t at = from; at < stack.size(); ++at) {
+    ForEachTensor(stack[at], [&](const at::Tensor& tensor) {
+      any = any || IsCast(tensor);
+      wide = wide || tensor.scalar_type() == c10::ScalarType::Float;
+    });
+  }
+  if (any) Cast(stack, from, wide ? c10::ScalarType::Float : low);
+}
+
+void SetDType(const c10::FunctionSchema& schema, Stack& stack, size_t from) {
+  if (!stack[from].isTensor() || !IsCast(stack[from].toTensor())) return;
+  for (const size_t at : FactsOf(schema).dtypes) {
+    if (stack[from + at].isNone()) stack[from + at] = static_cast<int64_t>(c10::ScalarType::Float);
+  }
+}
+
+void Run(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  const size_t from = stack->size() - schema.arguments().size();
+  const c10::ScalarType low = at::autocast::get_autocast_dtype(at::kCPU);
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(kKey);
+  switch (Replacements().at(KeyOf(op.operator_name()))) {
+    case Category::kLow:
+      Cast(*stack, from, low);
+      break;
+    case Category::kFloat32:
+      Cast(*stack, from, c10::ScalarType::Float);
+      break;
+    case Category::kFloat32ByArgument:
+      SetDType(schema, *stack, from);
+      break;
+    case Category::kFloat32Norm:
+      if ((*stack)[from].isTensor() && IsCast((*stack)[from].toTensor())) {
+        (*stack)[from] = (*stack)[from].toTensor().to(c10::ScalarType::Float);
+      }
+      break;
+    case Category::kPromote:
+      Promote(*stack, from, low);
+      break;
+    case Category::kBanned:
+      throw ModelProblem("binary_cross_entropy is not allowed under torch.autocast(\"cuda\").",
+                         "Use binary_cross_entropy_with_logits.");
+  }
+  op.callBoxed(stack);
+}
+
+}  // namespace
+
+Precision PrecisionOf(const std::string& policy, c10::ScalarType low) {
+  Precision precision;
+  precision.is_full = false;
+  precision.low = low;
+  precision.autocast = policy != "pure";
+  if (policy == "pure") precision.everything = low;
+  if (policy == "cuda-autocast") InstallCudaLists();
+  return precision;
+}
+
+void InstallCudaLists() {
+  static std::unique_ptr<torch::Library> library;
+  if (library) return;
+  library =
+      std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+  const auto text = ParseJson(EmbeddedAutocast()[0].text);
+  const Json& devices = ValueAt(*text, {"devices"});
+  const auto cuda = ListOf(devices, "CUDA"), cpu = ListOf(devices, "CPU");
+  std::set<std::string> names;
+  for (const auto& list : {cuda, cpu}) {
+    for (const auto& [name, category] : list) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    const auto on_cuda = cuda.find(name), on_cpu = cpu.find(name);
+    if (on_cuda != cuda.end() && on_cpu != cpu.end() && on_cuda->second == on_cpu->second) continue;
+    const size_t dot = name.find('.');
+    const c10::OperatorName full("aten::" + name.substr(0, dot),
+                                 dot == std::string::npos ? "" : name.substr(dot + 1));
+    if (!c10::Dispatcher::singleton().findSchema(full)) continue;  // of another torch
+    if (on_cuda == cuda.end()) {
+      library->impl(name.c_str(), torch::CppFunction::makeFallthrough());
+    } else {
+      Replacements()[KeyOf(full)] = on_cuda->second;
+      library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&Run>());
+    }
+  }
+}
+
+Regions::Regions(const Precision& precision) : precision_(precision) {
+  at::autocast::set_autocast_cache_enabled(
+      false);  // casts belong to the operator that asks for them
+  if (precision_.autocast) Enter({.enabled = true, .dtype = precision_.low});
+}
+
+Regions::~Regions() {
+  while (!before_.empty()) Leave();
+}
+
+void Regions::Enter(const Region& region) {
+  const Before before{at::autocast::is_autocast_enabled(at::kCPU),
+                      at::autocast::get_autocast_dtype(at::kCPU)};
+  before_.push_back(before);
+  // In full precision regions of the model's own do nothing.
+  const bool enabled = region.enabled && !precision_.is_full;
+  Set(enabled, region.dtype.value_or(precision_.is_full ? before.dtype : precision_.low));
+}
+
+void Regions::Leave() {
+  if (before_.empty()) return;
+  Set(before_.back().enabled, before_.back().dtype);
+  before_.pop_back();
+}
+
+void Regions::Set(bool enabled, c10::ScalarType dtype) {
+  at::autocast::set_autocast_dtype(at::kCPU, dtype);
+  at::autocast::set_autocast_enabled(at::kCPU, enabled);
+}
+
+}  // namespace mpnanny::worker

@@ -1,0 +1,59 @@
+// In which precision a run computes: as it is, under autocast, or everything in the low type.
+//
+// Autocast is the state of this thread; CUDA's operator lists are installed into torch's dispatcher
+// of the whole process, once and for good: only in a process that ends with its job.
+#ifndef MPNANNY_TOOLS_WORKER_RUN_AUTOCAST_H_
+#define MPNANNY_TOOLS_WORKER_RUN_AUTOCAST_H_
+
+#include <c10/core/ScalarType.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/worker/program/program.h"
+
+namespace mpnanny::worker {
+
+struct Precision {
+  // In FP32, where regions of the model's own do nothing either.
+  static Precision Full() { return {}; }
+
+  bool is_full = true;
+  bool autocast = false;  // around all of it
+  c10::ScalarType low = c10::ScalarType::Float;
+  // What tensors are put into before the run, states and inputs alike.
+  std::optional<c10::ScalarType> everything;
+};
+
+// `policy`: cuda-autocast, cpu-autocast or pure.
+Precision PrecisionOf(const std::string& policy, c10::ScalarType low);
+
+// From here on autocast on the CPU follows CUDA's lists.
+void InstallCudaLists();
+
+// Autocast regions, which nest. Ends those that are open when it is destroyed.
+class Regions {
+ public:
+  explicit Regions(const Precision& precision);
+  ~Regions();
+  Regions(const Regions&) = delete;
+  Regions& operator=(const Regions&) = delete;
+
+  void Enter(const Region& region);
+  void Leave();
+
+ private:
+  struct Before {
+    bool enabled;
+    c10::ScalarType dtype;
+  };
+  void Set(bool enabled, c10::ScalarType dtype);
+
+  Precision precision_;
+  std::vector<Before> before_;
+};
+
+}  // namespace mpnanny::worker
+
+#endif  // MPNANNY_TOOLS_WORKER_RUN_AUTOCAST_H_

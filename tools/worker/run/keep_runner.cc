@@ -1,0 +1,99 @@
+#include "tools/worker/run/keep_runner.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <utility>
+
+#include "tools/worker/run/call.h"
+#include "tools/worker/tensor_types.h"
+
+namespace mpnanny::worker {
+namespace {
+
+const void* MemoryOf(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+}  // namespace
+
+std::string LineOf(const Node& node) {
+  if (!node.site.source.empty()) return node.site.source;
+  return node.site.module.empty() ? node.site.op : node.site.module + " " + node.site.op;
+}
+
+KeepRunner::KeepRunner(const Precision& precision, const Kept& kept,
+                       const std::vector<std::vector<c10::ScalarType>>& types)
+    : regions_(precision), kept_(kept), types_(types) {}
+
+void KeepRunner::Run(const Node& node, std::vector<Value>& slots) {
+  Stack inputs;
+  for (const int slot : node.inputs) inputs.push_back(slots[slot].held);
+  std::vector<IValue> outputs;
+  if (node.kind == Node::Kind::kStructure) {
+    outputs = Call(node, std::move(inputs));
+  } else {
+    ++number_;
+    const bool is_kept = kept_.lines.contains(LineOf(node));
+    outputs = is_kept ? RunKept(node, inputs) : RunOther(node, inputs);
+    if (number_ == last_) {
+      Stopped stopped;
+      const SchemaFacts& facts = FactsOf(*node.schema);
+      for (const size_t at : facts.written) {
+        if (inputs[at].isTensor()) stopped.results.push_back(inputs[at].toTensor());
+      }
+      if (facts.written.empty()) {
+        ForEachTensor(outputs, [&](const at::Tensor& each) {
+          if (IsFloat(each)) stopped.results.push_back(each);
+        });
+      }
+      throw stopped;
+    }
+  }
+  for (size_t at = 0; at < node.outputs.size(); ++at) {
+    slots[node.outputs[at]].held = std::move(outputs[at]);
+  }
+}
+
+std::vector<IValue> KeepRunner::RunKept(const Node& node, const Stack& inputs) {
+  std::vector<IValue> outputs = CallIn(kept_.type, node, inputs);
+  if (static_cast<size_t>(number_) >= types_.size()) return outputs;
+  const auto& types = types_[static_cast<size_t>(number_)];
+  size_t at = 0;
+  ForEachTensor(outputs, [&](const at::Tensor& each) {
+    if (!IsFloat(each)) return;
+    const c10::ScalarType plain = at < types.size() ? types[at] : each.scalar_type();
+    ++at;
+    const void* const memory = MemoryOf(each);
+    if (plain == each.scalar_type() || memory == nullptr) return;
+    if (wide_.emplace(memory, plain).second) alive_.push_back(each);
+  });
+  return outputs;
+}
+
+std::vector<IValue> KeepRunner::RunOther(const Node& node, const Stack& inputs) {
+  const SchemaFacts& facts = FactsOf(*node.schema);
+  if (wide_.empty() || facts.is_view) return Call(node, inputs);
+  std::vector<std::pair<at::Tensor, at::Tensor>> written;  // the rounded copy, the wide one
+  Stack rounded;
+  for (const IValue& input : inputs) {
+    rounded.push_back(Replaced(input, [&](const at::Tensor& each) {
+      const auto known = wide_.find(MemoryOf(each));
+      return known == wide_.end() || !IsFloat(each) ? each : each.to(known->second);
+    }));
+  }
+  for (const size_t at : facts.written) {
+    if (!inputs[at].isTensor() || rounded[at].toTensor().is_same(inputs[at].toTensor())) continue;
+    written.emplace_back(rounded[at].toTensor(), inputs[at].toTensor());
+  }
+  std::vector<IValue> outputs = Call(node, std::move(rounded));
+  for (auto& [copy, wide] : written) {
+    wide.copy_(copy);
+    for (IValue& each : outputs) {
+      if (each.isTensor() && each.toTensor().is_same(copy)) each = wide;
+    }
+  }
+  return outputs;
+}
+
+}  // namespace mpnanny::worker

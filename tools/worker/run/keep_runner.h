@@ -1,0 +1,62 @@
+// A run in the low precision in which some lines compute in a wider type, as they would if the user
+// put them into FP32: what is asked when the answer says that FP32 cures something.
+//
+// What a kept line gives to another kept line stays wide; what it gives to any other is rounded to
+// the type that it had. Owns its autocast regions.
+#ifndef MPNANNY_TOOLS_WORKER_RUN_KEEP_RUNNER_H_
+#define MPNANNY_TOOLS_WORKER_RUN_KEEP_RUNNER_H_
+
+#include <ATen/core/TensorBody.h>
+
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/worker/run/autocast.h"
+#include "tools/worker/run/interpreter.h"
+
+namespace mpnanny::worker {
+
+// The line of a step, or what stands in for it where the file has no lines.
+std::string LineOf(const Node& node);
+
+struct Kept {
+  std::set<std::string> lines;
+  c10::ScalarType type = c10::ScalarType::Float;
+};
+
+class KeepRunner : public Runner {
+ public:
+  // `types`: of the results of each operator in the run without kept lines, by its number.
+  KeepRunner(const Precision& precision, const Kept& kept,
+             const std::vector<std::vector<c10::ScalarType>>& types);
+
+  // Stops after operator `number` and keeps its floating-point results.
+  struct Stopped {
+    std::vector<at::Tensor> results;
+  };
+  void StopAfter(int number) { last_ = number; }
+
+  Value Begin(const IValue& constant) override { return {constant, {}}; }
+  void Run(const Node& node, std::vector<Value>& slots) override;
+  void EnterRegion(const Region& region) override { regions_.Enter(region); }
+  void LeaveRegion() override { regions_.Leave(); }
+
+ private:
+  std::vector<IValue> RunKept(const Node& node, const Stack& inputs);
+  std::vector<IValue> RunOther(const Node& node, const Stack& inputs);
+
+  Regions regions_;
+  const Kept& kept_;
+  const std::vector<std::vector<c10::ScalarType>>& types_;
+  int number_ = 0;
+  int last_ = 0;  // 0: all
+  // Memory that is wider than in the plain run, and what it would be.
+  std::unordered_map<const void*, c10::ScalarType> wide_;
+  std::vector<at::Tensor> alive_;  // whose memory that is
+};
+
+}  // namespace mpnanny::worker
+
+#endif  // MPNANNY_TOOLS_WORKER_RUN_KEEP_RUNNER_H_
