@@ -20,6 +20,16 @@ def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also what takes minutes to export")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes long; runs with --slow")
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="takes a minute to export: --slow"))
+
+
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
     """A folder for exported models, the same for the whole session."""
