@@ -75,13 +75,13 @@ Json Capture(const Program& program, const std::vector<IValue>& inputs, const st
   Named made;
   std::map<std::string, int> calls;
   PlainRunner runner(
-      Precision::Full(), [&](const std::string& module, const std::vector<IValue>& values) {
+      Precision::AsWritten(), [&](const std::string& module, const std::vector<IValue>& values) {
         if (module.empty()) return;  // the model itself: below
         const int call = ++calls[module];
         AddCall(call == 1 ? module : module + "#" + std::to_string(call), values, made);
       });
   std::vector<IValue> outputs;
-  for (Value& each : Interpret(program, StartOf(program, inputs, Precision::Full()), runner)) {
+  for (Value& each : Interpret(program, StartOf(program, inputs, Precision::AsWritten()), runner)) {
     outputs.push_back(std::move(each.held));
   }
   AddCall(kWhole, outputs, made);

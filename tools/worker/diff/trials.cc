@@ -20,7 +20,7 @@ constexpr double kCured = 0.1;  // of the error that it had, at the most
 constexpr double kAlwaysCured = 0.25, kCuredOfInfinite = 0.05;
 
 // The error that a cure may leave.
-double BoundOf(const Finding& finding, double before) {
+double BoundOf(double before) {
   return std::isfinite(before) ? std::min(kCured * before, kAlwaysCured) : kCuredOfInfinite;
 }
 
@@ -60,7 +60,7 @@ std::optional<Cure> Trials::FindCure(const Finding& finding) {
 
 std::optional<Cure> Trials::Search(const Finding& finding, c10::ScalarType type, double share) {
   const double before = BeforeOf(finding);
-  const double bound = BoundOf(finding, before);
+  const double bound = BoundOf(before);
   Kept kept{{finding.line}, type};
   for (int level = 0; level < kMostLevels && HasTime(); ++level) {
     const auto after = ErrorWith(finding, kept);

@@ -22,6 +22,8 @@ namespace {
 
 constexpr int kMostNested = 50;
 constexpr std::string_view kOps = "torch.ops.";
+// Checks types that are others in another precision.
+constexpr std::string_view kMetadataCheck = "torch.ops.aten._assert_tensor_metadata.default";
 constexpr std::string_view kHigher = "torch.ops.higher_order.";
 
 [[noreturn]] void NotFollowed(const std::string& what) {
@@ -48,9 +50,10 @@ class Converter {
     SlotNames names;
     for (const Json& spec : ArrayAt(signature, "input_specs")) AddInput(spec, names);
     NameArguments();
-    AddNodes(graph, names, Site{}, program_.body, &module_calls_);
+    AddNodes(graph, names, Site{}, program_.body);
     module_calls_.End(program_.body);
     for (const Json& spec : ArrayAt(signature, "output_specs")) AddOutput(spec, names);
+    KeepWhatIsRead(program_);
     MarkLastUses(program_);
     return std::move(program_);
   }
@@ -154,23 +157,26 @@ class Converter {
     if (const std::string name = NameOf(argument); !name.empty()) return Named(name, names);
     const auto [kind, items] = UnionOf(argument);
     if (!items->is_array()) NotFollowed("An argument of the kind " + kind);
-    return ListSlot(kind, *items, names, out);
+    return ListSlot(kind, *items, type, names, out);
   }
 
-  int ListSlot(const std::string& kind, const Json& items, const SlotNames& names, Block& out) {
+  // `type`: of the parameter that takes it, which says whether elements may be missing.
+  int ListSlot(const std::string& kind, const Json& items, const c10::TypePtr& type,
+               const SlotNames& names, Block& out) {
     c10::TypePtr element = c10::TensorType::get();
     if (kind == "as_sym_ints") element = c10::IntType::get();
     if (kind == "as_sym_floats") element = c10::FloatType::get();
     if (kind == "as_sym_bools") element = c10::BoolType::get();
     if (kind == "as_optional_tensors") element = c10::OptionalType::ofTensor();
     if (kind == "as_nested_tensors") element = c10::ListType::ofTensors();
+    if (const auto list = type->cast<c10::ListType>()) element = list->getElementType();
     Node list;
     list.kind = Node::Kind::kStructure;
     for (const Json& each : items) {
       if (kind == "as_nested_tensors") {
-        list.inputs.push_back(ListSlot("as_tensors", each, names, out));
-      } else if (each.is_object() && each.contains("name")) {
-        list.inputs.push_back(Named(TextAt(each, "name"), names));
+        list.inputs.push_back(ListSlot("as_tensors", each, element, names, out));
+      } else if (each.is_object() && (each.contains("name") || each.contains("as_name"))) {
+        list.inputs.push_back(Named(NameOfItem(each), names));
       } else {
         list.inputs.push_back(SlotOf(each, element, names, out));
       }
@@ -202,12 +208,13 @@ class Converter {
     return site;
   }
 
-  void AddNodes(const Json& graph, SlotNames& names, const Site& outer, Block& out,
-                ModuleCalls* calls) {
+  void AddNodes(const Json& graph, SlotNames& names, const Site& outer, Block& out) {
     if (++nested_ > kMostNested)
       throw ModelProblem("The program's graphs are nested too deeply.", "");
     for (const Json& node : ArrayAt(graph, "nodes")) {
-      if (calls != nullptr) calls->Before(ModuleStackOf(ValueAt(node, {"metadata"})), out);
+      // Calls of modules inside of branches are not told apart.
+      const bool is_outermost = &out == &program_.body;
+      if (is_outermost) module_calls_.Before(ModuleStackOf(ValueAt(node, {"metadata"})), out);
       const size_t first = out.nodes.size();
       try {
         AddNode(node, SiteOf(node, outer), names, out);
@@ -216,13 +223,15 @@ class Converter {
                                EscapeControl(DumpJson(ValueAt(node, {"name"})), 80) + ")",
                            problem.hint);
       }
-      if (calls != nullptr && out.nodes.size() > first) calls->After(out.nodes.back().outputs);
+      if (is_outermost && out.nodes.size() > first && !out.nodes.back().outputs.empty())
+        module_calls_.After(out.nodes.back().outputs);
     }
     --nested_;
   }
 
   void AddNode(const Json& node, const Site& site, SlotNames& names, Block& out) {
     const std::string& target = TextAt(node, "target");
+    if (target == kMetadataCheck) return;
     if (target.starts_with(kHigher)) return AddHigherOrder(node, site, names, out);
     Node made;
     made.site = site;
@@ -278,7 +287,7 @@ class Converter {
     const Json& outputs = ArrayAt(node, "outputs");
     if (outputs.size() == 1 && UnionOf(outputs[0]).first.ends_with("tensors")) {  // one list
       const Json& items = *UnionOf(outputs[0]).second;
-      for (const Json& each : items) made.outputs.push_back(names[NameOrNone(each)] = NewSlot());
+      for (const Json& each : items) made.outputs.push_back(names[NameOfItem(each)] = NewSlot());
       made.run = [run = std::move(made.run), unpack = UnpackList(items.size())](Stack& stack) {
         run(stack);
         unpack(stack);
@@ -295,10 +304,6 @@ class Converter {
     made.outputs.resize(made.schema->returns().size());
   }
 
-  static std::string NameOrNone(const Json& each) {
-    if (each.contains("name")) return TextAt(each, "name");
-    return NameOf(each);
-  }
 
   // --- operators that take graphs ---
 
@@ -317,7 +322,7 @@ class Converter {
     for (size_t at = 0; at < inputs.size(); ++at) {
       if (const std::string name = NameOf(inputs[at]); !name.empty()) names[name] = given[at];
     }
-    AddNodes(graph, names, site, out, nullptr);
+    AddNodes(graph, names, site, out);
     std::vector<int> results;
     for (const Json& each : ArrayAt(graph, "outputs")) {
       const auto [kind, items] = UnionOf(each);
@@ -350,7 +355,7 @@ class Converter {
     for (const Json& each : ArrayAt(node, "outputs")) {
       const auto [kind, items] = UnionOf(each);
       if (kind.ends_with("tensors")) {
-        for (const Json& item : *items) wanted.push_back(NameOrNone(item));
+        for (const Json& item : *items) wanted.push_back(NameOfItem(item));
       } else {
         wanted.push_back(NameOf(each));
       }
@@ -371,6 +376,9 @@ class Converter {
     } else if (name == "wrap_with_autocast") {
       Node enter;
       enter.kind = Node::Kind::kEnterRegion;
+      if (const Json& device = ValueAt(argument(0), {"as_string"}); device.is_string()) {
+        enter.region.device = device.get<std::string>();
+      }
       enter.region.enabled = ValueAt(argument(2), {"as_bool"}) != false;
       const IValue dtype = ConstantOf(argument(1), c10::AnyType::get()).value_or(IValue());
       if (dtype.isInt()) enter.region.dtype = static_cast<c10::ScalarType>(dtype.toInt());

@@ -162,6 +162,13 @@ std::string NameOf(const Json& argument) {
   return "";
 }
 
+std::string NameOfItem(const Json& item) {
+  for (const char* key : {"name", "as_name"}) {
+    if (item.is_object() && item.contains(key) && item[key].is_string()) return item[key].get<std::string>();
+  }
+  return NameOf(item);
+}
+
 std::optional<IValue> ConstantOf(const Json& argument, const c10::TypePtr& type) {
   const auto [key, at] = UnionOf(argument);
   const Json& json = *at;

@@ -25,6 +25,9 @@ std::optional<IValue> ConstantOf(const Json& argument, const c10::TypePtr& type)
 // The name of {"as_tensor": {"name": …}}, {"as_sym_int": {"as_name": …}} and the like; "" of none.
 std::string NameOf(const Json& argument);
 
+// The same of an item of a list: {"name": …}, {"as_name": …}, or an argument.
+std::string NameOfItem(const Json& item);
+
 using SlotNames = std::map<std::string, int>;
 
 // The text at `key`; throws ModelProblem where there is none.

@@ -1,5 +1,6 @@
 #include "tools/worker/program/module_calls.h"
 
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -34,6 +35,19 @@ void ModuleCalls::Before(const std::vector<ModuleCall>& stack, Block& out) {
     out.nodes.push_back(std::move(give));
   }
   open_ = stack;
+}
+
+void KeepWhatIsRead(Program& program) {
+  std::set<int> read(program.outputs.begin(), program.outputs.end());
+  for (const Node& node : program.body.nodes) {
+    if (node.kind != Node::Kind::kGive) AddReads(node, read);
+  }
+  for (Node& node : program.body.nodes) {
+    if (node.kind != Node::Kind::kGive || node.inputs.size() < 2) continue;
+    const int first = node.inputs[0];
+    std::erase_if(node.inputs, [&](int slot) { return !read.contains(slot); });
+    if (node.inputs.empty()) node.inputs = {first};
+  }
 }
 
 }  // namespace mpnanny::worker

@@ -34,6 +34,9 @@ class ModuleCalls {
   std::vector<int> last_;
 };
 
+// Calls give of their last node's results what anything reads: a layer norm also makes its mean.
+void KeepWhatIsRead(Program& program);
+
 }  // namespace mpnanny::worker
 
 #endif  // MPNANNY_TOOLS_WORKER_PROGRAM_MODULE_CALLS_H_

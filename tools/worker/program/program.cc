@@ -1,21 +1,9 @@
 #include "tools/worker/program/program.h"
 
-#include <unordered_map>
-#include <unordered_set>
-
 namespace mpnanny::worker {
 namespace {
 
-using Slots = std::unordered_set<int>;
-
-// What a node reads, its blocks included.
-void AddReads(const Node& node, Slots& reads) {
-  reads.insert(node.inputs.begin(), node.inputs.end());
-  for (const Block& block : node.blocks) {
-    for (const Node& inner : block.nodes) AddReads(inner, reads);
-    reads.insert(block.outputs.begin(), block.outputs.end());
-  }
-}
+using Slots = std::set<int>;
 
 // A block frees what it has made itself: what comes from outside may be read in the next turn.
 void MarkBlock(Block& block, const Slots& kept) {
@@ -35,6 +23,14 @@ void MarkBlock(Block& block, const Slots& kept) {
 }
 
 }  // namespace
+
+void AddReads(const Node& node, std::set<int>& reads) {
+  reads.insert(node.inputs.begin(), node.inputs.end());
+  for (const Block& block : node.blocks) {
+    for (const Node& inner : block.nodes) AddReads(inner, reads);
+    reads.insert(block.outputs.begin(), block.outputs.end());
+  }
+}
 
 void MarkLastUses(Program& program) {
   Slots kept(program.outputs.begin(), program.outputs.end());

@@ -12,7 +12,9 @@
 #include <ATen/core/stack.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -47,6 +49,7 @@ struct Block {
 
 // An autocast region that the code itself opens.
 struct Region {
+  std::string device = "cpu";
   bool enabled = true;
   std::optional<c10::ScalarType> dtype;
 };
@@ -98,6 +101,9 @@ struct Program {
   std::vector<int> outputs;     // slots of the model's results
   std::shared_ptr<void> owner;  // keeps what schemas and objects point into
 };
+
+// Adds the slots that a node reads, its blocks included.
+void AddReads(const Node& node, std::set<int>& reads);
 
 // Fills in what each node frees. Once, when all is there.
 void MarkLastUses(Program& program);

@@ -38,6 +38,19 @@ struct Frame {
   std::vector<jit::SourceRange> calls;  // the innermost last
 };
 
+// Tracing keeps Python's numbers as tensors without dimensions, and an archive forgets that they do
+// not take part in type promotion.
+IValue AsTraced(IValue constant) {
+  if (!constant.isTensor() || !constant.toTensor().defined() || constant.toTensor().dim() != 0) {
+    return constant;
+  }
+  const c10::ScalarType type = constant.toTensor().scalar_type();
+  if (type != c10::ScalarType::Double && type != c10::ScalarType::Long) return constant;
+  at::Tensor number = constant.toTensor().detach();
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return number;
+}
+
 class Converter {
  public:
   explicit Converter(const jit::Module& module) : root_(module._ivalue()) {
@@ -214,7 +227,7 @@ class Converter {
     const jit::Value* output = node->output();
     if (output->type()->kind() == c10::TypeKind::FunctionType) return;  // its type says it all
     names[output] = {
-        .slot = Constant(jit::toIValue(output).value_or(IValue())), .object = nullptr, .path = ""};
+        .slot = Constant(AsTraced(jit::toIValue(output).value_or(IValue()))), .object = nullptr, .path = ""};
   }
 
   void AddGetAttribute(const jit::Node* node, Names& names, const Frame& frame, Block& out) {

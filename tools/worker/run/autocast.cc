@@ -121,7 +121,7 @@ void Run(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* sta
 
 Precision PrecisionOf(const std::string& policy, c10::ScalarType low) {
   Precision precision;
-  precision.is_full = false;
+  precision.regions = Precision::Own::kAll;
   precision.low = low;
   precision.autocast = policy != "pure";
   if (policy == "pure") precision.everything = low;
@@ -160,7 +160,7 @@ void InstallCudaLists() {
 Regions::Regions(const Precision& precision) : precision_(precision) {
   at::autocast::set_autocast_cache_enabled(
       false);  // casts belong to the operator that asks for them
-  if (precision_.autocast) Enter({.enabled = true, .dtype = precision_.low});
+  if (precision_.autocast) Enter({.device = "cpu", .enabled = true, .dtype = precision_.low});
 }
 
 Regions::~Regions() {
@@ -171,9 +171,8 @@ void Regions::Enter(const Region& region) {
   const Before before{at::autocast::is_autocast_enabled(at::kCPU),
                       at::autocast::get_autocast_dtype(at::kCPU)};
   before_.push_back(before);
-  // In full precision regions of the model's own do nothing.
-  const bool enabled = region.enabled && !precision_.is_full;
-  Set(enabled, region.dtype.value_or(precision_.is_full ? before.dtype : precision_.low));
+  const bool opens = precision_.regions == Precision::Own::kAll || (precision_.regions == Precision::Own::kOfTheCpu && region.device == "cpu");
+  if (opens) Set(region.enabled, region.dtype.value_or(precision_.low));
 }
 
 void Regions::Leave() {

@@ -18,10 +18,18 @@ namespace mpnanny::worker {
 struct Precision {
   // In FP32, where regions of the model's own do nothing either.
   static Precision Full() { return {}; }
+  // As the library runs it.
+  static Precision AsWritten() {
+    Precision precision;
+    precision.regions = Own::kOfTheCpu;
+    return precision;
+  }
 
-  bool is_full = true;
+  // Which regions of the model's own open: a CPU stands in for CUDA in a run in low precision.
+  enum class Own { kNone, kOfTheCpu, kAll };
+  Own regions = Own::kNone;
   bool autocast = false;  // around all of it
-  c10::ScalarType low = c10::ScalarType::Float;
+  c10::ScalarType low = c10::ScalarType::BFloat16;
   // What tensors are put into before the run, states and inputs alike.
   std::optional<c10::ScalarType> everything;
 };

@@ -23,6 +23,9 @@ Region RegionOf(const IValue& object) {
   const auto& held = object.toObjectRef();
   if (const IValue enabled = held.getAttr("_enabled"); enabled.isBool())
     region.enabled = enabled.toBool();
+  if (const IValue device = held.getAttr("device"); device.isString()) {
+    region.device = device.toStringRef();
+  }
   if (const IValue dtype = held.getAttr("fast_dtype"); dtype.isInt()) {
     region.dtype = static_cast<c10::ScalarType>(dtype.toInt());
   }
