@@ -45,6 +45,11 @@ class Case:
     def healthy(self) -> bool:
         return not self.lines
 
+    def baked(self, form: str) -> bool:
+        """Whether the format does not hold what the label is about."""
+        traced = form != "script" and (form != "pt" or self.program in NOT_SCRIPTED)
+        return traced and self.program in BAKED
+
 
 # Models that a function makes anew at each call: exported is the model.
 MADE_INSIDE: dict[str, type[nn.Module]] = {
@@ -64,6 +69,11 @@ NOT_SCRIPTED = {
     "planted_b:b18",  # the same
     "healthy:mask_of_the_format",  # torch.finfo
 }
+# Labels that hang on a tensor's own dtype (x.dtype): a trace and torch.export write float32 for it,
+# so a fault is not in the file, or what is right there does not run in the low precision.
+BAKED = {f"planted_a:a{at}" for at in ("01", "07", "11", "12")}
+BAKED |= {f"planted_b:b{at}" for at in ("01", "07", "09", "15", "16", "19")}
+BAKED |= {"healthy:mask_of_the_format"}
 # The export takes a minute: only with --slow.
 SLOW = {("planted:running_sum", "pt2"), ("planted_b:b04", "pt2")}
 # Data-dependent for the strict export: an index that a tensor holds.
@@ -117,7 +127,7 @@ def _of_labels(folder: pathlib.Path) -> list[Case]:
                 label["input"],
                 label["dtype"],
                 label["policy"],
-                frozenset(label.get("lines", ())),
+                frozenset(label.get("lines") or ()),
                 skip,
             )
         )

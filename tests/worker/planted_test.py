@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 if __name__ == "__main__":
@@ -127,7 +127,8 @@ def test_the_file_tells_a_labelled_line(case, form, files):
 
 def table(only: str, formats: list[str], folder: pathlib.Path) -> dict[str, Any]:
     rows: dict[str, Any] = {}
-    right, all_of = Counter(), Counter()
+    # By set, whether healthy, format: right and all, and the same without what the format lost.
+    counts: dict[tuple[str, bool, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for case in CASES.values():
         if case.skip or only not in case.name:
             continue
@@ -139,22 +140,20 @@ def table(only: str, formats: list[str], folder: pathlib.Path) -> dict[str, Any]
             rows[f"{case.name} {form}"] = row
             wanted = "healthy" if case.healthy else f"lines {sorted(right_lines(case, form))}"
             print(
-                f"{case.name:42} {form:6} {'ok  ' if row['right'] else 'MISS'} "
-                f"{row['verdict']:10} {row['named'].splitlines()[0] if row['named'] else ''}"
-                f"  (label: {wanted})",
+                f"{case.name:36} {form:6} {'ok  ' if row['right'] else 'MISS'} "
+                f"{row['verdict']:10} {(row['named'].splitlines() or [''])[0]}  (label: {wanted}"
+                f"{', of a dtype that is baked in' if case.baked(form) else ''})",
                 flush=True,
             )
             if row["verdict"] != "not exported":
-                part = (case.program.partition(":")[0], case.healthy, form)
-                all_of[part] += 1
-                right[part] += row["right"]
-    print(f"\n{'set':12} {'what':8} " + " ".join(f"{form:>10}" for form in formats))
-    for origin, healthy in sorted({part[:2] for part in all_of}):
-        cells = " ".join(
-            f"{right[origin, healthy, form]:>3} of {all_of[origin, healthy, form]:>3}"
-            for form in formats
-        )
-        print(f"{origin:12} {'healthy' if healthy else 'planted':8} {cells}")
+                count = counts[case.program.partition(":")[0], case.healthy, form]
+                part = [int(row["right"]), 1]
+                part += [0, 0] if case.baked(form) else part
+                count[:] = [one + other for one, other in zip(count, part, strict=True)]
+    print(f"\n{'set':12} {'what':8} {'format':7} {'right':>10}  without baked dtypes")
+    for (origin, healthy, form), (right, of, kept, of_kept) in sorted(counts.items()):
+        what = "healthy" if healthy else "planted"
+        print(f"{origin:12} {what:8} {form:7} {right:>3} of {of:>3}  {kept:>3} of {of_kept:>3}")
     return rows
 
 
