@@ -113,7 +113,15 @@ class Session {
   bool greeted_ = false;
 };
 
+// torch's own warnings are for whoever writes the model.
+class Silent : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
 int Run() {
+  static Silent silent;
+  c10::WarningUtils::set_warning_handler(&silent);
   // Before the first operator: a process that has run one with several threads cannot be forked
   // safely any more.
   at::set_num_threads(1);

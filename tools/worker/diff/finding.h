@@ -48,9 +48,8 @@ struct Finding {
   int count = 1;
   c10::ScalarType held_type = c10::ScalarType::Float;
   at::Tensor reference;  // of the first call
-  bool tested = false;
   std::optional<Cure> cure;
-  // Outputs that are closer to their references with the cure: name, error without it.
+  // Outputs whose error comes from it ("index": whole numbers that do), and how large that is.
   std::vector<std::pair<std::string, double>> reaches;
 };
 

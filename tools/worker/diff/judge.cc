@@ -129,7 +129,29 @@ Judge::InputError Judge::ErrorOfInputs(const Called& call) const {
   return worst;
 }
 
-void Judge::Before(const Called& call) { before_ = ErrorOfInputs(call); }
+int Judge::OriginOfInputs(const Called& call) const {
+  Carried worst{-1, -1};
+  ForEachInput(call, [&](const at::Tensor& held, const at::Tensor&) {
+    const auto known = carried_.find(MemoryOf(held));
+    if (known != carried_.end() && known->second.error > worst.error) worst = known->second;
+  });
+  return worst.finding;
+}
+
+std::vector<size_t> Judge::OriginsOf(const at::Tensor& result) const {
+  std::vector<size_t> found;
+  const auto known = carried_.find(MemoryOf(result));
+  for (int at = known == carried_.end() ? -1 : known->second.finding; at >= 0;
+       at = parent_[static_cast<size_t>(at)]) {
+    found.push_back(static_cast<size_t>(at));
+  }
+  return found;
+}
+
+void Judge::Before(const Called& call) {
+  before_ = ErrorOfInputs(call);
+  origin_before_ = OriginOfInputs(call);
+}
 
 CallRecord& Judge::Record(const Called& call) {
   if (calls_.size() <= static_cast<size_t>(call.number))
@@ -148,6 +170,7 @@ void Judge::After(const Called& call) {
   CallRecord& record = Record(call);
   std::optional<InputError> inputs;
   if (call.wrote) inputs = before_;
+  const int origin = call.wrote ? origin_before_ : OriginOfInputs(call);
   for (size_t index = 0; index < call.made.size(); ++index) {
     const Made& made = call.made[index];
     record.types.push_back(made.held.scalar_type());
@@ -158,24 +181,42 @@ void Judge::After(const Called& call) {
                     found->wrong_integers > 0 || found->flushed > 0)) {
       inputs = ErrorOfInputs(call);
     }
-    Look(call, index, inputs.value_or(InputError{}), record);
+    Look(call, index, inputs.value_or(InputError{}), origin, record);
   }
   if (!call.computes) return;
   for (const Made& made : call.made) producer_[MemoryOf(made.held)] = call.number;
 }
 
-void Judge::Look(const Called& call, size_t index, const InputError& inputs, CallRecord& record) {
+void Judge::Look(const Called& call, size_t index, const InputError& inputs, int origin,
+                 CallRecord& record) {
   const Made& made = call.made[index];
+  const void* const memory = MemoryOf(made.held);
   const ReferenceError found = *Compare(made.held, made.reference);
-  const double error = ErrorOf(found);
-  const auto numel = static_cast<double>(found.numel);
-  record.error = std::max(record.error, found.nonfinite() > 0 ? kInfinity : error);
-  const bool noise = error > kCarries && IsNoiseHere(call, found, made, inputs);
+  const bool is_bad = found.nonfinite() > 0;
+  const double error = is_bad ? kInfinity : ErrorOf(found);
+  record.error = std::max(record.error, error);
+  const bool noise = error > kCarries && !is_bad && IsNoiseHere(call, found, made, inputs);
+  AddToRow(call, index, found, noise);
   if (noise) {
-    noise_.insert(MemoryOf(made.held));
-  } else {
-    noise_.erase(MemoryOf(made.held));
+    noise_.insert(memory);
+    carried_.erase(memory);
+    return;
   }
+  noise_.erase(memory);
+  const int own = Judged(call, index, found, inputs, record);
+  parent_.resize(findings_.size(), origin);
+  // An index that is off by one is a small error.
+  const bool is_index = origin >= 0 && error > 0 &&
+                        findings_[static_cast<size_t>(origin)].kind == FindingKind::kIntegers;
+  const int carried = own >= 0 ? own : error > kCarries || is_index ? origin : -1;
+  if (carried >= 0) {
+    carried_[memory] = {error, carried};
+  } else {
+    carried_.erase(memory);
+  }
+}
+
+void Judge::AddToRow(const Called& call, size_t index, const ReferenceError& found, bool noise) {
   Row& row = rows_[call.node.site.source + "|" + call.node.site.module + "|" + call.node.site.op];
   if (row.count == 0) {
     row.site = call.node.site;
@@ -185,40 +226,25 @@ void Judge::Look(const Called& call, size_t index, const InputError& inputs, Cal
   row.nonfinite += found.range;
   row.absmax = std::max(row.absmax, found.max_held);
   if (found.integers && found.numel >= kFewestWhole) {
-    row.wrong_whole = std::max(row.wrong_whole, static_cast<double>(found.wrong_integers) / numel);
+    row.wrong_whole = std::max(row.wrong_whole, static_cast<double>(found.wrong_integers) /
+                                                    static_cast<double>(found.numel));
   }
+  const double error = ErrorOf(found);
   if (!noise && std::isfinite(error)) row.accumulated = std::max(row.accumulated, error);
-  if (const auto own = Compare(made.held, made.exact); own && !noise && own->nonfinite() == 0) {
-    const double local = ErrorOf(*own);
-    if (std::isfinite(local)) {
-      row.local = std::max(row.local, local);
-      row.squared_local += local * local;
-    }
-  }
-  if (found.nonfinite() > 0) {
-    if (found.range > 0) {
-      if (inputs.rank < 2) {
-        Add(FindingKind::kRange, call, index, found, static_cast<double>(found.range) / numel,
-            inputs.error, kInfinity);
-      }
-    } else if (inputs.rank < (found.undefined > 0 ? 2 : 1) &&
-               !(found.undefined == 0 && HoldsNonfiniteNumber(call.held))) {
-      Add(FindingKind::kUndefined, call, index, found,
-          static_cast<double>(found.undefined + found.infinite) / numel, inputs.error, kInfinity);
-    }
-    return;
-  }
-  if (noise) return;
-  if (found.integers && found.wrong_integers > 0 && found.max_reference < 0x1p53 &&
-      inputs.all_whole && static_cast<double>(found.wrong_integers) >= kWrongIntegers * numel) {
-    Add(FindingKind::kIntegers, call, index, found,
-        static_cast<double>(found.wrong_integers) / numel, 0, error);
-  }
-  if (static_cast<double>(found.clipped) > kClippedShare * numel && error > kClippedError) {
-    Add(FindingKind::kClipped, call, index, found, static_cast<double>(found.clipped) / numel, 0,
-        error);
-    return;
-  }
+  const auto own = Compare(call.made[index].held, call.made[index].exact);
+  if (!own || noise || own->nonfinite() > 0) return;
+  const double local = ErrorOf(*own);
+  if (!std::isfinite(local)) return;
+  row.local = std::max(row.local, local);
+  row.squared_local += local * local;
+}
+
+int Judge::Judged(const Called& call, size_t index, const ReferenceError& found,
+                  const InputError& inputs, CallRecord& record) {
+  const Made& made = call.made[index];
+  const double error = ErrorOf(found);
+  const auto numel = static_cast<double>(found.numel);
+  const auto share = [](int64_t count, double of) { return static_cast<double>(count) / of; };
   // A loop over this line makes its error in many small portions.
   record.entered = inputs.error;
   for (const int producer : record.producers) {
@@ -227,25 +253,43 @@ void Judge::Look(const Called& call, size_t index, const InputError& inputs, Cal
       record.entered = std::min(record.entered, before.entered);
     }
   }
+  if (found.range > 0) {
+    if (inputs.rank >= 2) return -1;
+    return Add(FindingKind::kRange, call, index, found, share(found.range, numel), inputs.error,
+               kInfinity);
+  }
+  if (found.nonfinite() > 0) {
+    const bool filled = found.undefined == 0 && HoldsNonfiniteNumber(call.held);
+    if (inputs.rank >= (found.undefined > 0 ? 2 : 1) || filled) return -1;
+    return Add(FindingKind::kUndefined, call, index, found,
+               share(found.undefined + found.infinite, numel), inputs.error, kInfinity);
+  }
+  int own = -1;
+  if (found.integers && found.max_reference < 0x1p53 && inputs.all_whole &&
+      share(found.wrong_integers, numel) >= kWrongIntegers) {
+    own = Add(FindingKind::kIntegers, call, index, found, share(found.wrong_integers, numel), 0,
+              error);
+  }
+  if (share(found.clipped, numel) > kClippedShare && error > kClippedError) {
+    return Add(FindingKind::kClipped, call, index, found, share(found.clipped, numel), 0, error);
+  }
   const auto nonzero = static_cast<double>(std::max<int64_t>(1, found.nonzero));
   if (error > kNoted) {
     const double times = error > kWrong ? kAmplification : kNotedAmplification;
-    if (inputs.rank == 3 || error < times * record.entered) return;
+    if (inputs.rank == 3 || error < times * record.entered) return own;
     const bool flushed =
         found.squared_flushed > 0.5 * found.squared_error && Underflows(made, 0) > 0.5;
-    Add(flushed ? FindingKind::kFlushed : FindingKind::kAmplified, call, index, found,
-        flushed ? static_cast<double>(found.flushed) / nonzero : 1, record.entered, error);
-  } else if (static_cast<double>(found.flushed) > kFlushedShare * nonzero) {
-    // Many elements, and little of the whole: they count if they are not tiny.
-    const double floor = kMatters * std::sqrt(found.squared_reference / numel);
-    const auto again = Compare(made.held, made.reference, floor);
-    const bool counts =
-        again && static_cast<double>(again->flushed) >=
-                     kFlushedShare * static_cast<double>(std::max<int64_t>(1, again->nonzero));
-    if (!counts || Underflows(made, floor) < 0.5 || 2 * inputs.flushed >= again->flushed) return;
-    Add(FindingKind::kFlushed, call, index, found, static_cast<double>(again->flushed) / nonzero, 0,
-        error);
+    return Add(flushed ? FindingKind::kFlushed : FindingKind::kAmplified, call, index, found,
+               flushed ? share(found.flushed, nonzero) : 1, record.entered, error);
   }
+  if (share(found.flushed, nonzero) <= kFlushedShare) return own;
+  // Many elements, and little of the whole: they count if they are not tiny.
+  const double floor = kMatters * std::sqrt(found.squared_reference / numel);
+  const auto again = Compare(made.held, made.reference, floor);
+  if (!again || 2 * inputs.flushed >= again->flushed || Underflows(made, floor) < 0.5) return own;
+  const auto large = static_cast<double>(std::max<int64_t>(1, again->nonzero));
+  if (share(again->flushed, large) < kFlushedShare) return own;
+  return Add(FindingKind::kFlushed, call, index, found, share(again->flushed, nonzero), 0, error);
 }
 
 bool Judge::IsNoiseHere(const Called& call, const ReferenceError& found, const Made& made,
@@ -301,25 +345,29 @@ void Judge::Decided(const Called& call, const at::Tensor& held, const at::Tensor
       held.scalar_type() != reference.scalar_type())
     return;
   const double share = held.ne(reference).sum().item<double>() / static_cast<double>(held.numel());
-  if (share == 0) return;
+  if (share <= 0) return;
   const std::string& op = call.node.schema->name();
+  const int origin = OriginOfInputs(call);
+  if (origin >= 0 && share >= kWrongIntegers) {
+    findings_[static_cast<size_t>(origin)].reaches.emplace_back("index", share);
+  }
   decisions_.push_back({call.node.site, call.number, NameOf(held.scalar_type()), ShapeOf(held),
                         share,
                         op == "aten::to" || op == "aten::_to_copy" || op == "aten::copy_" ||
                             op == "aten::type_as" || op == "aten::Int"});
 }
 
-void Judge::Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
-                double share, double error_in, double error_out) {
+int Judge::Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
+               double share, double error_in, double error_out) {
   const std::string key = std::string(WordOf(kind)) + "|" + call.node.site.source + "|" +
                           call.node.site.module + "|" + call.node.site.op;
   const auto known = finding_of_.find(key);
   if (known != finding_of_.end()) {
     Finding& finding = findings_[known->second];
     ++finding.count;
-    return;
+    return static_cast<int>(known->second);
   }
-  if (findings_.size() >= kMostFindings) return;
+  if (findings_.size() >= kMostFindings) return -1;
   finding_of_[key] = findings_.size();
   const Made& made = call.made[index];
   Finding& finding = findings_.emplace_back();
@@ -336,6 +384,7 @@ void Judge::Add(FindingKind kind, const Called& call, size_t index, const Refere
   finding.error_out = error_out;
   finding.held_type = made.held.scalar_type();
   finding.reference = made.reference.clone();
+  return static_cast<int>(findings_.size()) - 1;
 }
 
 std::vector<Row> Judge::Rows() const {
@@ -344,12 +393,6 @@ std::vector<Row> Judge::Rows() const {
   std::sort(rows.begin(), rows.end(),
             [](const Row& a, const Row& b) { return a.number < b.number; });
   return rows;
-}
-
-std::vector<std::vector<c10::ScalarType>> Judge::Types() const {
-  std::vector<std::vector<c10::ScalarType>> types;
-  for (const CallRecord& each : calls_) types.push_back(each.types);
-  return types;
 }
 
 }  // namespace mpnanny::worker

@@ -39,7 +39,9 @@ class Judge : public Observer {
   std::vector<Row> Rows() const;  // in the order in which they ran
   const std::vector<Decision>& decisions() const { return decisions_; }
   const std::vector<CallRecord>& calls() const { return calls_; }  // by number
-  std::vector<std::vector<c10::ScalarType>> Types() const;         // by number
+
+  // The findings whose error a result carries: that in which it came in last, and those before it.
+  std::vector<size_t> OriginsOf(const at::Tensor& result) const;
 
  private:
   struct InputError {
@@ -53,12 +55,19 @@ class Judge : public Observer {
   };
   InputError ErrorOfInputs(const Called& call) const;
   CallRecord& Record(const Called& call);
-  void Look(const Called& call, size_t index, const InputError& inputs, CallRecord& record);
+  void Look(const Called& call, size_t index, const InputError& inputs, int origin,
+            CallRecord& record);
+  void AddToRow(const Called& call, size_t index, const ReferenceError& found, bool noise);
+  // What the operator itself has done to this result; -1: nothing.
+  int Judged(const Called& call, size_t index, const ReferenceError& found,
+             const InputError& inputs, CallRecord& record);
   bool IsNoiseHere(const Called& call, const ReferenceError& found, const Made& made,
                    const InputError& inputs) const;
   bool DependsOnNoise(const Called& call, size_t index) const;
-  void Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
-           double share, double error_in, double error_out);
+  // The finding that the worst of the inputs carries; -1: none.
+  int OriginOfInputs(const Called& call) const;
+  int Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
+          double share, double error_in, double error_out);
 
   std::vector<Finding> findings_;
   std::map<std::string, size_t> finding_of_;  // by kind and place
@@ -67,7 +76,15 @@ class Judge : public Observer {
   std::vector<CallRecord> calls_;
   std::unordered_map<const void*, int> producer_;  // of each memory: the call that wrote it last
   std::unordered_set<const void*> noise_;          // memory whose reference is its own rounding
+  // Errors that are followed: of each memory, how large, and the finding that they come from.
+  struct Carried {
+    double error = 0;
+    int finding = -1;
+  };
+  std::unordered_map<const void*, Carried> carried_;
+  std::vector<int> parent_;  // of each finding: the one whose error it works on
   InputError before_;
+  int origin_before_ = -1;
 };
 
 }  // namespace mpnanny::worker

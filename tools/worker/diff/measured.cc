@@ -90,6 +90,9 @@ Measured Measure(const Program& program, const std::vector<IValue>& inputs,
       Output output{a[at].first, a[at].second, at < b.size() ? b[at].second : at::Tensor(),
                     std::nullopt};
       if (IsFloat(output.held)) output.found = Compare(output.held, output.reference);
+      for (const size_t origin : measured.judge.OriginsOf(output.held)) {
+        measured.judge.findings()[origin].reaches.emplace_back(output.name, output.error());
+      }
       measured.outputs.push_back(std::move(output));
     }
   } catch (const StepFailed& failed) {

@@ -106,21 +106,6 @@ std::optional<double> Trials::ErrorWith(const Finding& finding, const Kept& kept
   return std::nullopt;
 }
 
-std::optional<std::vector<IValue>> Trials::Outputs(const Kept& kept) {
-  if (!HasTime()) return std::nullopt;
-  const at::NoGradGuard no_grad;
-  try {
-    KeepRunner runner(precision_, kept, types_);
-    std::vector<IValue> outputs;
-    for (Value& each : Interpret(program_, StartOf(program_, inputs_, precision_), runner)) {
-      outputs.push_back(std::move(each.held));
-    }
-    return outputs;
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
-
 // The lines that made the inputs of `lines` up to the finding: those whose error is at least
 // `share` of the largest.
 std::set<std::string> Trials::LinesAbove(const Finding& finding, const std::set<std::string>& lines,

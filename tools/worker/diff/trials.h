@@ -33,9 +33,6 @@ class Trials {
   // inputs whose error is large, until it is right; then each line is left out once.
   std::optional<Cure> FindCure(const Finding& finding);
 
-  // The model's outputs with these lines kept; nullopt where that fails.
-  std::optional<std::vector<IValue>> Outputs(const Kept& kept);
-
   bool ran_out_of_time() const { return ran_out_; }
 
  private:

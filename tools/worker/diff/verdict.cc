@@ -16,7 +16,6 @@ namespace {
 constexpr double kSpread = 8;       // times what the roundings add up to
 constexpr double kDegraded = 0.05;  // of an output: an error that is spread, or a decision's
 constexpr double kCastShare = 0.05, kChoiceShare = 0.25;
-constexpr double kCloser = 0.9;  // of its error that an output has left, where a finding reaches it
 constexpr size_t kMostTried = 12;
 
 bool IsInfinite(FindingKind kind) {
@@ -25,16 +24,12 @@ bool IsInfinite(FindingKind kind) {
 
 std::string PlaceOf(const Site& site) { return site.source + "|" + site.module + "|" + site.op; }
 
-// How far an output is from where it should be: its error, or the share of whole numbers that are
-// others than in FP32.
-double Distance(const at::Tensor& held, const Output& low, const Output* full) {
-  if (IsFloat(held)) {
-    const auto found = Compare(held, low.reference);
-    if (!found) return 0;
-    return found->range > 0 ? std::numeric_limits<double>::infinity() : ErrorOf(*found);
-  }
-  if (full == nullptr || held.sizes() != full->held.sizes() || held.numel() == 0) return 0;
-  return held.ne(full->held).sum().item<double>() / static_cast<double>(held.numel());
+// It gets to an output, and is more than a rounding of its type.
+bool Counts(const Finding& finding) {
+  if (finding.reaches.empty() || finding.kind == FindingKind::kUndefined) return false;
+  if (IsInfinite(finding.kind)) return true;
+  const double error = finding.kind == FindingKind::kIntegers ? finding.share : finding.error_out;
+  return error > std::max(kNoted, HalfUlp(finding.held_type));
 }
 
 }  // namespace
@@ -48,9 +43,9 @@ Verdict::Verdict(const Measured& full, Measured& low, Trials& trials, const Limi
   }
   size_t tried = 0;
   for (Finding& each : low.judge.findings()) {
-    if (IsShared(each) || each.kind == FindingKind::kUndefined || ++tried > kMostTried) continue;
-    Try(each, trials);
-    if (!each.reaches.empty()) bad_.push_back(&each);
+    if (IsShared(each) || !Counts(each)) continue;
+    if (++tried <= kMostTried) each.cure = trials.FindCure(each);
+    bad_.push_back(&each);
   }
   std::stable_sort(bad_.begin(), bad_.end(), [](const Finding* a, const Finding* b) {
     if (IsInfinite(a->kind) != IsInfinite(b->kind)) return IsInfinite(a->kind);
@@ -63,35 +58,6 @@ bool Verdict::IsShared(const Finding& finding) const {
          std::any_of(ill_.begin(), ill_.end(), [&](const Finding* each) {
            return PlaceOf(each->site) == PlaceOf(finding.site);
          });
-}
-
-// The cure of a finding, and which outputs are closer to their references with it. Where no cure is
-// found, the outputs that are far off anyhow.
-void Verdict::Try(Finding& finding, Trials& trials) {
-  finding.cure = trials.FindCure(finding);
-  finding.tested = true;
-  std::vector<std::pair<std::string, at::Tensor>> cured;
-  if (finding.cure) {
-    const Kept kept{{finding.cure->lines.begin(), finding.cure->lines.end()}, finding.cure->type};
-    if (const auto outputs = trials.Outputs(kept)) cured = NamedTensors(*outputs);
-  }
-  // More than a rounding of the type: less is what every result has.
-  if (finding.error_out <= std::max(kNoted, HalfUlp(finding.held_type)) &&
-      finding.kind == FindingKind::kAmplified)
-    return;
-  for (size_t at = 0; at < low_.outputs.size(); ++at) {
-    const Output& output = low_.outputs[at];
-    const Output* const full = at < full_.outputs.size() ? &full_.outputs[at] : nullptr;
-    const double before = Distance(output.held, output, full);
-    if (before <= kCarries) continue;
-    if (cured.size() == low_.outputs.size()) {
-      const double after = Distance(cured[at].second, output, full);
-      if (after > kCloser * before || (std::isinf(before) && std::isinf(after))) continue;
-    } else if (before <= kWrong) {
-      continue;
-    }
-    finding.reaches.emplace_back(output.name, before);
-  }
 }
 
 double Verdict::Worst() const {

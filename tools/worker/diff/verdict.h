@@ -38,7 +38,6 @@ class Verdict {
 
  private:
   bool IsShared(const Finding& finding) const;
-  void Try(Finding& finding, Trials& trials);
   bool OutputsDiffer() const;
   double Worst() const;
 

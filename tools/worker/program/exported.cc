@@ -54,6 +54,7 @@ class Converter {
     module_calls_.End(program_.body);
     for (const Json& spec : ArrayAt(signature, "output_specs")) AddOutput(spec, names);
     KeepWhatIsRead(program_);
+    FillLines(program_);
     MarkLastUses(program_);
     return std::move(program_);
   }
@@ -201,7 +202,10 @@ class Converter {
             : target;
     if (const Json& trace = ValueAt(metadata, {"stack_trace"}); trace.is_string()) {
       const std::string line = UsersLineOfTraceback(trace.get<std::string>());
-      if (!line.empty()) site.source = line;
+      if (!line.empty()) {
+        site.source = line;
+        site.has_users_line = IsUsersFile(line);
+      }
     }
     const auto stack = ModuleStackOf(metadata);
     if (!stack.empty()) site.module = stack.back().name;
@@ -303,7 +307,6 @@ class Converter {
     while (made.outputs.size() < made.schema->returns().size()) made.outputs.push_back(NewSlot());
     made.outputs.resize(made.schema->returns().size());
   }
-
 
   // --- operators that take graphs ---
 

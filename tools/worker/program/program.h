@@ -30,6 +30,7 @@ struct Site {
   std::string op;      // "aten.softmax.int"
   std::string module;  // its name in named_modules(); "" for the model itself
   std::string source;  // "model.py:12", the innermost line that is not torch's; "" where unknown
+  bool has_users_line = false;
 };
 
 // What cannot be loaded or run, with what it is about.
@@ -104,6 +105,10 @@ struct Program {
 
 // Adds the slots that a node reads, its blocks included.
 void AddReads(const Node& node, std::set<int>& reads);
+
+// Nodes whose line the file has lost (TorchScript's of `1 - x` and of inlined functions of torch,
+// an exported program's inside of regions) get that of the node of their module that reads them.
+void FillLines(Program& program);
 
 // Fills in what each node frees. Once, when all is there.
 void MarkLastUses(Program& program);

@@ -17,7 +17,7 @@ class Search {
   std::string Line() const { return users_.empty() ? first_ : users_; }
 
   void Add(const std::string& file, const std::string& line) {
-    if (Found() || file.starts_with("code/__torch__")) return;
+    if (Found() || file.empty() || file[0] == '<' || file.starts_with("code/__torch__")) return;
     const std::string shown = file + ":" + line;
     if (first_.empty()) first_ = shown;
     if (IsUsersFile(file)) users_ = shown;
@@ -50,9 +50,15 @@ void AddRange(const SourceRange& range, Search& search) {
 
 }  // namespace
 
-std::string UsersLine(const SourceRange& own, const std::vector<SourceRange>& calls) {
+std::string UsersLine(const torch::jit::Node& node, const std::vector<SourceRange>& calls) {
   Search search;
-  AddRange(own, search);
+  AddRange(node.sourceRange(), search);
+  if (const auto stack = node.callstack()) {
+    const auto entries = (*stack)->vec();
+    for (auto entry = entries.rbegin(); entry != entries.rend() && !search.Found(); ++entry) {
+      AddRange(std::get<1>(*entry), search);
+    }
+  }
   for (auto call = calls.rbegin(); call != calls.rend() && !search.Found(); ++call) {
     AddRange(*call, search);
   }
@@ -73,7 +79,7 @@ std::string UsersLineOfTraceback(const std::string& text) {
   }
   Search search;
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    if (!frame->first.starts_with("<")) search.Add(frame->first, frame->second);
+    search.Add(frame->first, frame->second);
   }
   return search.Line();
 }

@@ -71,6 +71,7 @@ class Converter {
       program_.outputs.push_back(SlotOf(each));
     }
     program_.owner = std::make_shared<ObjectPtr>(root_);
+    FillLines(program_);
     MarkLastUses(program_);
     return std::move(program_);
   }
@@ -119,7 +120,8 @@ class Converter {
                                        : c10::OperatorName(node->kind().toQualString(), "");
     site.op = ShownOperator(name.name, name.overload_name);
     site.module = frame.module;
-    site.source = UsersLine(node->sourceRange(), frame.calls);
+    site.source = UsersLine(*node, frame.calls);
+    site.has_users_line = IsUsersFile(site.source);
     return site;
   }
 
@@ -226,8 +228,9 @@ class Converter {
   void AddConstant(const jit::Node* node, Names& names) {
     const jit::Value* output = node->output();
     if (output->type()->kind() == c10::TypeKind::FunctionType) return;  // its type says it all
-    names[output] = {
-        .slot = Constant(AsTraced(jit::toIValue(output).value_or(IValue()))), .object = nullptr, .path = ""};
+    names[output] = {.slot = Constant(AsTraced(jit::toIValue(output).value_or(IValue()))),
+                     .object = nullptr,
+                     .path = ""};
   }
 
   void AddGetAttribute(const jit::Node* node, Names& names, const Frame& frame, Block& out) {

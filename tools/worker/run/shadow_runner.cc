@@ -107,7 +107,7 @@ void ShadowRunner::Run(const Node& node, std::vector<Value>& slots) {
     if (!call.wrote) {
       Pairs(held_outputs, outputs, call.made);
       std::erase_if(call.made, [](const Made& made) { return !IsComparable(made); });
-      call.computes = !facts.is_unwritten && !(facts.is_view && AllShare(call.made, held));
+      call.computes = !facts.is_unwritten && !AllShare(call.made, held);
       if (call.computes) AddExact(node, held, call.made);
     }
     if (!call.made.empty()) observer_.After(call);
