@@ -3,7 +3,7 @@
 //
 // For a process of its own that does nothing else (tools/sandbox): it becomes the supervisor, and
 // the program its child. What the kernel does not offer is not silently left out but named. Linux
-// only; elsewhere Unavailable. One thread.
+// only; elsewhere nothing of this is built, and kCanConfine says so. One thread.
 #ifndef MPNANNY_BASE_CONFINEMENT_H_
 #define MPNANNY_BASE_CONFINEMENT_H_
 
@@ -16,6 +16,12 @@
 
 namespace mpnanny {
 
+#ifdef __linux__
+inline constexpr bool kCanConfine = true;
+#else
+inline constexpr bool kCanConfine = false;
+#endif
+
 struct Confinement {
   std::chrono::seconds wall{60};
   uint64_t memory_bytes = 8ull << 30;  // resident, of all processes together
@@ -26,8 +32,8 @@ struct Confinement {
 
 // How it ended.
 struct ConfinedEnd {
-  int exit_code = 0;               // 128 + the signal's number if one ended it
-  std::string exceeded;            // the limit that ended it: "time", "memory", "processes", or ""
+  int exit_code = 0;     // 128 + the signal's number if one ended it
+  std::string exceeded;  // the limit that ended it: "time", "memory", "processes", or ""
   std::vector<std::string> missing;  // what was not limited: "network", "writing", "processes"
 };
 

@@ -39,9 +39,10 @@ void AskToEnd(int /*signal*/) { g_asked_to_end = 1; }
 // rest stay behind.
 bool IsPassedOn(std::string_view variable) {
   constexpr std::array<std::string_view, 16> kNames = {
-      "PATH",    "HOME",           "USER",         "LANG",       "LANGUAGE", "TZ",
-      "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME",
-      "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH", "SYSTEMROOT"};
+      "PATH",       "HOME",    "USER",           "LANG",         "LANGUAGE",
+      "TZ",         "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH",
+      "PYTHONHOME", "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH",
+      "SYSTEMROOT"};
   constexpr std::array<std::string_view, 7> kFamilies = {"LC_",  "CUDA_", "NVIDIA_", "OMP_",
                                                          "MKL_", "HIP_",  "ROCR_"};
   const std::string_view name = variable.substr(0, variable.find('='));
@@ -82,13 +83,15 @@ bool EnterNamespaces() {
   return true;
 }
 
+using Limit = decltype(RLIMIT_CORE);  // an enumeration in glibc, int in musl
+
 void SetLimit(int which, rlim_t value) {
   rlimit limit{value, value};
   rlimit now{};
-  if (getrlimit(static_cast<__rlimit_resource>(which), &now) == 0 && now.rlim_max != RLIM_INFINITY) {
+  if (getrlimit(static_cast<Limit>(which), &now) == 0 && now.rlim_max != RLIM_INFINITY) {
     limit.rlim_cur = limit.rlim_max = std::min(value, now.rlim_max);
   }
-  setrlimit(static_cast<__rlimit_resource>(which), &limit);
+  setrlimit(static_cast<Limit>(which), &limit);
 }
 
 struct Started {

@@ -10,11 +10,13 @@ add_library(mpn_toml INTERFACE)
 target_include_directories(mpn_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE}")
 
 # Anti-Grain Geometry 2.4 (BSD; 2.5 is GPL and not taken) draws shapes, stb (public domain) reads fonts and writes PNG.
-find_path(AGG_INCLUDE agg_rasterizer_scanline_aa.h PATH_SUFFIXES agg2 REQUIRED)
-find_library(AGG_LIBRARY NAMES libagg.a agg REQUIRED)
-add_library(mpn_agg INTERFACE)
-target_include_directories(mpn_agg SYSTEM INTERFACE "${AGG_INCLUDE}")
-target_link_libraries(mpn_agg INTERFACE "${AGG_LIBRARY}")
+if(NOT TARGET mpn_agg)  # cmake/PortableLibraries.cmake compiles it where there is no archive for the target
+  find_path(AGG_INCLUDE agg_rasterizer_scanline_aa.h PATH_SUFFIXES agg2 REQUIRED)
+  find_library(AGG_LIBRARY NAMES libagg.a agg REQUIRED)
+  add_library(mpn_agg INTERFACE)
+  target_include_directories(mpn_agg SYSTEM INTERFACE "${AGG_INCLUDE}")
+  target_link_libraries(mpn_agg INTERFACE "${AGG_LIBRARY}")
+endif()
 find_path(STB_INCLUDE stb_truetype.h PATH_SUFFIXES stb REQUIRED)
 add_library(mpn_stb STATIC cmake/stb.c)
 target_include_directories(mpn_stb SYSTEM PUBLIC "${STB_INCLUDE}")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/child_process.h"
+#include "base/confinement.h"
 #include "base/program.h"
 #include "base/python.h"
 #include "base/temporary_folder.h"
@@ -83,10 +84,9 @@ Error Ended(const Question& question, const Said& said, const std::string& error
   if (!said.end) return Unavailable("mpnanny-sandbox ended without a word." + Printed(errors));
   const std::string exceeded = ErrorText(*said.end, "exceeded");
   if (exceeded == "time") {
-    return DeadlineExceeded(
-        "The code ran longer than " + std::to_string(question.seconds.count()) + " s." +
-            Printed(errors),
-        "Give smaller inputs or a larger timeout_s.");
+    return DeadlineExceeded("The code ran longer than " + std::to_string(question.seconds.count()) +
+                                " s." + Printed(errors),
+                            "Give smaller inputs or a larger timeout_s.");
   }
   if (exceeded == "memory") {
     return InvalidInput("The code took more than " + std::to_string(question.memory_mb) +
@@ -94,8 +94,8 @@ Error Ended(const Question& question, const Said& said, const std::string& error
                         "Give smaller inputs or a larger memory_mb.");
   }
   if (exceeded == "processes") {
-    return InvalidInput("The code started more than " + std::to_string(kProcesses) +
-                            " processes." + Printed(errors),
+    return InvalidInput("The code started more than " + std::to_string(kProcesses) + " processes." +
+                            Printed(errors),
                         "Leave out what starts workers.");
   }
   if (const std::string error = ErrorText(*said.end, "error"); !error.empty()) {
@@ -154,15 +154,15 @@ std::vector<std::string> Command(const Question& question, const std::string& sa
 // What there is so far, for a client that does not wait.
 void SaySoFar(const ToolContext& context) {
   if (!context.so_far) return;
-  context.so_far({{{"verdict", "not_established"}, {"limits", {"still running"}}},
-                  "It still runs."});
+  context.so_far(
+      {{{"verdict", "not_established"}, {"limits", {"still running"}}}, "It still runs."});
 }
 
 Result<std::string> FindSandbox() {
   const std::filesystem::path beside =
       std::filesystem::path(ProgramPath()).parent_path() / "mpnanny-sandbox";
   std::error_code error;
-  if (std::filesystem::exists(beside, error)) return beside.string();
+  if (std::filesystem::exists(beside, error)) return beside.generic_string();
   return NotFound("mpnanny-sandbox is not beside " + EscapeControl(ProgramPath(), 300) + ".",
                   "Build or install it: code of yours does not run without it.");
 }
@@ -170,6 +170,13 @@ Result<std::string> FindSandbox() {
 }  // namespace
 
 Result<Json> RunChild(const Question& question, const ToolContext& context) {
+  if (!kCanConfine) {
+    return Unavailable(
+        "Code of yours runs on Linux only: this system has no sandbox that mpnanny could keep it "
+        "in.",
+        "Ask an mpnanny on a Linux machine, by ssh or in WSL (`mpnanny config CLIENT --ssh HOST`, "
+        "`--wsl`), or in Python, where the model is: mpnanny.diff(), mpnanny.precision().");
+  }
   const auto package = FindPythonPackage("");
   if (!package) return package.error();
   const auto sandbox = FindSandbox();

@@ -15,7 +15,7 @@ namespace {
 
 // What is not handed on as it is: places and paths are resolved, the last are for the process.
 constexpr std::array kPlaces = {"model", "function", "finding", "loss", "batches"};
-constexpr std::array kOther = {"captures", "input",     "root",  "python",
+constexpr std::array kOther = {"captures",  "input",     "root",  "python",
                                "timeout_s", "memory_mb", "detail"};
 
 bool IsHandedOn(const std::string& key) {
@@ -53,10 +53,10 @@ std::string ProjectOf(const std::string& file) {
   for (std::filesystem::path folder = own; folder != folder.parent_path();
        folder = folder.parent_path()) {
     for (const char* mark : {".git", "pyproject.toml", "setup.py", "setup.cfg"}) {
-      if (std::filesystem::exists(folder / mark, error)) return folder.string();
+      if (std::filesystem::exists(folder / mark, error)) return folder.generic_string();
     }
   }
-  return own.string();
+  return own.generic_string();
 }
 
 // An input that names a file of tensors: "batch.pt", "x=batch.pt#key". Other words describe one.
@@ -79,9 +79,8 @@ Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& ro
 
 Result<void> CheckTarget(const Json& arguments, const std::vector<std::string>& targets,
                          const std::string& how) {
-  const auto given = std::count_if(targets.begin(), targets.end(), [&](const std::string& key) {
-    return arguments.contains(key);
-  });
+  const auto given = std::count_if(targets.begin(), targets.end(),
+                                   [&](const std::string& key) { return arguments.contains(key); });
   if (given == 1) return {};
   return InvalidInput(given == 0 ? "It was not said what is to be run."
                                  : "Only one of " + Join(targets, ", ") + " can be given.",
@@ -133,8 +132,9 @@ Result<Question> ReadQuestion(const std::string& module, const std::vector<std::
   }
   // A snippet belongs to the project that the client works in.
   std::error_code error;
-  const std::string here =
-      roots.roots().empty() ? std::filesystem::current_path(error).string() : roots.roots().front();
+  const std::string here = roots.roots().empty()
+                               ? std::filesystem::current_path(error).generic_string()
+                               : roots.roots().front();
   question.python = arguments.value("python", FindPython(file.empty() ? here + "/snippet" : file));
   question.seconds = std::chrono::seconds(arguments.value("timeout_s", 60));
   question.memory_mb = arguments.value("memory_mb", uint64_t{8192});
