@@ -63,7 +63,7 @@ AllowedRoots AllowedRoots::Unrestricted() {
   AllowedRoots roots;
   roots.unrestricted_ = true;
   std::error_code ec;
-  roots.roots_.push_back(fs::current_path(ec).string());
+  roots.roots_.push_back(fs::current_path(ec).generic_string());
   return roots;
 }
 
@@ -75,13 +75,13 @@ Result<AllowedRoots> AllowedRoots::Create(const std::vector<std::string>& roots)
     if (ec || !fs::is_directory(canonical, ec)) {
       return NotFound("--root " + EscapeControl(root) + " is not a directory.");
     }
-    allowed.roots_.push_back(canonical.string());
+    allowed.roots_.push_back(canonical.generic_string());
   }
   if (roots.empty()) {
     const fs::path here = fs::current_path(ec);
     if (!ec && here != here.root_path()) {
       const fs::path canonical = fs::canonical(here, ec);
-      if (!ec) allowed.roots_.push_back(canonical.string());
+      if (!ec) allowed.roots_.push_back(canonical.generic_string());
     }
   }
   return allowed;
@@ -114,11 +114,12 @@ Result<std::string> AllowedRoots::Resolve(const std::string& path) const {
     return InvalidInput(shown + ": " + why.message() + ".");
   }
   if (why) {
-    return NotFound(
-        shown + ": no such file or folder.",
-        full.string() == path ? "" : "Looked for " + EscapeControl(full.string()) + ".");
+    return NotFound(shown + ": no such file or folder.",
+                    full.generic_string() == path
+                        ? ""
+                        : "Looked for " + EscapeControl(full.generic_string()) + ".");
   }
-  return canonical.string();
+  return canonical.generic_string();
 }
 
 }  // namespace mpnanny

@@ -175,7 +175,8 @@ Result<Json> RunChild(const Question& question, const ToolContext& context) {
         "Code of yours runs on Linux only: this system has no sandbox that mpnanny could keep it "
         "in.",
         "Ask an mpnanny on a Linux machine, by ssh or in WSL (`mpnanny config CLIENT --ssh HOST`, "
-        "`--wsl`), or in Python, where the model is: mpnanny.diff(), mpnanny.precision().");
+        "`--wsl`), or in Python, where the model is: mpnanny.auto_diff(), "
+        "mpnanny.choose_precision().");
   }
   const auto package = FindPythonPackage("");
   if (!package) return package.error();
