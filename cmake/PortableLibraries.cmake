@@ -47,6 +47,9 @@ set(zlib "${MPNANNY_PORTABLE}/src/zlib")
 file(GLOB sources "${zlib}/*.c")
 mpnanny_third_party(mpn_zlib "${zlib}" ${sources})
 target_compile_definitions(mpn_zlib PRIVATE HAVE_UNISTD_H Z_HAVE_UNISTD_H)
+if(APPLE)
+  target_compile_definitions(mpn_zlib PRIVATE fdopen=fdopen)  # else it takes any macOS for that of 1999, which had none
+endif()
 
 if(NOT AGG_LIBRARY)  # Debian has an archive of it for its own targets only
   set(agg "${MPNANNY_PORTABLE}/src/agg")

@@ -94,13 +94,10 @@ def release_program(target: str, build: Path, dist: Path) -> None:
     name, data = program_of(target, build)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     files = {f"bin/{name}": (data, 0o755)}
-    if target.endswith("-musl"):  # what runs code of the user's, with any Python that has torch
+    if target.endswith("-musl"):  # what runs code of the user's; the Pythons that have torch have glibc
         files["bin/mpnanny-sandbox"] = ((build / "bin" / "mpnanny-sandbox").read_bytes(), 0o755)
-        files |= {
-            f"python/{name}": (data, 0o644)
-            for name, data in python_package(build).items()
-            if not name.endswith(".so")
-        }
+        package = python_package(build.parent / f"package-{target.partition('-')[0]}")
+        files |= {f"python/{name}": (data, 0o644) for name, data in package.items()}
     files |= {
         name: (text.encode(), 0o644)
         for name, text in (texts_inside() | {"README.md": readme}).items()

@@ -160,20 +160,20 @@ INTEL, ARM = 0x01000007, 0x0100000C  # CPU_TYPE_X86_64, CPU_TYPE_ARM64
 def elsewhere(tmp_path_factory):
     """Release files of other systems, made twice of programs that only look like theirs."""
     builds = {}
+    top = tmp_path_factory.mktemp("build")
     for target, name, data in [
         ("x86_64-linux-musl", "mpnanny", b"\x7fELF static"),
         ("x86_64-windows", "mpnanny.exe", b"MZ"),
         ("x86_64-macos", "mpnanny", mach(INTEL)),
         ("aarch64-macos", "mpnanny", mach(ARM)),
     ]:
-        builds[target] = tmp_path_factory.mktemp(target)
+        builds[target] = top / f"package-{target}"
         for path in (builds[target] / "bin" / name, builds[target] / "bin" / "mpnanny-sandbox"):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-    package = builds["x86_64-linux-musl"] / "python" / "mpnanny"
-    package.mkdir(parents=True)
-    for name in ("__init__.py", "_core.abi3.so"):
-        (package / name).write_text("")
+    monitor = top / "package-x86_64" / "python" / "mpnanny" / "_core.abi3.so"
+    monitor.parent.mkdir(parents=True)
+    monitor.write_text("for a Python with glibc")
     folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
     desktop = {target: build for target, build in builds.items() if not target.endswith("-musl")}
     with pytest.MonkeyPatch.context() as patch:
@@ -207,8 +207,7 @@ def test_programs_of_other_systems_come_with_their_licences(elsewhere):
             inside[name] = {member.name.split("/", 1)[1] for member in tar}
     with zipfile.ZipFile(elsewhere[0] / (start + names[4])) as archive:
         inside[names[4]] = {name.split("/", 1)[1] for name in archive.namelist()}
-    # The part of the monitor that is made for glibc stays out.
-    musl = {"bin/mpnanny", "bin/mpnanny-sandbox", "python/mpnanny/__init__.py"}
+    musl = {"bin/mpnanny", "bin/mpnanny-sandbox", "python/mpnanny/_core.abi3.so"}
     assert inside == {
         names[1]: always | musl,
         names[2]: always | {"bin/mpnanny"},
