@@ -94,7 +94,8 @@ def release_program(target: str, build: Path, dist: Path) -> None:
     name, data = program_of(target, build)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     files = {f"bin/{name}": (data, 0o755)}
-    if target.endswith("-musl"):  # what runs code of the user's; the Pythons that have torch have glibc
+    if target.endswith("-musl"):
+        # The monitor of the other archive: a Python that has torch has glibc.
         files["bin/mpnanny-sandbox"] = ((build / "bin" / "mpnanny-sandbox").read_bytes(), 0o755)
         package = python_package(build.parent / f"package-{target.partition('-')[0]}")
         files |= {f"python/{name}": (data, 0o644) for name, data in package.items()}
