@@ -8,6 +8,10 @@ target_include_directories(mpn_valijson SYSTEM INTERFACE "${VALIJSON_INCLUDE}")
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 add_library(mpn_toml INTERFACE)
 target_include_directories(mpn_toml SYSTEM INTERFACE "${TOMLPLUSPLUS_INCLUDE}")
+if(APPLE AND MPNANNY_PORTABLE)
+  # One of its checks asks for FLT_RADIX, which zig's headers for macOS do not define.
+  target_compile_definitions(mpn_toml INTERFACE TOML_DISABLE_ENVIRONMENT_CHECKS)
+endif()
 
 # Anti-Grain Geometry 2.4 (BSD; 2.5 is GPL and not taken) draws shapes, stb (public domain) reads fonts and writes PNG.
 if(NOT TARGET mpn_agg)  # cmake/PortableLibraries.cmake compiles it where there is no archive for the target
