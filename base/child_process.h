@@ -18,6 +18,12 @@
 
 namespace mpnanny {
 
+// A variable of the environment that a program is started with or, without a value, without.
+struct EnvironmentChange {
+  std::string name;
+  std::optional<std::string> value;
+};
+
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,7 +34,8 @@ class ChildProcess {
 
   // Starts `words`, the first of which is looked up in PATH unless it holds a slash. NotFound if
   // there is no such program, InvalidInput if it cannot be run.
-  static Result<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& words);
+  static Result<std::unique_ptr<ChildProcess>> Start(
+      const std::vector<std::string>& words, const std::vector<EnvironmentChange>& changes = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -57,14 +64,21 @@ class ChildProcess {
   const std::string& errors() const { return errors_; }
 
  private:
+#ifdef _WIN32
+  struct System;  // its handles, and the threads that read from it
+  explicit ChildProcess(std::unique_ptr<System> system);
+  std::unique_ptr<System> system_;
+#else
   ChildProcess(int pid, int in, int out, int err);
   bool WaitForOutput(Clock::time_point until);
-  void TakeErrors();
 
   int pid_;
   int in_;   // -1: closed
   int out_;  // -1: ended
   int err_;  // -1: ended
+#endif
+  void TakeErrors();
+
   std::string partial_;
   std::string errors_;
   std::optional<int> exit_code_;
@@ -77,7 +91,8 @@ struct ProgramOutput {
   std::string err;
 };
 Result<ProgramOutput> RunProgram(const std::vector<std::string>& words,
-                                 std::chrono::milliseconds limit);
+                                 std::chrono::milliseconds limit,
+                                 const std::vector<EnvironmentChange>& changes = {});
 
 }  // namespace mpnanny
 

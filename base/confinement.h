@@ -3,7 +3,7 @@
 //
 // For a process of its own that does nothing else (tools/sandbox): it becomes the supervisor, and
 // the program its child. What the kernel does not offer is not silently left out but named. Linux
-// only; elsewhere Unavailable. One thread.
+// only; elsewhere nothing of this is built, and kCanConfine says so. One thread.
 #ifndef MPNANNY_BASE_CONFINEMENT_H_
 #define MPNANNY_BASE_CONFINEMENT_H_
 
@@ -16,6 +16,12 @@
 #include "base/result.h"
 
 namespace mpnanny {
+
+#ifdef __linux__
+inline constexpr bool kCanConfine = true;
+#else
+inline constexpr bool kCanConfine = false;
+#endif
 
 struct Confinement {
   std::chrono::seconds wall{60};

@@ -16,16 +16,17 @@ Result<DataFiles> DataFiles::Create(const std::string& overlay) {
   if (!fs::is_directory(overlay, ec)) {
     return NotFound("--data-dir " + overlay + " is not a directory.");
   }
-  for (const char* folder :
-       {"knowledge/cases", "knowledge/search", "tools/static_check/rules", "prompts", "monitor/alerts"}) {
+  for (const char* folder : {"knowledge/cases", "knowledge/search", "tools/static_check/rules",
+                             "prompts", "monitor/alerts"}) {
     const fs::path root = fs::path(overlay) / folder;
     if (!fs::is_directory(root, ec)) continue;
     for (auto it = fs::directory_iterator(root, ec); !ec && it != fs::directory_iterator();
          it.increment(ec)) {
       if (!it->is_regular_file(ec)) continue;
-      auto text = ReadFile(it->path().string(), kMaxTextFileBytes);
+      auto text = ReadFile(it->path().generic_string(), kMaxTextFileBytes);
       if (!text) return text.error();
-      data.overlay_[std::string(folder) + "/" + it->path().filename().string()] = *std::move(text);
+      data.overlay_[std::string(folder) + "/" + it->path().filename().generic_string()] =
+          *std::move(text);
     }
   }
   for (const auto& [path, text] : data.overlay_) data.files_[path] = text;

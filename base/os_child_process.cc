@@ -25,6 +25,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kEndGrace{300};  // between SIGTERM and SIGKILL
 constexpr milliseconds kWaitStep{20};
+#ifdef MSG_NOSIGNAL
+constexpr int kSendFlags = MSG_NOSIGNAL;
+#else
+constexpr int kSendFlags = 0;  // the socket has SO_NOSIGPIPE
+#endif
 
 int Remaining(Clock::time_point until) {
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
@@ -48,7 +53,26 @@ bool MakeEnds(bool for_writing, Ends& ends) {
   int made[2];
   if ((for_writing ? socketpair(AF_UNIX, SOCK_STREAM, 0, made) : pipe(made)) != 0) return false;
   ends = {MoveUp(made[0]), MoveUp(made[1])};
+#ifdef SO_NOSIGPIPE
+  const int on = 1;
+  if (for_writing) setsockopt(ends.write, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof(on));
+#endif
   return ends.read >= 0 && ends.write >= 0;
+}
+
+std::vector<std::string> EnvironmentWith(const std::vector<EnvironmentChange>& changes) {
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view variable = *each;
+    const std::string_view name = variable.substr(0, variable.find('='));
+    const bool changed = std::any_of(changes.begin(), changes.end(),
+                                     [&](const auto& change) { return change.name == name; });
+    if (!changed) variables.emplace_back(variable);
+  }
+  for (const EnvironmentChange& change : changes) {
+    if (change.value) variables.push_back(change.name + "=" + *change.value);
+  }
+  return variables;
 }
 
 void Close(int& fd) {
@@ -92,7 +116,8 @@ ChildProcess::ChildProcess(int pid, int in, int out, int err)
   fcntl(err_, F_SETFL, O_NONBLOCK);
 }
 
-Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& words) {
+Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(
+    const std::vector<std::string>& words, const std::vector<EnvironmentChange>& changes) {
   Ends in;
   Ends out;
   Ends err;
@@ -107,8 +132,12 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
     std::vector<char*> argv;
     for (std::string& word : copies) argv.push_back(word.data());
     argv.push_back(nullptr);
-    failure =
-        posix_spawnp(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(), environ);
+    std::vector<std::string> variables = EnvironmentWith(changes);
+    std::vector<char*> envp;
+    for (std::string& variable : variables) envp.push_back(variable.data());
+    envp.push_back(nullptr);
+    failure = posix_spawnp(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(),
+                           envp.data());
   }
   Close(in.read);
   Close(out.write);
@@ -142,7 +171,7 @@ bool ChildProcess::WriteLine(std::string_view line, Clock::time_point until) {
   whole += '\n';
   for (std::string_view bytes = whole; !bytes.empty();) {
     if (in_ < 0) return false;
-    const ssize_t n = send(in_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = send(in_, bytes.data(), bytes.size(), kSendFlags);
     if (n >= 0) {
       bytes.remove_prefix(static_cast<size_t>(n));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -237,23 +266,6 @@ std::optional<int> ChildProcess::Wait(Clock::time_point until) {
     }
   }
   return exit_code_;
-}
-
-Result<ProgramOutput> RunProgram(const std::vector<std::string>& words, milliseconds limit) {
-  auto child = ChildProcess::Start(words);
-  if (!child) return child.error();
-  (*child)->CloseInput();
-  const auto until = Clock::now() + limit;
-  ProgramOutput output;
-  while (output.out.size() <= ChildProcess::kMostLineBytes) {
-    const ChildProcess::Line line = (*child)->ReadLine(until);
-    output.out += line.text;
-    if (line.status != ChildProcess::ReadStatus::kLine) break;
-    output.out += '\n';
-  }
-  output.exit_code = (*child)->Wait(until);
-  output.err = (*child)->errors();
-  return output;
 }
 
 }  // namespace mpnanny

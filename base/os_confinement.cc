@@ -91,14 +91,15 @@ bool EnterNamespaces() {
   return true;
 }
 
+using Limit = decltype(RLIMIT_CORE);  // an enumeration in glibc, int in musl
+
 void SetLimit(int which, rlim_t value) {
   rlimit limit{value, value};
   rlimit now{};
-  if (getrlimit(static_cast<__rlimit_resource>(which), &now) == 0 &&
-      now.rlim_max != RLIM_INFINITY) {
+  if (getrlimit(static_cast<Limit>(which), &now) == 0 && now.rlim_max != RLIM_INFINITY) {
     limit.rlim_cur = limit.rlim_max = std::min(value, now.rlim_max);
   }
-  setrlimit(static_cast<__rlimit_resource>(which), &limit);
+  setrlimit(static_cast<Limit>(which), &limit);
 }
 
 struct Started {

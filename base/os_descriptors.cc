@@ -17,6 +17,11 @@ namespace {
 // least 512; 4096 on Linux, 512 on macOS).
 constexpr size_t kSafeChunk = PIPE_BUF;
 constexpr int kStoppedGraceMs = 200;
+#ifdef MSG_NOSIGNAL
+constexpr int kSendFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
+#else
+constexpr int kSendFlags = MSG_DONTWAIT;  // servers ignore SIGPIPE (StopEvent::BindSignals)
+#endif
 
 // Points `fd` at /dev/null.
 bool Silence(int fd, int flags) {
@@ -80,7 +85,7 @@ bool WriteWhole(int fd, std::string_view bytes, const StopEvent& stop) {
   while (!bytes.empty()) {
     ssize_t n = -1;
     if (is_socket) {
-      n = send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      n = send(fd, bytes.data(), bytes.size(), kSendFlags);
       if (n < 0 && errno == ENOTSOCK) {
         is_socket = false;
         continue;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/vfs.h>
+#else
+#include <sys/mount.h>
 #endif
 
 #include <algorithm>
@@ -53,19 +55,19 @@ fs::path Existing(const std::string& path) {
 
 bool OnNetworkFileSystem(const std::string& path) {
 #ifdef __linux__
-  struct statfs info {};
+  struct statfs info{};
   if (statfs(Existing(path).c_str(), &info) != 0) return false;
   const auto magic = static_cast<uint32_t>(info.f_type);
   return std::find(std::begin(kNetworkMagics), std::end(kNetworkMagics), magic) !=
          std::end(kNetworkMagics);
-#else
-  (void)path;
-  return false;
+#elif defined(__APPLE__)
+  struct statfs info{};
+  return statfs(Existing(path).c_str(), &info) == 0 && (info.f_flags & MNT_LOCAL) == 0;
 #endif
 }
 
 std::optional<FileStamp> StampOf(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) != 0) return std::nullopt;
 #ifdef __APPLE__
   const timespec& changed = info.st_ctimespec;
@@ -77,12 +79,17 @@ std::optional<FileStamp> StampOf(const std::string& path) {
                    int64_t{changed.tv_sec} * 1'000'000'000 + changed.tv_nsec};
 }
 
+bool OpenToOthers(const std::string& path) {
+  struct stat info{};
+  return stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0;
+}
+
 Result<void> MakePrivateFolder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) == 0) return {};
   if (errno != EEXIST) {
     return Unavailable(path + ": the folder cannot be made: " + std::strerror(errno) + ".");
   }
-  struct stat info {};
+  struct stat info{};
   if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
       (info.st_mode & 077) != 0) {
     return Unavailable(path + ": exists, and is no folder of this user alone (mode 0700).");
@@ -97,7 +104,7 @@ Result<std::string> PrivateLocalFolder() {
   for (const std::string& parent :
        {std::string(given != nullptr ? given : ""), std::string("/tmp"), std::string("/var/tmp")}) {
     if (parent.empty() || OnNetworkFileSystem(parent)) continue;
-    const std::string folder = (fs::path(parent) / name).string();
+    const std::string folder = (fs::path(parent) / name).generic_string();
     Result<void> made = MakePrivateFolder(folder);
     if (made && access(folder.c_str(), W_OK | X_OK) == 0) return folder;
     last = made ? Unavailable(folder + ": cannot be written.") : made.error();

@@ -31,6 +31,10 @@ struct FileStamp {
 // file that was changed just now may be changed again without a trace.
 std::optional<FileStamp> StampOf(const std::string& path);
 
+// True if other users of this machine may read `path`: its mode says so or, in Windows, its access
+// list. False where that cannot be told.
+bool OpenToOthers(const std::string& path);
+
 // A folder of this machine that only this user may enter (0700): `mpnanny-<uid>` below $TMPDIR,
 // /tmp or /var/tmp, the first that is local and can be written. Unavailable: there is none.
 Result<std::string> PrivateLocalFolder();

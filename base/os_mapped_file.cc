@@ -48,7 +48,7 @@ void WriteInPlace([[maybe_unused]] int fd) {
 Result<MappedFile> MappedFile::OpenLocked(const std::string& path, size_t bytes) {
   Guard file{open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (file.fd < 0) return Failed(path, "cannot be opened for writing", errno);
-  struct flock lock {};
+  struct flock lock{};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (fcntl(file.fd, F_SETLK, &lock) != 0) {
@@ -56,7 +56,7 @@ Result<MappedFile> MappedFile::OpenLocked(const std::string& path, size_t bytes)
       return Unavailable(path + ": another process is using it.");
     return Failed(path, "cannot be locked", errno);
   }
-  struct stat info {};
+  struct stat info{};
   if (fstat(file.fd, &info) != 0) return Failed(path, "cannot be examined", errno);
   if (!S_ISREG(info.st_mode)) return Unavailable(path + ": not a regular file.");
   const bool was_new = static_cast<uint64_t>(info.st_size) < bytes;
@@ -112,7 +112,5 @@ Result<void> CreatePrivateFile(const std::string& path, bool in_place) {
   if (file.fd >= 0 && in_place) WriteInPlace(file.fd);
   return {};
 }
-
-int64_t CurrentProcess() { return getpid(); }
 
 }  // namespace mpnanny

@@ -49,8 +49,6 @@ class MappedFile {
 // that finds the disk full ends the process.
 Result<void> CreatePrivateFile(const std::string& path, bool in_place = false);
 
-int64_t CurrentProcess();
-
 }  // namespace mpnanny
 
 #endif  // MPNANNY_BASE_OS_MAPPED_FILE_H_

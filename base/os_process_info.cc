@@ -32,6 +32,8 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
+int64_t CurrentProcess() { return getpid(); }
+
 bool ProcessRuns(int64_t pid, double started_by) {
   if (pid <= 0 || pid > std::numeric_limits<pid_t>::max()) return false;
   if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;

@@ -1,4 +1,7 @@
 #include <unistd.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
 
 #include <cerrno>
 #include <cstdlib>
@@ -21,10 +24,19 @@ bool KnowsEscapes() {
 
 }  // namespace
 
+void PrepareStandardStreams() {}
+
 std::string ProgramPath() {
   std::error_code error;
+#ifdef __APPLE__
+  std::string given(4096, '\0');
+  auto size = static_cast<uint32_t>(given.size());
+  if (_NSGetExecutablePath(given.data(), &size) != 0) return "";
+  const std::filesystem::path path = std::filesystem::canonical(given.c_str(), error);
+#else
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : path.string();
+#endif
+  return error ? std::string() : path.generic_string();
 }
 
 bool StdinIsTerminal() { return isatty(STDIN_FILENO) == 1; }

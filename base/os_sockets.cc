@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 
 #include "base/sockets.h"
 #ifdef __linux__
@@ -131,6 +132,7 @@ bool SendWhole(int socket, std::string_view bytes, SocketClock::duration stall) 
 
 void StopReceiving(int socket) { shutdown(socket, SHUT_RD); }
 void CutOff(int socket) { shutdown(socket, SHUT_RDWR); }
+void StopListening(int socket) { CutOff(socket); }
 void CloseSocket(int socket) { close(socket); }
 
 void CloseAfterAnswer(int socket, SocketClock::duration limit) {
@@ -159,6 +161,10 @@ bool IsLoopbackHost(const std::string& host) {
   }
   freeaddrinfo(found);
   return all;
+}
+
+SocketFailure LastSocketFailure() {
+  return {errno == EADDRINUSE, errno == 0 ? "" : std::strerror(errno)};
 }
 
 size_t RaiseDescriptorLimit() {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,9 +14,9 @@ Result<TemporaryFolder> TemporaryFolder::Create() {
   std::error_code error;
   std::filesystem::path parent = std::filesystem::temp_directory_path(error);
   if (error) parent = "/tmp";
-  std::string path = (parent / "mpnanny-XXXXXX").string();
+  std::string path = (parent / "mpnanny-XXXXXX").generic_string();
   if (mkdtemp(path.data()) == nullptr) {
-    return Unavailable("No temporary folder can be made in " + parent.string() + ": " +
+    return Unavailable("No temporary folder can be made in " + parent.generic_string() + ": " +
                            std::strerror(errno) + ".",
                        "Set TMPDIR to a folder that can be written.");
   }

@@ -18,6 +18,9 @@ std::string HostName();
 // meant. Where the start cannot be told (no /proc), only the id counts.
 bool ProcessRuns(int64_t pid, double started_by);
 
+// The id of this one.
+int64_t CurrentProcess();
+
 }  // namespace mpnanny
 
 #endif  // MPNANNY_BASE_PROCESS_INFO_H_

@@ -12,6 +12,9 @@
 
 namespace mpnanny {
 
+// To be called first in main(): what is read and written then is the same bytes on every system.
+void PrepareStandardStreams();
+
 // Absolute path of the running program's file, symbolic links resolved; empty where the system does
 // not tell.
 std::string ProgramPath();

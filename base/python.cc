@@ -13,12 +13,20 @@ namespace mpnanny {
 
 namespace {
 
+#ifdef _WIN32
+constexpr char kInterpreter[] = "Scripts/python.exe";
+constexpr char kSystemPython[] = "python";
+#else
+constexpr char kInterpreter[] = "bin/python";
+constexpr char kSystemPython[] = "python3";
+#endif
+
 // Where pip puts packages beside a program in `bin`: an environment's, the user's, the system's.
 std::vector<std::filesystem::path> PackageFolders(const std::filesystem::path& bin) {
   std::vector<std::filesystem::path> folders;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(bin.parent_path() / "lib", error)) {
-    if (!entry.path().filename().string().starts_with("python3")) continue;
+    if (!entry.path().filename().generic_string().starts_with("python3")) continue;
     folders.push_back(entry.path() / "site-packages");
     folders.push_back(entry.path() / "dist-packages");
   }
@@ -34,6 +42,12 @@ bool HoldsPackage(const std::filesystem::path& folder) {
 }  // namespace
 
 Result<std::filesystem::path> FindPythonPackage(const std::string& given) {
+#ifndef __linux__
+  if (given.empty()) {
+    return Unavailable("The monitor, which watches a training, is made for Linux only.",
+                       "Run the training with the mpnanny of that machine.");
+  }
+#endif
   std::vector<std::filesystem::path> places;
   std::error_code error;
   if (!given.empty()) {
@@ -49,7 +63,7 @@ Result<std::filesystem::path> FindPythonPackage(const std::string& given) {
   std::string looked;
   for (const std::filesystem::path& place : places) {
     if (HoldsPackage(place)) return place;
-    looked += (looked.empty() ? "" : ", ") + EscapeControl(place.string(), 300);
+    looked += (looked.empty() ? "" : ", ") + EscapeControl(place.generic_string(), 300);
   }
   return NotFound("The Python package mpnanny is not in " + looked + ".",
                   "Build it (./scripts/build), or pass --package DIR, the folder that holds it.");
@@ -60,8 +74,8 @@ std::string FindPython(const std::string& file) {
   std::filesystem::path folder = std::filesystem::path(file).parent_path();
   while (!file.empty() && !folder.empty()) {
     for (const char* name : {".venv", "venv"}) {
-      const std::filesystem::path python = folder / name / "bin" / "python";
-      if (std::filesystem::exists(python, error)) return python.string();
+      const std::filesystem::path python = folder / name / kInterpreter;
+      if (std::filesystem::exists(python, error)) return python.generic_string();
     }
     if (folder == folder.parent_path()) break;
     folder = folder.parent_path();
@@ -69,10 +83,10 @@ std::string FindPython(const std::string& file) {
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const char* const environment = std::getenv(name);
     if (environment == nullptr || *environment == '\0') continue;
-    const auto python = std::filesystem::path(environment) / "bin" / "python";
-    if (std::filesystem::exists(python, error)) return python.string();
+    const auto python = std::filesystem::path(environment) / kInterpreter;
+    if (std::filesystem::exists(python, error)) return python.generic_string();
   }
-  return "python3";
+  return kSystemPython;
 }
 
 }  // namespace mpnanny

@@ -29,7 +29,7 @@ Result<void> ReplaceFile(const std::string& path, std::string_view text) {
                        "Make the file that it names, or take the link away.");
   }
   const fs::file_status before = fs::status(target, error);
-  const PartFile part(target.string());
+  const PartFile part(target.generic_string());
   {
     Result<NewFile> file = NewFile::Create(part.path());
     if (!file) {
@@ -43,7 +43,7 @@ Result<void> ReplaceFile(const std::string& path, std::string_view text) {
     if (auto kept = file->Sync(); !kept) return kept;
   }
   if (fs::is_regular_file(before)) fs::permissions(part.path(), before.permissions(), error);
-  return MoveIntoPlace(part.path(), target.string());
+  return MoveIntoPlace(part.path(), target.generic_string());
 }
 
 }  // namespace mpnanny

@@ -58,6 +58,8 @@ bool SendWhole(int socket, std::string_view bytes, SocketClock::duration stall);
 void StopReceiving(int socket);
 // Ends both directions: whoever waits for the socket wakes up.
 void CutOff(int socket);
+// Ends what accept() waits for. Where that needs the socket to be closed, it is closed.
+void StopListening(int socket);
 void CloseSocket(int socket);
 // Tells the peer that no more comes and reads what it still sends, for as long as `limit`, before
 // closing: closing at once would reset the connection and take an answer with it that is still
@@ -69,6 +71,13 @@ void AllowAddressReuse(int socket);
 
 // True if the name or address stands for this machine only. False for what cannot be resolved.
 bool IsLoopbackHost(const std::string& host);
+
+// Why the last call on a socket failed in this thread.
+struct SocketFailure {
+  bool port_in_use = false;
+  std::string text;  // empty where the system does not tell
+};
+SocketFailure LastSocketFailure();
 
 // Raises this process's limit of open descriptors as far as it may, and returns it.
 size_t RaiseDescriptorLimit();

@@ -27,7 +27,11 @@ const Trace& TheTrace() {
     Trace opened;
     const char* path = std::getenv("MPNANNY_TRACE");
     if (!path || !*path) return opened;
+#ifdef _WIN32
+    opened.file = std::fopen(path, "wN");
+#else
     opened.file = std::fopen(path, "we");
+#endif
     opened.origin = Clock::now();
     if (opened.file) {
       std::fputs("[\n", opened.file);

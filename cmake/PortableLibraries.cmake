@@ -13,7 +13,10 @@ set(sqlite "${MPNANNY_PORTABLE}/src/sqlite3")
 mpnanny_third_party(mpn_sqlite "${sqlite}" "${sqlite}/sqlite3.c")
 # What Debian's build has of it and mpnanny uses; extensions that are loaded at run time are not.
 target_compile_definitions(mpn_sqlite PRIVATE SQLITE_THREADSAFE=1 SQLITE_ENABLE_FTS5 SQLITE_ENABLE_MATH_FUNCTIONS
-  SQLITE_ENABLE_COLUMN_METADATA SQLITE_OMIT_LOAD_EXTENSION SQLITE_HAVE_ISNAN HAVE_FDATASYNC=1 HAVE_USLEEP=1)
+  SQLITE_ENABLE_COLUMN_METADATA SQLITE_OMIT_LOAD_EXTENSION SQLITE_HAVE_ISNAN HAVE_USLEEP=1)
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  target_compile_definitions(mpn_sqlite PRIVATE HAVE_FDATASYNC=1)
+endif()
 target_link_libraries(mpn_sqlite PUBLIC Threads::Threads m)
 add_library(SQLite::SQLite3 ALIAS mpn_sqlite)
 file(STRINGS "${sqlite}/sqlite3.h" SQLite3_VERSION REGEX "^#define SQLITE_VERSION ")
@@ -27,13 +30,32 @@ mpnanny_third_party(mpn_sodium "${sodium}/include" ${sources})
 configure_file("${MPNANNY_PORTABLE}/src/libsodium/builds/msvc/version.h" "${CMAKE_BINARY_DIR}/third_party/sodium/version.h" COPYONLY)
 target_include_directories(mpn_sodium SYSTEM PUBLIC "${CMAKE_BINARY_DIR}/third_party" "${sodium}/include/sodium" PRIVATE "${CMAKE_BINARY_DIR}/third_party/sodium")
 target_compile_definitions(mpn_sodium PUBLIC SODIUM_STATIC PRIVATE CONFIGURED=1 DEV_MODE=0 NATIVE_LITTLE_ENDIAN=1 HAVE_TI_MODE=1
-  HAVE_PTHREAD=1 HAVE_MMAP=1 HAVE_MLOCK=1 HAVE_MADVISE=1 HAVE_MPROTECT=1 HAVE_SYS_MMAN_H=1 HAVE_SYS_RANDOM_H=1 HAVE_GETRANDOM=1
-  HAVE_EXPLICIT_BZERO=1 HAVE_NANOSLEEP=1 HAVE_POSIX_MEMALIGN=1 HAVE_GETPID=1 HAVE_ATOMIC_OPS=1 HAVE_C11_MEMORY_FENCES=1 HAVE_WEAK_SYMBOLS=1)
+  HAVE_ATOMIC_OPS=1 HAVE_C11_MEMORY_FENCES=1 HAVE_GETPID=1)
+if(WIN32)
+  target_compile_definitions(mpn_sodium PRIVATE HAVE_RAISE=1)
+else()
+  target_compile_definitions(mpn_sodium PRIVATE HAVE_PTHREAD=1 HAVE_MMAP=1 HAVE_MLOCK=1 HAVE_MADVISE=1 HAVE_MPROTECT=1 HAVE_SYS_MMAN_H=1
+    HAVE_NANOSLEEP=1 HAVE_POSIX_MEMALIGN=1)
+endif()
+if(APPLE)
+  target_compile_definitions(mpn_sodium PRIVATE HAVE_ARC4RANDOM=1 HAVE_ARC4RANDOM_BUF=1 HAVE_MEMSET_S=1)
+elseif(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  target_compile_definitions(mpn_sodium PRIVATE HAVE_SYS_RANDOM_H=1 HAVE_GETRANDOM=1 HAVE_EXPLICIT_BZERO=1 HAVE_WEAK_SYMBOLS=1)
+endif()
 
 set(zlib "${MPNANNY_PORTABLE}/src/zlib")
 file(GLOB sources "${zlib}/*.c")
 mpnanny_third_party(mpn_zlib "${zlib}" ${sources})
 target_compile_definitions(mpn_zlib PRIVATE HAVE_UNISTD_H Z_HAVE_UNISTD_H)
+if(APPLE)
+  target_compile_definitions(mpn_zlib PRIVATE fdopen=fdopen)  # else it takes any macOS for that of 1999, which had none
+endif()
+
+if(NOT AGG_LIBRARY)  # Debian has an archive of it for its own targets only
+  set(agg "${MPNANNY_PORTABLE}/src/agg")
+  file(GLOB sources "${agg}/src/agg_*.cpp")
+  mpnanny_third_party(mpn_agg "${agg}/include" ${sources})
+endif()
 
 set(yaml "${MPNANNY_PORTABLE}/src/yaml-cpp")
 file(GLOB sources "${yaml}/src/*.cpp")
@@ -65,6 +87,9 @@ foreach(target nlohmann_json CLI11 spdlog)
   target_include_directories(mpn_${target} SYSTEM INTERFACE "${MPNANNY_PORTABLE}/include")
 endforeach()
 target_compile_definitions(mpn_spdlog INTERFACE SPDLOG_FMT_EXTERNAL SPDLOG_HEADER_ONLY FMT_HEADER_ONLY)
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  target_compile_definitions(mpn_spdlog INTERFACE _LARGEFILE64_SOURCE)  # it uses names that musl has only with this
+endif()
 add_library(nlohmann_json::nlohmann_json ALIAS mpn_nlohmann_json)
 add_library(CLI11::CLI11 ALIAS mpn_CLI11)
 add_library(spdlog::spdlog ALIAS mpn_spdlog)

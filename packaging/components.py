@@ -51,6 +51,12 @@ COMPONENTS = [
         DEPS / "src/cpp-httplib-*/LICENSE",
     ),
     ("Anti-Grain Geometry", "BSD-3-Clause", "libagg-dev", None),
+    (
+        "Anti-Grain Geometry (musl, Windows, macOS)",
+        "LicenseRef-AGG-2.4",
+        (SRC / "agg/src/copying", r"Version ([\d.]+)"),
+        SRC / "agg/src/copying",
+    ),
     ("stb", "MIT OR Unlicense", "libstb-dev", None),
     ("JSON for Modern C++", "MIT", "nlohmann-json3-dev", None),
     ("CLI11", "BSD-3-Clause", "libcli11-dev", None),
@@ -60,6 +66,21 @@ COMPONENTS = [
     ("toml++", "MIT", "libtomlplusplus-dev", None),
     ("Chart.js", "MIT", "libjs-chart.js", None),
     ("DejaVu Sans", "Bitstream-Vera", "fonts-dejavu-core", None),
+    (
+        "musl (in the programs for it and, in parts, for Windows)",
+        "MIT",
+        (DEPS / "zig/ziglang/lib/libc/musl/src/internal/version.h", r'VERSION "([\d.]+)"'),
+        DEPS / "zig/ziglang/lib/libc/musl/COPYRIGHT",
+    ),
+    (
+        "mingw-w64 (in the program for Windows)",
+        "ZPL-2.1",
+        (
+            DEPS / "zig/ziglang/lib/libc/include/any-windows-any/_mingw_mac.h",
+            r"__MINGW64_VERSION_MAJOR +(\d+)",
+        ),
+        DEPS / "zig/ziglang/lib/libc/mingw/COPYING",
+    ),
     (
         "LLVM libc++ and libunwind",
         "Apache-2.0 WITH LLVM-exception",

@@ -45,23 +45,44 @@ def manifest(tools: list[dict], server: dict, platforms: list[str], settings: di
     }
 
 
-def local_manifest(tools: list[dict]) -> dict:
-    """Of the bundle that holds the programs, for a client on the machine where the code lies."""
-    program = "server/bin/mpnanny"
+# Where the bundle for a desktop holds the program of each system.
+DESKTOP = {"darwin": "server/macos/mpnanny", "win32": "server/windows/mpnanny.exe"}
+
+ROOTS = {
+    "type": "directory",
+    "title": "Folders",
+    "description": "Where your code and your runs lie. mpnanny reads nothing else.",
+    "multiple": True,
+    "required": True,
+}
+
+
+def _binary(program: str) -> dict:
+    """A server that is a program of the bundle."""
     config = {
         "command": "${__dirname}/" + program,
         "args": ["serve", "${user_config.roots}"],
         "env": {},
     }
-    roots = {
-        "type": "directory",
-        "title": "Folders",
-        "description": "Where your code and your runs lie. mpnanny reads nothing else.",
-        "multiple": True,
-        "required": True,
+    return {"type": "binary", "entry_point": program, "mcp_config": config}
+
+
+def local_manifest(tools: list[dict]) -> dict:
+    """Of the bundle that holds the programs, for a client on the machine where the code lies."""
+    return manifest(tools, _binary("server/bin/mpnanny"), ["linux"], {"roots": ROOTS})
+
+
+def desktop_manifest(tools: list[dict], systems: list[str]) -> dict:
+    """The same for a Mac or PC: of `systems` each has a program of its own."""
+    server = _binary(DESKTOP[systems[0]])
+    others = {
+        system: {"command": "${__dirname}/" + DESKTOP[system]}
+        for system in systems
+        if system != systems[0]
     }
-    server = {"type": "binary", "entry_point": program, "mcp_config": config}
-    return manifest(tools, server, ["linux"], {"roots": roots})
+    if others:
+        server["mcp_config"]["platform_overrides"] = others
+    return manifest(tools, server, systems, {"roots": ROOTS})
 
 
 def ssh_manifest(tools: list[dict]) -> dict:

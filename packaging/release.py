@@ -1,9 +1,11 @@
 """Puts what `./scripts/package` compiled into release files.
 
-`python packaging/release.py ARCHITECTURE BUILD_FOLDER DIST PROGRAM` writes the archive, the wheel
-and the bundle of one architecture; PROGRAM is an mpnanny that runs here and is asked for its tools.
-`--index DIST PROGRAM` writes what is the same for all: the bundle for ssh, server.json, SBOM,
-checksums. The same inputs give the same bytes.
+`python packaging/release.py TARGET BUILD_FOLDER DIST PROGRAM` writes the files of one target: of an
+architecture of Linux with glibc the archive, the wheel and the bundle, of another target the
+program in an archive. PROGRAM is an mpnanny that runs here and is asked for its tools.
+`--desktop DIST PROGRAM TARGET=BUILD_FOLDER…` writes the bundle that holds the programs of several
+systems. `--index DIST PROGRAM` writes what is the same for all: the bundle for ssh, server.json,
+SBOM, checksums. The same inputs give the same bytes.
 """
 
 import hashlib
@@ -14,11 +16,19 @@ from pathlib import Path
 
 import components
 import manifests
-from formats import write_archive, write_bundle, write_wheel
+from formats import write_archive, write_bundle, write_wheel, write_zip
 from manifests import ROOT, VERSION
+from universal import universal
 
 PROGRAMS = ["mpnanny", "mpnanny-sandbox"]
 GLIBC = "2_28"
+# Targets of which the program alone is made: what its archive is called, and how it ends.
+PROGRAM_ONLY = {
+    "x86_64-linux-musl": ("linux-musl-x86_64", ".tar.gz"),
+    "x86_64-windows": ("windows-x86_64", ".zip"),
+    "x86_64-macos": ("macos-x86_64", ".tar.gz"),
+    "aarch64-macos": ("macos-aarch64", ".tar.gz"),
+}
 
 
 def python_package(build: Path) -> dict[str, bytes]:
@@ -64,15 +74,66 @@ def listed_tools(program: Path) -> list[dict]:
     ]
 
 
+def texts_inside() -> dict[str, str]:
+    """The licences, which go with every program."""
+    return {
+        "LICENSE": (ROOT / "LICENSE").read_text(encoding="utf-8"),
+        "THIRD_PARTY_LICENSES.txt": components.licences(components.components()),
+    }
+
+
+def program_of(target: str, build: Path) -> tuple[str, bytes]:
+    """Name and content of the one program of a target that has no other."""
+    name = "mpnanny.exe" if target.endswith("-windows") else "mpnanny"
+    return name, (build / "bin" / name).read_bytes()
+
+
+def release_program(target: str, build: Path, dist: Path) -> None:
+    """Writes the archive of a target of which the program alone is made."""
+    called, ending = PROGRAM_ONLY[target]
+    name, data = program_of(target, build)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    files = {f"bin/{name}": (data, 0o755)}
+    if target.endswith("-musl"):
+        # The monitor of the other archive: a Python that has torch has glibc.
+        files["bin/mpnanny-sandbox"] = ((build / "bin" / "mpnanny-sandbox").read_bytes(), 0o755)
+        package = python_package(build.parent / f"package-{target.partition('-')[0]}")
+        files |= {f"python/{name}": (data, 0o644) for name, data in package.items()}
+    files |= {
+        name: (text.encode(), 0o644)
+        for name, text in (texts_inside() | {"README.md": readme}).items()
+    }
+    path = dist / f"mpnanny-{VERSION}-{called}{ending}"
+    if ending == ".zip":
+        write_zip(path, {f"{path.stem}/{name}": file for name, file in files.items()})
+    else:
+        write_archive(path, files)
+
+
+def desktop(dist: Path, here: Path, builds: dict[str, Path]) -> None:
+    """Writes the bundle that runs on a Mac or PC; `builds` are folders by target."""
+    programs = {target: program_of(target, build)[1] for target, build in sorted(builds.items())}
+    macs = [data for target, data in programs.items() if target.endswith("-macos")]
+    files = {}
+    if macs:
+        files[manifests.DESKTOP["darwin"]] = (universal(macs), 0o755)
+    if "x86_64-windows" in programs:
+        files[manifests.DESKTOP["win32"]] = (programs["x86_64-windows"], 0o755)
+    systems = [system for system, place in manifests.DESKTOP.items() if place in files]
+    files |= {name: (text.encode(), 0o644) for name, text in texts_inside().items()}
+    write_bundle(
+        dist / f"mpnanny-{VERSION}-desktop.mcpb",
+        manifests.desktop_manifest(listed_tools(here), systems),
+        files,
+    )
+
+
 def release(architecture: str, build: Path, dist: Path, here: Path) -> None:
     """Writes the three files of one architecture. `here` is a program that runs on this machine."""
-    rows = components.components()
-    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    third = components.licences(rows)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     package = python_package(build)
     binaries = programs(build)
-    texts = {"LICENSE": licence, "THIRD_PARTY_LICENSES.txt": third}
+    texts = texts_inside()
 
     archive = {f"python/{name}": (data, 0o644) for name, data in package.items()}
     archive |= {f"bin/{name}": (data, 0o755) for name, data in binaries.items()}
@@ -132,5 +193,10 @@ def index(dist: Path, here: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "--index":
         index(Path(sys.argv[2]), Path(sys.argv[3]))
+    elif sys.argv[1] == "--desktop":
+        named = dict(word.split("=", 1) for word in sys.argv[4:])
+        desktop(Path(sys.argv[2]), Path(sys.argv[3]), {k: Path(v) for k, v in named.items()})
+    elif sys.argv[1] in PROGRAM_ONLY:
+        release_program(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         release(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

@@ -9,6 +9,7 @@
 #include "tools/tool.h"
 
 int main(int argc, char** argv) {
+  mpnanny::PrepareStandardStreams();
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   return mpnanny::RunCommandLine(arguments, {.tools = mpnanny::AllTools,
                                              .resource_templates = mpnanny::AllResourceTemplates,

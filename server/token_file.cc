@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
 
 #include "base/files.h"
+#include "base/os_file_system.h"
 #include "base/text.h"
 
 namespace mpnanny {
@@ -34,14 +33,16 @@ Result<std::string> ReadTokenFile(const std::string& path) {
     return error;
   }
   const std::string where = "--token-file " + EscapeControl(path);
-  constexpr auto kOthers = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
-  std::error_code error;
-  const auto mode = std::filesystem::status(path, error).permissions();
-  if (!error && (mode & kOthers) != std::filesystem::perms::none) {
+  if (OpenToOthers(path)) {
+#ifdef _WIN32
+    const std::string close = "icacls \"" + path + "\" /inheritance:r /grant:r \"%USERNAME%:F\"";
+#else
+    const std::string close = "chmod 600 " + ShellQuote(path);
+#endif
     return InvalidInput(where +
                             " is open to other users of this machine: who has the token may "
                             "read all that the server reads.",
-                        "chmod 600 " + ShellQuote(path));
+                        close);
   }
   Result<std::string> token = ReadTokenText(*text, where);
   if (token && token->empty()) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/process_info.h"
+
 namespace mpnanny {
 namespace {
 

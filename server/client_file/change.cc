@@ -82,7 +82,7 @@ Result<void> MakeChange(const FileChange& change) {
   if (change.new_folder) {
     fs::create_directories(path.parent_path(), error);
     if (error) {
-      return Unavailable("The folder " + EscapeControl(path.parent_path().string(), 500) +
+      return Unavailable("The folder " + EscapeControl(path.parent_path().generic_string(), 500) +
                          " cannot be made: " + error.message() + ".");
     }
   }

@@ -1,7 +1,9 @@
 #include "server/command_line/client_block.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/text.h"
@@ -18,6 +20,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kJson,
      .linux_file = {"XDG_CONFIG_HOME", ".config", "Claude/claude_desktop_config.json"},
      .mac_file = {"", "Library/Application Support", "Claude/claude_desktop_config.json"},
+     .windows_file = {"APPDATA", "AppData/Roaming", "Claude/claude_desktop_config.json"},
      .project_file = "",
      .files =
          "  Settings > Developer > Edit Config shows the file:\n"
@@ -37,6 +40,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kJson,
      .linux_file = {"CLAUDE_CONFIG_DIR", "", ".claude.json"},
      .mac_file = {"CLAUDE_CONFIG_DIR", "", ".claude.json"},
+     .windows_file = {"CLAUDE_CONFIG_DIR", "", ".claude.json"},
      .project_file = ".mcp.json",
      .files = "  one project   .mcp.json in the project's folder\n"
               "  all projects  ~/.claude.json, on every system\n",
@@ -51,6 +55,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kLenientJson,
      .linux_file = {"XDG_CONFIG_HOME", ".config", "Code/User/mcp.json"},
      .mac_file = {"", "Library/Application Support", "Code/User/mcp.json"},
+     .windows_file = {"APPDATA", "AppData/Roaming", "Code/User/mcp.json"},
      .project_file = ".vscode/mcp.json",
      .files = "  one project   .vscode/mcp.json in the project's folder\n"
               "  all projects  the command \"MCP: Open User Configuration\" opens the file:\n"
@@ -67,6 +72,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kLenientJson,
      .linux_file = {"", ".cursor", "mcp.json"},
      .mac_file = {"", ".cursor", "mcp.json"},
+     .windows_file = {"", ".cursor", "mcp.json"},
      .project_file = ".cursor/mcp.json",
      .files = "  one project   .cursor/mcp.json in the project's folder\n"
               "  all projects:\n"
@@ -82,6 +88,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kLenientJson,
      .linux_file = {"", ".codeium/windsurf", "mcp_config.json"},
      .mac_file = {"", ".codeium/windsurf", "mcp_config.json"},
+     .windows_file = {"", ".codeium/windsurf", "mcp_config.json"},
      .project_file = "",
      .files = "  macOS, Linux  ~/.codeium/windsurf/mcp_config.json\n"
               "  Windows       %USERPROFILE%\\.codeium\\windsurf\\mcp_config.json\n",
@@ -95,6 +102,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kLenientJson,
      .linux_file = {"XDG_CONFIG_HOME", ".config", "zed/settings.json"},
      .mac_file = {"", ".config", "zed/settings.json"},
+     .windows_file = {"APPDATA", "AppData/Roaming", "Zed/settings.json"},
      .project_file = "",
      .files = "  the command \"zed: open settings file\" opens it:\n"
               "  macOS, Linux  ~/.config/zed/settings.json\n"
@@ -109,6 +117,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kToml,
      .linux_file = {"CODEX_HOME", ".codex", "config.toml"},
      .mac_file = {"CODEX_HOME", ".codex", "config.toml"},
+     .windows_file = {"CODEX_HOME", ".codex", "config.toml"},
      .project_file = ".codex/config.toml",
      .files = "  one project   .codex/config.toml in the folder of a project that Codex trusts\n"
               "  all projects:\n"
@@ -124,6 +133,7 @@ constexpr Client kClients[] = {
      .format = FileFormat::kLenientJson,
      .linux_file = {"", ".gemini", "settings.json"},
      .mac_file = {"", ".gemini", "settings.json"},
+     .windows_file = {"", ".gemini", "settings.json"},
      .project_file = ".gemini/settings.json",
      .files = "  one project   .gemini/settings.json in the project's folder\n"
               "  all projects:\n"
@@ -173,18 +183,37 @@ std::vector<std::string> ClientNames() {
 Result<std::string> UserFile(const Client& client) {
 #ifdef __APPLE__
   const FilePlace& place = client.mac_file;
+#elif defined(_WIN32)
+  const FilePlace& place = client.windows_file;
 #else
   const FilePlace& place = client.linux_file;
 #endif
+#ifdef _WIN32
+  constexpr char kHome[] = "USERPROFILE";
+#else
+  constexpr char kHome[] = "HOME";
+#endif
   const auto variable = [](const char* name) {
     const char* const value = *name ? std::getenv(name) : nullptr;
-    return std::string(value && *value == '/' ? value : "");
+    const std::filesystem::path folder(value ? value : "");
+    return folder.is_absolute() ? folder.generic_string() : "";
   };
+#ifdef _WIN32
+  if (std::string_view(client.name) == "claude-desktop") {
+    // As it is installed today it sees a folder of its own in the place of %APPDATA%.
+    const std::string package =
+        variable("LOCALAPPDATA") + "/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/";
+    std::error_code error;
+    if (std::filesystem::is_directory(package, error)) return package + place.file;
+  }
+#endif
   if (const std::string folder = variable(place.variable); !folder.empty()) {
     return folder + "/" + place.file;
   }
-  const std::string home = variable("HOME");
-  if (home.empty()) return Unavailable("HOME names no folder.", "Pass --file PATH.");
+  const std::string home = variable(kHome);
+  if (home.empty()) {
+    return Unavailable(std::string(kHome) + " names no folder.", "Pass --file PATH.");
+  }
   return home + "/" + place.folder + (*place.folder ? "/" : "") + place.file;
 }
 

@@ -33,6 +33,7 @@ struct Client {
   FileFormat format;
   FilePlace linux_file;
   FilePlace mac_file;
+  FilePlace windows_file;
   const char* project_file;  // in a project's folder; "" where there is none
   const char* files;         // where the file lies on each system, lines indented by two spaces
   const char* after;         // what makes the client read it

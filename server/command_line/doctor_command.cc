@@ -42,7 +42,7 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
   if (launch.command.empty()) {
     return Unavailable("This system does not tell where the program lies.", "Pass --program PATH.");
   }
-  if (!launch.command.starts_with("/")) {
+  if (!IsAbsolute(launch.command, options.ssh_host.empty())) {
     return InvalidInput("--program must be an absolute path: clients start it anywhere.");
   }
   Result<AllowedRoots> here = AllowedRoots::Create({});
@@ -56,12 +56,12 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
     std::filesystem::path path;
     if (options.ssh_host.empty()) path = std::filesystem::canonical(root, error);
     if (error) path = std::filesystem::absolute(root, error);
-    launch.arguments.insert(launch.arguments.end(), {"--root", path.string()});
+    launch.arguments.insert(launch.arguments.end(), {"--root", path.generic_string()});
   }
   if (!options.access.data_dir.empty()) {
     std::error_code error;
     const std::filesystem::path folder = std::filesystem::absolute(options.access.data_dir, error);
-    launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder.string()});
+    launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder.generic_string()});
   }
   if (options.access.allow_exec) launch.arguments.push_back("--allow-exec");
   return launch;

@@ -61,10 +61,11 @@ Result<std::string> FileOf(const Client& client, const InstallOptions& options) 
 // This program, or another one that is named; over ssh one on the other machine.
 Result<Launch> ServerOf(const InstallOptions& options) {
   const AccessOptions& access = options.client.access;
-  if (!options.program.empty() && !options.program.starts_with("/")) {
+  const bool here = options.client.ssh_host.empty();
+  if (!options.program.empty() && !IsAbsolute(options.program, here)) {
     return InvalidInput("--program must be an absolute path: clients start it anywhere.");
   }
-  if (options.client.ssh_host.empty()) {
+  if (here) {
     Result<Launch> launch = LocalLaunch(access);
     if (launch && !options.program.empty()) launch->command = options.program;
     return launch;
@@ -178,7 +179,7 @@ Result<int> Install(const CommandLineContext& context, InstallOptions options) {
   const Result<std::string> file = FileOf(*client, options);
   if (!file) return file.error();
   std::error_code error;
-  const ClientPlace place{std::filesystem::absolute(*file, error).string(), client->format,
+  const ClientPlace place{std::filesystem::absolute(*file, error).generic_string(), client->format,
                           client->key};
   if (options.undo) return Undo(context, *client, place, options.dry_run);
   const Result<Wanted> wanted = WantedFor(*client, options);

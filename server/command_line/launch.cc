@@ -1,6 +1,7 @@
 #include "server/command_line/launch.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/files.h"
@@ -13,6 +14,10 @@ std::vector<std::string> Launch::Words() const {
   std::vector<std::string> words = {command};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
+}
+
+bool IsAbsolute(const std::string& path, bool here) {
+  return here ? std::filesystem::path(path).is_absolute() : path.starts_with("/");
 }
 
 Result<Launch> LocalLaunch(const AccessOptions& access) {

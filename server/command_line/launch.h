@@ -20,6 +20,10 @@ struct Launch {
   std::vector<std::string> Words() const;  // both, in one list
 };
 
+// True if `path` does not depend on the working directory: on this machine, or on one that ssh
+// reaches, which is no Windows.
+bool IsAbsolute(const std::string& path, bool here);
+
 // This very program serving what `access` opens, all paths absolute. Without a root the working
 // directory is one; where that cannot be, an error: clients start servers anywhere. An error, too,
 // for a path that is not UTF-8: a client's file cannot name it.

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/os_mapped_file.h"
+#include "base/process_info.h"
 #include "base/program.h"
 #include "base/python.h"
 #include "base/text.h"
@@ -69,7 +69,7 @@ Result<std::string> Absolute(const std::string& path) {
     return InvalidInput(EscapeControl(path, 300) + ": " +
                         (error ? error.message() : "the path is not UTF-8") + ".");
   }
-  return absolute.lexically_normal().string();
+  return absolute.lexically_normal().generic_string();
 }
 
 int Run(const RunOptions& options, const CommandLineContext& context) {
@@ -81,6 +81,15 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
   }
   const Result<std::filesystem::path> package = FindPythonPackage(options.package);
   if (!package) return PrintError(context, "run", package.error(), false);
+  std::error_code missing;
+  if (!std::filesystem::exists(*package / "mpnanny" / "_core.abi3.so", missing)) {
+    return PrintError(
+        context, "run",
+        Unavailable("The package in " + EscapeControl(package->generic_string(), 300) +
+                        " is without the part that watches, which is made for Linux with glibc.",
+                    "Install the wheel for that (pip), or pass --package DIR, the folder of one."),
+        false);
+  }
   RunOptions watch = options;
   for (std::string* file : {&watch.db, &watch.dump}) {
     if (file->empty()) continue;
@@ -88,7 +97,7 @@ int Run(const RunOptions& options, const CommandLineContext& context) {
     if (!absolute) return PrintError(context, "run", absolute.error(), false);
     *file = *std::move(absolute);
   }
-  std::string path = (*package / "mpnanny" / "_launch").string();
+  std::string path = (*package / "mpnanny" / "_launch").generic_string();
   const char* const before = std::getenv("PYTHONPATH");
   if (before != nullptr && *before != '\0') path += std::string(":") + before;
   context.out.flush();

@@ -88,7 +88,7 @@ Check CheckWorker(const std::string& program) {
   }
   // A wheel has none: it would be bound to one torch.
   return {CheckStatus::kOk, "worker",
-          "There is no mpnanny-worker in " + EscapeControl(worker.parent_path().string()) +
+          "There is no mpnanny-worker in " + EscapeControl(worker.parent_path().generic_string()) +
               ", and no tool needs it yet.",
           ""};
 }

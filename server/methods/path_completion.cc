@@ -22,7 +22,7 @@ std::vector<std::string> CompletePath(const std::string& typed, const AllowedRoo
   for (auto it =
            fs::directory_iterator(*resolved, fs::directory_options::skip_permission_denied, ec);
        !ec && it != fs::directory_iterator() && seen < kMaxEntries; it.increment(ec), ++seen) {
-    const std::string name = it->path().filename().string();
+    const std::string name = it->path().filename().generic_string();
     if (!name.starts_with(start) || (name.starts_with('.') && start.empty()) || !IsUtf8(name))
       continue;
     std::error_code ignored;

@@ -52,9 +52,10 @@ const std::map<std::pair<std::string, std::string>, std::string> kExceptions = {
 // Operating system headers; what is done with them differs between systems and lives in
 // base/os_*.cc.
 const std::vector<std::string> kSystemHeaders = {
-    "unistd.h",  "sys/",    "fcntl.h",    "dlfcn.h",   "poll.h",   "signal.h", "csignal",
-    "pthread.h", "sched.h", "termios.h",  "dirent.h",  "netinet/", "arpa/",    "netdb.h",
-    "spawn.h",   "pwd.h",   "execinfo.h", "windows.h", "mach/",    "linux/"};
+    "unistd.h", "sys/",      "fcntl.h",    "dlfcn.h",    "poll.h",     "signal.h",
+    "csignal",  "pthread.h", "sched.h",    "termios.h",  "dirent.h",   "netinet/",
+    "arpa/",    "netdb.h",   "spawn.h",    "pwd.h",      "execinfo.h", "windows.h",
+    "mach/",    "linux/",    "winsock2.h", "ws2tcpip.h", "io.h",       "mach-o/"};
 
 // Libraries that one place knows: header -> folders or files that may include it.
 const std::map<std::string, std::vector<std::string>> kConfined = {

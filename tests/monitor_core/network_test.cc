@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/os_file_system.h"
+#include "base/process_info.h"
 #include "monitor/core/recorder.h"
 #include "tools/runs/steps.h"
 
@@ -84,7 +85,7 @@ class NetworkTest : public testing::Test {
   }
 
   static int Mode(const fs::path& path) {
-    struct stat info {};
+    struct stat info{};
     EXPECT_EQ(stat(path.c_str(), &info), 0) << path;
     return static_cast<int>(info.st_mode & 0777);
   }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/os_mapped_file.h"
+#include "base/process_info.h"
 #include "monitor/core/recorder.h"
 #include "tests/monitor_core/observed.h"
 
@@ -98,9 +99,8 @@ TEST_F(OriginsTest, TheAlertOfTheFirstStepIsExplainedByALaterOne) {
                 " AND message NOT LIKE '%step 3%' AND producer = 1"),
             "1");
   EXPECT_EQ(Ask("SELECT type FROM layer WHERE name = 'aten.log'"), "operator");
-  EXPECT_EQ(Ask("SELECT detail FROM alert"),
-            R"({"where":"loss","made":["nan"],"traced_step":2,)"
-            R"("operators":[{"operator":"aten.log"}]})");
+  EXPECT_EQ(Ask("SELECT detail FROM alert"), R"({"where":"loss","made":["nan"],"traced_step":2,)"
+                                             R"("operators":[{"operator":"aten.log"}]})");
 }
 
 TEST_F(OriginsTest, AnOriginInAStepWithoutAnErrorIsNotReported) {

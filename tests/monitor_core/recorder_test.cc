@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process_info.h"
 #include "tests/monitor_core/observed.h"
 
 namespace mpnanny {

@@ -7,6 +7,7 @@
 
 #include "base/data_files.h"
 #include "base/os_mapped_file.h"
+#include "base/process_info.h"
 #include "monitor/core/recorder.h"
 #include "tests/monitor_core/observed.h"
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "base/process_info.h"
 #include "monitor/core/writer.h"
 #include "tests/monitor_core/observed.h"
 

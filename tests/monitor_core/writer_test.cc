@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/process_info.h"
 #include "monitor/core/catalogue.h"
 #include "monitor/core/recorder.h"
 
@@ -286,7 +287,7 @@ TEST(Recorder, ARingThatCannotBeBroughtInIsKeptForLater) {
       recorder->BeginStep(step);
       recorder->EndStep({});
     }
-  }                                               // without Close(), as in a process that dies
+  }  // without Close(), as in a process that dies
   Ask(path, "DELETE FROM step WHERE step >= 5");  // as if they had not reached the file
   Ask(path, "CREATE TRIGGER no BEFORE INSERT ON step BEGIN SELECT raise(ABORT, 'not now'); END");
   {

@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -145,6 +146,100 @@ def test_a_bundle_starts_as_a_client_starts_it(dist, tmp_path, roots):
     names, checked = spoken_to(words, [*paths, str(tmp_path / "bundle")], dict(os.environ))
     assert names == [tool["name"] for tool in manifest["tools"]]
     assert checked == [True, True, False]  # what is not in the settings is not read
+
+
+def mach(processor: int) -> bytes:
+    """What stands for a program for a Mac."""
+    return struct.pack("<III", 0xFEEDFACF, processor, 3) + b"code for %d" % processor * 999
+
+
+INTEL, ARM = 0x01000007, 0x0100000C  # CPU_TYPE_X86_64, CPU_TYPE_ARM64
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """Release files of other systems, made twice of programs that only look like theirs."""
+    builds = {}
+    top = tmp_path_factory.mktemp("build")
+    for target, name, data in [
+        ("x86_64-linux-musl", "mpnanny", b"\x7fELF static"),
+        ("x86_64-windows", "mpnanny.exe", b"MZ"),
+        ("x86_64-macos", "mpnanny", mach(INTEL)),
+        ("aarch64-macos", "mpnanny", mach(ARM)),
+    ]:
+        builds[target] = top / f"package-{target}"
+        for path in (builds[target] / "bin" / name, builds[target] / "bin" / "mpnanny-sandbox"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    monitor = top / "package-x86_64" / "python" / "mpnanny" / "_core.abi3.so"
+    monitor.parent.mkdir(parents=True)
+    monitor.write_text("for a Python with glibc")
+    folders = [tmp_path_factory.mktemp("dist") for _ in range(2)]
+    desktop = {target: build for target, build in builds.items() if not target.endswith("-musl")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(components, "components", lambda: ROWS)
+        for folder in folders:
+            for target, build in builds.items():
+                release.release_program(target, build, folder)
+            release.desktop(folder, BUILD / "bin" / "mpnanny", desktop)
+    return folders
+
+
+def test_programs_of_other_systems_come_with_their_licences(elsewhere):
+    first, second = (
+        {path.name: path.read_bytes() for path in folder.iterdir()} for folder in elsewhere
+    )
+    assert first == second
+    start = f"mpnanny-{manifests.VERSION}-"
+    names = [
+        "desktop.mcpb",
+        "linux-musl-x86_64.tar.gz",
+        "macos-aarch64.tar.gz",
+        "macos-x86_64.tar.gz",
+        "windows-x86_64.zip",
+    ]
+    assert sorted(first) == [start + name for name in names]
+    always = {"LICENSE", "README.md", "THIRD_PARTY_LICENSES.txt"}
+    inside = {}
+    for name in names[1:4]:
+        with tarfile.open(elsewhere[0] / (start + name)) as tar:
+            assert all(member.mode & 0o100 for member in tar if "/bin/" in member.name)
+            inside[name] = {member.name.split("/", 1)[1] for member in tar}
+    with zipfile.ZipFile(elsewhere[0] / (start + names[4])) as archive:
+        inside[names[4]] = {name.split("/", 1)[1] for name in archive.namelist()}
+    musl = {"bin/mpnanny", "bin/mpnanny-sandbox", "python/mpnanny/_core.abi3.so"}
+    assert inside == {
+        names[1]: always | musl,
+        names[2]: always | {"bin/mpnanny"},
+        names[3]: always | {"bin/mpnanny"},
+        names[4]: always | {"bin/mpnanny.exe"},
+    }
+
+
+def test_the_bundle_for_a_desktop_has_a_program_for_each_system(elsewhere, tmp_path):
+    (bundle,) = elsewhere[0].glob("*-desktop.mcpb")
+    manifest = unpacked(bundle, tmp_path)
+    assert manifest["compatibility"]["platforms"] == ["darwin", "win32"]
+    config = manifest["server"]["mcp_config"]
+    windows = config | config["platform_overrides"]["win32"]
+    for words, starts in [(config, b"\xca\xfe\xba\xbe"), (windows, b"MZ")]:
+        program = Path(words["command"].replace("${__dirname}", str(tmp_path)))
+        assert program.read_bytes().startswith(starts) and os.access(program, os.X_OK)
+        assert words["args"] == ["serve", "${user_config.roots}"]
+
+
+def test_a_universal_program_holds_both_whole(elsewhere, tmp_path):
+    (bundle,) = elsewhere[0].glob("*-desktop.mcpb")
+    unpacked(bundle, tmp_path)
+    data = (tmp_path / manifests.DESKTOP["darwin"]).read_bytes()
+    magic, count = struct.unpack(">II", data[:8])
+    assert (magic, count) == (0xCAFEBABE, 2)
+    found = {}
+    for i in range(count):
+        processor, _, place, size, align = struct.unpack(">IIIII", data[8 + 20 * i : 28 + 20 * i])
+        assert place % (1 << align) == 0
+        found[processor] = data[place : place + size]
+    assert found == {INTEL: mach(INTEL), ARM: mach(ARM)}
 
 
 def node() -> str:

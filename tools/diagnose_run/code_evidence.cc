@@ -21,20 +21,22 @@ constexpr size_t kMostCode = 4'000'000;  // bytes
 
 bool IsNear(const static_check::Finding& finding, const Place& producer) {
   return producer.line > 0 &&
-         std::filesystem::path(finding.path).filename().string() == producer.file &&
+         std::filesystem::path(finding.path).filename().generic_string() == producer.file &&
          std::abs(finding.line - producer.line) <= kNearLines;
 }
 
-// Leaves what can be checked while somebody waits: first the files that the record names, then those
-// of their folders, then the others in their order. Answers with how many there were.
-size_t KeepNearest(const std::vector<std::string>& named, std::vector<static_check::Source>& sources) {
+// Leaves what can be checked while somebody waits: first the files that the record names, then
+// those of their folders, then the others in their order. Answers with how many there were.
+size_t KeepNearest(const std::vector<std::string>& named,
+                   std::vector<static_check::Source>& sources) {
   const size_t all = sources.size();
   const auto distance = [&](const static_check::Source& source) {
     const std::filesystem::path path(source.file.empty() ? source.path : source.file);
     int nearest = 2;
     for (const std::string& line : named) {
       const std::filesystem::path other(line.substr(0, line.rfind(':')));
-      if (other.filename() != path.filename() && other.parent_path() != path.parent_path()) continue;
+      if (other.filename() != path.filename() && other.parent_path() != path.parent_path())
+        continue;
       nearest = std::min(nearest, other.filename() == path.filename() ? 0 : 1);
     }
     return nearest;

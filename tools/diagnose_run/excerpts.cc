@@ -28,7 +28,7 @@ size_t CommonEnd(const std::string& a, const std::string& b) {
 }
 
 const static_check::Source* FindSource(const std::vector<static_check::Source>& sources,
-                                           const std::string& named) {
+                                       const std::string& named) {
   const static_check::Source* best = nullptr;
   for (const static_check::Source& source : sources) {
     if (IsFile(source.path, named) &&
@@ -61,7 +61,7 @@ Place ParsePlace(const std::string& source) {
   if (colon == std::string::npos) return place;
   const char* const begin = source.data() + colon + 1;
   std::from_chars(begin, source.data() + source.size(), place.line);
-  place.file = std::filesystem::path(source.substr(0, colon)).filename().string();
+  place.file = std::filesystem::path(source.substr(0, colon)).filename().generic_string();
   return place;
 }
 
@@ -85,8 +85,8 @@ void AddExcerpts(const std::vector<static_check::Source>& sources, Facts& facts)
     if (facts.excerpts.size() == kMaxExcerpts) return;
     const Place place = ParsePlace(named);
     if (place.line <= 0) continue;
-    const bool shown = std::any_of(
-        facts.excerpts.begin(), facts.excerpts.end(), [&](const Excerpt& excerpt) {
+    const bool shown =
+        std::any_of(facts.excerpts.begin(), facts.excerpts.end(), [&](const Excerpt& excerpt) {
           const Place other = ParsePlace(excerpt.place);
           return other.file == place.file && std::abs(other.line - place.line) <= kExcerptLines;
         });

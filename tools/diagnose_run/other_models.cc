@@ -39,13 +39,13 @@ std::vector<runs::Source> OtherModels(const runs::Source& source, const AllowedR
   std::vector<runs::Source> models;
   if (source.run.handle.path.empty()) return models;
   const fs::path file(source.run.handle.path);
-  const std::string stem = WithoutNumber(file.stem().string());
+  const std::string stem = WithoutNumber(file.stem().generic_string());
   for (int number = 1; number <= kMostFiles; ++number) {
     const std::string name = number == 1 ? stem : stem + "-" + std::to_string(number);
-    const fs::path other = file.parent_path() / (name + file.extension().string());
+    const fs::path other = file.parent_path() / (name + file.extension().generic_string());
     std::error_code error;
     if (other == file || !fs::exists(other, error)) continue;
-    auto opened = runs::OpenRun(other.string(), roots, cancel);
+    auto opened = runs::OpenRun(other.generic_string(), roots, cancel);
     if (opened && opened->database && AtTheSameTime(source.run, opened->run)) {
       models.push_back(*std::move(opened));
     }

@@ -28,7 +28,7 @@ Result<void> CheckPlace(const PackOptions& options, const std::vector<runs::Sour
   for (const runs::Source& rank : ranks) {
     for (const std::string& own : {rank.run.handle.path, rank.run.handle.path + "-wal",
                                    rank.run.handle.path + "-shm", rank.run.handle.path + "-ring"}) {
-      const std::string canonical = fs::weakly_canonical(options.output, ec).string();
+      const std::string canonical = fs::weakly_canonical(options.output, ec).generic_string();
       if (canonical == own || fs::equivalent(options.output, own, ec)) {
         return InvalidInput(shown + " is a file of the run itself.", "Name another file.");
       }

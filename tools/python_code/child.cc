@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/child_process.h"
+#include "base/confinement.h"
 #include "base/program.h"
 #include "base/python.h"
 #include "base/temporary_folder.h"
@@ -75,7 +76,7 @@ Result<std::string> FindSandbox() {
   const std::filesystem::path beside =
       std::filesystem::path(ProgramPath()).parent_path() / "mpnanny-sandbox";
   std::error_code error;
-  if (std::filesystem::exists(beside, error)) return beside.string();
+  if (std::filesystem::exists(beside, error)) return beside.generic_string();
   return NotFound("mpnanny-sandbox is not beside " + EscapeControl(ProgramPath(), 300) + ".",
                   "Build or install it: code of yours does not run without it.");
 }
@@ -83,6 +84,14 @@ Result<std::string> FindSandbox() {
 }  // namespace
 
 Result<Json> RunChild(const Question& question, const ToolContext& context) {
+  if (!kCanConfine) {
+    return Unavailable(
+        "Code of yours runs on Linux only: this system has no sandbox that mpnanny could keep it "
+        "in.",
+        "Ask an mpnanny on a Linux machine, by ssh or in WSL (`mpnanny config CLIENT --ssh HOST`, "
+        "`--wsl`), or in Python, where the model is: mpnanny.auto_diff(), "
+        "mpnanny.choose_precision().");
+  }
   const auto package = FindPythonPackage("");
   if (!package) return package.error();
   const auto sandbox = FindSandbox();

@@ -63,10 +63,10 @@ std::string ProjectOf(const std::string& file) {
   for (std::filesystem::path folder = own; folder != folder.parent_path();
        folder = folder.parent_path()) {
     for (const char* mark : {".git", "pyproject.toml", "setup.py", "setup.cfg"}) {
-      if (std::filesystem::exists(folder / mark, error)) return folder.string();
+      if (std::filesystem::exists(folder / mark, error)) return folder.generic_string();
     }
   }
-  return own.string();
+  return own.generic_string();
 }
 
 Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& roots) {
@@ -129,8 +129,9 @@ Result<Question> ReadQuestion(const std::string& module, const std::vector<std::
   }
   // A snippet belongs to the project that the client works in.
   std::error_code error;
-  const std::string here =
-      roots.roots().empty() ? std::filesystem::current_path(error).string() : roots.roots().front();
+  const std::string here = roots.roots().empty()
+                               ? std::filesystem::current_path(error).generic_string()
+                               : roots.roots().front();
   question.python = arguments.value("python", FindPython(file.empty() ? here + "/snippet" : file));
   question.seconds = std::chrono::seconds(arguments.value("timeout_s", 60));
   question.memory_mb = arguments.value("memory_mb", uint64_t{8192});

@@ -198,8 +198,8 @@ Result<void> Database::PresentEarlier() {
   // Temporary tables lie on disk and not in memory, which is chosen outside of a transaction.
   sqlite3_exec(handle, "COMMIT; PRAGMA temp_store=1; PRAGMA query_only=0; BEGIN", nullptr, nullptr,
                nullptr);
-  auto notes =
-      imports::PresentEarlierMonitor(handle, std::filesystem::path(path_).filename().string());
+  auto notes = imports::PresentEarlierMonitor(
+      handle, std::filesystem::path(path_).filename().generic_string());
   if (!notes) {
     if (auto check = cancel_.Check(); !check) return check.error();
     return DataCorrupt(

@@ -14,13 +14,13 @@ constexpr size_t kMaxEntries = 200'000;
 constexpr size_t kMaxFiles = 5'000;
 
 bool NamedLikeDatabase(const fs::path& path) {
-  const std::string extension = path.extension().string();
+  const std::string extension = path.extension().generic_string();
   return extension == ".db" || extension == ".sqlite" || extension == ".sqlite3";
 }
 
 // Folders that hold no runs and often very many files.
 bool WorthEntering(const fs::path& folder) {
-  const std::string name = folder.filename().string();
+  const std::string name = folder.filename().generic_string();
   return name != ".git" && name != "node_modules" && name != "__pycache__" && name != ".venv" &&
          name != "site-packages";
 }
@@ -63,8 +63,9 @@ Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& ro
     if (entry.is_directory(ignored)) {
       if (it.depth() >= kMaxDepth || !WorthEntering(entry.path())) it.disable_recursion_pending();
     } else if (NamedLikeDatabase(entry.path()) && entry.is_regular_file(ignored) &&
-               LooksLikeDatabase(entry.path().string())) {
-      if (auto canonical = roots.Resolve(entry.path().string())) found.paths.push_back(*canonical);
+               LooksLikeDatabase(entry.path().generic_string())) {
+      if (auto canonical = roots.Resolve(entry.path().generic_string()))
+        found.paths.push_back(*canonical);
     }
     it.increment(ec);
     if (ec) {

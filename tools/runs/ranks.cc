@@ -46,8 +46,8 @@ struct Place {
 
 Place RankPlaceOf(const std::string& path) {
   const fs::path whole(path);
-  Place place{whole.parent_path(), FamilyOf(whole.filename().string()), {}};
-  place.parent = FamilyOf(place.folder.filename().string());
+  Place place{whole.parent_path(), FamilyOf(whole.filename().generic_string()), {}};
+  place.parent = FamilyOf(place.folder.filename().generic_string());
   place.folder_of_rank = !place.parent.number.empty() &&
                          (place.file.number.empty() || place.file.number == place.parent.number);
   return place;
@@ -62,7 +62,8 @@ std::vector<fs::path> EntriesOf(const fs::path& folder, const std::string& famil
   for (fs::directory_iterator it(folder, ec); !ec && it != fs::directory_iterator();
        it.increment(ec)) {
     if (++entries > kMaxFolderEntries || cancel.stop_requested()) break;
-    if (FamilyOf(it->path().filename().string()).name == family) found.push_back(it->path());
+    if (FamilyOf(it->path().filename().generic_string()).name == family)
+      found.push_back(it->path());
   }
   return found;
 }
@@ -102,7 +103,7 @@ std::string RankFamily(const std::string& path) {
   const Place place = RankPlaceOf(path);
   const fs::path folder =
       place.folder_of_rank ? place.folder.parent_path() / place.parent.name : place.folder;
-  return (folder / place.file.name).string();
+  return (folder / place.file.name).generic_string();
 }
 
 std::vector<std::string> RankFiles(const std::string& path, const AllowedRoots& roots,
@@ -117,7 +118,7 @@ std::vector<std::string> RankFiles(const std::string& path, const AllowedRoots& 
   }
   for (const fs::path& sibling : folders) {
     for (const fs::path& file : EntriesOf(sibling, place.file.name, cancel)) {
-      auto resolved = roots.Resolve(file.string());
+      auto resolved = roots.Resolve(file.generic_string());
       if (resolved && RankFamily(*resolved) == RankFamily(path) && LooksLikeDatabase(*resolved))
         files.push_back(*std::move(resolved));
     }

@@ -1,8 +1,9 @@
 #include "tools/runs/show.h"
 
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
-#include <ctime>
 
 #include "base/text.h"
 
@@ -26,12 +27,17 @@ std::string Number(const std::optional<double>& value, int digits) {
 
 std::string Time(double unix_seconds) {
   if (!(unix_seconds > 0 && unix_seconds < 2.5e11)) return "";
-  const auto seconds = static_cast<std::time_t>(unix_seconds);
-  std::tm utc{};
-  if (!gmtime_r(&seconds, &utc)) return "";
+  using std::chrono::floor;
+  const std::chrono::sys_seconds at(std::chrono::seconds(static_cast<int64_t>(unix_seconds)));
+  const auto day = floor<std::chrono::days>(at);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(at - day);
   char text[40];
-  const size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return {text, length};
+  std::snprintf(text, sizeof(text), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                static_cast<int>(time.seconds().count()));
+  return text;
 }
 
 std::string Name(std::string_view raw) { return EscapeControl(raw, kShownNameBytes); }

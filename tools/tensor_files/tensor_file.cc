@@ -127,7 +127,8 @@ TensorFile::Shard TensorFile::AddShard(const std::string& path_of_index, const s
     contents_.notes.push_back(EscapeControl(name, 200) + ": " + shard.problem);
     return std::move(shard);
   };
-  const auto path = resolve((std::filesystem::path(path_of_index).parent_path() / name).string());
+  const auto path =
+      resolve((std::filesystem::path(path_of_index).parent_path() / name).generic_string());
   if (!path) return fail(path.error());
   auto view = FileView::Open(*path);
   if (!view) return fail(view.error());

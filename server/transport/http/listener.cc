@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -52,7 +51,7 @@ class Stream final : public httplib::Stream {
   }
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}
-  socket_t socket() const override { return connection_.socket(); }
+  socket_t socket() const override { return static_cast<socket_t>(connection_.socket()); }
   time_t duration() const override { return 0; }
 
  private:
@@ -149,7 +148,7 @@ class HttpListener::Server final : public httplib::Server {
       : limits_(limits), handlers_(std::move(handlers)), threads_(limits.connections + kSurplus) {
     new_task_queue = [this] { return new Threads(threads_); };
     set_tcp_nodelay(true);
-    set_socket_options(AllowAddressReuse);
+    set_socket_options([](socket_t socket) { AllowAddressReuse(static_cast<int>(socket)); });
     set_read_timeout(limits.idle.count());
     set_keep_alive_timeout(limits.idle.count());
     set_payload_max_length(limits.body_bytes);
@@ -195,7 +194,7 @@ class HttpListener::Server final : public httplib::Server {
   void StopAccepting() {
     // Not the library's stop(): that also breaks off answers that are being streamed.
     if (accepting_.joinable()) {
-      CutOff(svr_sock_);
+      StopListening(static_cast<int>(svr_sock_));
       accepting_.join();
     }
     const std::lock_guard lock(mutex_);
@@ -263,7 +262,7 @@ class HttpListener::Server final : public httplib::Server {
   }
 
   bool process_and_close_socket(socket_t socket) override {
-    HttpConnection connection(socket, limits_);
+    HttpConnection connection(static_cast<int>(socket), limits_);
     int port = 0;
     httplib::detail::get_local_ip_and_port(socket, connection.local_address, port);
     {
@@ -297,9 +296,9 @@ class HttpListener::Server final : public httplib::Server {
       if (connections_.empty()) none_left_.notify_all();
     }
     if (connection.refused() && !connection.broken()) {  // what it still sends is unread
-      CloseAfterAnswer(socket, kFarewell);
+      CloseAfterAnswer(connection.socket(), kFarewell);
     } else {
-      CloseSocket(socket);
+      CloseSocket(connection.socket());
     }
     return well;
   }
@@ -326,17 +325,16 @@ Result<int> HttpListener::Bind(const std::string& host, int port) {
   const int taken =
       port == 0 ? server_->bind_to_any_port(host) : (server_->bind_to_port(host, port) ? port : -1);
   if (taken > 0) return taken;
-  const int why = errno;
+  const SocketFailure why = LastSocketFailure();
   const std::string where = host + ":" + std::to_string(port);
-  if (why == EADDRINUSE) {
+  if (why.port_in_use) {
     return Unavailable("Port " + std::to_string(port) + " of " + host + " is in use.",
                        "Is another server running? Stop it or take another port; 0 takes a free "
                        "one.");
   }
-  return Unavailable(
-      "Cannot listen on " + where + (why != 0 ? std::string(": ") + std::strerror(why) + "." : "."),
-      "The address must be one of this machine's, and ports below 1024 belong to "
-      "root.");
+  return Unavailable("Cannot listen on " + where + (why.text.empty() ? "." : ": " + why.text + "."),
+                     "The address must be one of this machine's, and ports below 1024 belong to "
+                     "root.");
 }
 
 void HttpListener::Start() { server_->Start(); }

@@ -36,7 +36,7 @@ Folder Look(const std::string& path) {
       const fs::path target = fs::canonical(it->path(), ignored);
       if (ignored || !IsBelow(path, target)) continue;
     }
-    const std::string name = it->path().filename().string();
+    const std::string name = it->path().filename().generic_string();
     if (it->is_directory(ignored)) {
       if (!name.starts_with(".") && !it->is_symlink(ignored)) folder.folders.push_back(name);
     } else if (it->is_regular_file(ignored)) {
@@ -61,7 +61,7 @@ Found PickIn(const Folder& folder) {
     for (const std::string& name : format.pick(folder)) {
       std::error_code ec;
       const fs::path file = fs::canonical(fs::path(folder.path) / name, ec);
-      if (!ec && IsBelow(folder.path, file)) found.files.push_back(file.string());
+      if (!ec && IsBelow(folder.path, file)) found.files.push_back(file.generic_string());
     }
     if (!found.files.empty()) return found;
   }
@@ -94,7 +94,8 @@ Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken
     }
     if (level >= kMaxDepth) continue;
     for (const std::string& name : folder.folders) {
-      if (WorthEntering(name)) rest.emplace_back((fs::path(place) / name).string(), level + 1);
+      if (WorthEntering(name))
+        rest.emplace_back((fs::path(place) / name).generic_string(), level + 1);
     }
   }
   ended_early = looked == kMaxFolders && !rest.empty();
@@ -121,13 +122,13 @@ Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
 
 Found FindFile(const std::string& path) {
   const fs::path file(path);
-  const FileHead head{file.filename().string(), Head(path, kHeadBytes)};
-  const std::string extension = file.extension().string();
+  const FileHead head{file.filename().generic_string(), Head(path, kHeadBytes)};
+  const std::string extension = file.extension().generic_string();
   // A database that is none is told as such.
   if (extension == ".db" || extension == ".sqlite" || extension == ".sqlite3") return {};
   for (const Format& format : AllFormats()) {
     if (!head.bytes.empty() && format.fits(head)) {
-      return {&format, {path}, file.parent_path().string()};
+      return {&format, {path}, file.parent_path().generic_string()};
     }
   }
   return {};
@@ -186,8 +187,8 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
   Import import(**recorder);
   if (auto read = found.format->read(found.files, import); !read) return read.error();
   if ((*recorder)->steps() == 0 && !even_without_steps) return NoFigures(path, import);
-  auto opened =
-      Close(import, **recorder, found.format->name, path, fs::path(path).filename().string());
+  auto opened = Close(import, **recorder, found.format->name, path,
+                      fs::path(path).filename().generic_string());
   if (!opened) return opened.error();
   return std::optional(*std::move(opened));
 }

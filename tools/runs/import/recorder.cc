@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <span>
 
 #include "base/data_files.h"
@@ -65,8 +66,9 @@ Error NoRoom(sqlite3* handle) {
 // that. Lines of skipped steps stand between.
 void NoteSpacing(sqlite3* handle, std::vector<std::string>& notes) {
   constexpr size_t kEnough = 2, kMost = 10'000;
-  Writer row(handle, "SELECT step FROM step WHERE run_id=1 AND (loss IS NOT NULL OR flags & 3) "
-                      "ORDER BY step");  // runs::kLossNan, kLossInf
+  Writer row(handle,
+             "SELECT step FROM step WHERE run_id=1 AND (loss IS NOT NULL OR flags & 3) "
+             "ORDER BY step");  // runs::kLossNan, kLossInf
   std::vector<int64_t> gaps;
   std::optional<int64_t> last;
   while (gaps.size() < kMost && row.NextRow()) {
@@ -189,7 +191,7 @@ Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
     about.notes.push_back("Only the first " + std::to_string(kMaxSteps) + " steps were read.");
   }
   if (went_back_ > 0) {
-    const bool is_file = about.path.starts_with("/");
+    const bool is_file = std::filesystem::path(about.path).is_absolute();
     about.notes.push_back(
         "The log goes back to an earlier step " + runs::Count(went_back_, "time") +
         " (a resumed run): later lines stand for those steps. What stood there before " +

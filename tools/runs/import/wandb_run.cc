@@ -238,9 +238,9 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
   const fs::path output = fs::path(files.front()).parent_path() / "files" / "output.log";
   std::error_code ec;
   if (!fs::is_regular_file(output, ec) || fs::is_symlink(output, ec)) return {};
-  into.texts = {output.string()};
+  into.texts = {output.generic_string()};
   if (into.recorder.steps() > 0) return {};
-  auto text = ByteSource::OfFile(output.string());
+  auto text = ByteSource::OfFile(output.generic_string());
   if (!text) return {};
   into.notes.push_back("No loss was logged to it; what the run printed (output.log) was read.");
   return ReadTextLog(*std::move(text), into);

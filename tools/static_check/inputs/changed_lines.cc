@@ -32,7 +32,7 @@ std::vector<std::string_view> SplitLines(std::string_view text) {
 std::string TopOf(const std::string& file) {
   std::error_code error;
   for (fs::path at = fs::path(file).parent_path();; at = at.parent_path()) {
-    if (fs::exists(at / ".git", error)) return at.string();
+    if (fs::exists(at / ".git", error)) return at.generic_string();
     if (at == at.parent_path()) return "";
   }
 }
@@ -88,7 +88,7 @@ Result<ChangedLines> ChangedLines::Since(const std::string& revision,
   std::map<std::string, std::string> tops;  // by the files' folders
   std::map<std::string, std::vector<const Source*>> by_top;
   for (const Source& source : sources) {
-    const std::string folder = fs::path(source.file).parent_path().string();
+    const std::string folder = fs::path(source.file).parent_path().generic_string();
     const auto [it, is_new] = tops.try_emplace(folder);
     if (is_new) it->second = TopOf(source.file);
     if (it->second.empty()) {

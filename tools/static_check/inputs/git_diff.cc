@@ -12,39 +12,21 @@ namespace mpnanny::static_check {
 namespace {
 
 constexpr std::chrono::seconds kLimit{20};
-constexpr int kNoSuchProgram = 127;  // what env says
 
-// git in `top`, with everything off that could run a program or reach out. A hook's own variables
-// would point it at another repository.
+// A hook's own variables would point git at another repository.
+std::vector<EnvironmentChange> GitEnvironment() {
+  return {{"GIT_DIR", std::nullopt},           {"GIT_WORK_TREE", std::nullopt},
+          {"GIT_INDEX_FILE", std::nullopt},    {"GIT_PREFIX", std::nullopt},
+          {"GIT_EXTERNAL_DIFF", std::nullopt}, {"GIT_ALLOW_PROTOCOL", "none"},
+          {"GIT_NO_LAZY_FETCH", "1"},          {"GIT_OPTIONAL_LOCKS", "0"},
+          {"GIT_TERMINAL_PROMPT", "0"},        {"LC_ALL", "C"}};
+}
+
+// git in `top`, with everything off that could run a program or reach out.
 std::vector<std::string> GitCommand(const std::string& top) {
-  return {"env",
-          "-u",
-          "GIT_DIR",
-          "-u",
-          "GIT_WORK_TREE",
-          "-u",
-          "GIT_INDEX_FILE",
-          "-u",
-          "GIT_PREFIX",
-          "-u",
-          "GIT_EXTERNAL_DIFF",
-          "GIT_ALLOW_PROTOCOL=none",
-          "GIT_NO_LAZY_FETCH=1",
-          "GIT_OPTIONAL_LOCKS=0",
-          "GIT_TERMINAL_PROMPT=0",
-          "LC_ALL=C",
-          "git",
-          "--no-pager",
-          "-C",
-          top,
-          "-c",
-          "core.fsmonitor=false",
-          "-c",
-          "core.hooksPath=/dev/null",
-          "-c",
-          "core.quotePath=false",
-          "-c",
-          "core.untrackedCache=false"};
+  return {"git", "--no-pager",           "-C", top,
+          "-c",  "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+          "-c",  "core.quotePath=false", "-c", "core.untrackedCache=false"};
 }
 
 Result<ProgramOutput> RunGit(const std::string& top, const std::vector<std::string>& overrides,
@@ -52,8 +34,8 @@ Result<ProgramOutput> RunGit(const std::string& top, const std::vector<std::stri
   std::vector<std::string> words = GitCommand(top);
   words.insert(words.end(), overrides.begin(), overrides.end());
   words.insert(words.end(), arguments.begin(), arguments.end());
-  auto output = RunProgram(words, kLimit);
-  if (!output || output->exit_code == kNoSuchProgram)
+  auto output = RunProgram(words, kLimit, GitEnvironment());
+  if (!output)
     return Unavailable("git could not be started.", "Install git, or check without diff.");
   if (!output->exit_code) {
     return DeadlineExceeded("git did not answer within " + std::to_string(kLimit.count()) + " s.",

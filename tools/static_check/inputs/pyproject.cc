@@ -179,13 +179,13 @@ std::optional<Pyproject> ParsePyproject(std::string_view text, const std::string
 
 std::optional<Pyproject> FindPyproject(const std::string& folder, const AllowedRoots& roots,
                                        const std::vector<std::string>& rule_ids) {
-  for (fs::path at = folder; roots.Resolve(at.string()); at = at.parent_path()) {
-    const std::string shown = (at / "pyproject.toml").string();
+  for (fs::path at = folder; roots.Resolve(at.generic_string()); at = at.parent_path()) {
+    const std::string shown = (at / "pyproject.toml").generic_string();
     const auto file = roots.Resolve(shown);
     const auto text = file ? ReadFile(*file, kMaxBytes) : file;
     if (text) {
       if (auto project = ParsePyproject(*text, shown, rule_ids)) {
-        project->folder = at.string();
+        project->folder = at.generic_string();
         return project;
       }
     }

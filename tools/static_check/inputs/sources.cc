@@ -39,10 +39,10 @@ struct FolderIgnores {
 };
 
 void AddIgnores(const fs::path& folder, const fs::path& file, std::vector<FolderIgnores>* all) {
-  const auto text = ReadFile(file.string(), 1u << 20);
+  const auto text = ReadFile(file.generic_string(), 1u << 20);
   if (!text) return;
   IgnoreList list(*text);
-  if (!list.empty()) all->push_back({folder.string(), std::move(list)});
+  if (!list.empty()) all->push_back({folder.generic_string(), std::move(list)});
 }
 
 // True if `path`, which lies below all the lists' folders, is excluded. The nearest list that says
@@ -63,7 +63,7 @@ std::vector<FolderIgnores> IgnoresAbove(const fs::path& folder, const AllowedRoo
   fs::path top = folder;
   while (!fs::exists(top / ".git", error)) {
     const fs::path parent = top.parent_path();
-    if (parent == top || !roots.Resolve(parent.string())) return {};
+    if (parent == top || !roots.Resolve(parent.generic_string())) return {};
     above.push_back(parent);
     top = parent;
   }
@@ -72,7 +72,7 @@ std::vector<FolderIgnores> IgnoresAbove(const fs::path& folder, const AllowedRoo
   for (auto it = above.rbegin(); it != above.rend(); ++it) {
     AddIgnores(*it, *it / ".gitignore", &all);
     const fs::path& below = it + 1 == above.rend() ? folder : *(it + 1);
-    if (IsIgnored(all, below.string(), true)) return {};
+    if (IsIgnored(all, below.generic_string(), true)) return {};
   }
   return all;
 }
@@ -100,12 +100,13 @@ class Collector {
     std::sort(entries.begin(), entries.end(),
               [](const auto& a, const auto& b) { return a.path() < b.path(); });
     for (const fs::directory_entry& entry : entries) {
-      const std::string name = entry.path().filename().string();
+      const std::string name = entry.path().filename().generic_string();
       const std::string below = shown.ends_with('/') ? shown + name : shown + "/" + name;
       const bool link = entry.is_symlink(error);
       const bool folder_itself = !link && entry.is_directory(error);
-      if (name.starts_with('.') || IsIgnored(ignores, entry.path().string(), folder_itself) ||
-          IsExcluded(entry.path().string(), folder_itself))
+      if (name.starts_with('.') ||
+          IsIgnored(ignores, entry.path().generic_string(), folder_itself) ||
+          IsExcluded(entry.path().generic_string(), folder_itself))
         continue;
       if (entry.is_directory(error)) {
         const bool skip = link ||
@@ -114,9 +115,9 @@ class Collector {
                           fs::exists(entry.path() / "pyvenv.cfg", error);
         if (!skip) Folder(entry.path(), below, ignores, depth + 1);
       } else if (!link && entry.is_regular_file(error)) {
-        if (IsSource(entry.path())) File(entry.path().string(), below);
+        if (IsSource(entry.path())) File(entry.path().generic_string(), below);
         if (IsSettingsPath(name) && entry.file_size(error) <= kMaxSettingsBytes)
-          SettingsFile(entry.path().string(), below);
+          SettingsFile(entry.path().generic_string(), below);
       }
     }
     ignores.erase(ignores.begin() + static_cast<std::ptrdiff_t>(of_parents), ignores.end());
@@ -202,11 +203,13 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
   for (const std::string& path : paths) {
     auto resolved = roots.Resolve(path);
     if (!resolved) return std::move(resolved).error();
+    const std::string shown = fs::path(path).generic_string();
     std::error_code error;
     const bool is_folder = fs::is_directory(*resolved, error);
     if (!is_folder && (error || !fs::is_regular_file(*resolved, error)))
       return InvalidInput("'" + EscapeControl(path, 200) + "' is neither a file nor a folder.");
-    const std::string folder = is_folder ? *resolved : fs::path(*resolved).parent_path().string();
+    const std::string folder =
+        is_folder ? *resolved : fs::path(*resolved).parent_path().generic_string();
     const Pyproject* const project =
         rule_ids.empty() ? nullptr : ProjectOf(folder, roots, rule_ids, &projects);
     if (force_exclude && project != nullptr && *resolved != project->folder) {
@@ -219,9 +222,9 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
     collector.set_project(project);
     if (is_folder) {
       std::vector<FolderIgnores> ignores = IgnoresAbove(folder, roots);
-      collector.Folder(folder, path, ignores, 0);
+      collector.Folder(folder, shown, ignores, 0);
     } else {
-      collector.File(*resolved, path);
+      collector.File(*resolved, shown);
     }
     if (auto stopped = cancel.Check(); !stopped) return stopped.error();
   }

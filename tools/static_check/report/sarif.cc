@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -40,7 +41,8 @@ std::string ToUri(std::string path) {
     if (end < path.size()) uri += '/';
     start = end + 1;
   }
-  return path.starts_with('/') ? "file://" + uri : uri;
+  if (path.starts_with('/')) return "file://" + uri;
+  return std::filesystem::path(path).is_absolute() ? "file:///" + uri : uri;  // C:/folder/file
 }
 
 std::string Level(const std::string& severity) { return severity == "info" ? "note" : severity; }

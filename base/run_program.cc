@@ -1,0 +1,24 @@
+#include "base/child_process.h"
+
+namespace mpnanny {
+
+Result<ProgramOutput> RunProgram(const std::vector<std::string>& words,
+                                 std::chrono::milliseconds limit,
+                                 const std::vector<EnvironmentChange>& changes) {
+  auto child = ChildProcess::Start(words, changes);
+  if (!child) return child.error();
+  (*child)->CloseInput();
+  const auto until = ChildProcess::Clock::now() + limit;
+  ProgramOutput output;
+  while (output.out.size() <= ChildProcess::kMostLineBytes) {
+    const ChildProcess::Line line = (*child)->ReadLine(until);
+    output.out += line.text;
+    if (line.status != ChildProcess::ReadStatus::kLine) break;
+    output.out += '\n';
+  }
+  output.exit_code = (*child)->Wait(until);
+  output.err = (*child)->errors();
+  return output;
+}
+
+}  // namespace mpnanny
