@@ -13,7 +13,9 @@ std::string VersionText() {
                             Revision::k2025_03_26, Revision::k2024_11_05}) {
     revisions += (revisions.empty() ? "" : ", ") + std::string(RevisionName(revision));
   }
-  const bool worker = CheckWorker(ProgramPath()).status == CheckStatus::kOk;
+  std::error_code error;
+  const bool worker = std::filesystem::exists(
+      std::filesystem::path(ProgramPath()).parent_path() / "mpnanny-worker", error);
   return std::string("mpnanny ") + kVersion + "\nrevision " + kRevision + "\nplatform " +
          kPlatform + "\ncompiler " + kCompiler + "\ndatabase schema " +
          std::to_string(kSchemaVersion) + "\nMCP revisions " + revisions + "\nSQLite " +

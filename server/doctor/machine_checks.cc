@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "tools/exported/worker.h"
 
 namespace mpnanny {
 namespace fs = std::filesystem;
@@ -78,18 +79,18 @@ Check CheckSqlite() {
 }
 
 Check CheckWorker(const std::string& program) {
-  const fs::path worker = fs::path(program).parent_path() / "mpnanny-worker";
-  std::error_code error;
-  const fs::file_status status = fs::status(worker, error);
-  constexpr fs::perms kAnyExecute =
-      fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
-  if (fs::is_regular_file(status) && (status.permissions() & kAnyExecute) != fs::perms::none) {
-    return {CheckStatus::kOk, "worker", "mpnanny-worker lies beside the program.", ""};
+  const auto greeting = exported::GreetWorker(program);
+  if (!greeting) {
+    // A wheel has none: it would be bound to one torch. Models in Python need none either.
+    return {CheckStatus::kOk, "worker",
+            "Exported models (.pt2, TorchScript) cannot be compared: " + greeting.error().message,
+            exported::kBuildIt};
   }
-  // A wheel has none: it would be bound to one torch.
+  const Json& torch = ValueAt(*greeting, {"torch"});
   return {CheckStatus::kOk, "worker",
-          "There is no mpnanny-worker in " + EscapeControl(worker.parent_path().generic_string()) +
-              ", and no tool needs it yet.",
+          "mpnanny-worker runs exported models with torch " +
+              (torch.is_string() ? EscapeControl(torch.get<std::string>(), 40) : "of no version") +
+              ": those that this torch or an older one has saved.",
           ""};
 }
 

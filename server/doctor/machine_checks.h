@@ -20,7 +20,7 @@ std::string SqliteVersion();
 // That SQLite can do what databases and search need.
 Check CheckSqlite();
 
-// That `mpnanny-worker` lies beside `program`.
+// Whether `mpnanny-worker` beside `program` starts, and with which torch.
 Check CheckWorker(const std::string& program);
 
 }  // namespace mpnanny

@@ -164,7 +164,8 @@ std::string NameOf(const Json& argument) {
 
 std::string NameOfItem(const Json& item) {
   for (const char* key : {"name", "as_name"}) {
-    if (item.is_object() && item.contains(key) && item[key].is_string()) return item[key].get<std::string>();
+    if (item.is_object() && item.contains(key) && item[key].is_string())
+      return item[key].get<std::string>();
   }
   return NameOf(item);
 }
