@@ -1,6 +1,5 @@
 #include "tools/exported/worker.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -18,10 +17,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kGreeting{20};  // loading libtorch from a cold disk
-constexpr seconds kGrace{5};      // for the worker to end what it runs
-constexpr seconds kFirstSoFar{5};
-constexpr milliseconds kLookEvery{100};
+constexpr seconds kGreeting{20};         // loading libtorch from a cold disk
+constexpr milliseconds kLastWords{100};  // for what it prints at its end
 
 using Process = std::unique_ptr<ChildProcess>;
 
@@ -66,7 +63,7 @@ Result<Greeted> Start(const std::string& program) {
   const auto greeting = ParseJson(line.text);
   if (line.status != ChildProcess::ReadStatus::kLine || !greeting ||
       ValueAt(*greeting, {"protocol"}) != worker::kProtocol) {
-    process->Wait(ChildProcess::Clock::now() + kLookEvery);
+    process->Wait(ChildProcess::Clock::now() + kLastWords);
     std::string why = EscapeControl(process->errors().substr(0, 500), 600);
     if (greeting && greeting->contains("error"))
       why = EscapeControl(DumpJson((*greeting)["error"]), 300);
@@ -74,33 +71,6 @@ Result<Greeted> Start(const std::string& program) {
                        "Its torch may have been removed or replaced. " + std::string(kBuildIt));
   }
   return Greeted{std::move(process), *greeting};
-}
-
-// Reads what the worker says of the job. True where it is ready for another one.
-Result<void> Listen(ChildProcess& worker, const Question& question, const ToolContext& context,
-                    python_code::Said& said) {
-  const auto began = ChildProcess::Clock::now();
-  const auto until = began + question.seconds + kGrace;
-  bool told = false;
-  while (!said.end) {
-    const auto now = ChildProcess::Clock::now();
-    if (context.cancel.cancelled()) return Cancelled();
-    if (now >= until) return {};
-    if (!told && context.so_far && now >= began + kFirstSoFar) {
-      told = true;
-      context.so_far(
-          {{{"verdict", "not_established"}, {"limits", {"still running"}}}, "It still runs."});
-    }
-    if (context.cancel.expired()) return context.cancel.Check().error();
-    const ChildProcess::Line line = worker.ReadLine(std::min(until, now + kLookEvery));
-    if (line.status == ChildProcess::ReadStatus::kLine) said.Take(line.text, context);
-    if (line.status == ChildProcess::ReadStatus::kEnd ||
-        line.status == ChildProcess::ReadStatus::kTooLong) {
-      said.garbage = said.garbage || line.status == ChildProcess::ReadStatus::kTooLong;
-      return {};
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -119,7 +89,7 @@ Result<Json> AskWorker(const Question& question, const std::string& folder,
                                         {"writable", folder},
                                         {"request", question.request}});
   Process worker = TakeIdle();
-  const auto soon = [] { return ChildProcess::Clock::now() + kGrace; };
+  const auto soon = [] { return ChildProcess::Clock::now() + python_code::kGrace; };
   // A kept worker may have been ended by somebody since.
   if (worker && (worker->Wait(ChildProcess::Clock::now()) || !worker->WriteLine(job, soon())))
     worker.reset();
@@ -130,13 +100,14 @@ Result<Json> AskWorker(const Question& question, const std::string& folder,
     worker->WriteLine(job, soon());
   }
   python_code::Said said;
-  if (auto heard = Listen(*worker, question, context, said); !heard) return heard.error();
+  const auto until = ChildProcess::Clock::now() + question.seconds + python_code::kGrace;
+  if (auto heard = said.Listen(*worker, until, context); !heard) return heard.error();
   const std::string errors = worker->errors();
   if (said.end && !said.end->contains("error")) Keep(std::move(worker));
   return said.Answer({.what = "The model",
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,
-                      .processes = 4},
+                      .processes = worker::kProcesses},
                      errors);
 }
 

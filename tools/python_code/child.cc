@@ -1,8 +1,6 @@
 #include "tools/python_code/child.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +16,7 @@
 namespace mpnanny::python_code {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr milliseconds kLookEvery{100};
-constexpr seconds kGrace{5};  // for the sandbox to end what it runs
-constexpr seconds kFirstSoFar{5};
+constexpr std::chrono::milliseconds kLastWords{100};  // for what it prints at its end
 constexpr int kProcesses = 64;
 constexpr int kFileMb = 256;
 
@@ -65,13 +58,6 @@ std::vector<std::string> Command(const Question& question, const std::string& sa
           "3"};
 }
 
-// What there is so far, for a client that does not wait.
-void SaySoFar(const ToolContext& context) {
-  if (!context.so_far) return;
-  context.so_far(
-      {{{"verdict", "not_established"}, {"limits", {"still running"}}}, "It still runs."});
-}
-
 Result<std::string> FindSandbox() {
   const std::filesystem::path beside =
       std::filesystem::path(ProgramPath()).parent_path() / "mpnanny-sandbox";
@@ -100,33 +86,12 @@ Result<Json> RunChild(const Question& question, const ToolContext& context) {
   if (!folder) return folder.error();
   auto child = ChildProcess::Start(Command(question, *sandbox, package->string(), folder->path()));
   if (!child) return child.error();
-  const auto began = ChildProcess::Clock::now();
-  const auto until = began + question.seconds + kGrace;
+  const auto until = ChildProcess::Clock::now() + question.seconds + kGrace;
   (*child)->WriteLine(DumpJson(question.request), until);
   (*child)->CloseInput();
   Said said;
-  bool told = false;
-  while (!said.end) {
-    const auto now = ChildProcess::Clock::now();
-    if (context.cancel.cancelled()) return Cancelled();
-    if (now >= until) break;
-    if (!told && now >= began + kFirstSoFar) {
-      told = true;
-      SaySoFar(context);
-    }
-    if (context.cancel.expired()) return context.cancel.Check().error();
-    const ChildProcess::Line line = (*child)->ReadLine(std::min(until, now + kLookEvery));
-    if (line.status == ChildProcess::ReadStatus::kLine) said.Take(line.text, context);
-    if (line.status == ChildProcess::ReadStatus::kTooLong) {
-      said.garbage = true;
-      break;
-    }
-    if (line.status == ChildProcess::ReadStatus::kEnd) {
-      said.Take(line.text, context);
-      break;
-    }
-  }
-  (*child)->Wait(ChildProcess::Clock::now() + kLookEvery);
+  if (auto heard = said.Listen(**child, until, context); !heard) return heard.error();
+  (*child)->Wait(ChildProcess::Clock::now() + kLastWords);
   const std::string& errors = (*child)->errors();
   return said.Answer({.what = "The code",
                       .seconds = question.seconds,

@@ -1,10 +1,14 @@
 #include "tools/python_code/said.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace mpnanny::python_code {
 namespace {
 
+constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::seconds kFirstSoFar{5};
 constexpr size_t kPrintedShown = 1000;
 constexpr size_t kMostAnswerDepth = 32;
 
@@ -88,6 +92,31 @@ void Said::Take(const std::string& line, const ToolContext& context) {
       context.progress(done.get<double>(), 1.0, EscapeControl(what.get<std::string>(), 100));
     }
   }
+}
+
+Result<void> Said::Listen(ChildProcess& process, ChildProcess::Clock::time_point until,
+                          const ToolContext& context) {
+  const auto began = ChildProcess::Clock::now();
+  bool shown = false;
+  while (!end) {
+    const auto now = ChildProcess::Clock::now();
+    if (context.cancel.cancelled()) return Cancelled();
+    if (now >= until) return {};
+    if (!shown && context.so_far && now >= began + kFirstSoFar) {
+      shown = true;
+      context.so_far(
+          {{{"verdict", "not_established"}, {"limits", {"still running"}}}, "It still runs."});
+    }
+    if (context.cancel.expired()) return context.cancel.Check().error();
+    const ChildProcess::Line line = process.ReadLine(std::min(until, now + kLookEvery));
+    if (line.status == ChildProcess::ReadStatus::kTooLong) {
+      garbage = true;
+      return {};
+    }
+    if (line.status != ChildProcess::ReadStatus::kTimeout) Take(line.text, context);
+    if (line.status == ChildProcess::ReadStatus::kEnd) return {};
+  }
+  return {};
 }
 
 Result<Json> Said::Answer(const Allowed& allowed, const std::string& errors) const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/child_process.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "tools/tool.h"
@@ -24,11 +25,20 @@ struct Allowed {
   int processes = 64;
 };
 
+// Beyond the time that a job has: for the process to end what it runs.
+inline constexpr std::chrono::seconds kGrace{5};
+
 struct Said {
   std::optional<Json> answer, error, end;
   bool garbage = false;  // a line that is none of ours
 
   void Take(const std::string& line, const ToolContext& context);
+
+  // Takes what `process` writes until it has said how the job ended, it is silent at `until`, or
+  // its output ends. Cancelled or DeadlineExceeded where the call is over; a client that does not
+  // wait learns after some seconds that it still runs.
+  Result<void> Listen(ChildProcess& process, ChildProcess::Clock::time_point until,
+                      const ToolContext& context);
 
   // The answer, with what was not confined among its `limits`, or why there is none. `errors`: the
   // end of what the process printed.

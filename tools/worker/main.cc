@@ -29,7 +29,6 @@ namespace mpnanny::worker {
 namespace {
 
 constexpr size_t kMaxLine = 16u << 20;
-constexpr int kProcesses = 4;       // a model starts none
 constexpr uint64_t kFileMb = 4096;  // a capture
 
 Json ErrorAnswer(const Error& error) {
@@ -40,7 +39,7 @@ class Session {
  public:
   Session(const ProtocolStreams& streams, const StopEvent& stop) : streams_(streams), stop_(stop) {}
 
-  // False where nobody reads any more.
+  // False once the server has closed our output.
   bool Answer(const std::string& line) {
     const auto request = ParseJson(line);
     if (!request) return Write(ErrorAnswer(request.error()));

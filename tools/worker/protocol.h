@@ -26,6 +26,9 @@ namespace mpnanny::worker {
 
 inline constexpr int kProtocol = 2;
 
+// That a job may have at a time; a model starts none.
+inline constexpr int kProcesses = 4;
+
 // Set by whoever starts the worker; without it the program says what it is and ends.
 inline constexpr char kStartedByUs[] = "MPNANNY_WORKER";
 

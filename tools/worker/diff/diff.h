@@ -1,5 +1,5 @@
 // auto_diff of a program: it runs in FP32 and in the low precision, each beside its references, and
-// what the two runs mean is told in the answer of docs/auto_diff.md.
+// the answer (docs/auto_diff.md) says what the two runs mean.
 //
 // A free function.
 #ifndef MPNANNY_TOOLS_WORKER_DIFF_DIFF_H_

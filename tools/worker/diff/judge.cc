@@ -181,17 +181,16 @@ void Judge::After(const Called& call) {
                     found->wrong_integers > 0 || found->flushed > 0)) {
       inputs = ErrorOfInputs(call);
     }
-    Look(call, index, inputs.value_or(InputError{}), origin, record);
+    Look(call, index, *found, inputs.value_or(InputError{}), origin, record);
   }
   if (!call.computes) return;
   for (const Made& made : call.made) producer_[MemoryOf(made.held)] = call.number;
 }
 
-void Judge::Look(const Called& call, size_t index, const InputError& inputs, int origin,
-                 CallRecord& record) {
+void Judge::Look(const Called& call, size_t index, const ReferenceError& found,
+                 const InputError& inputs, int origin, CallRecord& record) {
   const Made& made = call.made[index];
   const void* const memory = MemoryOf(made.held);
-  const ReferenceError found = *Compare(made.held, made.reference);
   const bool is_bad = found.nonfinite() > 0;
   const double error = is_bad ? kInfinity : ErrorOf(found);
   record.error = std::max(record.error, error);

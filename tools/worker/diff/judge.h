@@ -55,8 +55,8 @@ class Judge : public Observer {
   };
   InputError ErrorOfInputs(const Called& call) const;
   CallRecord& Record(const Called& call);
-  void Look(const Called& call, size_t index, const InputError& inputs, int origin,
-            CallRecord& record);
+  void Look(const Called& call, size_t index, const ReferenceError& found, const InputError& inputs,
+            int origin, CallRecord& record);
   void AddToRow(const Called& call, size_t index, const ReferenceError& found, bool noise);
   // What the operator itself has done to this result; -1: nothing.
   int Judged(const Called& call, size_t index, const ReferenceError& found,
