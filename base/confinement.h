@@ -44,7 +44,8 @@ struct ConfinedEnd {
 Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words);
 
 // The same for a function of ours that meets hostile data: `call` runs in a forked child, which
-// ends with what it returns. It must not use threads that ran before the fork.
+// ends with what it returns; an exception that leaves it is a crash (SIGABRT). It must not use
+// threads that ran before the fork.
 Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::function<int()>& call);
 
 // Runs `call` in a forked child and waits for it: its exit code, 128 + the signal's number if one

@@ -89,13 +89,27 @@ constexpr uint32_t kMachine = 0;
 
 bool CutNetwork() {
   if (kMachine == 0) return false;
-  constexpr std::array kRefused = {
-      SYS_socket,       SYS_ptrace,       SYS_process_vm_writev, SYS_mount,
-      SYS_umount2,      SYS_pivot_root,   SYS_setns,             SYS_unshare,
-      SYS_bpf,          SYS_keyctl,       SYS_add_key,           SYS_request_key,
-      SYS_kexec_load,   SYS_init_module,  SYS_finit_module,      SYS_delete_module,
-      SYS_reboot,       SYS_swapon,       SYS_swapoff,           SYS_open_by_handle_at,
-      SYS_perf_event_open};
+  constexpr std::array kRefused = {SYS_socket,
+                                   SYS_ptrace,
+                                   SYS_process_vm_writev,
+                                   SYS_mount,
+                                   SYS_umount2,
+                                   SYS_pivot_root,
+                                   SYS_setns,
+                                   SYS_unshare,
+                                   SYS_bpf,
+                                   SYS_keyctl,
+                                   SYS_add_key,
+                                   SYS_request_key,
+                                   SYS_kexec_load,
+                                   SYS_init_module,
+                                   SYS_finit_module,
+                                   SYS_delete_module,
+                                   SYS_reboot,
+                                   SYS_swapon,
+                                   SYS_swapoff,
+                                   SYS_open_by_handle_at,
+                                   SYS_perf_event_open};
   constexpr long kIoUringSetup = 425;
   std::vector<long> refused(kRefused.begin(), kRefused.end());
   refused.push_back(kIoUringSetup);
@@ -108,16 +122,16 @@ bool CutNetwork() {
   };
   for (size_t at = 0; at < count; ++at) {
     const auto to_refusal = static_cast<uint8_t>(count - at);
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(refused[at]),
-                              to_refusal, 0));
+    filter.push_back(
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(refused[at]), to_refusal, 0));
   }
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES));
 #if defined(__x86_64__)
   // Calls of the x32 interface have other numbers.
   constexpr uint32_t kX32 = 0x40000000;
-  filter.insert(filter.begin() + 4, BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kX32,
-                                             static_cast<uint8_t>(count + 1), 0));
+  filter.insert(filter.begin() + 4,
+                BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kX32, static_cast<uint8_t>(count + 1), 0));
 #endif
   const sock_fprog program{static_cast<uint16_t>(filter.size()), filter.data()};
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;

@@ -254,7 +254,8 @@ Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std
 
 Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::function<int()>& call) {
   BecomeSupervisor();
-  const auto started = Start(limits, [&](int told) {
+  // noexcept: an exception would go on in the code of whoever called us, as a second process.
+  const auto started = Start(limits, [&](int told) noexcept {
     close(told);
     EndOnCrashes();
     return call();
@@ -266,7 +267,7 @@ Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::functi
 Result<int> RunForked(const std::function<int()>& call) {
   const pid_t child = fork();
   if (child < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) _exit(call());
+  if (child == 0) _exit([&]() noexcept { return call(); }());  // as above
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

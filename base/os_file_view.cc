@@ -59,7 +59,7 @@ void InstallHandler() {
   static std::once_flag once;
   std::call_once(once, [] {
     page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = OnBusError;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigemptyset(&action.sa_mask);
@@ -84,7 +84,7 @@ Result<FileView> FileView::Open(const std::string& path) {
     if (errno == ENOENT) return NotFound(name + ": there is no such file.");
     return InvalidInput(name + ": cannot be opened: " + std::strerror(errno) + ".");
   }
-  struct stat info {};
+  struct stat info{};
   if (fstat(file.fd, &info) != 0)
     return InvalidInput(name + ": cannot be examined: " + std::strerror(errno) + ".");
   if (!S_ISREG(info.st_mode)) return InvalidInput(name + ": not a regular file.");

@@ -56,7 +56,7 @@ void StopEvent::BindSignals() {
   g_bound.store(this);
   bound_ = true;
   for (int i = 0; i < 3; ++i) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : OnSignal;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);

@@ -1,5 +1,5 @@
-// The file that is written in place of another until it is whole: it lies beside the target, so that
-// a rename puts it there at once, and is gone again if nobody renamed it.
+// The file that is written in place of another until it is whole: it lies beside the target, so
+// that a rename puts it there at once, and is gone again if nobody renamed it.
 //
 // Owns the file's place; neither copyable nor movable. Not synchronised.
 #ifndef MPNANNY_BASE_PART_FILE_H_

@@ -251,12 +251,6 @@ def test_what_is_outside_of_the_root_is_not_opened(server, root):
 # --- workers that die ---
 
 
-def first_of_a_namespace(process: int) -> bool:
-    held = pathlib.Path(f"/proc/{process}/status").read_text()
-    numbers = re.search(r"^NSpid:(.*)$", held, re.MULTILINE)
-    return numbers is not None and numbers[1].split()[1:][-1:] == ["1"]
-
-
 @pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGABRT])
 def test_a_worker_that_dies_while_a_model_runs_is_one_error(how, server, root):
     torch.jit.save(scripted(Endless()), str(root / "endless.pt"))
@@ -273,8 +267,6 @@ def test_a_worker_that_dies_while_a_model_runs_is_one_error(how, server, root):
 
     wait_for(busy)
     victim = busy()[0]
-    if first_of_a_namespace(victim):
-        pytest.skip("the kernel keeps these signals from the first process of a PID namespace")
     os.kill(victim, how)
     found = server.answer(number, LONGEST)["result"]
     text = text_of(found)

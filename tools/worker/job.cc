@@ -58,9 +58,11 @@ Loaded Load(const std::string& path) {
     TorchScriptModel model = LoadTorchScript(path);
     return {std::move(model.program), std::move(model.forward)};
   }
-  throw ModelProblem("The file holds tensors and no program (torch.save).",
-                     "Give the model that takes them, model.py:build, or analyze_tensor for the "
-                     "tensors themselves.");
+  throw ModelProblem(
+      "The file holds tensors (torch.save: weights, a state_dict) and no program of TorchScript or "
+      "torch.export.",
+      "Give the model that takes them, model.py:build, or analyze_tensor for the "
+      "tensors themselves.");
 }
 
 template <typename T>

@@ -69,6 +69,14 @@ bool IsFloat(ScalarType type) { return c10::isFloatingType(type) || c10::isCompl
 
 bool IsFloat(const at::Tensor& tensor) { return tensor.defined() && IsFloat(tensor.scalar_type()); }
 
+bool IsDense(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized();
+}
+
+const void* MemoryOf(const at::Tensor& tensor) {
+  return IsDense(tensor) ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
 bool IsNarrow(ScalarType type) {
   return IsFloat(type) && type != ScalarType::Float && type != ScalarType::Double &&
          type != ScalarType::ComplexFloat && type != ScalarType::ComplexDouble;

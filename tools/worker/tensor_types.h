@@ -1,4 +1,4 @@
-// Element types in torch's, numerics' and tensor_files' words.
+// Element types in torch's, numerics' and tensor_files' words, and what kind of tensor one is.
 //
 // Free functions without state.
 #ifndef MPNANNY_TOOLS_WORKER_TENSOR_TYPES_H_
@@ -22,6 +22,9 @@ std::string NameOf(c10::ScalarType type);                                // "flo
 c10::ScalarType Wide(c10::ScalarType type);
 bool IsFloat(c10::ScalarType type);  // floating-point or complex
 bool IsFloat(const at::Tensor& tensor);
+bool IsDense(const at::Tensor& tensor);  // defined, strided and not quantized
+// What dense tensors that share their elements share; null of others.
+const void* MemoryOf(const at::Tensor& tensor);
 // 16 bits and less.
 bool IsNarrow(c10::ScalarType type);
 // The largest relative error of one rounding; 0 of integers.

@@ -1,10 +1,9 @@
 // What a call gives: the part of DtypeFlow that knows torch's functions, methods and layers.
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "tools/static_check/dtypes/dtype_flow.h"
 #include "tools/static_check/facts/switched_off.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -121,11 +120,6 @@ constexpr std::string_view kPromotes[] = {"add",
                                           "cdist",
                                           "cosine_similarity"};
 
-template <typename List>
-bool CallsContain(const List& list, std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
-
 std::string_view FunctionOfLayer(const OpTable& ops, std::string_view layer, std::string& buffer) {
   for (const auto& [name, function] : kLayers) {
     if (name == layer) return function;
@@ -193,7 +187,7 @@ Value DtypeFlow::Call(NodeId id) {
     if (function.empty())
       return IsNumber(id) ? Value{Type::kNumber, false, kNoNode} : kUnknownResult;
     const NodeId dtype = names_.Argument(id, -1, "dtype");
-    if (CallsContain(kCreates, function)) return dtype == kNoNode ? kFp32Value : TypeNamed(dtype);
+    if (IsOneOf(kCreates, function)) return dtype == kNoNode ? kFp32Value : TypeNamed(dtype);
     if (function == "tensor" || function == "as_tensor") {
       if (dtype != kNoNode) return TypeNamed(dtype);
       // Without dimensions it takes the other's dtype, as a number does.
@@ -333,7 +327,7 @@ Value DtypeFlow::Op(NodeId id, std::string_view name, const std::vector<Value>& 
     }
   }
   if (!d_.ops_.KeepsDtype(name) || values.empty()) return kUnknownResult;
-  return CallsContain(kPromotes, name) ? Promote(values) : Promote({values[0]});
+  return IsOneOf(kPromotes, name) ? Promote(values) : Promote({values[0]});
 }
 
 }  // namespace mpnanny::static_check

@@ -1,9 +1,8 @@
 // What an expression is: the part of DtypeFlow that knows names, operators and Python's numbers.
 // Calls are in dtype_calls.cc.
-#include <algorithm>
-#include <iterator>
 
 #include "tools/static_check/dtypes/dtype_flow.h"
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -24,11 +23,6 @@ constexpr std::string_view kNumberNames[] = {
 constexpr std::string_view kConfigNames[] = {"config", "cfg",     "args",   "opt",    "opts",
                                              "hps",    "hparams", "conf",   "params", "h",
                                              "flags",  "FLAGS",   "options"};
-
-template <typename List>
-bool Contains(const List& list, std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
 
 }  // namespace
 
@@ -199,7 +193,7 @@ bool DtypeFlow::IsNumber(NodeId expression, int depth, int& steps) {
       const NodeId object = syntax_.Unwrap(syntax_.Child(id, f.object));
       const std::string_view last = syntax_.Text(
           syntax_.Is(object, Kind::kAttribute) ? syntax_.Child(object, f.attribute) : object);
-      if (Contains(kConfigNames, last)) return true;
+      if (IsOneOf(kConfigNames, last)) return true;
       // torch.finfo(x.dtype).min
       if (syntax_.Is(object, Kind::kCall) && names_.Callee(object) == "torch.finfo") return true;
       [[fallthrough]];
@@ -213,7 +207,7 @@ bool DtypeFlow::IsNumber(NodeId expression, int depth, int& steps) {
           return false;
       }
       if (!assignments.empty()) return true;
-      return syntax_.Is(id, Kind::kIdentifier) && Contains(kNumberNames, syntax_.Text(id));
+      return syntax_.Is(id, Kind::kIdentifier) && IsOneOf(kNumberNames, syntax_.Text(id));
     }
     default:
       return false;

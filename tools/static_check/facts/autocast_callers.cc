@@ -1,7 +1,6 @@
 #include "tools/static_check/facts/autocast_callers.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 #include <vector>
@@ -16,7 +15,7 @@ namespace {
 // How many callers of callers are looked at, and how many names and operations an expression is
 // looked through.
 constexpr int kMaxCallers = 8;
-constexpr int kMaxDepth = 6;
+constexpr int kMaxCallerNames = 6;
 
 constexpr std::string_view kCasts[] = {"half", "bfloat16", "float", "double", "to", "type"};
 constexpr std::string_view kMakes[] = {"zeros", "ones",   "empty",  "full",     "rand",
@@ -26,11 +25,6 @@ constexpr std::string_view kShapes[] = {
     "clone",     "detach",     "expand",     "repeat",   "flatten", "squeeze",
     "unsqueeze", "cuda",       "cpu",        "narrow",   "chunk",   "zeros_like",
     "ones_like", "empty_like", "randn_like", "rand_like"};
-
-template <typename List>
-bool Contains(const List& list, std::string_view word) {
-  return std::find(std::begin(list), std::end(list), word) != std::end(list);
-}
 
 class Callers {
  public:
@@ -109,15 +103,15 @@ bool Keeps(const FileFacts& facts, NodeId expression, int depth) {
     case Kind::kCall: {
       const auto call = TorchCallAt(facts, id);
       if (!call) return false;
-      if (!call->is_method && Contains(kMakes, call->name)) return true;
-      if (call->is_method && Contains(kCasts, call->name)) {
+      if (!call->is_method && IsOneOf(kMakes, call->name)) return true;
+      if (call->is_method && IsOneOf(kCasts, call->name)) {
         if (call->name != "to" && call->name != "type") return true;
         // to(device) keeps what it is given; to(x.dtype) takes what x has.
         const std::string_view text = syntax.Text(syntax.Child(id, f.arguments));
         return HoldsAny(text, {"torch.float", "torch.half", "torch.bfloat16", "torch.double"}) ||
                (!Holds(text, "dtype") && Keeps(facts, call->tensor, depth - 1));
       }
-      if (Contains(kShapes, call->name) || call->name.starts_with("new_"))
+      if (IsOneOf(kShapes, call->name) || call->name.starts_with("new_"))
         return Keeps(facts, call->tensor, depth - 1);
       return false;
     }
@@ -139,7 +133,8 @@ bool MayRunUnderAutocast(const FileFacts& facts, NodeId node) {
 
 bool HoldsForCallers(const FileFacts& facts, NodeId node, NodeId one, NodeId other) {
   if (facts.regions.At(node) != nullptr || !MayRunUnderAutocast(facts, node)) return true;
-  return Keeps(facts, one, kMaxDepth) && (other == kNoNode || Keeps(facts, other, kMaxDepth));
+  return Keeps(facts, one, kMaxCallerNames) &&
+         (other == kNoNode || Keeps(facts, other, kMaxCallerNames));
 }
 
 }  // namespace mpnanny::static_check

@@ -1,10 +1,10 @@
 #include "tools/static_check/facts/path_values.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 #include <vector>
+
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -14,11 +14,6 @@ constexpr std::string_view kSame[] = {"item",  "cpu",        "cuda", "to",      
                                       "clone", "contiguous", "any",  "all",     "max",
                                       "min",   "mean",       "view", "squeeze", "reshape"};
 constexpr std::string_view kConverts[] = {"float", "int", "bool", "double", "long", "byte"};
-
-template <typename List>
-bool IsOneOf(const List& list, std::string_view word) {
-  return std::find(std::begin(list), std::end(list), word) != std::end(list);
-}
 
 PathConstant Number(double value) { return {PathConstant::Kind::kNumber, value, "", false}; }
 

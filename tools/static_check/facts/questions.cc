@@ -1,21 +1,16 @@
 #include "tools/static_check/facts/questions.h"
 
-#include <algorithm>
 #include <cctype>
-#include <iterator>
 #include <optional>
 #include <vector>
+
+#include "tools/static_check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {
 
 // Longer expressions are not worth remembering.
 constexpr size_t kMaxKey = 200;
-
-template <typename List>
-bool HasWord(const List& list, std::string_view word) {
-  return std::find(std::begin(list), std::end(list), word) != std::end(list);
-}
 
 constexpr std::string_view kOn[] = {"amp",     "scaler", "fp16",      "mixed",      "autocast",
                                     "float16", "half",   "precision", "gradscaler", "useamp"};
@@ -69,8 +64,8 @@ std::optional<bool> AsksForMixedPrecision(std::string_view text) {
       return;
     }
     bf16 = bf16 || word == "bf16" || word == "bfloat16";
-    asks = asks || HasWord(kOn, word);
-    negated = negated || HasWord(kNegates, word);
+    asks = asks || IsOneOf(kOn, word);
+    negated = negated || IsOneOf(kNegates, word);
     if (word == "noamp" || word == "nofp16") asks = negated = true;
   });
   if (bf16 || (!on && !off)) return std::nullopt;
@@ -82,8 +77,8 @@ bool IsOff(std::string_view value) {
   bool off = false;
   bool on = false;
   ForWords(value, [&](std::string_view word) {
-    off = off || HasWord(kOff, word);
-    on = on || word == "16" || (word != "precision" && HasWord(kOn, word));
+    off = off || IsOneOf(kOff, word);
+    on = on || word == "16" || (word != "precision" && IsOneOf(kOn, word));
   });
   return off && !on;
 }
@@ -97,7 +92,7 @@ bool OnlyLooksUp(const Bindings& bindings, NodeId id) {
     std::string_view name = syntax.Text(syntax.Child(call, PythonFields().function));
     if (const std::string_view method = bindings.names().Method(call); !method.empty())
       name = method;
-    if (!HasWord(kAsks, name) && !AsksForMixedPrecision(name)) return false;
+    if (!IsOneOf(kAsks, name) && !AsksForMixedPrecision(name)) return false;
   }
   return true;
 }

@@ -1,7 +1,6 @@
 #include "tools/static_check/protocol/protocol_gradients.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +11,7 @@ namespace mpnanny::static_check {
 namespace {
 
 // How many names and conversions are looked through.
-constexpr int kMaxDepth = 4;
+constexpr int kMaxGradientNames = 4;
 
 // Methods whose result is the same gradient in another shape or type.
 constexpr std::string_view kSame[] = {"detach",  "clone",   "float", "double",   "view",
@@ -23,11 +22,6 @@ constexpr std::string_view kMeasures[] = {"norm", "max", "min",  "mean",   "sum"
 constexpr std::string_view kClamps[] = {"clamp", "clamp_",     "clip",
                                         "clip_", "clamp_min_", "clamp_max_"};
 constexpr std::string_view kNames[] = {"p", "w", "v", "par", "weight", "weights"};
-
-template <typename List>
-bool Contains(const List& list, std::string_view word) {
-  return std::find(std::begin(list), std::end(list), word) != std::end(list);
-}
 
 class Reader {
  public:
@@ -50,7 +44,7 @@ class Reader {
         if (const std::string_view joins = TorchFunction(names_.Callee(id));
             joins == "cat" || joins == "stack" || joins == "hstack")
           return MentionsGradient(names_.Argument(id, 0, "tensors"));
-        return Contains(kSame, names_.Method(id)) && IsGradient(names_.Receiver(id), depth - 1);
+        return IsOneOf(kSame, names_.Method(id)) && IsGradient(names_.Receiver(id), depth - 1);
       case Kind::kSubscript:
         return IsGradient(syntax_.Child(id, f.value), depth - 1);
       case Kind::kIdentifier: {
@@ -71,10 +65,10 @@ class Reader {
     for (NodeId id = expression; id < syntax_[expression].after; ++id) {
       const Kind kind = syntax_[id].kind;
       if (kind == Kind::kAttribute && syntax_.Text(id).ends_with("grad") &&
-          IsGradient(id, kMaxDepth))
+          IsGradient(id, kMaxGradientNames))
         return true;
       if (kind == Kind::kIdentifier && Holds(syntax_.Text(id), "grad") &&
-          (IsGradientList(id, kMaxDepth) || IsGradient(id, kMaxDepth)))
+          (IsGradientList(id, kMaxGradientNames) || IsGradient(id, kMaxGradientNames)))
         return true;
     }
     return false;
@@ -123,7 +117,7 @@ class Reader {
     const std::string_view text = syntax_.Text(id);
     switch (syntax_.kind(id)) {
       case Kind::kIdentifier: {
-        if (Contains(kNames, text) || Holds(text, "param")) return true;
+        if (IsOneOf(kNames, text) || Holds(text, "param")) return true;
         const NodeId source = SourceOf(id);
         return source != kNoNode && Holds(syntax_.Text(source), "param");
       }
@@ -204,20 +198,22 @@ GradientUse OfCall(const Bindings& bindings, NodeId call) {
   // writer.add_histogram(name, p.grad, step)
   if (method == "add_histogram" || callee == "wandb.Histogram") {
     const std::vector<NodeId> arguments = names.Arguments(call);
-    return std::any_of(arguments.begin(), arguments.end(),
-                       [&](NodeId argument) { return reader.IsGradient(argument, kMaxDepth); })
+    return std::any_of(
+               arguments.begin(), arguments.end(),
+               [&](NodeId argument) { return reader.IsGradient(argument, kMaxGradientNames); })
                ? GradientUse::kMeasure
                : GradientUse::kNone;
   }
   if (callee.starts_with("torch.nan_to_num"))
-    return reader.IsGradient(names.Argument(call, -1, "out"), kMaxDepth) ? GradientUse::kReplace
-                                                                         : GradientUse::kNone;
+    return reader.IsGradient(names.Argument(call, -1, "out"), kMaxGradientNames)
+               ? GradientUse::kReplace
+               : GradientUse::kNone;
   if (!callee.empty() || receiver == kNoNode) return GradientUse::kNone;
   const bool in_place = method.ends_with('_');
-  const bool interesting = in_place || Contains(kMeasures, method);
-  if (!interesting || !reader.IsGradient(receiver, kMaxDepth)) return GradientUse::kNone;
-  if (Contains(kMeasures, method)) return GradientUse::kMeasure;
-  if (Contains(kClamps, method)) return GradientUse::kClamp;
+  const bool interesting = in_place || IsOneOf(kMeasures, method);
+  if (!interesting || !reader.IsGradient(receiver, kMaxGradientNames)) return GradientUse::kNone;
+  if (IsOneOf(kMeasures, method)) return GradientUse::kMeasure;
+  if (IsOneOf(kClamps, method)) return GradientUse::kClamp;
   if (method == "zero_") return GradientUse::kClear;
   if (method == "nan_to_num_") return GradientUse::kReplace;
   if (method == "detach_" || method == "requires_grad_") return GradientUse::kNone;
@@ -238,7 +234,7 @@ GradientUse OfAssignment(const Bindings& bindings, NodeId id) {
   // A name that is bound to a gradient is another name of it, not the gradient.
   const bool subscript = syntax.Is(target, Kind::kSubscript);
   if (value == kNoNode || !(subscript || syntax.Is(target, Kind::kAttribute)) ||
-      !Holds(syntax.Text(target), "grad") || !reader.IsGradient(target, kMaxDepth))
+      !Holds(syntax.Text(target), "grad") || !reader.IsGradient(target, kMaxGradientNames))
     return GradientUse::kNone;
   const std::string_view text = syntax.Text(value);
   if (syntax.Is(id, Kind::kAugmentedAssignment)) {
@@ -257,16 +253,16 @@ GradientUse OfAssignment(const Bindings& bindings, NodeId id) {
     const std::string callee = names.Callee(value);
     const std::string_view name = callee.empty() ? names.Method(value) : TorchFunction(callee);
     const NodeId of = callee.empty() ? names.Receiver(value) : names.Argument(value, 0, "input");
-    if (!reader.IsGradient(of, kMaxDepth)) return GradientUse::kChange;
+    if (!reader.IsGradient(of, kMaxGradientNames)) return GradientUse::kChange;
     if (name == "nan_to_num") return GradientUse::kReplace;
-    if (Contains(kClamps, name)) return GradientUse::kClamp;
+    if (IsOneOf(kClamps, name)) return GradientUse::kClamp;
     return GradientUse::kChange;
   }
   if (syntax.Is(value, Kind::kBinary)) {
     const std::string_view op = syntax.Text(syntax.Child(value, f.operator_));
     const NodeId left = syntax.Child(value, f.left);
     const NodeId right = syntax.Child(value, f.right);
-    if ((op == "+" || op == "-") && reader.IsGradient(left, kMaxDepth) &&
+    if ((op == "+" || op == "-") && reader.IsGradient(left, kMaxGradientNames) &&
         !CarriesScale(syntax.Text(right)))
       return GradientUse::kShift;
   }
@@ -289,7 +285,7 @@ GradientUse UseOfGradient(const Bindings& bindings, NodeId expression) {
 }
 
 bool IsGradient(const Bindings& bindings, NodeId expression) {
-  return Reader(bindings).IsGradient(expression, kMaxDepth);
+  return Reader(bindings).IsGradient(expression, kMaxGradientNames);
 }
 
 }  // namespace mpnanny::static_check

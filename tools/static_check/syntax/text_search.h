@@ -83,6 +83,12 @@ bool HoldsAny(std::string_view text, const Words& words) {
                      [&](std::string_view word) { return Holds(text, word); });
 }
 
+// Whether `word` is in a list or an array of words.
+template <typename Words>
+bool IsOneOf(const Words& words, std::string_view word) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
 }  // namespace mpnanny::static_check
 
 #endif  // MPNANNY_TOOLS_STATIC_CHECK_SYNTAX_TEXT_SEARCH_H_

@@ -13,7 +13,7 @@
 namespace mpnanny::worker {
 namespace {
 
-constexpr size_t kMostFindings = 10, kMostContributors = 12, kMostReaches = 6;
+constexpr size_t kMostShown = 10, kMostContributors = 12, kMostReaches = 6;
 
 Json Number(double value) {
   if (std::isnan(value)) return "nan";
@@ -41,7 +41,7 @@ class Answer {
                    {"emulated", Emulated()}};
     if (Json first = First(); !first.is_null()) answer["first_bad"] = std::move(first);
     answer["findings"] = Json::array();
-    for (size_t at = 1; at < std::min(verdict_.bad().size(), kMostFindings); ++at) {
+    for (size_t at = 1; at < std::min(verdict_.bad().size(), kMostShown); ++at) {
       answer["findings"].push_back(Found(*verdict_.bad()[at]));
     }
     answer["contributors"] = Contributors();

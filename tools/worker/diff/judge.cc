@@ -25,13 +25,7 @@ constexpr double kSame = 1e-6;  // relative difference of two references that ar
 constexpr size_t kMostFindings = 64;
 constexpr size_t kMostDecisions = 1000;
 
-const void* MemoryOf(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided && !tensor.is_quantized()
-             ? tensor.storage().unsafeGetStorageImpl()
-             : nullptr;
-}
-
-std::string ShapeOf(const at::Tensor& tensor) {
+std::string ShownShape(const at::Tensor& tensor) {
   std::ostringstream shown;
   shown << tensor.sizes();
   return shown.str();
@@ -350,7 +344,7 @@ void Judge::Decided(const Called& call, const at::Tensor& held, const at::Tensor
   if (origin >= 0 && share >= kWrongIntegers) {
     findings_[static_cast<size_t>(origin)].reaches.emplace_back("index", share);
   }
-  decisions_.push_back({call.node.site, call.number, NameOf(held.scalar_type()), ShapeOf(held),
+  decisions_.push_back({call.node.site, call.number, NameOf(held.scalar_type()), ShownShape(held),
                         share,
                         op == "aten::to" || op == "aten::_to_copy" || op == "aten::copy_" ||
                             op == "aten::type_as" || op == "aten::Int"});
@@ -376,7 +370,7 @@ int Judge::Add(FindingKind kind, const Called& call, size_t index, const Referen
   finding.number = call.number;
   finding.output = index;
   finding.dtype = TypesOf(call, made.held);
-  finding.shape = ShapeOf(made.held);
+  finding.shape = ShownShape(made.held);
   finding.share = share;
   finding.magnitude = found.max_reference;
   finding.error_in = error_in;

@@ -171,7 +171,8 @@ void Regions::Enter(const Region& region) {
   const Before before{at::autocast::is_autocast_enabled(at::kCPU),
                       at::autocast::get_autocast_dtype(at::kCPU)};
   before_.push_back(before);
-  const bool opens = precision_.regions == Precision::Own::kAll || (precision_.regions == Precision::Own::kOfTheCpu && region.device == "cpu");
+  const bool opens = precision_.regions == Precision::Own::kAll ||
+                     (precision_.regions == Precision::Own::kOfTheCpu && region.device == "cpu");
   if (opens) Set(region.enabled, region.dtype.value_or(precision_.low));
 }
 

@@ -9,13 +9,7 @@
 #include "tools/worker/tensor_types.h"
 
 namespace mpnanny::worker {
-namespace {
-
-const void* MemoryOf(const at::Tensor& tensor) {
-  return tensor.layout() == at::kStrided ? tensor.storage().unsafeGetStorageImpl() : nullptr;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::string LineOf(const Node& node) {
   if (!node.site.source.empty()) return node.site.source;

@@ -15,14 +15,6 @@ constexpr int64_t kMostExact = int64_t{1}
                                << 24;  // elements of a result that is computed a third time
 constexpr c10::ScalarType kWide = c10::ScalarType::Double;
 
-bool IsDense(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized();
-}
-
-const void* MemoryOf(const at::Tensor& tensor) {
-  return IsDense(tensor) ? tensor.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 // Tensors of both lanes in the same order; false where they are not as many.
 bool Pairs(const std::vector<IValue>& held, const std::vector<IValue>& reference,
            std::vector<Made>& pairs) {

@@ -1,0 +1,158 @@
+// Functions that end badly: each is one ConfinedEnd, and nothing of them is left.
+#include "base/confinement.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace mpnanny {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As mpnanny-worker runs a job: a supervisor of its own for each, whose report comes by a file.
+class ConfinedCall : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("confinement_test_" + std::to_string(getpid()));
+    fs::create_directory(folder_);
+    limits_.writable = (folder_ / "writable").string();
+    fs::create_directory(limits_.writable);
+    limits_.wall = std::chrono::seconds(20);
+    limits_.memory_bytes = 512ull << 20;
+    limits_.processes = 8;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  ConfinedEnd Run(const std::function<int()>& call) {
+    const fs::path report = folder_ / "report";
+    const auto ended = RunForked([&] {
+      const auto end = RunConfinedCall(limits_, call);
+      if (!end) return 9;
+      std::ofstream(report) << end->exit_code << ' '
+                            << (end->exceeded.empty() ? "-" : end->exceeded);
+      return 0;
+    });
+    EXPECT_EQ(ended ? *ended : -1, 0);
+    ConfinedEnd end;
+    std::ifstream(report) >> end.exit_code >> end.exceeded;
+    fs::remove(report);
+    return end;
+  }
+
+  fs::path folder_;
+  Confinement limits_;
+};
+
+TEST_F(ConfinedCall, EndsWithWhatTheFunctionReturns) {
+  for (const int code : {0, 7}) {
+    const ConfinedEnd end = Run([&] { return code; });
+    EXPECT_EQ(end.exit_code, code);
+    EXPECT_EQ(end.exceeded, "-");
+  }
+}
+
+// Deeper than any stack; the compiler may not make a loop of it.
+__attribute__((noinline)) int Recurse(int depth) {
+  volatile char frame[4096];
+  frame[depth % 4096] = 1;
+  return depth < 0 ? 0 : Recurse(depth + 1) + frame[depth % 4096];
+}
+
+TEST_F(ConfinedCall, ACrashIsItsSignal) {
+  EXPECT_EQ(Run([] {
+              std::abort();
+              return 0;
+            }).exit_code,
+            128 + SIGABRT);
+  EXPECT_EQ(Run([] {
+              volatile int* const nowhere = nullptr;
+              return *nowhere;
+            }).exit_code,
+            128 + SIGSEGV);
+  EXPECT_EQ(Run([] { return Recurse(0); }).exit_code, 128 + SIGSEGV);
+  EXPECT_EQ(Run([] {
+              raise(SIGFPE);
+              return 0;
+            }).exit_code,
+            128 + SIGFPE);
+}
+
+TEST_F(ConfinedCall, AnEndlessLoopEndsWithItsTime) {
+  limits_.wall = std::chrono::seconds(1);
+  const ConfinedEnd end = Run([] {
+    volatile bool goes_on = true;
+    while (goes_on) {
+    }
+    return 0;
+  });
+  EXPECT_EQ(end.exceeded, "time");
+  EXPECT_EQ(end.exit_code, 128 + SIGKILL);
+}
+
+TEST_F(ConfinedCall, TooMuchMemoryEndsIt) {
+  limits_.memory_bytes = 64ull << 20;
+  const ConfinedEnd end = Run([] {
+    try {
+      std::vector<std::vector<char>> held;
+      while (true) held.emplace_back(1 << 20, char{1});
+    } catch (const std::bad_alloc&) {
+      return 5;  // the kernel's limit was faster than the supervisor's look
+    }
+    return 0;
+  });
+  EXPECT_TRUE(end.exceeded == "memory" || end.exit_code == 5) << end.exit_code << end.exceeded;
+}
+
+TEST_F(ConfinedCall, AnExceptionEndsTheChildAndNotTheCaller) {
+  EXPECT_EQ(Run([]() -> int { throw std::runtime_error("left"); }).exit_code, 128 + SIGABRT);
+}
+
+TEST_F(ConfinedCall, AForkBombLeavesNobody) {
+  limits_.wall = std::chrono::seconds(5);
+  const fs::path alive = fs::path(limits_.writable) / "alive";
+  const ConfinedEnd end = Run([&] {
+    for (int round = 0; round < 1000; ++round) {
+      if (fork() == 0) {
+        while (true) {
+          std::ofstream(alive) << "alive";
+          fork();
+          usleep(20000);
+        }
+      }
+      usleep(2000);
+    }
+    return 0;
+  });
+  EXPECT_TRUE(end.exceeded == "processes" || end.exceeded == "time") << end.exceeded;
+  fs::remove(alive);
+  usleep(300000);
+  EXPECT_FALSE(fs::exists(alive));
+}
+
+TEST_F(ConfinedCall, WritesInItsFolderOnlyAndReachesNobody) {
+  const fs::path outside = folder_ / "outside";
+  const ConfinedEnd end = Run([&] {
+    std::ofstream inside(fs::path(limits_.writable) / "inside");
+    if (!inside) return 1;
+    if (std::ofstream(outside)) return 2;
+    const int connection = socket(AF_INET, SOCK_STREAM, 0);
+    return connection >= 0 && send(connection, "x", 1, MSG_NOSIGNAL) == 1 ? 3 : 0;
+  });
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_TRUE(fs::exists(fs::path(limits_.writable) / "inside"));
+  EXPECT_FALSE(fs::exists(outside));
+}
+
+}  // namespace
+}  // namespace mpnanny
