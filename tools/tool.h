@@ -76,6 +76,12 @@ struct WatchedState {
   bool over = false;    // nothing will change any more
 };
 
+// What a command has done beside answering: what it shows of it, and what it says about it.
+struct Afterwards {
+  std::string shown;  // a diff
+  std::string notes;  // "Fixed 1 finding in 1 file."
+};
+
 // The command-line twin: `mpnanny <name> [positional…] [--option value]`. Options are made from the
 // input schema (snake_case becomes --kebab-case, booleans become flags, arrays may be repeated).
 struct CommandTwin {
@@ -89,10 +95,10 @@ struct CommandTwin {
   Json extra_options = Json::object();
   // Exit code of a successful call; null means 0. `extra` holds extra_options' values.
   std::function<int(const Json& structured, const Json& extra)> exit_code = nullptr;
-  // Does what only a command may, after the answer was printed, and says what it did; null:
-  // nothing.
-  std::function<Result<std::string>(const Json& structured, const Json& extra)> afterwards =
-      nullptr;
+  // Does what only a command may, after the answer was printed; null: nothing.
+  std::function<Result<Afterwards>(const Json& structured, const Json& extra)> afterwards = nullptr;
+  // Whether the answer as text gives way to what `afterwards` prints; null: never.
+  std::function<bool(const Json& extra)> only_afterwards = nullptr;
   // A second name that an option is known by as well: property -> option name.
   std::map<std::string, std::string> aliases = {};
   // The property for which "-" stands for a log that comes from stdin; empty for none.

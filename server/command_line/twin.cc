@@ -286,6 +286,8 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
     Result<ToolOutput> answer = CallWhole(tool, asked, call);
     return pasted ? pasted->Shown(std::move(answer)) : std::move(answer);
   };
+  const bool only_afterwards =
+      values.format == "text" && twin.only_afterwards && twin.only_afterwards(*extra);
   Result<ToolOutput> output = InvalidInput("");
   if (values.watch) {
     if (!(values.interval > 0 && values.interval <= 86400)) {
@@ -302,13 +304,14 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
   } else {
     output = ask(arguments);
     progress.Done();
-    if (output) show(*output);
+    if (output && !only_afterwards) show(*output);
   }
   if (!output) return fail(output.error());
   if (twin.afterwards) {
-    const Result<std::string> done = twin.afterwards(output->structured, *extra);
+    const Result<Afterwards> done = twin.afterwards(output->structured, *extra);
     if (!done) return fail(done.error());
-    (values.format == "text" ? context.out : context.err) << *done;
+    (values.format == "text" ? context.out : context.err) << done->shown;
+    (values.format == "text" && !only_afterwards ? context.out : context.err) << done->notes;
   }
   return twin.exit_code ? twin.exit_code(output->structured, *extra) : 0;
 }

@@ -291,7 +291,8 @@ def test_fix_shows_a_diff_and_repairs(tmp_path: Path) -> None:
     shown = check("a.py", "--diff-only", cwd=tmp_path)
     assert file.read_text() == BAD, "--diff-only writes nothing"
     assert "+    s.unscale_(o)\n" in shown.stdout
-    assert "Would fix 1 finding in 1 file" in shown.stdout
+    assert shown.stdout.startswith("--- "), "the diff and nothing else"
+    assert "Would fix 1 finding in 1 file" in shown.stderr
     done = check("a.py", "--fix", cwd=tmp_path)
     assert "Fixed 1 finding in 1 file" in done.stdout
     assert file.stat().st_mode & 0o777 == 0o640
@@ -304,8 +305,7 @@ def test_fix_shows_a_diff_and_repairs(tmp_path: Path) -> None:
 
     # What is shown is what patch(1) would do.
     (tmp_path / "b.py").write_text(BAD)
-    diff = check("b.py", "--diff-only", cwd=tmp_path).stdout
-    patch = diff[diff.index("--- ") : diff.index("Would fix")]
+    patch = check("b.py", "--diff-only", cwd=tmp_path).stdout
     applied = subprocess.run(
         ["git", "apply", "-p0", "--unidiff-zero", "-"], input=patch, text=True, cwd=tmp_path
     )

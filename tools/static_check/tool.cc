@@ -240,12 +240,16 @@ Tool MakeTool() {
       {"type", "boolean"},
       {"description", "Show the edits that findings offer as a diff, and make them."}};
   definition.command.extra_options["diff_only"] = {
-      {"type", "boolean"}, {"description", "Show that diff, and change no file."}};
+      {"type", "boolean"},
+      {"description", "Print that diff and nothing else, and change no file."}};
   definition.command.afterwards = [](const Json& structured,
-                                     const Json& extra) -> Result<std::string> {
+                                     const Json& extra) -> Result<Afterwards> {
     const bool fix = extra.value("fix", false);
-    if (!fix && !extra.value("diff_only", false)) return std::string();
+    if (!fix && !extra.value("diff_only", false)) return Afterwards();
     return ApplyFixes(structured, fix && !extra.value("diff_only", false));
+  };
+  definition.command.only_afterwards = [](const Json& extra) {
+    return extra.value("diff_only", false);
   };
   definition.command.exit_code = ExitCode;
   definition.command.options = {{"rules", "select"}, {"also", "extend-select"}};

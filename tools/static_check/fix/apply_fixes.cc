@@ -85,7 +85,7 @@ bool Parses(const std::string& text) {
 
 }  // namespace
 
-Result<std::string> ApplyFixes(const Json& structured, bool write) {
+Result<Afterwards> ApplyFixes(const Json& structured, bool write) {
   std::map<std::string, std::vector<const Json*>> by_path;
   int without = 0;
   for (const Json& finding : structured["findings"]) {
@@ -95,7 +95,7 @@ Result<std::string> ApplyFixes(const Json& structured, bool write) {
       by_path[finding["path"].get<std::string>()].push_back(&finding);
     }
   }
-  std::string text;
+  Afterwards done;
   int repaired = 0;
   int files = 0;
   std::vector<std::string> left;
@@ -136,22 +136,24 @@ Result<std::string> ApplyFixes(const Json& structured, bool write) {
     }
     const std::string after = Applied(*before, made);
     if (after == *before) continue;
-    text += UnifiedDiff(EscapeControl(path, 500), *before, after);
+    done.shown += UnifiedDiff(EscapeControl(path, 500), *before, after);
     if (write) {
       if (auto replaced = ReplaceFile(path, after); !replaced) return std::move(replaced).error();
     }
     repaired += here;
     ++files;
   }
-  for (const std::string& one : left) text += "not fixed: " + EscapeControl(one, 600) + "\n";
+  for (const std::string& one : left) {
+    done.notes += "not fixed: " + EscapeControl(one, 600) + "\n";
+  }
   const auto count = [](int number, const char* noun) {
     return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
   };
-  text += (write ? "Fixed " : "Would fix ") + count(repaired, "finding") + " in " +
-          count(files, "file") + "; " + count(without, "finding") +
-          (without == 1 ? " has" : " have") +
-          " no edit that leaves the other paths as they were.\n";
-  return text;
+  done.notes += (write ? "Fixed " : "Would fix ") + count(repaired, "finding") + " in " +
+                count(files, "file") + "; " + count(without, "finding") +
+                (without == 1 ? " has" : " have") +
+                " no edit that leaves the other paths as they were.\n";
+  return done;
 }
 
 }  // namespace mpnanny::static_check

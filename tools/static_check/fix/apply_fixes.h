@@ -4,18 +4,17 @@
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_FIX_APPLY_FIXES_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_FIX_APPLY_FIXES_H_
 
-#include <string>
-
 #include "base/json.h"
 #include "base/result.h"
+#include "tools/tool.h"
 
 namespace mpnanny::static_check {
 
-// `structured`: an answer with whole findings. Gives a unified diff and a line on what was done.
+// `structured`: an answer with whole findings. Gives a unified diff, and lines on what was done.
 // `write`: also replaces the files, each at once (a new file beside it is renamed), keeping its
 // mode. All edits of a finding are made or none: not where they overlap those of another one, where
 // the file no longer has the finding's line, in a notebook, or where the result would not parse.
-Result<std::string> ApplyFixes(const Json& structured, bool write);
+Result<Afterwards> ApplyFixes(const Json& structured, bool write);
 
 }  // namespace mpnanny::static_check
 

@@ -274,7 +274,7 @@ class Converter {
                          "Use a worker of the torch that exported the program (mpnanny doctor).");
     }
     made.schema = &op->schema();
-    made.draws = op->hasTag(at::Tag::nondeterministic_seeded);
+    made.may_draw = op->hasTag(at::Tag::nondeterministic_seeded);
     made.run = [op = *op](Stack& stack) { op.callBoxed(stack); };
     const Json& given = ArrayAt(node, "inputs");
     for (const c10::Argument& formal : made.schema->arguments()) {

@@ -71,7 +71,7 @@ struct Node {
   std::function<void(Stack&)>
       run;  // takes its inputs from the end of the stack, leaves the outputs
   const c10::FunctionSchema* schema = nullptr;  // lives as long as the process
-  bool draws = false;                           // random numbers
+  bool may_draw = false;                        // random numbers; dropout that is off does not
   std::vector<Block> blocks;
   Region region;
   Site site;

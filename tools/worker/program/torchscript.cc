@@ -213,7 +213,7 @@ class Converter {
     const c10::FunctionSchema& schema = node->schema();
     made.schema = &schema;
     const auto dispatched = c10::Dispatcher::singleton().findSchema(schema.operator_name());
-    made.draws = dispatched && dispatched->hasTag(at::Tag::nondeterministic_seeded);
+    made.may_draw = dispatched && dispatched->hasTag(at::Tag::nondeterministic_seeded);
     if (schema.is_vararg()) {
       const auto count = static_cast<int64_t>(node->inputs().size());
       made.run = [operation, count](Stack& stack) mutable {

@@ -1,6 +1,7 @@
 #include "tools/worker/run/shadow_runner.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <utility>
@@ -44,6 +45,9 @@ bool IsComparable(const Made& made) {
   return IsFloat(made.held) && IsFloat(made.reference) && IsDense(made.held) &&
          IsDense(made.reference);
 }
+
+// Two of them differ where random numbers were drawn in between.
+at::Tensor RandomState() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
 bool IsNumber(const IValue& value) { return value.isDouble() || value.isComplexDouble(); }
 
@@ -91,16 +95,18 @@ void ShadowRunner::Run(const Node& node, std::vector<Value>& slots) {
   }
   call.wrote = !call.made.empty();
   if (call.wrote && !writes_whole) observer_.Before(call);
+  const at::Tensor random = node.may_draw ? RandomState() : at::Tensor();
   const std::vector<IValue> held_outputs = Held(node, held);
+  const bool drew = node.may_draw && !RandomState().equal(random);
   // Memory of whole numbers is one in both lanes and must not be written twice.
   const std::vector<IValue> outputs =
-      writes_whole ? held_outputs : Reference(node, held, reference, held_outputs);
+      writes_whole ? held_outputs : Reference(node, held, reference, held_outputs, drew);
   if (!writes_whole) {
     if (!call.wrote) {
       Pairs(held_outputs, outputs, call.made);
       std::erase_if(call.made, [](const Made& made) { return !IsComparable(made); });
       call.computes = !facts.is_unwritten && !AllShare(call.made, held);
-      if (call.computes) AddExact(node, held, call.made);
+      if (call.computes && !drew) AddExact(node, held, call.made);
     }
     if (!call.made.empty()) observer_.After(call);
   }
@@ -132,7 +138,8 @@ std::vector<IValue> ShadowRunner::Held(const Node& node, const Stack& inputs) {
 }
 
 std::vector<IValue> ShadowRunner::Reference(const Node& node, const Stack& held_inputs,
-                                            const Stack& inputs, const std::vector<IValue>& held) {
+                                            const Stack& inputs, const std::vector<IValue>& held,
+                                            bool drew) {
   const auto as_held = [&] {
     std::vector<IValue> taken;
     for (const IValue& each : held) {
@@ -147,7 +154,7 @@ std::vector<IValue> ShadowRunner::Reference(const Node& node, const Stack& held_
   const SchemaFacts& facts = FactsOf(*node.schema);
   std::vector<IValue> made;
   try {
-    if (!node.draws && !facts.is_unwritten) {
+    if (!drew && !facts.is_unwritten) {
       made = CallIn(kWide, node, inputs);
     } else {
       made = as_held();
@@ -156,7 +163,7 @@ std::vector<IValue> ShadowRunner::Reference(const Node& node, const Stack& held_
     not_followed_.insert(node.site.op);
     made = as_held();
   }
-  if (node.draws || not_followed_.contains(node.site.op)) {  // what was drawn is what was meant
+  if (drew || not_followed_.contains(node.site.op)) {  // what was drawn is what was meant
     for (const size_t at : facts.written) {
       if (!inputs[at].isTensor() || !IsFloat(inputs[at].toTensor())) continue;
       inputs[at].toTensor().copy_(held_inputs[at].toTensor());
@@ -204,7 +211,7 @@ IValue ShadowRunner::Merged(const Called& call, const IValue& held, const IValue
 }
 
 void ShadowRunner::AddExact(const Node& node, const Stack& inputs, std::vector<Made>& made) {
-  if (node.draws || made.empty() || not_followed_.contains(node.site.op)) return;
+  if (made.empty() || not_followed_.contains(node.site.op)) return;
   for (const Made& each : made) {
     if (each.held.numel() > kMostExact) return;
   }

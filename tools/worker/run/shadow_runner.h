@@ -66,7 +66,7 @@ class ShadowRunner : public Runner {
  private:
   std::vector<IValue> Held(const Node& node, const Stack& inputs);
   std::vector<IValue> Reference(const Node& node, const Stack& held_inputs, const Stack& inputs,
-                                const std::vector<IValue>& held);
+                                const std::vector<IValue>& held, bool drew);
   IValue Merged(const Called& call, const IValue& held, const IValue& reference);
   IValue Widened(const IValue& value);
   void AddExact(const Node& node, const Stack& inputs, std::vector<Made>& made);
