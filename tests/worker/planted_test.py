@@ -25,6 +25,7 @@ from asking import diff
 from planted_cases import (
     CASES,
     FORMATS,
+    MISSED,
     NOT_STRICT,
     SLOW,
     Case,
@@ -44,6 +45,8 @@ def chosen(healthy: bool) -> list[Any]:
         strict = not healthy and has_helper(case) and case.program not in NOT_STRICT
         for form in (*FORMATS, *(("strict",) if strict else ())):
             marks = [pytest.mark.skip(reason=case.skip)] if case.skip else []
+            if case.baked(form):
+                marks.append(pytest.mark.skip(reason="the file does not hold what the label means"))
             if (case.program, form) in SLOW:
                 marks.append(pytest.mark.slow)
             found.append(pytest.param(case, form, id=f"{case.name}-{form}", marks=marks))
@@ -76,7 +79,9 @@ def judged(case: Case, form: str, folder: pathlib.Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("case", "form"), chosen(healthy=False))
-def test_the_planted_operator_is_named_first(case, form, files, worker):
+def test_the_planted_operator_is_named_first(case, form, files, worker, request):
+    if reason := MISSED.get((case.program, form)):
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     row = judged(case, form, files)
     assert row["right"], f"{row['verdict']}: {row['named']}, not {sorted(right_lines(case, form))}"
     assert row["code"] == 1 and "forward_only" in row["limits"]

@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "tools/worker/job.h"
 #include "tools/worker/protocol.h"
+#include "tools/worker/warm_up.h"
 
 namespace mpnanny::worker {
 namespace {
@@ -54,6 +55,11 @@ class Session {
                                  "This worker knows: hello, job.")));
   }
 
+  // After the first job, when nobody waits.
+  void PrepareForMore() {
+    if (jobs_ == 1 && !std::exchange(warm_, true)) WarmUp();
+  }
+
  private:
   bool Write(const Json& line) { return WriteWhole(streams_.out, DumpJson(line) + "\n", stop_); }
 
@@ -70,6 +76,7 @@ class Session {
   }
 
   bool Job(const Json& asked) {
+    ++jobs_;
     const Json& request = ValueAt(asked, {"request"});
     const Json& writable = ValueAt(asked, {"writable"});
     const Json& seconds = ValueAt(asked, {"seconds"});
@@ -110,6 +117,8 @@ class Session {
   const ProtocolStreams& streams_;
   const StopEvent& stop_;
   bool greeted_ = false;
+  bool warm_ = false;
+  int jobs_ = 0;
 };
 
 // torch's own warnings are for whoever writes the model.
@@ -143,6 +152,7 @@ int Run() {
       const std::string line = pending.substr(0, end);
       pending.erase(0, end + 1);
       if (!session.Answer(line)) return 0;
+      session.PrepareForMore();
     }
     if (pending.size() > kMaxLine) {
       std::fprintf(stderr, "mpnanny-worker: a request is longer than %zu bytes\n", kMaxLine);

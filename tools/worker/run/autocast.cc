@@ -8,8 +8,7 @@
 
 #include <map>
 #include <memory>
-#include <set>
-#include <unordered_map>
+#include <optional>
 
 #include "base/data_files.h"
 #include "base/json.h"
@@ -48,13 +47,38 @@ std::map<std::string, Category> ListOf(const Json& devices, const char* device) 
   return list;
 }
 
-// Of the operators that are replaced, by "aten::linear" and overload.
-std::unordered_map<std::string, Category>& Replacements() {
-  static std::unordered_map<std::string, Category> replacements;
-  return replacements;
+// As the lists write it: "linear", "softmax.int".
+std::string ListedName(const c10::OperatorName& name) {
+  const std::string base = name.name.substr(name.name.find("::") + 2);
+  return name.overload_name.empty() ? base : base + "." + name.overload_name;
 }
 
-std::string KeyOf(const c10::OperatorName& name) { return name.name + "." + name.overload_name; }
+// What CUDA's lists do otherwise than the CPU's; no category: nothing. By the name in the lists.
+using CudaDifferences = std::map<std::string, std::optional<Category>>;
+
+const CudaDifferences& Differences() {
+  static const CudaDifferences kDifferences = [] {
+    const auto text = ParseJson(EmbeddedAutocast()[0].text);
+    const Json& devices = ValueAt(*text, {"devices"});
+    const auto cuda = ListOf(devices, "CUDA"), cpu = ListOf(devices, "CPU");
+    CudaDifferences found;
+    for (const auto& [name, category] : cpu) {
+      if (!cuda.contains(name)) found[name] = std::nullopt;
+    }
+    for (const auto& [name, category] : cuda) {
+      const auto same = cpu.find(name);
+      if (same == cpu.end() || same->second != category) found[name] = category;
+    }
+    std::erase_if(found, [](const auto& each) {  // operators of another torch
+      const size_t dot = each.first.find('.');
+      const std::string overload = dot == std::string::npos ? "" : each.first.substr(dot + 1);
+      return !c10::Dispatcher::singleton().findSchema(
+          {"aten::" + each.first.substr(0, dot), overload});
+    });
+    return found;
+  }();
+  return kDifferences;
+}
 
 bool IsCast(const at::Tensor& tensor) {
   return c10::isFloatingType(tensor.scalar_type()) &&
@@ -92,7 +116,7 @@ void Run(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* sta
   const size_t from = stack->size() - schema.arguments().size();
   const c10::ScalarType low = at::autocast::get_autocast_dtype(at::kCPU);
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(kKey);
-  switch (Replacements().at(KeyOf(op.operator_name()))) {
+  switch (*Differences().at(ListedName(op.operator_name()))) {
     case Category::kLow:
       Cast(*stack, from, low);
       break;
@@ -129,31 +153,16 @@ Precision PrecisionOf(const std::string& policy, c10::ScalarType low) {
   return precision;
 }
 
+void ReadCudaLists() { Differences(); }
+
 void InstallCudaLists() {
   static std::unique_ptr<torch::Library> library;
   if (library) return;
   library =
       std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
-  const auto text = ParseJson(EmbeddedAutocast()[0].text);
-  const Json& devices = ValueAt(*text, {"devices"});
-  const auto cuda = ListOf(devices, "CUDA"), cpu = ListOf(devices, "CPU");
-  std::set<std::string> names;
-  for (const auto& list : {cuda, cpu}) {
-    for (const auto& [name, category] : list) names.insert(name);
-  }
-  for (const std::string& name : names) {
-    const auto on_cuda = cuda.find(name), on_cpu = cpu.find(name);
-    if (on_cuda != cuda.end() && on_cpu != cpu.end() && on_cuda->second == on_cpu->second) continue;
-    const size_t dot = name.find('.');
-    const c10::OperatorName full("aten::" + name.substr(0, dot),
-                                 dot == std::string::npos ? "" : name.substr(dot + 1));
-    if (!c10::Dispatcher::singleton().findSchema(full)) continue;  // of another torch
-    if (on_cuda == cuda.end()) {
-      library->impl(name.c_str(), torch::CppFunction::makeFallthrough());
-    } else {
-      Replacements()[KeyOf(full)] = on_cuda->second;
-      library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&Run>());
-    }
+  for (const auto& [name, category] : Differences()) {
+    library->impl(name.c_str(), category ? torch::CppFunction::makeFromBoxedFunction<&Run>()
+                                         : torch::CppFunction::makeFallthrough());
   }
 }
 

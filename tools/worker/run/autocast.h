@@ -37,6 +37,9 @@ struct Precision {
 // `policy`: cuda-autocast, cpu-autocast or pure.
 Precision PrecisionOf(const std::string& policy, c10::ScalarType low);
 
+// For all jobs of this process and its forks; the first job would do it.
+void ReadCudaLists();
+
 // From here on autocast on the CPU follows CUDA's lists.
 void InstallCudaLists();
 
