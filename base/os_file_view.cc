@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <utility>
 
 #include "base/text.h"
 
@@ -108,23 +107,6 @@ Result<FileView> FileView::Open(const std::string& path) {
   slot.begin.store(reinterpret_cast<uintptr_t>(data), std::memory_order_release);
   return FileView(static_cast<const uint8_t*>(data), size, index);
 }
-
-FileView::FileView(FileView&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      slot_(std::exchange(other.slot_, -1)) {}
-
-FileView& FileView::operator=(FileView&& other) noexcept {
-  if (this != &other) {
-    Release();
-    data_ = std::exchange(other.data_, nullptr);
-    size_ = std::exchange(other.size_, 0);
-    slot_ = std::exchange(other.slot_, -1);
-  }
-  return *this;
-}
-
-FileView::~FileView() { Release(); }
 
 bool FileView::changed() const {
   return slot_ >= 0 && slots[slot_].changed.load(std::memory_order_relaxed);

@@ -1,7 +1,6 @@
 #include <windows.h>
 
 #include <atomic>
-#include <utility>
 
 #include "base/os_file_view.h"
 #include "base/os_windows_text.h"
@@ -53,23 +52,6 @@ Result<FileView> FileView::Open(const std::string& path) {
   }
   return FileView(static_cast<const uint8_t*>(data), static_cast<size_t>(size.QuadPart), 0);
 }
-
-FileView::FileView(FileView&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      slot_(std::exchange(other.slot_, -1)) {}
-
-FileView& FileView::operator=(FileView&& other) noexcept {
-  if (this != &other) {
-    Release();
-    data_ = std::exchange(other.data_, nullptr);
-    size_ = std::exchange(other.size_, 0);
-    slot_ = std::exchange(other.slot_, -1);
-  }
-  return *this;
-}
-
-FileView::~FileView() { Release(); }
 
 bool FileView::changed() const { return false; }
 
