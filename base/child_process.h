@@ -62,6 +62,7 @@ class ChildProcess {
 
   // What it wrote to stderr, as far as it was seen while reading and waiting.
   const std::string& errors() const { return errors_; }
+  void ForgetErrors() { errors_.clear(); }
 
  private:
 #ifdef _WIN32

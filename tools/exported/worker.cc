@@ -89,6 +89,7 @@ Result<Json> AskWorker(const Question& question, const std::string& folder,
                                         {"writable", folder},
                                         {"request", question.request}});
   Process worker = TakeIdle();
+  if (worker) worker->ForgetErrors();
   const auto soon = [] { return ChildProcess::Clock::now() + python_code::kGrace; };
   // A kept worker may have been ended by somebody since.
   if (worker && (worker->Wait(ChildProcess::Clock::now()) || !worker->WriteLine(job, soon())))
@@ -103,7 +104,8 @@ Result<Json> AskWorker(const Question& question, const std::string& folder,
   const auto until = ChildProcess::Clock::now() + question.seconds + python_code::kGrace;
   if (auto heard = said.Listen(*worker, until, context); !heard) return heard.error();
   const std::string errors = worker->errors();
-  if (said.end && !said.end->contains("error")) Keep(std::move(worker));
+  // Lines that make no sense may be a model's that has found the pipe: the next job starts afresh.
+  if (said.end && !said.end->contains("error") && !said.garbage) Keep(std::move(worker));
   return said.Answer({.what = "The model",
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,

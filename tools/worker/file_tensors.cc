@@ -21,6 +21,10 @@ at::Tensor Copied(const tensor_files::Entry& entry) {
     auto whole = tensor_files::Inflate(entry.storage, entry.storage_bytes);
     if (!whole) throw ModelProblem(whole.error().Text(), "");
     inflated = *std::move(whole);
+    if (inflated.size() < entry.storage_bytes) {
+      throw ModelProblem("'" + EscapeControl(entry.key, 200) + "' is shorter than the file says.",
+                         "Save it again.");
+    }
     bytes = inflated;
   }
   // A byte more: also an empty storage has an address.
@@ -42,7 +46,8 @@ at::Tensor FileTensors::Make(const tensor_files::Entry& entry) {
   if (!type || entry.big_endian) {
     throw ModelProblem(name + " has elements of a kind that is not read.", "");
   }
-  at::Tensor& memory = memories_[entry.storage.data()];
+  // An empty tensor of a file has the address of the next one.
+  at::Tensor& memory = memories_[{entry.storage.data(), entry.storage.size()}];
   if (!memory.defined()) memory = Copied(entry);
   auto* const first = memory.data_ptr<uint8_t>() + entry.skip +
                       static_cast<size_t>(entry.first) * c10::elementSize(*type);

@@ -7,7 +7,9 @@
 
 #include <ATen/core/TensorBody.h>
 
+#include <cstddef>
 #include <map>
+#include <utility>
 
 #include "tools/tensor_files/tensor_file.h"
 
@@ -19,7 +21,8 @@ class FileTensors {
   at::Tensor Make(const tensor_files::Entry& entry);
 
  private:
-  std::map<const void*, at::Tensor> memories_;  // by where they lie in the file
+  // By where they lie in the file and how long they are.
+  std::map<std::pair<const void*, size_t>, at::Tensor> memories_;
 };
 
 }  // namespace mpnanny::worker

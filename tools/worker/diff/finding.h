@@ -46,6 +46,7 @@ struct Finding {
   double magnitude = 0;  // largest of the reference
   double error_in = 0, error_out = 0;
   int count = 1;
+  double worst_share = 0, worst_error = 0;  // over its calls; the others are the first call's
   c10::ScalarType held_type = c10::ScalarType::Float;
   at::Tensor reference;  // of the first call
   std::optional<Cure> cure;

@@ -105,7 +105,7 @@ Judge::InputError Judge::ErrorOfInputs(const Called& call) const {
   ForEachInput(call, [&](const at::Tensor& held, const at::Tensor& reference) {
     const auto found = Compare(held, reference);
     if (!found || found->numel == 0) return;
-    const bool noise = noise_.contains(MemoryOf(held));
+    const bool noise = IsOnlyNoise(held);
     worst.any_noise = worst.any_noise || noise;
     if (!noise) worst.error = std::max(worst.error, ErrorOf(*found));
     worst.rank = std::max(worst.rank, found->range > 0       ? 3
@@ -130,6 +130,10 @@ int Judge::OriginOfInputs(const Called& call) const {
     if (known != carried_.end() && known->second.error > worst.error) worst = known->second;
   });
   return worst.finding;
+}
+
+bool Judge::IsOnlyNoise(const at::Tensor& tensor) const {
+  return noise_.contains(MemoryOf(tensor));
 }
 
 std::vector<size_t> Judge::OriginsOf(const at::Tensor& result) const {
@@ -309,7 +313,7 @@ bool Judge::DependsOnNoise(const Called& call, size_t index) const {
   if (call.wrote) return true;
   std::set<const void*> zeroed;
   ForEachInput(call, [&](const at::Tensor& held, const at::Tensor& reference) {
-    if (noise_.contains(MemoryOf(held))) zeroed.insert(reference.unsafeGetTensorImpl());
+    if (IsOnlyNoise(held)) zeroed.insert(reference.unsafeGetTensorImpl());
   });
   Stack inputs;
   for (const IValue& each : call.reference) {
@@ -358,6 +362,8 @@ int Judge::Add(FindingKind kind, const Called& call, size_t index, const Referen
   if (known != finding_of_.end()) {
     Finding& finding = findings_[known->second];
     ++finding.count;
+    finding.worst_share = std::max(finding.worst_share, share);
+    finding.worst_error = std::max(finding.worst_error, error_out);
     return static_cast<int>(known->second);
   }
   if (findings_.size() >= kMostFindings) return -1;
@@ -371,10 +377,10 @@ int Judge::Add(FindingKind kind, const Called& call, size_t index, const Referen
   finding.output = index;
   finding.dtype = TypesOf(call, made.held);
   finding.shape = ShownShape(made.held);
-  finding.share = share;
+  finding.share = finding.worst_share = share;
   finding.magnitude = found.max_reference;
   finding.error_in = error_in;
-  finding.error_out = error_out;
+  finding.error_out = finding.worst_error = error_out;
   finding.held_type = made.held.scalar_type();
   finding.reference = made.reference.clone();
   return static_cast<int>(findings_.size()) - 1;

@@ -40,6 +40,8 @@ class Judge : public Observer {
   const std::vector<Decision>& decisions() const { return decisions_; }
   const std::vector<CallRecord>& calls() const { return calls_; }  // by number
 
+  // Whether the reference of a tensor is 0 but for rounding.
+  bool IsOnlyNoise(const at::Tensor& tensor) const;
   // The findings whose error a result carries: that in which it came in last, and those before it.
   std::vector<size_t> OriginsOf(const at::Tensor& result) const;
 

@@ -53,8 +53,8 @@ void FindUnheld(const std::string& name, const IValue& held, const IValue& exact
 }  // namespace
 
 double Output::error() const {
-  if (!found) return 0;
-  return found->nonfinite() > 0 ? std::numeric_limits<double>::infinity() : ErrorOf(*found);
+  if (!found || noise) return 0;
+  return found->range > 0 ? std::numeric_limits<double>::infinity() : ErrorOf(*found);
 }
 
 Named NamedTensors(const std::vector<IValue>& values) {
@@ -88,7 +88,7 @@ Measured Measure(const Program& program, const std::vector<IValue>& inputs,
     const Named a = NamedTensors(held), b = NamedTensors(reference);
     for (size_t at = 0; at < a.size(); ++at) {
       Output output{a[at].first, a[at].second, at < b.size() ? b[at].second : at::Tensor(),
-                    std::nullopt};
+                    std::nullopt, measured.judge.IsOnlyNoise(a[at].second)};
       if (IsFloat(output.held)) output.found = Compare(output.held, output.reference);
       for (const size_t origin : measured.judge.OriginsOf(output.held)) {
         measured.judge.findings()[origin].reaches.emplace_back(output.name, output.error());

@@ -22,6 +22,7 @@ struct Output {
   std::string name;
   at::Tensor held, reference;
   std::optional<ReferenceError> found;  // of floating-point ones
+  bool noise = false;                   // its reference is 0 but for rounding
 
   double error() const;  // infinite where something is not finite that is in the reference
 };

@@ -28,8 +28,14 @@ std::string PlaceOf(const Site& site) { return site.source + "|" + site.module +
 bool Counts(const Finding& finding) {
   if (finding.reaches.empty() || finding.kind == FindingKind::kUndefined) return false;
   if (IsInfinite(finding.kind)) return true;
-  const double error = finding.kind == FindingKind::kIntegers ? finding.share : finding.error_out;
+  const double error =
+      finding.kind == FindingKind::kIntegers ? finding.worst_share : finding.worst_error;
   return error > std::max(kNoted, HalfUlp(finding.held_type));
+}
+
+// More than is expected, and nothing that would be reported by itself.
+bool IsNote(const Finding& finding) {
+  return finding.kind == FindingKind::kAmplified && finding.worst_error <= kWrong;
 }
 
 }  // namespace
@@ -49,6 +55,7 @@ Verdict::Verdict(const Measured& full, Measured& low, Trials& trials, const Limi
   }
   std::stable_sort(bad_.begin(), bad_.end(), [](const Finding* a, const Finding* b) {
     if (IsInfinite(a->kind) != IsInfinite(b->kind)) return IsInfinite(a->kind);
+    if (IsNote(*a) != IsNote(*b)) return IsNote(*b);
     return a->number < b->number;
   });
 }
@@ -83,14 +90,18 @@ std::string Verdict::Word() const {
   return low_.operators == 0 || low_.outputs.empty() ? "not_established" : "clean";
 }
 
-// Not finite in FP64 either, where the run in FP32 has nothing of it: it comes of what was rounded.
+// Not finite in FP64 either. Infinities that the run in FP32 has as well are meant so, as in a
+// mask; NaN never is.
 const Finding* Verdict::Undefined() const {
   const bool gets_out =
       std::any_of(low_.outputs.begin(), low_.outputs.end(),
                   [](const Output& each) { return each.found && each.found->nonfinite() > 0; });
   if (!gets_out) return nullptr;
+  const bool is_nan = std::any_of(low_.outputs.begin(), low_.outputs.end(), [](const Output& each) {
+    return each.found && each.found->undefined > 0;
+  });
   for (const Finding& each : low_.judge.findings()) {
-    if (each.kind == FindingKind::kUndefined && !IsShared(each)) return &each;
+    if (each.kind == FindingKind::kUndefined && (is_nan || !IsShared(each))) return &each;
   }
   return nullptr;
 }

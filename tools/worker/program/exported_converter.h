@@ -307,7 +307,11 @@ class Converter {
       made.outputs.push_back(NewSlot());
       if (!name.empty()) names[name] = made.outputs.back();
     }
-    if (made.schema == nullptr) return;
+    if (made.schema == nullptr) {
+      if (outputs.size() != 1)
+        throw ModelProblem(ShownSite(made.site) + " has not one result.", "");
+      return;
+    }
     while (made.outputs.size() < made.schema->returns().size()) made.outputs.push_back(NewSlot());
     made.outputs.resize(made.schema->returns().size());
   }

@@ -217,7 +217,6 @@ std::optional<IValue> ConstantOf(const Json& argument, const c10::TypePtr& type)
 }
 
 const std::string& TextAt(const Json& json, const char* key) {
-  static const std::string kNothing;
   const Json& text = ValueAt(json, {key});
   if (!text.is_string())
     throw ModelProblem(std::string("The description has no \"") + key + "\" where one belongs.",

@@ -118,6 +118,16 @@ at::Tensor InType(const at::Tensor& tensor, c10::ScalarType type) {
   return tensor.detach().to(wanted);
 }
 
+IValue OwnCopy(const IValue& value) {
+  return Replaced(value, [](const at::Tensor& tensor) {
+    if (!IsDense(tensor)) return tensor;
+    at::Tensor copy = tensor.detach().clone();
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+      copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return copy;
+  });
+}
+
 std::vector<IValue> Call(const Node& node, Stack inputs) {
   node.run(inputs);
   // What an operator leaves are its outputs; nothing else was on this stack.

@@ -32,6 +32,9 @@ bool HasFloats(const Stack& values);
 // `value` with each tensor replaced; itself where nothing changes.
 IValue Replaced(const IValue& value, const TensorFunction& change);
 
+// With memory of its own: what one run writes into a constant is not there in the next.
+IValue OwnCopy(const IValue& value);
+
 // A tensor of `type` instead of another floating-point type; of complex FP32 or FP64 instead of
 // another complex one; as it is where it is none of both.
 at::Tensor InType(const at::Tensor& tensor, c10::ScalarType type);

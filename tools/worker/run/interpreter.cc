@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "tools/worker/program/allowed.h"
@@ -73,7 +74,11 @@ class Walk {
     try {
       runner_.Run(node, slots_);
     } catch (const c10::Error& error) {
-      throw StepFailed(node.site, error.what_without_backtrace());
+      const std::string what = error.what_without_backtrace();
+      if (what.find("DefaultCPUAllocator: ") != std::string::npos) throw std::bad_alloc();
+      throw StepFailed(node.site, what);
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const ModelProblem&) {
       throw;
     } catch (const StepFailed&) {

@@ -5,12 +5,9 @@
 
 #include <utility>
 
-#include "tools/worker/run/call.h"
 #include "tools/worker/tensor_types.h"
 
 namespace mpnanny::worker {
-namespace {}  // namespace
-
 std::string LineOf(const Node& node) {
   if (!node.site.source.empty()) return node.site.source;
   return node.site.module.empty() ? node.site.op : node.site.module + " " + node.site.op;

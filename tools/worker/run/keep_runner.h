@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tools/worker/run/autocast.h"
+#include "tools/worker/run/call.h"
 #include "tools/worker/run/interpreter.h"
 
 namespace mpnanny::worker {
@@ -38,7 +39,7 @@ class KeepRunner : public Runner {
   };
   void StopAfter(int number) { last_ = number; }
 
-  Value Begin(const IValue& constant) override { return {constant, {}}; }
+  Value Begin(const IValue& constant) override { return {OwnCopy(constant), {}}; }
   void Run(const Node& node, std::vector<Value>& slots) override;
   void EnterRegion(const Region& region) override { regions_.Enter(region); }
   void LeaveRegion() override { regions_.Leave(); }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tools/worker/run/call.h"
 #include "tools/worker/tensor_types.h"
 
 namespace mpnanny::worker {
@@ -152,9 +151,12 @@ std::vector<IValue> ShadowRunner::Reference(const Node& node, const Stack& held_
     return taken;
   };
   const SchemaFacts& facts = FactsOf(*node.schema);
+  // Which side of 0 a value is on is a decision: the held one's, as of a comparison.
+  const std::string& op = node.schema->name();
+  const bool decides = op == "aten::sign" || op == "aten::sgn";
   std::vector<IValue> made;
   try {
-    if (!drew && !facts.is_unwritten) {
+    if (!drew && !decides && !facts.is_unwritten) {
       made = CallIn(kWide, node, inputs);
     } else {
       made = as_held();

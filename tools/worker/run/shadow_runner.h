@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/worker/run/autocast.h"
+#include "tools/worker/run/call.h"
 #include "tools/worker/run/interpreter.h"
 
 namespace mpnanny::worker {
@@ -50,7 +51,7 @@ class ShadowRunner : public Runner {
  public:
   ShadowRunner(const Precision& precision, Observer& observer);
 
-  Value Begin(const IValue& constant) override { return BeginWith(constant, constant); }
+  Value Begin(const IValue& constant) override { return BeginWith(OwnCopy(constant), constant); }
   // A state or an input, and what it was before it was rounded.
   Value BeginWith(const IValue& held, const IValue& exact);
   void Run(const Node& node, std::vector<Value>& slots) override;

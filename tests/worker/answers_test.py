@@ -1,0 +1,104 @@
+"""Answers that were wrong once: each test is the smallest model that showed it."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+import torch
+from asking import diff
+from exported import scripted
+from mpnanny.report.safetensors import save
+from torch import Tensor, nn
+
+WORDS = ["float32[64,128]~normal(0,1)"]
+
+
+class MaskedOut(nn.Module):
+    """Infinities that are meant so leave the model."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.masked_fill(x > 0, float("-inf"))
+
+
+class ZeroByDesign(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        weights = x.softmax(-1)
+        return weights, weights.sum(-1) - 1.0
+
+
+class Signs(nn.Module):
+    """Values that BF16 makes equal have no side: a decision, and no error of a value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sign((x + 64.0) - (x.flip(0) + 64.0)) * 1e-3 + x
+
+
+class NanInBoth(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sqrt(x)
+
+
+class Attention(nn.Module):
+    """The positions are wrong in BF16; dropout that is off draws nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        at = torch.arange(x.shape[1], dtype=x.dtype)[None, :, None] + torch.zeros_like(x)
+        q = torch.sin(at) * 8.0 + 0.0 * x
+        return nn.functional.scaled_dot_product_attention(q, q, x)
+
+
+def written_constant(x: Tensor) -> Tensor:
+    total = torch.zeros(128)
+    total += x.sum(0)
+    return x + total
+
+
+def answer(model: Any, folder: pathlib.Path, words: list[str] = WORDS) -> dict[str, Any]:
+    file = folder / "model.pt"
+    torch.jit.save(model, str(file))
+    code, found, err = diff(file, words, "bf16", "pure")
+    assert found, (code, err)
+    return found
+
+
+@pytest.mark.parametrize("model", [MaskedOut(), ZeroByDesign(), Signs()])
+def test_is_clean(model, tmp_path, worker):
+    found = answer(scripted(model), tmp_path)
+    assert found["verdict"] == "clean", found.get("first_bad")
+
+
+def test_nan_is_broken_where_fp32_has_it_too(tmp_path, worker):
+    found = answer(scripted(NanInBoth()), tmp_path)
+    assert found["verdict"] == "broken"
+    assert found["first_bad"]["op"] == "aten.sqrt"
+
+
+def test_attention_does_not_hide_the_error_before_it(tmp_path, worker):
+    found = answer(scripted(Attention()), tmp_path, ["float32[1,600,8]~normal(0,1)"])
+    assert found["verdict"] == "degraded"
+    assert found["output"][0]["error"] > 0.05
+
+
+def test_a_constant_that_a_run_writes_is_new_in_the_next(tmp_path, worker):
+    made = torch.jit.trace(written_constant, torch.randn(64, 128), check_trace=False)
+    found = answer(made, tmp_path)
+    assert found["verdict"] == "clean", found.get("first_bad")
+
+
+def test_an_empty_tensor_of_a_file_is_not_the_next_one(tmp_path, worker):
+    values = torch.randn(64, 128)
+    save(tmp_path / "batch.safetensors", {"a": torch.zeros(0), "b": values}, {})
+    words = [f"{tmp_path / 'batch.safetensors'}#a", f"{tmp_path / 'batch.safetensors'}#b"]
+
+    class Both(nn.Module):
+        def forward(self, a: Tensor, b: Tensor) -> Tensor:
+            return b * (1.0 + a.sum())
+
+    file = tmp_path / "model.pt"
+    torch.jit.save(scripted(Both()), str(file))
+    _, found, err = diff(file, words, "bf16", "pure")
+    assert found, err
+    absmax = max(each["absmax"] for each in found["layers"])
+    assert absmax == pytest.approx(values.abs().max().item(), rel=1e-2)
