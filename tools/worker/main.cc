@@ -55,11 +55,6 @@ class Session {
                                  "This worker knows: hello, job.")));
   }
 
-  // After the first job, when nobody waits.
-  void PrepareForMore() {
-    if (jobs_ == 1 && !std::exchange(warm_, true)) WarmUp();
-  }
-
  private:
   bool Write(const Json& line) { return WriteWhole(streams_.out, DumpJson(line) + "\n", stop_); }
 
@@ -76,7 +71,6 @@ class Session {
   }
 
   bool Job(const Json& asked) {
-    ++jobs_;
     const Json& request = ValueAt(asked, {"request"});
     const Json& writable = ValueAt(asked, {"writable"});
     const Json& seconds = ValueAt(asked, {"seconds"});
@@ -107,7 +101,10 @@ class Session {
                 : Json{{"end", {{"error", end.error().Text()}}}});
       return 0;
     });
-    if (ended && *ended == 0) return true;
+    if (ended && *ended == 0) {
+      if (!std::exchange(warm_, true)) WarmUp();  // for those to come; nobody waits now
+      return true;
+    }
     const std::string why = ended
                                 ? "The job's supervisor ended with " + std::to_string(*ended) + "."
                                 : ended.error().Text();
@@ -118,7 +115,6 @@ class Session {
   const StopEvent& stop_;
   bool greeted_ = false;
   bool warm_ = false;
-  int jobs_ = 0;
 };
 
 // torch's own warnings are for whoever writes the model.
@@ -152,7 +148,6 @@ int Run() {
       const std::string line = pending.substr(0, end);
       pending.erase(0, end + 1);
       if (!session.Answer(line)) return 0;
-      session.PrepareForMore();
     }
     if (pending.size() > kMaxLine) {
       std::fprintf(stderr, "mpnanny-worker: a request is longer than %zu bytes\n", kMaxLine);

@@ -34,6 +34,7 @@ SchemaFacts Find(const c10::FunctionSchema& schema) {
                               [](const auto& each) { return each.alias_info() != nullptr; });
   const std::string& name = schema.name();
   facts.is_unwritten = name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+  facts.decides = name == "aten::sign" || name == "aten::sgn";
   return facts;
 }
 

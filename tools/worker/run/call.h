@@ -18,7 +18,8 @@ struct SchemaFacts {
   std::vector<size_t> written;  // arguments that it writes
   bool is_view = false;         // gives another look at the memory of an argument
   bool is_unwritten = false;    // gives memory that nobody has written yet (empty)
-  std::vector<size_t> dtypes;   // arguments that are a dtype
+  bool decides = false;  // takes the side of 0 that a value is on: that of the held one counts
+  std::vector<size_t> dtypes;  // arguments that are a dtype
 };
 const SchemaFacts& FactsOf(const c10::FunctionSchema& schema);
 

@@ -8,6 +8,7 @@
 #include "tools/worker/tensor_types.h"
 
 namespace mpnanny::worker {
+
 std::string LineOf(const Node& node) {
   if (!node.site.source.empty()) return node.site.source;
   return node.site.module.empty() ? node.site.op : node.site.module + " " + node.site.op;

@@ -151,12 +151,9 @@ std::vector<IValue> ShadowRunner::Reference(const Node& node, const Stack& held_
     return taken;
   };
   const SchemaFacts& facts = FactsOf(*node.schema);
-  // Which side of 0 a value is on is a decision: the held one's, as of a comparison.
-  const std::string& op = node.schema->name();
-  const bool decides = op == "aten::sign" || op == "aten::sgn";
   std::vector<IValue> made;
   try {
-    if (!drew && !decides && !facts.is_unwritten) {
+    if (!drew && !facts.decides && !facts.is_unwritten) {
       made = CallIn(kWide, node, inputs);
     } else {
       made = as_held();
