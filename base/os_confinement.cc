@@ -173,17 +173,13 @@ Result<Started> StartProgram(const Confinement& limits, const std::vector<std::s
 }
 
 // Everything that is left of it. In a namespace of its own the kernel has done that already.
-void EndAll(pid_t process) {
-  kill(process, SIGKILL);
-  const int self = getpid();
+void EndAll() {
   for (int round = 0; round < 500; ++round) {
-    const ProcessTree left = DescendantsOf(self, 100'000);
-    for (const int each : left.processes) {
-      if (each != self) kill(each, SIGKILL);
-    }
+    const ProcessTree left = DescendantsOf(getpid(), 100'000);
+    for (const int each : left.processes) kill(each, SIGKILL);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    if (left.processes.size() <= 1) return;
+    if (left.processes.empty()) return;
     std::this_thread::sleep_for(milliseconds(2));
   }
 }
@@ -209,7 +205,8 @@ ConfinedEnd Watch(const Confinement& limits, const Started& started) {
   while (true) {
     const pid_t ended = waitpid(started.process, &status, WNOHANG);
     if (ended == started.process) break;
-    const ProcessTree tree = DescendantsOf(started.process, limits.processes);
+    // Ours, not its own: without namespaces what lost its parent becomes our child.
+    const ProcessTree tree = DescendantsOf(getpid(), limits.processes);
     if (Clock::now() >= until) {
       end.exceeded = "time";
     } else if (tree.processes.size() > static_cast<size_t>(limits.processes)) {
@@ -224,7 +221,7 @@ ConfinedEnd Watch(const Confinement& limits, const Started& started) {
     }
     WaitForChild(kLookEvery);
   }
-  EndAll(started.process);
+  EndAll();
   end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return end;
 }

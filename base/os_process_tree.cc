@@ -36,7 +36,7 @@ void AddChildren(int process, std::vector<int>& found) {
 
 ProcessTree DescendantsOf(int root, int most) {
   ProcessTree tree;
-  tree.processes.push_back(root);
+  AddChildren(root, tree.processes);
   for (size_t at = 0; at < tree.processes.size(); ++at) {
     tree.resident_bytes += ResidentBytes(tree.processes[at]);
     if (tree.processes.size() <= static_cast<size_t>(most)) {

@@ -1,4 +1,4 @@
-// A process and all that descend from it, as /proc shows them.
+// The processes that descend from another one, as /proc shows them.
 //
 // Free functions without state; safe from any thread.
 #ifndef MPNANNY_BASE_PROCESS_TREE_H_
@@ -10,11 +10,11 @@
 namespace mpnanny {
 
 struct ProcessTree {
-  std::vector<int> processes;   // `root` first, if it is there
+  std::vector<int> processes;   // children before their own
   uint64_t resident_bytes = 0;  // of all; memory that several share counts for each
 };
 
-// At most `most` processes are looked at.
+// Without `root` itself. Once there are more than `most`, no further ones are looked for.
 ProcessTree DescendantsOf(int root, int most);
 
 }  // namespace mpnanny

@@ -2,6 +2,7 @@
 #include "base/confinement.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ class ConfinedCall : public testing::Test {
   ConfinedEnd Run(const std::function<int()>& call) {
     const fs::path report = folder_ / "report";
     const auto ended = RunForked([&] {
+      if (without_namespaces_) ForbidNamespaces();
       const auto end = RunConfinedCall(limits_, call);
       if (!end) return 9;
       std::ofstream(report) << end->exit_code << ' '
@@ -50,8 +52,17 @@ class ConfinedCall : public testing::Test {
     return end;
   }
 
+  // As on machines whose rules forbid them to users.
+  static void ForbidNamespaces() {
+    const auto user = geteuid();
+    if (unshare(CLONE_NEWUSER) != 0) return;  // they do already
+    std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+    std::ofstream("/proc/sys/user/max_user_namespaces") << 0;
+  }
+
   fs::path folder_;
   Confinement limits_;
+  bool without_namespaces_ = false;
 };
 
 TEST_F(ConfinedCall, EndsWithWhatTheFunctionReturns) {
@@ -135,6 +146,28 @@ TEST_F(ConfinedCall, AForkBombLeavesNobody) {
     return 0;
   });
   EXPECT_TRUE(end.exceeded == "processes" || end.exceeded == "time") << end.exceeded;
+  fs::remove(alive);
+  usleep(300000);
+  EXPECT_FALSE(fs::exists(alive));
+}
+
+// A process whose parent has ended becomes the supervisor's child, and no longer its child's.
+TEST_F(ConfinedCall, OrphansAreCountedWithoutNamespaces) {
+  without_namespaces_ = true;
+  const fs::path alive = fs::path(limits_.writable) / "alive";
+  const ConfinedEnd end = Run([&] {
+    for (int each = 0; each < 12; ++each) {  // more than the 8 that are allowed
+      if (fork() != 0) continue;
+      if (fork() != 0) _exit(0);
+      while (true) {
+        std::ofstream(alive) << "alive";
+        usleep(20000);
+      }
+    }
+    sleep(10);
+    return 0;
+  });
+  EXPECT_EQ(end.exceeded, "processes");
   fs::remove(alive);
   usleep(300000);
   EXPECT_FALSE(fs::exists(alive));

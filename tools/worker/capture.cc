@@ -81,9 +81,8 @@ Json Capture(const Program& program, const std::vector<IValue>& inputs, const st
         AddCall(call == 1 ? module : module + "#" + std::to_string(call), values, made);
       });
   std::vector<IValue> outputs;
-  for (Value& each : Interpret(program, StartOf(program, inputs, Precision::AsWritten()), runner)) {
-    outputs.push_back(std::move(each.held));
-  }
+  Finish finish = Interpret(program, StartOf(program, inputs, Precision::AsWritten()), runner);
+  for (Value& each : finish.outputs) outputs.push_back(std::move(each.held));
   AddCall(kWhole, outputs, made);
   return Write(made, path);
 }

@@ -21,6 +21,18 @@ Json Number(double value) {
   return value;
 }
 
+// "float16, float32 → float16"
+std::string TypesShown(const Finding& finding) {
+  const std::string own = NameOf(finding.held_type);
+  const auto& types = finding.input_types;
+  if (types.empty() || (types.size() == 1 && types[0] == finding.held_type)) return own;
+  std::string shown;
+  for (size_t at = 0; at < std::min<size_t>(types.size(), 3); ++at) {
+    shown += (at == 0 ? "" : ", ") + NameOf(types[at]);
+  }
+  return shown + " → " + own;
+}
+
 Json ShapeOf(const at::Tensor& tensor) {
   Json shape = Json::array();
   for (const int64_t size : tensor.sizes()) shape.push_back(size);
@@ -174,9 +186,10 @@ class Answer {
                                                                       : "not_tested";
     Json reaches = Json::array();
     for (size_t at = 0; at < std::min(finding.reaches.size(), kMostReaches); ++at) {
-      reaches.push_back({{"what", "output"},
-                         {"name", finding.reaches[at].first},
-                         {"error", Number(finding.reaches[at].second)}});
+      const Reach& each = finding.reaches[at];
+      reaches.push_back({{"what", each.what},
+                         {"name", each.what == "index" ? Shown(each.name) : each.name},
+                         {"error", Number(each.error)}});
     }
     return {{"op", finding.site.op},
             {"module", finding.site.module},
@@ -184,7 +197,7 @@ class Answer {
             {"phase", "forward"},
             {"kind", infinite ? "range" : "rounding"},
             {"what", WordOf(finding.kind)},
-            {"dtype", finding.dtype},
+            {"dtype", TypesShown(finding)},
             {"shape", finding.shape},
             {"local", row == nullptr ? Json() : Number(row->local)},
             {"accumulated", Number(finding.error_out)},

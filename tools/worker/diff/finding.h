@@ -34,24 +34,36 @@ struct Cure {
   double error_before = 0, error_after = 0;
 };
 
-// One operator at one line.
+// Where the error of a finding gets to.
+struct Reach {
+  std::string what;  // "output", "state" (a buffer), "index" (whole numbers made of it)
+  std::string name;  // of the output or state; of an index its line
+  double error = 0;
+};
+
+// One operator at one line. Figures are of its worst call, but for the number and what a cure is
+// measured against: those are of its first.
 struct Finding {
   FindingKind kind = FindingKind::kAmplified;
   Site site;
   std::string line;  // LineOf() its node
   int number = 0;    // of the operator in its run
   size_t output = 0;
-  std::string dtype, shape;
+  std::vector<c10::ScalarType> input_types;
+  c10::ScalarType held_type = c10::ScalarType::Float;
+  std::string shape;
   double share = 0;      // of the elements
   double magnitude = 0;  // largest of the reference
   double error_in = 0, error_out = 0;
   int count = 1;
-  double worst_share = 0, worst_error = 0;  // over its calls; the others are the first call's
-  c10::ScalarType held_type = c10::ScalarType::Float;
-  at::Tensor reference;  // of the first call
+  at::Tensor reference;   // of the first call
+  double first_error = 0;  // its error: the share of wrong whole numbers, infinite, or relative
   std::optional<Cure> cure;
-  // Outputs whose error comes from it ("index": whole numbers that do), and how large that is.
-  std::vector<std::pair<std::string, double>> reaches;
+  std::vector<Reach> reaches;
+
+  // Of what went in and of the result: the largest relative error of one rounding.
+  double HalfUlp() const;
+  bool IsNarrow() const;  // one of them has 16 bits
 };
 
 // What an operator at a line adds, over all its calls.

@@ -51,19 +51,13 @@ bool HoldsNonfiniteNumber(const Stack& values) {
   });
 }
 
-// "float16, float32 → float16"
-std::string TypesOf(const Called& call, const at::Tensor& held) {
-  std::vector<std::string> kinds;
+std::vector<c10::ScalarType> TypesOf(const Called& call) {
+  std::vector<c10::ScalarType> types;
   ForEachInput(call, [&](const at::Tensor& each, const at::Tensor&) {
-    const std::string name = NameOf(each.scalar_type());
-    if (std::find(kinds.begin(), kinds.end(), name) == kinds.end() && kinds.size() < 3)
-      kinds.push_back(name);
+    if (std::find(types.begin(), types.end(), each.scalar_type()) == types.end())
+      types.push_back(each.scalar_type());
   });
-  const std::string own = NameOf(held.scalar_type());
-  if (kinds.empty() || (kinds.size() == 1 && kinds[0] == own)) return own;
-  std::string shown;
-  for (const std::string& each : kinds) shown += (shown.empty() ? "" : ", ") + each;
-  return shown + " → " + own;
+  return types;
 }
 
 // The share of what became 0 (of at least `floor`) that the type has no number for. The rest was
@@ -80,24 +74,6 @@ double Underflows(const Made& made, double floor) {
 }
 
 }  // namespace
-
-const char* WordOf(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::kRange:
-      return "range";
-    case FindingKind::kUndefined:
-      return "undefined";
-    case FindingKind::kIntegers:
-      return "integers";
-    case FindingKind::kAmplified:
-      return "amplified";
-    case FindingKind::kFlushed:
-      return "flushed";
-    case FindingKind::kClipped:
-      return "clipped";
-  }
-  return "";
-}
 
 Judge::InputError Judge::ErrorOfInputs(const Called& call) const {
   InputError worst;
@@ -136,14 +112,15 @@ bool Judge::IsOnlyNoise(const at::Tensor& tensor) const {
   return noise_.contains(MemoryOf(tensor));
 }
 
-std::vector<size_t> Judge::OriginsOf(const at::Tensor& result) const {
-  std::vector<size_t> found;
+void Judge::Reached(const at::Tensor& result, const Reach& reach) {
   const auto known = carried_.find(MemoryOf(result));
-  for (int at = known == carried_.end() ? -1 : known->second.finding; at >= 0;
-       at = parent_[static_cast<size_t>(at)]) {
-    found.push_back(static_cast<size_t>(at));
+  if (known != carried_.end()) Tell(known->second.finding, reach);
+}
+
+void Judge::Tell(int finding, const Reach& reach) {
+  for (int at = finding; at >= 0; at = parent_[static_cast<size_t>(at)]) {
+    findings_[static_cast<size_t>(at)].reaches.push_back(reach);
   }
-  return found;
 }
 
 void Judge::Before(const Called& call) {
@@ -175,6 +152,10 @@ void Judge::After(const Called& call) {
     if (!call.computes) continue;
     const auto found = Compare(made.held, made.reference);
     if (!found || found->numel == 0) continue;
+    if (found->reference_only > 0) {
+      Restart(made);
+      continue;
+    }
     if (!inputs && (found->nonfinite() > 0 || ErrorOf(*found) > kCarries ||
                     found->wrong_integers > 0 || found->flushed > 0)) {
       inputs = ErrorOfInputs(call);
@@ -183,6 +164,13 @@ void Judge::After(const Called& call) {
   }
   if (!call.computes) return;
   for (const Made& made : call.made) producer_[MemoryOf(made.held)] = call.number;
+}
+
+// FP64 is not finite where the held values are: from here on these are the reference.
+void Judge::Restart(const Made& made) {
+  made.reference.copy_(made.held);
+  carried_.erase(MemoryOf(made.held));
+  noise_.erase(MemoryOf(made.held));
 }
 
 void Judge::Look(const Called& call, size_t index, const ReferenceError& found,
@@ -344,45 +332,49 @@ void Judge::Decided(const Called& call, const at::Tensor& held, const at::Tensor
   const double share = held.ne(reference).sum().item<double>() / static_cast<double>(held.numel());
   if (share <= 0) return;
   const std::string& op = call.node.schema->name();
-  const int origin = OriginOfInputs(call);
-  if (origin >= 0 && share >= kWrongIntegers) {
-    findings_[static_cast<size_t>(origin)].reaches.emplace_back("index", share);
-  }
+  const bool casts =
+      op == "aten::to" || op == "aten::_to_copy" || op == "aten::type_as" || op == "aten::Int";
+  // Of masks and choices it is not known what they are for.
+  const bool makes_indices = op == "aten::searchsorted" || op == "aten::bucketize" ||
+                             (casts && held.scalar_type() != c10::ScalarType::Bool);
+  if (makes_indices && share >= kWrongIntegers)
+    Tell(OriginOfInputs(call), {"index", call.node.site.source, share});
   decisions_.push_back({call.node.site, call.number, NameOf(held.scalar_type()), ShownShape(held),
-                        share,
-                        op == "aten::to" || op == "aten::_to_copy" || op == "aten::copy_" ||
-                            op == "aten::type_as" || op == "aten::Int"});
+                        share, casts || op == "aten::copy_"});
 }
 
 int Judge::Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
                double share, double error_in, double error_out) {
   const std::string key = std::string(WordOf(kind)) + "|" + call.node.site.source + "|" +
                           call.node.site.module + "|" + call.node.site.op;
+  const Made& made = call.made[index];
+  const auto measured = [&](Finding& finding) {
+    finding.input_types = TypesOf(call);
+    finding.held_type = made.held.scalar_type();
+    finding.shape = ShownShape(made.held);
+    finding.share = share;
+    finding.magnitude = found.max_reference;
+    finding.error_in = error_in;
+    finding.error_out = error_out;
+  };
   const auto known = finding_of_.find(key);
   if (known != finding_of_.end()) {
     Finding& finding = findings_[known->second];
     ++finding.count;
-    finding.worst_share = std::max(finding.worst_share, share);
-    finding.worst_error = std::max(finding.worst_error, error_out);
+    if (error_out > finding.error_out || share > finding.share) measured(finding);
     return static_cast<int>(known->second);
   }
   if (findings_.size() >= kMostFindings) return -1;
   finding_of_[key] = findings_.size();
-  const Made& made = call.made[index];
   Finding& finding = findings_.emplace_back();
+  measured(finding);
   finding.kind = kind;
   finding.site = call.node.site;
   finding.line = LineOf(call.node);
   finding.number = call.number;
   finding.output = index;
-  finding.dtype = TypesOf(call, made.held);
-  finding.shape = ShownShape(made.held);
-  finding.share = finding.worst_share = share;
-  finding.magnitude = found.max_reference;
-  finding.error_in = error_in;
-  finding.error_out = finding.worst_error = error_out;
-  finding.held_type = made.held.scalar_type();
   finding.reference = made.reference.clone();
+  finding.first_error = kind == FindingKind::kIntegers ? share : error_out;
   return static_cast<int>(findings_.size()) - 1;
 }
 

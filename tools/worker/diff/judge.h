@@ -42,8 +42,9 @@ class Judge : public Observer {
 
   // Whether the reference of a tensor is 0 but for rounding.
   bool IsOnlyNoise(const at::Tensor& tensor) const;
-  // The findings whose error a result carries: that in which it came in last, and those before it.
-  std::vector<size_t> OriginsOf(const at::Tensor& result) const;
+  // Tells the findings whose error `result` carries: that in which it came in last, and those
+  // before it.
+  void Reached(const at::Tensor& result, const Reach& reach);
 
  private:
   struct InputError {
@@ -57,6 +58,8 @@ class Judge : public Observer {
   };
   InputError ErrorOfInputs(const Called& call) const;
   CallRecord& Record(const Called& call);
+  void Restart(const Made& made);
+  void Tell(int finding, const Reach& reach);  // and those whose error it works on; -1: nobody
   void Look(const Called& call, size_t index, const ReferenceError& found, const InputError& inputs,
             int origin, CallRecord& record);
   void AddToRow(const Called& call, size_t index, const ReferenceError& found, bool noise);

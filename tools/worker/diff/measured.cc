@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "tools/worker/diff/comparison.h"
@@ -14,6 +16,8 @@ namespace mpnanny::worker {
 namespace {
 
 constexpr int kMostDepth = 5;
+constexpr double kStateError = 0.2;
+constexpr double kStateSize = 1e-3;  // of the largest state beside it, that an error must have
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
@@ -50,6 +54,43 @@ void FindUnheld(const std::string& name, const IValue& held, const IValue& exact
                              found->max_reference});
 }
 
+// A mean that is 0 but for rounding means something only beside the variance: errors count against
+// the largest state of the same module.
+void ReachStates(const Program& program, const std::vector<Value>& states, Measured& measured) {
+  struct Size {
+    std::string owner;
+    std::optional<ReferenceError> found;
+  };
+  std::vector<Size> sizes;
+  std::map<std::string, double> largest;
+  const auto size_of = [](double squared, const ReferenceError& found) {
+    return std::sqrt(squared / static_cast<double>(found.numel));
+  };
+  for (size_t at = 0; at < states.size(); ++at) {
+    const std::string& name = program.states[at].name;
+    const size_t dot = name.rfind('.');
+    Size& size = sizes.emplace_back();
+    size.owner = dot == std::string::npos ? "" : name.substr(0, dot);
+    const Value& state = states[at];
+    if (!state.held.isTensor() || !state.reference.isTensor() || !IsFloat(state.held.toTensor()))
+      continue;
+    size.found = Compare(state.held.toTensor(), state.reference.toTensor());
+    if (!size.found || size.found->numel == 0) continue;
+    double& most = largest[size.owner];
+    most = std::max(most, size_of(size.found->squared_reference, *size.found));
+  }
+  for (size_t at = 0; at < states.size(); ++at) {
+    const auto& found = sizes[at].found;
+    if (!found || found->numel == 0) continue;
+    const bool is_bad = found->nonfinite() > 0;
+    const double error = is_bad ? std::numeric_limits<double>::infinity() : ErrorOf(*found);
+    const double size = size_of(found->squared_error, *found);
+    if (!is_bad && (error <= kStateError || size <= kStateSize * largest[sizes[at].owner])) continue;
+    measured.judge.Reached(states[at].held.toTensor(),
+                           {"state", program.states[at].name, error});
+  }
+}
+
 }  // namespace
 
 double Output::error() const {
@@ -81,20 +122,20 @@ Measured Measure(const Program& program, const std::vector<IValue>& inputs,
                  measured);
     }
     std::vector<IValue> held, reference;
-    for (Value& each : Interpret(program, start, runner)) {
-      held.push_back(std::move(each.held));
-      reference.push_back(std::move(each.reference));
+    const Finish finish = Interpret(program, start, runner);
+    for (const Value& each : finish.outputs) {
+      held.push_back(each.held);
+      reference.push_back(each.reference);
     }
     const Named a = NamedTensors(held), b = NamedTensors(reference);
     for (size_t at = 0; at < a.size(); ++at) {
       Output output{a[at].first, a[at].second, at < b.size() ? b[at].second : at::Tensor(),
                     std::nullopt, measured.judge.IsOnlyNoise(a[at].second)};
       if (IsFloat(output.held)) output.found = Compare(output.held, output.reference);
-      for (const size_t origin : measured.judge.OriginsOf(output.held)) {
-        measured.judge.findings()[origin].reaches.emplace_back(output.name, output.error());
-      }
+      measured.judge.Reached(output.held, {"output", output.name, output.error()});
       measured.outputs.push_back(std::move(output));
     }
+    ReachStates(program, finish.states, measured);
   } catch (const StepFailed& failed) {
     measured.raised = failed;
   } catch (const ModelProblem& problem) {

@@ -24,11 +24,6 @@ double BoundOf(double before) {
   return std::isfinite(before) ? std::min(kCured * before, kAlwaysCured) : kCuredOfInfinite;
 }
 
-double BeforeOf(const Finding& finding) {
-  if (finding.kind == FindingKind::kRange) return std::numeric_limits<double>::infinity();
-  return finding.kind == FindingKind::kIntegers ? finding.share : finding.error_out;
-}
-
 }  // namespace
 
 Trials::Trials(const Program& program, const std::vector<IValue>& inputs,
@@ -46,9 +41,7 @@ bool Trials::HasTime() {
 std::optional<Cure> Trials::FindCure(const Finding& finding) {
   if (!finding.reference.defined()) return std::nullopt;
   std::vector<c10::ScalarType> types = {c10::ScalarType::Float, c10::ScalarType::Double};
-  const bool narrow = finding.dtype.find("float16") != std::string::npos ||
-                      finding.dtype.find("float8") != std::string::npos;
-  if (!narrow && !IsNarrow(finding.held_type)) types = {c10::ScalarType::Double};
+  if (!finding.IsNarrow()) types = {c10::ScalarType::Double};
   for (const c10::ScalarType type : types) {
     for (const double share : {0.25, 0.0}) {  // along the worst inputs; then along all
       if (!HasTime()) return std::nullopt;
@@ -59,8 +52,7 @@ std::optional<Cure> Trials::FindCure(const Finding& finding) {
 }
 
 std::optional<Cure> Trials::Search(const Finding& finding, c10::ScalarType type, double share) {
-  const double before = BeforeOf(finding);
-  const double bound = BoundOf(before);
+  const double bound = BoundOf(finding.first_error);
   Kept kept{{finding.line}, type};
   for (int level = 0; level < kMostLevels && HasTime(); ++level) {
     const auto after = ErrorWith(finding, kept);
@@ -141,7 +133,7 @@ std::set<std::string> Trials::LinesAbove(const Finding& finding, const std::set<
 Cure Trials::Described(const Finding& finding, const Kept& kept, double after) const {
   Cure cure;
   cure.type = kept.type;
-  cure.error_before = BeforeOf(finding);
+  cure.error_before = finding.first_error;
   cure.error_after = after;
   const auto add = [](std::vector<std::string>& list, const std::string& word) {
     if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);

@@ -24,18 +24,16 @@ bool IsInfinite(FindingKind kind) {
 
 std::string PlaceOf(const Site& site) { return site.source + "|" + site.module + "|" + site.op; }
 
-// It gets to an output, and is more than a rounding of its type.
-bool Counts(const Finding& finding) {
-  if (finding.reaches.empty() || finding.kind == FindingKind::kUndefined) return false;
-  if (IsInfinite(finding.kind)) return true;
-  const double error =
-      finding.kind == FindingKind::kIntegers ? finding.worst_share : finding.worst_error;
-  return error > std::max(kNoted, HalfUlp(finding.held_type));
+// Made here, and yet not wrong.
+bool IsNote(const Finding& finding) {
+  return (finding.kind == FindingKind::kAmplified || finding.kind == FindingKind::kFlushed) &&
+         finding.error_out < kWrong;
 }
 
-// More than is expected, and nothing that would be reported by itself.
-bool IsNote(const Finding& finding) {
-  return finding.kind == FindingKind::kAmplified && finding.worst_error <= kWrong;
+// It gets out of the model, and is more than a rounding of its types.
+bool Counts(const Finding& finding) {
+  if (finding.reaches.empty()) return false;
+  return !IsNote(finding) || finding.error_out > std::max(kNoted, finding.HalfUlp());
 }
 
 }  // namespace
@@ -43,13 +41,14 @@ bool IsNote(const Finding& finding) {
 Verdict::Verdict(const Measured& full, Measured& low, Trials& trials, const Limits& limits)
     : full_(full), low_(low), limits_(limits) {
   for (const Finding& each : full.judge.findings()) {
-    if (!IsInfinite(each.kind) && IsNarrow(each.held_type))
-      continue;  // 16 bits that the model asks for
+    if (!Counts(each)) continue;
+    if (!IsInfinite(each.kind) && each.IsNarrow()) continue;  // 16 bits that the model asks for
     ill_.push_back(&each);
   }
   size_t tried = 0;
   for (Finding& each : low.judge.findings()) {
-    if (IsShared(each) || !Counts(each)) continue;
+    // What is not finite in FP64 either has a word of its own.
+    if (each.kind == FindingKind::kUndefined || IsShared(each) || !Counts(each)) continue;
     if (++tried <= kMostTried) each.cure = trials.FindCure(each);
     bad_.push_back(&each);
   }

@@ -59,6 +59,7 @@ class Converter {
     for (const Json& spec : ArrayAt(signature, "output_specs")) AddOutput(spec, names);
     KeepWhatIsRead(program_);
     FillLines(program_);
+    for (Node& each : changes_) program_.body.nodes.push_back(std::move(each));
     MarkLastUses(program_);
     return std::move(program_);
   }
@@ -141,9 +142,22 @@ class Converter {
 
   void AddOutput(const Json& spec, SlotNames& names) {
     const auto [kind, at] = UnionOf(spec);
-    if (kind != "user_output" && kind != "loss_output") return;  // states that were changed
+    if (kind == "buffer_mutation") return AddChange(*at, names);
+    if (kind != "user_output" && kind != "loss_output") return;
     program_.outputs.push_back(
         SlotOf(ValueAt(*at, {"arg"}), c10::AnyType::get(), names, program_.body));
+  }
+
+  // An exported program gives the new value of a buffer beside its outputs.
+  void AddChange(const Json& change, const SlotNames& names) {
+    const std::string& buffer = TextAt(change, "buffer_name");
+    const auto state = std::find_if(program_.states.begin(), program_.states.end(),
+                                    [&](const State& each) { return each.name == buffer; });
+    if (state == program_.states.end()) return;
+    Node& copy = changes_.emplace_back();
+    copy.kind = Node::Kind::kCopy;
+    copy.inputs = {Named(TextAt(ValueAt(change, {"arg"}), "name"), names)};
+    copy.outputs = {state->slot};
   }
 
   // --- values ---
@@ -333,6 +347,7 @@ class Converter {
   ExportedFile file_;
   Program program_;
   ModuleCalls module_calls_;
+  std::vector<Node> changes_;  // of states, after all else
   std::set<std::string> wants_gradient_;
   int nested_ = 0;
 };

@@ -4,6 +4,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
@@ -50,6 +52,20 @@ const SchemaFacts& FactsOf(const c10::FunctionSchema& schema) {
   static std::unordered_map<const c10::FunctionSchema*, SchemaFacts> known;
   const auto it = known.find(&schema);
   return it != known.end() ? it->second : known.emplace(&schema, Find(schema)).first->second;
+}
+
+bool ClampsToFormat(const c10::FunctionSchema& schema, const Stack& inputs) {
+  if (inputs.empty() || !inputs[0].isTensor() || !IsFloat(inputs[0].toTensor())) return false;
+  if (schema.name().starts_with("aten::fake_quantize")) return true;
+  if (!schema.name().starts_with("aten::clamp")) return false;
+  constexpr std::array<double, 6> kLimits = {127, 128, 240, 448, 57344, 65504};
+  const auto is_limit = [&](const char* bound) {
+    const auto at = schema.argumentIndexWithName(bound);
+    return at && static_cast<size_t>(*at) < inputs.size() && inputs[*at].isScalar() &&
+           std::find(kLimits.begin(), kLimits.end(),
+                     std::abs(inputs[*at].toScalar().toDouble())) != kLimits.end();
+  };
+  return is_limit("min") && is_limit("max");
 }
 
 void ForEachTensor(const IValue& value, const TensorVisit& visit) {

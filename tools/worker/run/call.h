@@ -23,6 +23,10 @@ struct SchemaFacts {
 };
 const SchemaFacts& FactsOf(const c10::FunctionSchema& schema);
 
+// Whether this call cuts values off at the range of a format, as before a cast to it: a clamp to
+// the largest numbers of int8, FP8 or FP16, fake_quantize. What it cuts off is lost by it.
+bool ClampsToFormat(const c10::FunctionSchema& schema, const Stack& inputs);
+
 using TensorFunction = std::function<at::Tensor(const at::Tensor&)>;
 using TensorVisit = std::function<void(const at::Tensor&)>;
 

@@ -124,7 +124,7 @@ class Walk {
 
 }  // namespace
 
-std::vector<Value> Interpret(const Program& program, const Start& start, Runner& runner) {
+Finish Interpret(const Program& program, const Start& start, Runner& runner) {
   std::vector<Value> slots(static_cast<size_t>(program.slots));
   for (const auto& [slot, value] : program.constants) slots[slot] = runner.Begin(value);
   for (size_t at = 0; at < program.states.size(); ++at) {
@@ -134,9 +134,10 @@ std::vector<Value> Interpret(const Program& program, const Start& start, Runner&
     slots[program.arguments[at].slot] = start.inputs[at];
   }
   Walk(slots, runner).Through(program.body);
-  std::vector<Value> outputs;
-  for (const int slot : program.outputs) outputs.push_back(slots[slot]);
-  return outputs;
+  Finish finish;
+  for (const int slot : program.outputs) finish.outputs.push_back(slots[slot]);
+  for (const State& state : program.states) finish.states.push_back(slots[state.slot]);
+  return finish;
 }
 
 }  // namespace mpnanny::worker

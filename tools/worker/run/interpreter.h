@@ -45,8 +45,13 @@ struct Start {
   std::vector<Value> states;
 };
 
-// Gives the program's outputs.
-std::vector<Value> Interpret(const Program& program, const Start& start, Runner& runner);
+// What a run ends with: the program's outputs, and what its states hold by then.
+struct Finish {
+  std::vector<Value> outputs;
+  std::vector<Value> states;
+};
+
+Finish Interpret(const Program& program, const Start& start, Runner& runner);
 
 }  // namespace mpnanny::worker
 

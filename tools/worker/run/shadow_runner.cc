@@ -48,6 +48,15 @@ bool IsComparable(const Made& made) {
 // Two of them differ where random numbers were drawn in between.
 at::Tensor RandomState() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
+// The references, and copies of what an operator is about to write.
+Stack WithOwnTargets(const SchemaFacts& facts, const Stack& held, Stack reference) {
+  for (const size_t at : facts.written) {
+    if (held[at].isTensor() && held[at].toTensor().defined())
+      reference[at] = held[at].toTensor().clone();
+  }
+  return reference;
+}
+
 bool IsNumber(const IValue& value) { return value.isDouble() || value.isComplexDouble(); }
 
 }  // namespace
@@ -94,6 +103,7 @@ void ShadowRunner::Run(const Node& node, std::vector<Value>& slots) {
   }
   call.wrote = !call.made.empty();
   if (call.wrote && !writes_whole) observer_.Before(call);
+  const Stack unwritten = writes_whole ? WithOwnTargets(facts, held, reference) : Stack();
   const at::Tensor random = node.may_draw ? RandomState() : at::Tensor();
   const std::vector<IValue> held_outputs = Held(node, held);
   const bool drew = node.may_draw && !RandomState().equal(random);
@@ -108,9 +118,25 @@ void ShadowRunner::Run(const Node& node, std::vector<Value>& slots) {
       if (call.computes && !drew) AddExact(node, held, call.made);
     }
     if (!call.made.empty()) observer_.After(call);
+  } else if (!drew && HasFloats(held)) {
+    DecideWritten(call, unwritten);
   }
   for (size_t at = 0; at < node.outputs.size(); ++at) {
     slots[node.outputs[at]] = {held_outputs[at], Merged(call, held_outputs[at], outputs[at])};
+  }
+}
+
+// Whole numbers were written: are they those that the references make?
+void ShadowRunner::DecideWritten(const Called& call, const Stack& unwritten) {
+  try {
+    CallIn(kWide, call.node, unwritten);
+  } catch (const c10::Error&) {
+    not_followed_.insert(call.node.site.op);
+    return;
+  }
+  for (const size_t at : FactsOf(*call.node.schema).written) {
+    if (!call.held[at].isTensor() || IsFloat(call.held[at].toTensor())) continue;
+    observer_.Decided(call, call.held[at].toTensor(), unwritten[at].toTensor());
   }
 }
 
@@ -153,10 +179,13 @@ std::vector<IValue> ShadowRunner::Reference(const Node& node, const Stack& held_
   const SchemaFacts& facts = FactsOf(*node.schema);
   std::vector<IValue> made;
   try {
-    if (!drew && !facts.decides && !facts.is_unwritten) {
-      made = CallIn(kWide, node, inputs);
-    } else {
+    if (drew || facts.decides || facts.is_unwritten) {
       made = as_held();
+    } else if (ClampsToFormat(*node.schema, inputs) && facts.written.empty()) {
+      made = as_held();
+      made[0] = inputs[0].toTensor().clone();
+    } else {
+      made = CallIn(kWide, node, inputs);
     }
   } catch (const c10::Error&) {
     not_followed_.insert(node.site.op);

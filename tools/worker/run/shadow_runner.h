@@ -70,6 +70,7 @@ class ShadowRunner : public Runner {
                                 const std::vector<IValue>& held, bool drew);
   IValue Merged(const Called& call, const IValue& held, const IValue& reference);
   IValue Widened(const IValue& value);
+  void DecideWritten(const Called& call, const Stack& unwritten);
   void AddExact(const Node& node, const Stack& inputs, std::vector<Made>& made);
 
   Regions regions_;
