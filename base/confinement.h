@@ -44,13 +44,18 @@ struct ConfinedEnd {
 Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words);
 
 // The same for a function of ours that meets hostile data: `call` runs in a forked child, which
-// ends with what it returns; an exception that leaves it is a crash (SIGABRT). It must not use
-// threads that ran before the fork.
-Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::function<int()>& call);
+// ends with what it returns; an exception that leaves it is a crash (SIGABRT). Of descriptors it
+// has the standard streams and `kept`, the others are closed. It must not use threads that ran
+// before the fork.
+Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, int kept,
+                                    const std::function<int()>& call);
 
-// Runs `call` in a forked child and waits for it: its exit code, 128 + the signal's number if one
-// ended it. For what a process can do once only, as being a supervisor.
-Result<int> RunForked(const std::function<int()>& call);
+// Runs `call(told)` in a forked child and `listen(heard)` here: what the child, and whatever it has
+// forked, writes to `told` can be read from `heard`, until nobody is left to write. Then waits for
+// the child: its exit code, 128 + the signal's number if one ended it. For what a process can do
+// once only, as being a supervisor.
+Result<int> RunForked(const std::function<int(int told)>& call,
+                      const std::function<void(int heard)>& listen);
 
 }  // namespace mpnanny
 

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -240,6 +241,18 @@ void EndOnCrashes() {
   }
 }
 
+// The standard streams stay as well.
+void CloseAllBut(int kept) {
+  std::vector<int> open;
+  if (DIR* const own = opendir("/proc/self/fd")) {
+    while (const dirent* each = readdir(own)) open.push_back(std::atoi(each->d_name));
+    closedir(own);
+  }
+  for (const int each : open) {
+    if (each > STDERR_FILENO && each != kept) close(each);
+  }
+}
+
 }  // namespace
 
 Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words) {
@@ -249,11 +262,12 @@ Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std
   return Watch(limits, *started);
 }
 
-Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::function<int()>& call) {
+Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, int kept,
+                                    const std::function<int()>& call) {
   BecomeSupervisor();
   // noexcept: an exception would go on in the code of whoever called us, as a second process.
-  const auto started = Start(limits, [&](int told) noexcept {
-    close(told);
+  const auto started = Start(limits, [&](int /*told*/) noexcept {
+    CloseAllBut(kept);
     EndOnCrashes();
     return call();
   });
@@ -261,10 +275,19 @@ Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, const std::functi
   return Watch(limits, *started);
 }
 
-Result<int> RunForked(const std::function<int()>& call) {
+Result<int> RunForked(const std::function<int(int told)>& call,
+                      const std::function<void(int heard)>& listen) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(std::strerror(errno));
   const pid_t child = fork();
-  if (child < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) _exit([&]() noexcept { return call(); }());  // as above
+  if (child == 0) {
+    close(ends[0]);
+    _exit([&]() noexcept { return call(ends[1]); }());  // as above
+  }
+  close(ends[1]);
+  if (child > 0) listen(ends[0]);
+  close(ends[0]);
+  if (child < 0) return Unavailable("There can be no further process.");
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -1,6 +1,7 @@
 // Functions that end badly: each is one ConfinedEnd, and nothing of them is left.
 #include "base/confinement.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,19 +38,24 @@ class ConfinedCall : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   ConfinedEnd Run(const std::function<int()>& call) {
-    const fs::path report = folder_ / "report";
-    const auto ended = RunForked([&] {
-      if (without_namespaces_) ForbidNamespaces();
-      const auto end = RunConfinedCall(limits_, call);
-      if (!end) return 9;
-      std::ofstream(report) << end->exit_code << ' '
-                            << (end->exceeded.empty() ? "-" : end->exceeded);
-      return 0;
-    });
+    std::string report;
+    const auto ended = RunForked(
+        [&](int told) {
+          if (without_namespaces_) ForbidNamespaces();
+          const auto end = RunConfinedCall(limits_, -1, call);
+          if (!end) return 9;
+          dprintf(told, "%d %s", end->exit_code,
+                  end->exceeded.empty() ? "-" : end->exceeded.c_str());
+          return 0;
+        },
+        [&](int heard) {
+          char chunk[256];
+          for (ssize_t got = 0; (got = read(heard, chunk, sizeof(chunk))) > 0;)
+            report.append(chunk, static_cast<size_t>(got));
+        });
     EXPECT_EQ(ended ? *ended : -1, 0);
     ConfinedEnd end;
-    std::ifstream(report) >> end.exit_code >> end.exceeded;
-    fs::remove(report);
+    std::istringstream(report) >> end.exit_code >> end.exceeded;
     return end;
   }
 
@@ -171,6 +178,13 @@ TEST_F(ConfinedCall, OrphansAreCountedWithoutNamespaces) {
   fs::remove(alive);
   usleep(300000);
   EXPECT_FALSE(fs::exists(alive));
+}
+
+TEST_F(ConfinedCall, HasNoDescriptorOfItsCaller) {
+  const int open_file = open((folder_ / "file").c_str(), O_CREAT | O_RDWR, 0600);
+  ASSERT_GE(open_file, 0);
+  EXPECT_EQ(Run([&] { return fcntl(open_file, F_GETFD) == -1 ? 0 : 1; }).exit_code, 0);
+  close(open_file);
 }
 
 TEST_F(ConfinedCall, WritesInItsFolderOnlyAndReachesNobody) {

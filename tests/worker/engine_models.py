@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+
 class ClampToFp8(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = (x * 2000.0).clamp(-448.0, 448.0)
@@ -22,7 +23,7 @@ class FewWrongIds(nn.Module):
     """Four of 264 whole numbers are not those that they should be."""
 
     def forward(self, x: Tensor) -> Tensor:
-        ids = torch.arange(264, device=x.device).to(x.dtype)
+        ids = torch.arange(264, device=x.device)
         return ids[None, :] + x[:, :1] * 0.0
 
 
@@ -71,7 +72,7 @@ class FlippedMask(nn.Module):
     """Some elements of a mask are others; what it chooses between is nearly the same."""
 
     def forward(self, x: Tensor) -> Tensor:
-        wrong = (x + 30.0) - 30.0
+        wrong = (x + 60.0) - 60.0
         return torch.where(wrong > 0.02, x, x * 1.001)
 
 
@@ -107,7 +108,7 @@ class HiddenByFp32(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         d = (x + 3e6) - 3e6
-        return x + d * 1e-3
+        return x + d * 0.1
 
 
 class WorseTheSecondTime(nn.Module):

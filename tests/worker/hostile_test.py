@@ -149,6 +149,18 @@ def test_too_much_memory_is_refused(server, root):
     is_good(server)
 
 
+class Huge(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(1 << 40).sum()
+
+
+def test_a_tensor_that_is_too_large_is_no_fault_of_the_model(server, root):
+    torch.jit.save(scripted(Huge()), str(root / "huge.pt"))
+    text = refused(server, "huge.pt", "not enough memory")
+    assert "refuses" not in text and "stops in FP32" not in text
+    is_good(server)
+
+
 def edited(root: pathlib.Path, name: str, change: Any) -> str:
     """A program whose model.json `change` has changed."""
     members = mutations.unpacked(EXPORTS[name].write(root).read_bytes())
@@ -251,11 +263,10 @@ def test_what_is_outside_of_the_root_is_not_opened(server, root):
 # --- workers that die ---
 
 
-@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGABRT])
-def test_a_worker_that_dies_while_a_model_runs_is_one_error(how, server, root):
-    torch.jit.save(scripted(Endless()), str(root / "endless.pt"))
+def killed(server: Server, model: str, how: signal.Signals) -> str:
+    """The text of the error of a model that runs for ever, whose process somebody ends."""
     before = {each: processor_time(each) for each in workers_below(server.process.pid)}
-    number = server.begin(model="endless.pt", input=["float32[5,8]"], timeout_s=60)
+    number = server.begin(model=model, input=["float32[5,8]"], timeout_s=60)
 
     def busy() -> list[int]:
         """Those that work now, the busiest first."""
@@ -273,7 +284,30 @@ def test_a_worker_that_dies_while_a_model_runs_is_one_error(how, server, root):
     assert found["isError"] and "internal error" not in text.lower()
     assert re.search(rf"signal {int(how)}|{how.name}", text), text
     wait_for(lambda: not busy())
+    return text
+
+
+@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGABRT])
+def test_a_worker_that_dies_while_a_model_runs_is_one_error(how, server, root):
+    torch.jit.save(scripted(Endless()), str(root / "endless.pt"))
+    killed(server, "endless.pt", how)
     is_good(server)
+
+
+class Talking(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(1000):  # more than a buffer holds
+            print("a word of the first")
+        while bool(x.numel() > 0):
+            x = x * 1.0
+        return x
+
+
+def test_what_one_model_prints_is_not_quoted_of_the_next(server, root):
+    torch.jit.save(scripted(Endless()), str(root / "endless.pt"))
+    torch.jit.save(scripted(Talking()), str(root / "talking.pt"))
+    assert "a word of the first" in killed(server, "talking.pt", signal.SIGABRT)
+    assert "a word of the first" not in killed(server, "endless.pt", signal.SIGABRT)
 
 
 def test_without_leave_nothing_is_run(root, worker):

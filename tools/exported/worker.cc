@@ -104,8 +104,7 @@ Result<Json> AskWorker(const Question& question, const std::string& folder,
   const auto until = ChildProcess::Clock::now() + question.seconds + python_code::kGrace;
   if (auto heard = said.Listen(*worker, until, context); !heard) return heard.error();
   const std::string errors = worker->errors();
-  // Lines that make no sense may be a model's that has found the pipe: the next job starts afresh.
-  if (said.end && !said.end->contains("error") && !said.garbage) Keep(std::move(worker));
+  if (said.end && !said.end->contains("error")) Keep(std::move(worker));
   return said.Answer({.what = "The model",
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,

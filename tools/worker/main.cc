@@ -14,8 +14,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/confinement.h"
 #include "base/descriptors.h"
@@ -34,6 +36,26 @@ constexpr uint64_t kFileMb = 4096;  // a capture
 
 Json ErrorAnswer(const Error& error) {
   return {{"error", {{"kind", ErrorKindName(error.kind)}, {"message", error.Text()}}}};
+}
+
+// Calls `take` with each line until that gives false or the stream ends. False where a line is too
+// long.
+bool ReadLines(int fd, const StopEvent& stop, const std::function<bool(const std::string&)>& take) {
+  std::string pending;
+  std::vector<char> chunk(1 << 16);
+  while (pending.size() <= kMaxLine) {
+    const ReadOutcome got = ReadSome(fd, chunk.data(), chunk.size(), stop);
+    if (got.status != ReadStatus::kData) return true;
+    pending.append(chunk.data(), got.bytes);
+    size_t begin = 0;
+    for (size_t end = pending.find('\n'); end != std::string::npos;
+         end = pending.find('\n', begin)) {
+      if (!take(pending.substr(begin, end - begin))) return true;
+      begin = end + 1;
+    }
+    pending.erase(0, begin);
+  }
+  return false;
 }
 
 class Session {
@@ -87,28 +109,53 @@ class Session {
     limits.file_bytes = kFileMb << 20;
     limits.writable = writable.get<std::string>();
     // The supervisor enters namespaces of its own, which cannot be left: a process for each job.
-    const auto ended = RunForked([&] {
-      const auto end = RunConfinedCall(limits, [&] {
-        RunJob(request, [&](const Json& line) { Write(line); });
-        return 0;
-      });
-      // On a line of its own, whatever the job has written last.
-      WriteWhole(streams_.out, "\n", stop_);
-      Write(end ? Json{{"end",
-                        {{"exit_code", end->exit_code},
-                         {"exceeded", end->exceeded},
-                         {"missing", end->missing}}}}
-                : Json{{"end", {{"error", end.error().Text()}}}});
+    Json end;
+    const auto ended = RunForked([&](int told) { return Supervise(limits, request, told); },
+                                 [&](int heard) { end = Relay(heard); });
+    if (!ended || *ended != 0 || end.is_null()) {
+      end = {{"error", ended ? "The job's supervisor ended with " + std::to_string(*ended) + "."
+                             : ended.error().Text()}};
+    }
+    if (!Write({{"end", std::move(end)}})) return false;
+    if (ended && !std::exchange(warm_, true)) WarmUp();  // for those to come; nobody waits now
+    return true;
+  }
+
+  // In a process of its own: runs the job, which writes to `told` and has no other descriptor, and
+  // says there how it has ended.
+  static int Supervise(const Confinement& limits, const Json& request, int told) {
+    const auto write = [told](const StopEvent& stop, const Json& line) {
+      WriteWhole(told, DumpJson(line) + "\n", stop);
+    };
+    const auto end = RunConfinedCall(limits, told, [&] {
+      const StopEvent never;  // the one from before the fork is closed
+      RunJob(request, [&](const Json& line) { write(never, line); });
       return 0;
     });
-    if (ended && *ended == 0) {
-      if (!std::exchange(warm_, true)) WarmUp();  // for those to come; nobody waits now
+    const StopEvent never;
+    WriteWhole(told, "\n", never);  // whatever the job has written last
+    write(never, end ? Json{{"end",
+                             {{"exit_code", end->exit_code},
+                              {"exceeded", end->exceeded},
+                              {"missing", end->missing}}}}
+                     : Json{{"end", {{"error", end.error().Text()}}}});
+    return 0;
+  }
+
+  // Passes on the job's lines, and gives what the last one says of its end: that is the
+  // supervisor's, since by then nobody else is left. What is no line of a job is a model's that has
+  // found the pipe.
+  Json Relay(int heard) {
+    Json end;
+    ReadLines(heard, stop_, [&](const std::string& text) {
+      auto line = ParseJson(text);
+      if (!line || !line->is_object() || line->size() != 1) return true;
+      const auto item = line->begin();
+      if (item.key() == "end") end = item.value();
+      if (item.key() == "progress" || item.key() == "answer" || item.key() == "error") Write(*line);
       return true;
-    }
-    const std::string why = ended
-                                ? "The job's supervisor ended with " + std::to_string(*ended) + "."
-                                : ended.error().Text();
-    return WriteWhole(streams_.out, "\n" + DumpJson(Json{{"end", {{"error", why}}}}) + "\n", stop_);
+    });
+    return end;
   }
 
   const ProtocolStreams& streams_;
@@ -138,22 +185,10 @@ int Run() {
   }
   const StopEvent stop;
   Session session(*streams, stop);
-  std::string pending;
-  char chunk[1 << 16];
-  while (true) {
-    const ReadOutcome got = ReadSome(streams->in, chunk, sizeof(chunk), stop);
-    if (got.status != ReadStatus::kData) return 0;
-    pending.append(chunk, got.bytes);
-    for (size_t end = pending.find('\n'); end != std::string::npos; end = pending.find('\n')) {
-      const std::string line = pending.substr(0, end);
-      pending.erase(0, end + 1);
-      if (!session.Answer(line)) return 0;
-    }
-    if (pending.size() > kMaxLine) {
-      std::fprintf(stderr, "mpnanny-worker: a request is longer than %zu bytes\n", kMaxLine);
-      return 2;
-    }
-  }
+  if (ReadLines(streams->in, stop, [&](const std::string& line) { return session.Answer(line); }))
+    return 0;
+  std::fprintf(stderr, "mpnanny-worker: a request is longer than %zu bytes\n", kMaxLine);
+  return 2;
 }
 
 }  // namespace

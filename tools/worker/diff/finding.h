@@ -56,7 +56,7 @@ struct Finding {
   double magnitude = 0;  // largest of the reference
   double error_in = 0, error_out = 0;
   int count = 1;
-  at::Tensor reference;   // of the first call
+  at::Tensor reference;    // of the first call
   double first_error = 0;  // its error: the share of wrong whole numbers, infinite, or relative
   std::optional<Cure> cure;
   std::vector<Reach> reaches;

@@ -85,9 +85,9 @@ void ReachStates(const Program& program, const std::vector<Value>& states, Measu
     const bool is_bad = found->nonfinite() > 0;
     const double error = is_bad ? std::numeric_limits<double>::infinity() : ErrorOf(*found);
     const double size = size_of(found->squared_error, *found);
-    if (!is_bad && (error <= kStateError || size <= kStateSize * largest[sizes[at].owner])) continue;
-    measured.judge.Reached(states[at].held.toTensor(),
-                           {"state", program.states[at].name, error});
+    if (!is_bad && (error <= kStateError || size <= kStateSize * largest[sizes[at].owner]))
+      continue;
+    measured.judge.Reached(states[at].held.toTensor(), {"state", program.states[at].name, error});
   }
 }
 

@@ -62,8 +62,8 @@ bool ClampsToFormat(const c10::FunctionSchema& schema, const Stack& inputs) {
   const auto is_limit = [&](const char* bound) {
     const auto at = schema.argumentIndexWithName(bound);
     return at && static_cast<size_t>(*at) < inputs.size() && inputs[*at].isScalar() &&
-           std::find(kLimits.begin(), kLimits.end(),
-                     std::abs(inputs[*at].toScalar().toDouble())) != kLimits.end();
+           std::find(kLimits.begin(), kLimits.end(), std::abs(inputs[*at].toScalar().toDouble())) !=
+               kLimits.end();
   };
   return is_limit("min") && is_limit("max");
 }

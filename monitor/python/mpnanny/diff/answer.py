@@ -118,7 +118,7 @@ class Answer:
                 "what": "whole_numbers",
                 "share": number(whole.wrong_whole),
             }
-        return self._input()
+        return self._input() if self._verdict.word() == "broken" else None
 
     def _input(self) -> dict[str, Any] | None:
         """An input or a weight that the dtype cannot hold."""

@@ -83,6 +83,7 @@ class Call:
         "reference_kwargs",
         "rounding",
         "site",
+        "whole",
         "written",
     )
 
@@ -95,6 +96,9 @@ class Call:
         self.reference_kwargs: Any = {}
         self.inputs: list[Input] = []
         self.written: list[Written] = []
+        # ids of the whole numbers and masks that it writes: another run of it gets copies, since
+        # what it writes is the program's.
+        self.whole: set[int] = set()
         self.memories: set[int] = set()
         self.rounding = 0.0  # as Entry.rounding, of this operator itself
         self.position: int | None = None  # in the lists of the call, of the result in question

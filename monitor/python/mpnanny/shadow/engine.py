@@ -175,7 +175,7 @@ class ShadowMode(StepMode):
             if name in kwargs:
                 self._before_write(call, kwargs[name])
         self._decisions.chosen_by(call, args)
-        writes = {id(each.tensor) for each in call.written}
+        writes = call.whole | {id(each.tensor) for each in call.written}
         call.reference_args = self._reference(call, args, writes, 0)
         call.reference_kwargs = self._reference(call, kwargs, writes, 0)
         if not operator.is_list:
@@ -198,6 +198,7 @@ class ShadowMode(StepMode):
     def _before_write(self, call: Call, value: Any) -> None:
         operator = call.operator
         is_list = isinstance(value, (tuple, list))
+        call.whole.update(id(each) for each in tensors_of(value) if not is_float(each))
         for position, tensor in enumerate(floats(value)):
             entry = self.references.entry(tensor)
             existed = entry is not None
@@ -231,7 +232,7 @@ class ShadowMode(StepMode):
     ) -> Any:
         if isinstance(value, torch.Tensor):
             if not is_float(value):
-                return value
+                return value.clone() if id(value) in writes else value
             entry = self.references.start(value)
             reference = self.references.of(value)
             assert reference is not None
@@ -261,7 +262,7 @@ class ShadowMode(StepMode):
     def _kept(self, call: Call, value: Any, writes: set[int]) -> Any:
         if isinstance(value, torch.Tensor):
             if not is_float(value):
-                return value
+                return value.clone() if id(value) in writes else value
             entry = self.references.entry(value)
             alias = value.detach()
             if id(value) in writes:

@@ -135,7 +135,7 @@ class ScaleLane:
         if not any(self._holds(each) for each in floats((args, kwargs))):
             return
         draws = call.operator.kind is DRAW and call.operator.draws(args, kwargs)
-        if draws or (self._was_read and _has_number((args, kwargs))):
+        if call.whole or draws or (self._was_read and _has_number((args, kwargs))):
             self.over = True
             return
         for written in call.written:
