@@ -3,7 +3,7 @@ same answer.
 
     python tests/worker/engines_test.py --table [--only a03]
 
-asks both about the labelled programs of tests/auto_diff, and prints where they say different things.
+asks both about the labelled programs of tests/auto_diff, and prints where they differ.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ def summary(answer: dict[str, Any]) -> dict[str, Any]:
         "verdict": answer["verdict"],
         "first": first(answer),
         "gets to": sorted({each["what"] for each in reaches}),
+        "cured": "cure" in answer,
         "in FP32 as well": sorted(each["kind"] for each in answer["ill_conditioned"]),
     }
 

@@ -32,7 +32,7 @@ void KeepRunner::Run(const Node& node, std::vector<Value>& slots) {
       Stopped stopped;
       const SchemaFacts& facts = FactsOf(*node.schema);
       for (const size_t at : facts.written) {
-        if (inputs[at].isTensor()) stopped.results.push_back(inputs[at].toTensor());
+        if (inputs[at].isTensor()) stopped.results.push_back(Sum(inputs[at].toTensor()));
       }
       if (facts.written.empty()) {
         ForEachTensor(outputs, [&](const at::Tensor& each) {
@@ -47,8 +47,38 @@ void KeepRunner::Run(const Node& node, std::vector<Value>& slots) {
   }
 }
 
+at::Tensor KeepRunner::Sum(const at::Tensor& tensor) const {
+  const auto known = sums_.find(MemoryOf(tensor));
+  if (known == sums_.end() || tensor.is_complex()) return tensor;
+  return known->second.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+}
+
+void KeepRunner::StartSums(const Node& node, const Stack& inputs) {
+  for (const size_t at : FactsOf(*node.schema).written) {
+    if (!inputs[at].isTensor() || !IsFloat(inputs[at].toTensor())) continue;
+    const at::Tensor& target = inputs[at].toTensor();
+    const void* const memory = MemoryOf(target);
+    if (memory == nullptr || target.is_complex() || target.scalar_type() == kept_.type) continue;
+    if (sums_.contains(memory)) continue;
+    const auto count = static_cast<int64_t>(target.storage().nbytes() / target.element_size());
+    sums_[memory] = target.as_strided({count}, {1}, 0).to(kept_.type);
+    alive_.push_back(target);
+  }
+}
+
 std::vector<IValue> KeepRunner::RunKept(const Node& node, const Stack& inputs) {
-  std::vector<IValue> outputs = CallIn(kept_.type, node, inputs);
+  StartSums(node, inputs);
+  Stack wide;
+  for (const IValue& each : inputs)
+    wide.push_back(Replaced(each, [&](const at::Tensor& tensor) { return Sum(tensor); }));
+  std::vector<IValue> outputs = CallIn(kept_.type, node, wide);
+  for (const size_t at : FactsOf(*node.schema).written) {
+    if (!inputs[at].isTensor() || wide[at].toTensor().is_same(inputs[at].toTensor())) continue;
+    inputs[at].toTensor().copy_(wide[at].toTensor());
+    for (IValue& each : outputs) {
+      if (each.isTensor() && each.toTensor().is_same(wide[at].toTensor())) each = inputs[at];
+    }
+  }
   if (static_cast<size_t>(number_) >= types_.size()) return outputs;
   const auto& types = types_[static_cast<size_t>(number_)];
   size_t at = 0;
@@ -65,6 +95,9 @@ std::vector<IValue> KeepRunner::RunKept(const Node& node, const Stack& inputs) {
 
 std::vector<IValue> KeepRunner::RunOther(const Node& node, const Stack& inputs) {
   const SchemaFacts& facts = FactsOf(*node.schema);
+  for (const size_t at : facts.written) {
+    if (inputs[at].isTensor()) sums_.erase(MemoryOf(inputs[at].toTensor()));
+  }
   if (wide_.empty() || facts.is_view) return Call(node, inputs);
   std::vector<std::pair<at::Tensor, at::Tensor>> written;  // the rounded copy, the wide one
   Stack rounded;

@@ -45,6 +45,9 @@ class KeepRunner : public Runner {
   void LeaveRegion() override { regions_.Leave(); }
 
  private:
+  // What kept lines have written into the memory of `tensor`; itself where that is nothing.
+  at::Tensor Sum(const at::Tensor& tensor) const;
+  void StartSums(const Node& node, const Stack& inputs);
   std::vector<IValue> RunKept(const Node& node, const Stack& inputs);
   std::vector<IValue> RunOther(const Node& node, const Stack& inputs);
 
@@ -55,7 +58,9 @@ class KeepRunner : public Runner {
   int last_ = 0;  // 0: all
   // Memory that is wider than in the plain run, and what it would be.
   std::unordered_map<const void*, c10::ScalarType> wide_;
-  std::vector<at::Tensor> alive_;  // whose memory that is
+  // Of memory that kept lines write and that has the type of the plain run: its values unrounded.
+  std::unordered_map<const void*, at::Tensor> sums_;
+  std::vector<at::Tensor> alive_;  // whose memory those are
 };
 
 }  // namespace mpnanny::worker
