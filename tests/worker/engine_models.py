@@ -87,6 +87,37 @@ class WrongIndex(nn.Module):
         return x + self.table[at] * 1e-6
 
 
+class WrongBins(nn.Module):
+    """Places among boundaries, which the low precision cannot tell apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("edges", torch.linspace(-4.0, 4.0, 2048))
+        self.register_buffer("table", torch.linspace(0.0, 1.0, 2049))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.table[torch.bucketize(x, self.edges)]
+
+
+class WrongPlaces(nn.Module):
+    """The same of values that are wrong already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("edges", torch.linspace(-4.0, 4.0, 64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wrong = (x + 300.0) - 300.0
+        return torch.searchsorted(self.edges, wrong)
+
+
+class TopOfTies(nn.Module):
+    """Choices that fall the other way near a tie."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.topk(x * 1e-3 + 1.0, 4).indices
+
+
 class CopiedToIntegers(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         ids = torch.zeros(x.shape, dtype=torch.int64, device=x.device)

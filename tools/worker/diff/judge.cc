@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <utility>
 
+#include "tools/worker/diff/call_facts.h"
 #include "tools/worker/diff/comparison.h"
 #include "tools/worker/run/call.h"
 #include "tools/worker/run/keep_runner.h"
@@ -19,46 +19,11 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFlushedShare = 0.3;  // of the elements that matter
 constexpr double kMatters = 1e-2;  // of the root mean square, that an element must have to matter
-constexpr double kWrongIntegers = 0.01;
+constexpr double kWrongIntegers = 0.01, kWrongIndices = 0.25;
 constexpr double kClippedShare = 1e-3, kClippedError = 0.1;
 constexpr double kSame = 1e-6;  // relative difference of two references that are the same
 constexpr size_t kMostFindings = 64;
 constexpr size_t kMostDecisions = 1000;
-
-std::string ShownShape(const at::Tensor& tensor) {
-  std::ostringstream shown;
-  shown << tensor.sizes();
-  return shown.str();
-}
-
-// Floating-point inputs with their references.
-template <typename Visit>
-void ForEachInput(const Called& call, Visit visit) {
-  for (size_t at = 0; at < call.held.size() && at < call.reference.size(); ++at) {
-    std::vector<at::Tensor> held, reference;
-    ForEachTensor(call.held[at], [&](const at::Tensor& each) { held.push_back(each); });
-    ForEachTensor(call.reference[at], [&](const at::Tensor& each) { reference.push_back(each); });
-    for (size_t i = 0; i < held.size() && i < reference.size(); ++i) {
-      if (IsFloat(held[i]) && MemoryOf(held[i]) != nullptr) visit(held[i], reference[i]);
-    }
-  }
-}
-
-// A number among the arguments that is not finite, as the -inf of a mask.
-bool HoldsNonfiniteNumber(const Stack& values) {
-  return std::any_of(values.begin(), values.end(), [](const IValue& each) {
-    return each.isDouble() && !std::isfinite(each.toDouble());
-  });
-}
-
-std::vector<c10::ScalarType> TypesOf(const Called& call) {
-  std::vector<c10::ScalarType> types;
-  ForEachInput(call, [&](const at::Tensor& each, const at::Tensor&) {
-    if (std::find(types.begin(), types.end(), each.scalar_type()) == types.end())
-      types.push_back(each.scalar_type());
-  });
-  return types;
-}
 
 // The share of what became 0 (of at least `floor`) that the type has no number for. The rest was
 // rounded away before.
@@ -240,23 +205,24 @@ int Judge::Judged(const Called& call, size_t index, const ReferenceError& found,
   }
   if (found.range > 0) {
     if (inputs.rank >= 2) return -1;
-    return Add(FindingKind::kRange, call, index, found, share(found.range, numel), inputs.error,
-               kInfinity);
+    return Add(FindingKind::kRange, call, made, index, found, share(found.range, numel),
+               inputs.error, kInfinity);
   }
   if (found.nonfinite() > 0) {
     const bool filled = found.undefined == 0 && HoldsNonfiniteNumber(call.held);
     if (inputs.rank >= (found.undefined > 0 ? 2 : 1) || filled) return -1;
-    return Add(FindingKind::kUndefined, call, index, found,
+    return Add(FindingKind::kUndefined, call, made, index, found,
                share(found.undefined + found.infinite, numel), inputs.error, kInfinity);
   }
   int own = -1;
   if (found.integers && found.max_reference < 0x1p53 && inputs.all_whole &&
       share(found.wrong_integers, numel) >= kWrongIntegers) {
-    own = Add(FindingKind::kIntegers, call, index, found, share(found.wrong_integers, numel), 0,
-              error);
+    own = Add(FindingKind::kIntegers, call, made, index, found, share(found.wrong_integers, numel),
+              0, error);
   }
   if (share(found.clipped, numel) > kClippedShare && error > kClippedError) {
-    return Add(FindingKind::kClipped, call, index, found, share(found.clipped, numel), 0, error);
+    return Add(FindingKind::kClipped, call, made, index, found, share(found.clipped, numel), 0,
+               error);
   }
   const auto nonzero = static_cast<double>(std::max<int64_t>(1, found.nonzero));
   if (error > kNoted) {
@@ -264,7 +230,7 @@ int Judge::Judged(const Called& call, size_t index, const ReferenceError& found,
     if (inputs.rank == 3 || error < times * record.entered) return own;
     const bool flushed =
         found.squared_flushed > 0.5 * found.squared_error && Underflows(made, 0) > 0.5;
-    return Add(flushed ? FindingKind::kFlushed : FindingKind::kAmplified, call, index, found,
+    return Add(flushed ? FindingKind::kFlushed : FindingKind::kAmplified, call, made, index, found,
                flushed ? share(found.flushed, nonzero) : 1, record.entered, error);
   }
   if (share(found.flushed, nonzero) <= kFlushedShare) return own;
@@ -274,7 +240,8 @@ int Judge::Judged(const Called& call, size_t index, const ReferenceError& found,
   if (!again || 2 * inputs.flushed >= again->flushed || Underflows(made, floor) < 0.5) return own;
   const auto large = static_cast<double>(std::max<int64_t>(1, again->nonzero));
   if (share(again->flushed, large) < kFlushedShare) return own;
-  return Add(FindingKind::kFlushed, call, index, found, share(again->flushed, nonzero), 0, error);
+  return Add(FindingKind::kFlushed, call, made, index, found, share(again->flushed, nonzero), 0,
+             error);
 }
 
 bool Judge::IsNoiseHere(const Called& call, const ReferenceError& found, const Made& made,
@@ -334,20 +301,34 @@ void Judge::Decided(const Called& call, const at::Tensor& held, const at::Tensor
   const std::string& op = call.node.schema->name();
   const bool casts =
       op == "aten::to" || op == "aten::_to_copy" || op == "aten::type_as" || op == "aten::Int";
+  const bool finds_places = op == "aten::searchsorted" || op == "aten::bucketize";
+  int origin = OriginOfInputs(call);
+  if (finds_places && share >= kWrongIndices)
+    origin = AddPlaces(call, held, reference, share, origin);
   // Of masks and choices it is not known what they are for.
-  const bool makes_indices = op == "aten::searchsorted" || op == "aten::bucketize" ||
-                             (casts && held.scalar_type() != c10::ScalarType::Bool);
+  const bool makes_indices = finds_places || (casts && held.scalar_type() != c10::ScalarType::Bool);
   if (makes_indices && share >= kWrongIntegers)
-    Tell(OriginOfInputs(call), {"index", call.node.site.source, share});
+    Tell(origin, {"index", call.node.site.source, share});
   decisions_.push_back({call.node.site, call.number, NameOf(held.scalar_type()), ShownShape(held),
                         share, casts || op == "aten::copy_"});
 }
 
-int Judge::Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
-               double share, double error_in, double error_out) {
+// The places of numbers among others are not those of the references.
+int Judge::AddPlaces(const Called& call, const at::Tensor& held, const at::Tensor& reference,
+                     double share, int origin) {
+  const Made made{held, reference.to(c10::ScalarType::Double), {}};
+  const auto found = Compare(held.to(c10::ScalarType::Double), made.reference);
+  if (!found) return origin;
+  Record(call);
+  const int own = Add(FindingKind::kIntegers, call, made, 0, *found, share, 0, share);
+  parent_.resize(findings_.size(), origin);
+  return own >= 0 ? own : origin;
+}
+
+int Judge::Add(FindingKind kind, const Called& call, const Made& made, size_t index,
+               const ReferenceError& found, double share, double error_in, double error_out) {
   const std::string key = std::string(WordOf(kind)) + "|" + call.node.site.source + "|" +
                           call.node.site.module + "|" + call.node.site.op;
-  const Made& made = call.made[index];
   const auto measured = [&](Finding& finding) {
     finding.input_types = TypesOf(call);
     finding.held_type = made.held.scalar_type();

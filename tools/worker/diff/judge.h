@@ -71,8 +71,10 @@ class Judge : public Observer {
   bool DependsOnNoise(const Called& call, size_t index) const;
   // The finding that the worst of the inputs carries; -1: none.
   int OriginOfInputs(const Called& call) const;
-  int Add(FindingKind kind, const Called& call, size_t index, const ReferenceError& found,
-          double share, double error_in, double error_out);
+  int Add(FindingKind kind, const Called& call, const Made& made, size_t index,
+          const ReferenceError& found, double share, double error_in, double error_out);
+  int AddPlaces(const Called& call, const at::Tensor& held, const at::Tensor& reference,
+                double share, int origin);
 
   std::vector<Finding> findings_;
   std::map<std::string, size_t> finding_of_;  // by kind and place

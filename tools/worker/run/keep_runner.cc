@@ -35,8 +35,10 @@ void KeepRunner::Run(const Node& node, std::vector<Value>& slots) {
         if (inputs[at].isTensor()) stopped.results.push_back(Sum(inputs[at].toTensor()));
       }
       if (facts.written.empty()) {
+        const bool any = HasFloats(outputs);  // else places, which are whole numbers
         ForEachTensor(outputs, [&](const at::Tensor& each) {
           if (IsFloat(each)) stopped.results.push_back(each);
+          if (!any) stopped.results.push_back(each.to(c10::ScalarType::Double));
         });
       }
       throw stopped;

@@ -33,7 +33,7 @@ class KeepRunner : public Runner {
   KeepRunner(const Precision& precision, const Kept& kept,
              const std::vector<std::vector<c10::ScalarType>>& types);
 
-  // Stops after operator `number` and keeps its floating-point results.
+  // Stops after operator `number` and keeps its results: the floating-point ones, or all.
   struct Stopped {
     std::vector<at::Tensor> results;
   };
