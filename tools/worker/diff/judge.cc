@@ -84,7 +84,15 @@ void Judge::Reached(const at::Tensor& result, const Reach& reach) {
 
 void Judge::Tell(int finding, const Reach& reach) {
   for (int at = finding; at >= 0; at = parent_[static_cast<size_t>(at)]) {
-    findings_[static_cast<size_t>(at)].reaches.push_back(reach);
+    std::vector<Reach>& reaches = findings_[static_cast<size_t>(at)].reaches;
+    const auto known = std::find_if(reaches.begin(), reaches.end(), [&](const Reach& each) {
+      return each.what == reach.what && each.name == reach.name;
+    });
+    if (known == reaches.end()) {
+      reaches.push_back(reach);
+    } else {
+      known->error = std::max(known->error, reach.error);
+    }
   }
 }
 

@@ -51,7 +51,7 @@ void KeepRunner::Run(const Node& node, std::vector<Value>& slots) {
 
 at::Tensor KeepRunner::Sum(const at::Tensor& tensor) const {
   const auto known = sums_.find(MemoryOf(tensor));
-  if (known == sums_.end() || tensor.is_complex()) return tensor;
+  if (known == sums_.end() || !IsFloat(tensor) || tensor.is_complex()) return tensor;
   return known->second.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
