@@ -185,8 +185,9 @@ TEST_F(Install, ABrokenFileStaysAsItIs) {
 TEST_F(Install, AFolderThatCannotBeWrittenIsNamed) {
   Write(home_ / ".codeium", "a file\n");
   EXPECT_NE(Type({"windsurf", "--root", root_}, 2).find("Not a directory"), std::string::npos);
-  // As somebody else than root, who may write everywhere: in this process, which has no files yet.
-  const fs::path folder = home_ / ".cursor";
+  // As somebody else than root, who may write everywhere: in this process, which has no files yet,
+  // and where everybody may look, which a checkout below /root is not.
+  const fs::path folder = fs::temp_directory_path() / ("install_test_" + std::to_string(getpid()));
   Write(folder / "mcp.json", "{}\n");
   fs::permissions(folder, fs::perms(0555));
   const bool root = geteuid() == 0;
@@ -208,7 +209,9 @@ TEST_F(Install, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_EQ(code, 2) << out.str();
   EXPECT_NE(err.str().find("cannot be written: Permission denied"), std::string::npos) << err.str();
   EXPECT_EQ(Text(folder / "mcp.json"), "{}\n");
-  EXPECT_EQ(Files(), 2u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+  fs::permissions(folder, fs::perms::owner_all);
+  fs::remove_all(folder);
 }
 
 TEST_F(Install, AProjectsFileLiesInThisFolder) {

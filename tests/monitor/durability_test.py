@@ -128,10 +128,10 @@ def test_sigterm_still_reaches_the_users_own_handler(tmp_path):
     path = str(tmp_path / "metrics.db")
     process = python(
         """
-        import signal, sys, time, torch
+        import os, signal, sys, time, torch
         from mpnanny import watch_model
         def mine(number, frame):
-            print("mine", flush=True)
+            os.write(1, b"mine\\n")  # print() raises where the signal comes in the middle of one
             sys.exit(7)
         signal.signal(signal.SIGTERM, mine)
         nanny = watch_model(torch.nn.Linear(2, 2), db=sys.argv[1], quiet=True)
@@ -142,8 +142,8 @@ def test_sigterm_still_reaches_the_users_own_handler(tmp_path):
     )
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    out, _ = process.communicate(timeout=30)
-    assert (out, process.returncode) == ("mine\n", 7)
+    out, errors = process.communicate(timeout=30)
+    assert (out, process.returncode) == ("mine\n", 7), errors
     reason = sqlite3.connect(path).execute("SELECT end_reason FROM run").fetchone()[0]
     assert reason == "signal"
 
