@@ -16,7 +16,8 @@ constexpr std::array kNeedCode = {"args",      "kwargs", "loss", "loss_scale", "
 
 bool IsAsked(const Json& arguments, const char* key) {
   const auto found = arguments.find(key);
-  return found != arguments.end() && !found->is_null() && *found != 0 && *found != "" &&
+  return found != arguments.end() && !found->is_null() && *found != 0 &&
+         !(found->is_string() && found->get_ref<const std::string&>().empty()) &&
          !(found->is_structured() && found->empty()) && *found != "operators" && *found != "tensor";
 }
 

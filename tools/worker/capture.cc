@@ -1,6 +1,7 @@
 #include "tools/worker/capture.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstdint>
 #include <fstream>

@@ -1,6 +1,7 @@
 #include "tools/worker/diff/measured.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <chrono>
 #include <cmath>

@@ -1,38 +1,29 @@
 #include "tools/worker/program/allowed.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 namespace mpnanny::worker {
 namespace {
 
-using std::string_view_literals::operator""sv;
-
-constexpr std::array kNamespaces = {"aten"sv,
-                                    "prim"sv,
-                                    "prims"sv,
-                                    "quantized"sv,
-                                    "_quantized"sv,
-                                    "mkldnn"sv,
-                                    "mkldnn_prepacked"sv,
-                                    "prepacked"sv,
-                                    "sparse"sv,
-                                    "inductor"sv};
-constexpr std::array kRefused = {
-    "aten::from_file"sv, "aten::save"sv,     "aten::_load_from_bytes"sv, "prim::PythonOp"sv,
-    "prim::rpc_async"sv, "prim::rpc_sync"sv, "prim::rpc_remote"sv};
+constexpr std::string_view kNamespaces[] = {
+    "aten",      "prim",   "prims",   "quantized", "_quantized", "mkldnn", "mkldnn_prepacked",
+    "prepacked", "sparse", "inductor"};
+constexpr std::string_view kRefused[] = {
+    "aten::from_file", "aten::save",     "aten::_load_from_bytes", "prim::PythonOp",
+    "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote"};
 
 }  // namespace
 
 void CheckAllowed(std::string_view name, const Site& site) {
   const std::string_view space = name.substr(0, name.find("::"));
-  if (std::find(kNamespaces.begin(), kNamespaces.end(), space) == kNamespaces.end()) {
+  if (std::find(std::begin(kNamespaces), std::end(kNamespaces), space) == std::end(kNamespaces)) {
     throw ModelProblem(ShownSite(site) + " is no operator of torch's own.",
                        "Custom operators live in libraries that mpnanny-worker does not load. "
                        "Compare the model in "
                        "Python: model.py:build.");
   }
-  if (std::find(kRefused.begin(), kRefused.end(), name) != kRefused.end()) {
+  if (std::find(std::begin(kRefused), std::end(kRefused), name) != std::end(kRefused)) {
     throw ModelProblem(
         ShownSite(site) + " reads or writes files or calls Python, which a model may not.", "");
   }
@@ -53,8 +44,8 @@ std::string ShownSite(const Site& site) {
 }
 
 bool IsUsersFile(std::string_view file) {
-  for (const std::string_view torchs : {"site-packages/torch/"sv, "dist-packages/torch/"sv,
-                                        "/torch/nn/"sv, "/torch/_"sv, "/torch/functional.py"sv}) {
+  for (const char* torchs : {"site-packages/torch/", "dist-packages/torch/", "/torch/nn/",
+                             "/torch/_", "/torch/functional.py"}) {
     if (file.find(torchs) != std::string_view::npos) return false;
   }
   return !file.empty() && file.front() != '<' && !file.starts_with("torch/nn/") &&
