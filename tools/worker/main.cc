@@ -150,11 +150,12 @@ class Session {
   Json Relay(int heard) {
     Json end;
     ReadLines(heard, stop_, [&](const std::string& text) {
-      auto line = ParseJson(text);
+      const auto line = ParseJson(text);
       if (!line || !line->is_object() || line->size() != 1) return true;
       const auto item = line->begin();
       if (item.key() == "end") end = item.value();
-      if (item.key() == "progress" || item.key() == "answer" || item.key() == "error") Write(*line);
+      if (item.key() == "progress" || item.key() == "answer" || item.key() == "error")
+        WriteWhole(streams_.out, text + "\n", stop_);
       return true;
     });
     return end;

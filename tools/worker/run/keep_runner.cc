@@ -9,6 +9,18 @@
 
 namespace mpnanny::worker {
 
+namespace {
+
+// An operator has written `copy` in the place of `target`, and perhaps given it as a result.
+void WriteBack(const at::Tensor& copy, const at::Tensor& target, std::vector<IValue>& outputs) {
+  target.copy_(copy);
+  for (IValue& each : outputs) {
+    if (each.isTensor() && each.toTensor().is_same(copy)) each = target;
+  }
+}
+
+}  // namespace
+
 std::string LineOf(const Node& node) {
   if (!node.site.source.empty()) return node.site.source;
   return node.site.module.empty() ? node.site.op : node.site.module + " " + node.site.op;
@@ -76,10 +88,7 @@ std::vector<IValue> KeepRunner::RunKept(const Node& node, const Stack& inputs) {
   std::vector<IValue> outputs = CallIn(kept_.type, node, wide);
   for (const size_t at : FactsOf(*node.schema).written) {
     if (!inputs[at].isTensor() || wide[at].toTensor().is_same(inputs[at].toTensor())) continue;
-    inputs[at].toTensor().copy_(wide[at].toTensor());
-    for (IValue& each : outputs) {
-      if (each.isTensor() && each.toTensor().is_same(wide[at].toTensor())) each = inputs[at];
-    }
+    WriteBack(wide[at].toTensor(), inputs[at].toTensor(), outputs);
   }
   if (static_cast<size_t>(number_) >= types_.size()) return outputs;
   const auto& types = types_[static_cast<size_t>(number_)];
@@ -114,12 +123,7 @@ std::vector<IValue> KeepRunner::RunOther(const Node& node, const Stack& inputs) 
     written.emplace_back(rounded[at].toTensor(), inputs[at].toTensor());
   }
   std::vector<IValue> outputs = Call(node, std::move(rounded));
-  for (auto& [copy, wide] : written) {
-    wide.copy_(copy);
-    for (IValue& each : outputs) {
-      if (each.isTensor() && each.toTensor().is_same(copy)) each = wide;
-    }
-  }
+  for (const auto& [copy, wide] : written) WriteBack(copy, wide, outputs);
   return outputs;
 }
 
