@@ -1,6 +1,6 @@
 #include "monitor/bindings/compare.h"
 
-#include "monitor/bindings/tensor_reader.h"
+#include "monitor/bindings/call_tensors.h"
 #include "numerics/format_error.h"
 #include "numerics/format_loss.h"
 #include "numerics/tensor_stats.h"
@@ -8,13 +8,6 @@
 
 namespace mpnanny {
 namespace {
-
-// One list for all calls, which come one at a time, so that they allocate nothing.
-TensorList& Emptied() {
-  static auto* list = new TensorList;
-  list->Clear();
-  return *list;
-}
 
 long long Count(int64_t value) { return static_cast<long long>(value); }
 
@@ -35,9 +28,9 @@ PyObject* Compare(PyObject*, PyObject* args) {
   PyObject *held = nullptr, *reference = nullptr;
   double floor = 0;
   if (!PyArg_ParseTuple(args, "OO|d", &held, &reference, &floor)) return nullptr;
-  TensorList& list = Emptied();
-  if (!list.Add(held) || !list.Add(reference)) Py_RETURN_NONE;
-  const ReferenceError found = CompareWithReference(list.views()[0], list.views()[1], floor);
+  const CallTensors list;
+  if (!list->Add(held) || !list->Add(reference)) Py_RETURN_NONE;
+  const ReferenceError found = CompareWithReference(list->views()[0], list->views()[1], floor);
   return Py_BuildValue(
       "(LLLLLLLLLNdddddd)", Count(found.numel), Count(found.range), Count(found.undefined),
       Count(found.infinite), Count(found.reference_only), Count(found.nonzero),
@@ -50,11 +43,11 @@ PyObject* CompareChanges(PyObject*, PyObject* args) {
   PyObject* tensors[4] = {};
   if (!PyArg_ParseTuple(args, "OOOO", &tensors[0], &tensors[1], &tensors[2], &tensors[3]))
     return nullptr;
-  TensorList& list = Emptied();
+  const CallTensors list;
   for (PyObject* tensor : tensors) {
-    if (!list.Add(tensor)) Py_RETURN_NONE;
+    if (!list->Add(tensor)) Py_RETURN_NONE;
   }
-  const auto& views = list.views();
+  const auto& views = list->views();
   const ChangeError found = CompareChange(views[0], views[1], views[2], views[3]);
   return Py_BuildValue("(LLLddddd)", Count(found.numel), Count(found.moved), Count(found.lost),
                        found.change, found.lost_change, found.kept_change, found.squared_change,
@@ -62,9 +55,9 @@ PyObject* CompareChanges(PyObject*, PyObject* args) {
 }
 
 PyObject* FormatsOf(PyObject*, PyObject* tensor) {
-  TensorList& list = Emptied();
-  if (!list.Add(tensor)) Py_RETURN_NONE;
-  const FormatErrors found = MeasureFormats(list.views()[0]);
+  const CallTensors list;
+  if (!list->Add(tensor)) Py_RETURN_NONE;
+  const FormatErrors found = MeasureFormats(list->views()[0]);
   return Py_BuildValue("(LLddddddiiLL)", Count(found.numel), Count(found.finite), found.absmax,
                        found.rms, found.fp16, found.bf16, found.e4m3, found.e5m2,
                        found.e4m3_scale, found.e5m2_scale, Count(found.fp16_overflow),
@@ -78,10 +71,10 @@ PyObject* FormatLossOf(PyObject*, PyObject* args) {
   Format format = Format::kFp16;
   if (!PyArg_ParseTuple(args, "Osi", &tensor, &name, &scale)) return nullptr;
   if (!FindFormat(name, format)) return nullptr;
-  TensorList& list = Emptied();
-  if (!list.Add(tensor)) Py_RETURN_NONE;
-  const FormatLoss found = MeasureLoss(list.views()[0], format, scale);
-  const int best = BestScale(format, ComputeStats(list.views()[0]).absmax);
+  const CallTensors list;
+  if (!list->Add(tensor)) Py_RETURN_NONE;
+  const FormatLoss found = MeasureLoss(list->views()[0], format, scale);
+  const int best = BestScale(format, ComputeStats(list->views()[0]).absmax);
   return Py_BuildValue("(LLLLLLLddddi)", Count(found.numel), Count(found.nonzero),
                        Count(found.underflow), Count(found.subnormal), Count(found.overflow),
                        Count(found.saturated), Count(found.distorted), found.mean_error,
@@ -94,11 +87,12 @@ PyObject* DimensionLossesOf(PyObject*, PyObject* args) {
   Format format = Format::kFp16;
   if (!PyArg_ParseTuple(args, "Os", &tensor, &name)) return nullptr;
   if (!FindFormat(name, format)) return nullptr;
-  TensorList& list = Emptied();
-  if (!list.Add(tensor)) Py_RETURN_NONE;
+  const CallTensors list;
+  if (!list->Add(tensor)) Py_RETURN_NONE;
+  const std::vector<DimensionLoss> found = MeasureDimensions(list->views()[0], format);
   PyObject* rows = PyList_New(0);
   if (rows == nullptr) return nullptr;
-  for (const DimensionLoss& each : MeasureDimensions(list.views()[0], format)) {
+  for (const DimensionLoss& each : found) {
     PyObject* row =
         Py_BuildValue("(iLddddd)", each.dim, Count(each.size), each.imbalance, each.absorbed,
                       each.sum_error, each.mean_error, each.norm_error);

@@ -1,23 +1,17 @@
 #include "monitor/bindings/origins.h"
 
+#include <string>
 #include <utility>
 
+#include "monitor/bindings/call_tensors.h"
 #include "monitor/bindings/convert.h"
-#include "monitor/bindings/recorder_object.h"
+#include "monitor/bindings/held_recorder.h"
 #include "numerics/tensor_stats.h"
 
 namespace mpnanny {
 namespace {
 
 constexpr size_t kTensors = 8'192;  // a fused optimizer step is one call with all parameters
-
-// One list for all calls, which come one at a time, so that they allocate nothing.
-TensorList& Collected(PyObject* tensors) {
-  static auto* list = new TensorList;
-  list->Clear();
-  list->Collect(tensors, kTensors);
-  return *list;
-}
 
 }  // namespace
 
@@ -40,25 +34,29 @@ PyObject* SeeOrigin(PyObject* object, PyObject* args) {
   origin.count = count;
   origin.message = message;
   origin.operators = operators;
-  Recorder* recorder = Live(object);
-  return PyLong_FromLongLong(recorder != nullptr ? recorder->SeeOrigin(std::move(origin)) : 0);
+  int64_t layer = 0;
+  if (const HeldRecorder recorder(object); recorder) layer = recorder->SeeOrigin(std::move(origin));
+  return PyLong_FromLongLong(layer);
 }
 
 PyObject* Explained(PyObject* object, PyObject*) {
-  Recorder* recorder = Live(object);
-  return Text(recorder != nullptr ? recorder->TakeExplained() : "");
+  std::string explained;
+  if (const HeldRecorder recorder(object); recorder) explained = recorder->TakeExplained();
+  return Text(explained);
 }
 
 PyObject* BrokenBuffers(PyObject* object, PyObject* args) {
   const char *which = nullptr, *json = nullptr;
   if (!PyArg_ParseTuple(args, "ss", &which, &json)) return nullptr;
-  if (Recorder* recorder = Live(object)) recorder->BrokenBuffers(which, json);
+  if (const HeldRecorder recorder(object); recorder) recorder->BrokenBuffers(which, json);
   Py_RETURN_NONE;
 }
 
 PyObject* NonFinite(PyObject*, PyObject* tensors) {
   long bits = 0;
-  for (const TensorView& view : Collected(tensors).views()) {
+  const CallTensors list;
+  list->Collect(tensors, kTensors);
+  for (const TensorView& view : list->views()) {
     if (!HasNonFinite(view)) continue;
     const TensorStats stats = ComputeStats(view);
     bits |= (stats.nan > 0 ? 1 : 0) | (stats.posinf > 0 ? 2 : 0) | (stats.neginf > 0 ? 4 : 0);
@@ -68,7 +66,9 @@ PyObject* NonFinite(PyObject*, PyObject* tensors) {
 
 PyObject* Figures(PyObject*, PyObject* tensors) {
   TensorStats all;
-  for (const TensorView& view : Collected(tensors).views()) Merge(all, ComputeStats(view));
+  const CallTensors list;
+  list->Collect(tensors, kTensors);
+  for (const TensorView& view : list->views()) Merge(all, ComputeStats(view));
   PyObject* absmax =
       all.finite > 0 ? PyFloat_FromDouble(all.absmax) : (Py_INCREF(Py_None), Py_None);
   return Py_BuildValue("(LLLLN)", static_cast<long long>(all.nan),

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "monitor/bindings/guarded.h"
-#include "monitor/bindings/recorder_object.h"
-#include "monitor/core/recorder.h"
+#include "monitor/bindings/held_recorder.h"
+#include "monitor/bindings/owned.h"
 
 namespace mpnanny {
 namespace {
@@ -72,7 +72,7 @@ PyObject* Whole(PyObject*, PyObject* args) {
   for (Py_ssize_t at = 0; at + kFigures <= size; at += kFigures) {
     double row[kFigures];
     for (Py_ssize_t i = 0; i < kFigures; ++i)
-      row[i] = PyFloat_AsDouble(PyList_GetItem(figures, at + i));
+      row[i] = PyFloat_AsDouble(Owned::Of(PyList_GetItem(figures, at + i)).get());
     if (PyErr_Occurred() != nullptr) return nullptr;
     const auto count = [&row](int i) { return std::isfinite(row[i]) ? std::llround(row[i]) : 0; };
     TensorStats part;
@@ -138,14 +138,14 @@ PyObject* BeginLate(PyObject*, PyObject* args) {
   long long step = 0;
   int sampled = 0;
   if (!PyArg_ParseTuple(args, "OLp", &recorder, &step, &sampled)) return nullptr;
-  if (Recorder* live = Live(recorder)) live->BeginStep(step, sampled != 0);
+  if (const HeldRecorder held(recorder); held) held->BeginStep(step, sampled != 0);
   Py_RETURN_NONE;
 }
 
 // dense(recorder) -> whether the next step is to be sampled, whatever its number
 PyObject* Dense(PyObject*, PyObject* recorder) {
-  Recorder* live = Live(recorder);
-  return PyBool_FromLong(live != nullptr && live->dense());
+  const HeldRecorder held(recorder);
+  return PyBool_FromLong(held && held->dense());
 }
 
 PyMethodDef kReadingFunctions[] = {

@@ -1,10 +1,14 @@
-// What stands behind Python's mpnanny._core.Recorder. Used under Python's lock.
+// What stands behind Python's mpnanny._core.Recorder. Used under Python's lock; the recorder itself
+// through a HeldRecorder.
 #ifndef MPNANNY_MONITOR_BINDINGS_RECORDER_OBJECT_H_
 #define MPNANNY_MONITOR_BINDINGS_RECORDER_OBJECT_H_
 
 #include <Python.h>
 
-#include "monitor/bindings/tensor_reader.h"
+#include <mutex>
+#include <set>
+#include <string>
+
 #include "monitor/bindings/tickets.h"
 #include "monitor/core/recorder.h"
 
@@ -12,17 +16,15 @@ namespace mpnanny {
 
 struct RecorderObject {
   PyObject ob_base;
-  Recorder* recorder;  // owned; null after close() and abandon()
-  TensorList* inputs;  // kept, so that a call allocates nothing
-  TensorList* outputs;
-  TensorList* parameters;
+  // All owned. The recorder is null after close() and abandon(): every method is a no-op then, and
+  // training goes on.
+  Recorder* recorder;
+  std::mutex* inside;  // locked by the thread that is inside of the recorder
   TicketOffice* tickets;
+  std::set<std::string>* unreadable;  // why tensors of the run could not be read; each reason once
 };
 
 inline RecorderObject* Self(PyObject* object) { return reinterpret_cast<RecorderObject*>(object); }
-
-// Every method of a recorder that is closed or failed is a no-op: training goes on.
-inline Recorder* Live(PyObject* object) { return Self(object)->recorder; }
 
 }  // namespace mpnanny
 

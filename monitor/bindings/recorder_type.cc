@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "monitor/bindings/call_tensors.h"
 #include "monitor/bindings/convert.h"
 #include "monitor/bindings/guarded.h"
+#include "monitor/bindings/held_recorder.h"
 #include "monitor/bindings/origins.h"
+#include "monitor/bindings/owned.h"
 #include "monitor/bindings/recorder_object.h"
 #include "monitor/bindings/shadow.h"
 #include "monitor/bindings/step_tensors.h"
-#include "monitor/bindings/tensor_reader.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/recorder.h"
 
@@ -40,6 +43,10 @@ int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
                                    &metrics, &warmup, &window)) {
     return -1;
   }
+  if (Self(object)->inside != nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "a recorder is set up once");
+    return -1;
+  }
   RecorderOptions options;
   options.path = path;
   options.run = {name,        rank,
@@ -61,16 +68,14 @@ int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
     PyErr_SetString(PyExc_OSError, opened.error().Text().c_str());
     return -1;
   }
-  auto inputs = std::make_unique<TensorList>();
-  auto outputs = std::make_unique<TensorList>();
-  auto parameters = std::make_unique<TensorList>();
+  auto inside = std::make_unique<std::mutex>();
   auto tickets = std::make_unique<TicketOffice>();
+  auto unreadable = std::make_unique<std::set<std::string>>();
   RecorderObject* self = Self(object);
   self->recorder = opened->release();
-  self->inputs = inputs.release();
-  self->outputs = outputs.release();
-  self->parameters = parameters.release();
+  self->inside = inside.release();
   self->tickets = tickets.release();
+  self->unreadable = unreadable.release();
   return 0;
 }
 
@@ -83,10 +88,9 @@ void DeallocRecorder(PyObject* object) {
     (void)self->recorder->Close("closed");
     delete self->recorder;
   }
-  delete self->inputs;
-  delete self->outputs;
-  delete self->parameters;
+  delete self->inside;
   delete self->tickets;
+  delete self->unreadable;
   auto free = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
   free(object);
   Py_DECREF(type);
@@ -97,66 +101,71 @@ PyObject* AddLayer(PyObject* object, PyObject* args) {
   long long numel = 0;
   int leaf = 0;
   if (!PyArg_ParseTuple(args, "szzLp", &name, &type, &source, &numel, &leaf)) return nullptr;
-  Recorder* recorder = Live(object);
-  if (recorder == nullptr) return PyLong_FromLong(0);
   LayerRow row;
   row.name = name;
   row.type = OrEmpty(type);
   row.source = OrEmpty(source);
   row.numel = numel;
-  return PyLong_FromLongLong(recorder->AddLayer(std::move(row), leaf != 0));
+  int64_t layer = 0;
+  if (const HeldRecorder recorder(object); recorder)
+    layer = recorder->AddLayer(std::move(row), leaf != 0);
+  return PyLong_FromLongLong(layer);
 }
 
 PyObject* BeginStep(PyObject* object, PyObject* step) {
   const long long number = PyLong_AsLongLong(step);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  Recorder* recorder = Live(object);
-  if (recorder != nullptr) Self(object)->tickets->Forget();
-  return PyBool_FromLong(recorder != nullptr && recorder->BeginStep(number));
+  if (Self(object)->recorder != nullptr) Self(object)->tickets->Forget();
+  const HeldRecorder recorder(object);
+  return PyBool_FromLong(recorder && recorder->BeginStep(number));
+}
+
+// Whether the open step of a recorder is sampled.
+bool IsSampling(PyObject* object) {
+  const HeldRecorder recorder(object);
+  return recorder && recorder->sampling();
 }
 
 // observe(layer, args, output) -> bool
 PyObject* Observe(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   RecorderObject* self = Self(object);
   if (count != 3 || self->recorder == nullptr) Py_RETURN_FALSE;
-  self->inputs->Clear();
-  self->outputs->Clear();
-  self->outputs->Collect(args[2], kTensorsPerCall);
-  self->inputs->Collect(args[1], kTensorsPerCall);
   const long long layer = PyLong_AsLongLong(args[0]);
   if (PyErr_Occurred() != nullptr) return nullptr;
+  const CallTensors inputs(self->unreadable), outputs(self->unreadable);
+  outputs->Collect(args[2], kTensorsPerCall);
+  inputs->Collect(args[1], kTensorsPerCall);
   Tickets tickets;
-  static thread_local std::vector<uint64_t> inputs, outputs;
-  if (self->recorder->sampling()) {
-    self->tickets->Fill(self->inputs->objects(), inputs);
-    self->tickets->Fill(self->outputs->objects(), outputs);
-    tickets = {inputs, outputs};
+  if (IsSampling(object)) {
+    self->tickets->Fill(inputs->objects(), inputs->tickets());
+    self->tickets->Fill(outputs->objects(), outputs->tickets());
+    tickets = {inputs->tickets(), outputs->tickets()};
   }
-  return PyBool_FromLong(
-      self->recorder->Observe(layer, self->inputs->views(), self->outputs->views(), tickets));
+  const HeldRecorder recorder(object);
+  return PyBool_FromLong(recorder &&
+                         recorder->Observe(layer, inputs->views(), outputs->views(), tickets));
 }
 
 // explain(layer, args, output, parameters)
 PyObject* Explain(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   RecorderObject* self = Self(object);
   if (count != 4 || self->recorder == nullptr) Py_RETURN_NONE;
-  self->inputs->Clear();
-  self->outputs->Clear();
-  self->parameters->Clear();
-  self->inputs->Collect(args[1], kTensorsPerCall);
-  self->outputs->Collect(args[2], kTensorsPerCall);
-  self->parameters->Collect(args[3], kTensorsPerCall);
   const long long layer = PyLong_AsLongLong(args[0]);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  self->recorder->Explain(layer, self->inputs->views(), self->outputs->views(),
-                          self->parameters->views());
+  const CallTensors inputs(self->unreadable), outputs(self->unreadable),
+      parameters(self->unreadable);
+  inputs->Collect(args[1], kTensorsPerCall);
+  outputs->Collect(args[2], kTensorsPerCall);
+  parameters->Collect(args[3], kTensorsPerCall);
+  if (const HeldRecorder recorder(object); recorder)
+    recorder->Explain(layer, inputs->views(), outputs->views(), parameters->views());
   Py_RETURN_NONE;
 }
 
 PyObject* Publish(PyObject* object, PyObject* args) {
   StepEnd end;
   if (!ParseEnd(args, end)) return nullptr;
-  if (Recorder* recorder = Live(object)) recorder->Publish(end);
+  if (const HeldRecorder recorder(object); recorder) recorder->Publish(end);
   Py_RETURN_NONE;
 }
 
@@ -164,10 +173,11 @@ PyObject* Publish(PyObject* object, PyObject* args) {
 PyObject* EndStep(PyObject* object, PyObject* args) {
   StepEnd end;
   if (!ParseEnd(args, end)) return nullptr;
+  std::vector<AlertRow> alerts;
+  if (const HeldRecorder recorder(object); recorder) alerts = recorder->EndStep(end);
   PyObject* list = PyList_New(0);
-  Recorder* recorder = Live(object);
-  if (recorder == nullptr || list == nullptr) return list;
-  for (const AlertRow& alert : recorder->EndStep(end)) {
+  if (list == nullptr) return nullptr;
+  for (const AlertRow& alert : alerts) {
     PyObject* row = AlertTuple(alert);
     if (row == nullptr || PyList_Append(list, row) != 0) {
       Py_XDECREF(row);
@@ -186,14 +196,15 @@ PyObject* Event(PyObject* object, PyObject* args) {
   std::optional<int64_t> number;
   if (step != Py_None) number = PyLong_AsLongLong(step);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  if (Recorder* recorder = Live(object)) recorder->Event(number, type, OrEmpty(detail));
+  if (const HeldRecorder recorder(object); recorder)
+    recorder->Event(number, type, OrEmpty(detail));
   Py_RETURN_NONE;
 }
 
 PyObject* SetNotes(PyObject* object, PyObject* json) {
   const char* text = PyUnicode_AsUTF8AndSize(json, nullptr);
   if (text == nullptr) return nullptr;
-  if (Recorder* recorder = Live(object)) recorder->SetNotes(text);
+  if (const HeldRecorder recorder(object); recorder) recorder->SetNotes(text);
   Py_RETURN_NONE;
 }
 
@@ -201,17 +212,19 @@ PyObject* SetNotes(PyObject* object, PyObject* json) {
 PyObject* GradientsInFp16(PyObject* object, PyObject* scale) {
   const double factor = PyFloat_AsDouble(scale);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  Recorder* recorder = Live(object);
-  const GradientSpread* spread = recorder != nullptr ? recorder->gradient_spread() : nullptr;
-  if (spread == nullptr) Py_RETURN_NONE;
-  const GradientSpread::Share share = spread->InFp16(factor);
-  return Py_BuildValue("(LLL)", static_cast<long long>(share.elements),
-                       static_cast<long long>(share.zeroed),
-                       static_cast<long long>(share.subnormal));
+  std::optional<GradientSpread::Share> share;
+  if (const HeldRecorder recorder(object); recorder) {
+    const GradientSpread* spread = recorder->gradient_spread();
+    if (spread != nullptr) share = spread->InFp16(factor);
+  }
+  if (!share) Py_RETURN_NONE;
+  return Py_BuildValue("(LLL)", static_cast<long long>(share->elements),
+                       static_cast<long long>(share->zeroed),
+                       static_cast<long long>(share->subnormal));
 }
 
 PyObject* Flush(PyObject* object, PyObject*) {
-  if (Recorder* recorder = Live(object)) {
+  if (const HeldRecorder recorder(object); recorder) {
     const Unlocked unlocked;
     recorder->Flush();
   }
@@ -219,45 +232,43 @@ PyObject* Flush(PyObject* object, PyObject*) {
 }
 
 PyObject* Failure(PyObject* object, PyObject*) {
-  Recorder* recorder = Live(object);
-  return Text(recorder != nullptr ? recorder->failure() : "");
+  std::string failure;
+  if (const HeldRecorder recorder(object); recorder) failure = recorder->failure();
+  return Text(failure);
 }
 
-PyObject* Unseen(PyObject* object, PyObject*) {
+template <typename Texts>
+PyObject* ListOf(const Texts& texts) {
   PyObject* list = PyList_New(0);
-  if (Recorder* recorder = Live(object)) {
-    for (const std::string& name : recorder->UnseenLeaves()) {
-      PyObject* text = Text(name);
-      PyList_Append(list, text);
-      Py_XDECREF(text);
+  for (const std::string& each : texts) {
+    const Owned text(Text(each));
+    if (list == nullptr || !text || PyList_Append(list, text.get()) != 0) {
+      Py_XDECREF(list);
+      return nullptr;
     }
   }
   return list;
 }
 
+PyObject* Unseen(PyObject* object, PyObject*) {
+  std::vector<std::string> names;
+  if (const HeldRecorder recorder(object); recorder) names = recorder->UnseenLeaves();
+  return ListOf(names);
+}
+
 // unreadable() -> why tensors of this run could not be read, or not whole
 PyObject* Unreadable(PyObject* object, PyObject*) {
-  RecorderObject* self = Self(object);
-  std::set<std::string> reasons;
-  for (const TensorList* each : {self->inputs, self->outputs, self->parameters}) {
-    if (each != nullptr) reasons.insert(each->unreadable().begin(), each->unreadable().end());
-  }
-  PyObject* list = PyList_New(0);
-  for (const std::string& reason : reasons) {
-    PyObject* text = Text(reason);
-    PyList_Append(list, text);
-    Py_XDECREF(text);
-  }
-  return list;
+  const std::set<std::string> reasons = *Self(object)->unreadable;  // which other calls add to
+  return ListOf(reasons);
 }
 
 // close(reason) -> what went wrong, or ""
 PyObject* Close(PyObject* object, PyObject* reason) {
   const char* text = PyUnicode_AsUTF8AndSize(reason, nullptr);
   if (text == nullptr) return nullptr;
-  std::unique_ptr<Recorder> recorder(std::exchange(Self(object)->recorder, nullptr));
   std::string trouble;
-  if (recorder) {
+  if (HeldRecorder held(object); held) {
+    std::unique_ptr<Recorder> recorder = held.Take(object);
     const Unlocked unlocked;
     const Result<void> closed = recorder->Close(text);
     if (!closed) trouble = closed.error().Text();
@@ -274,17 +285,22 @@ PyObject* Abandon(PyObject* object, PyObject*) {
 }
 
 PyObject* RunId(PyObject* object, void*) {
-  Recorder* recorder = Live(object);
-  return PyLong_FromLongLong(recorder != nullptr ? recorder->run_id() : 0);
+  int64_t id = 0;
+  if (const HeldRecorder recorder(object); recorder) id = recorder->run_id();
+  return PyLong_FromLongLong(id);
 }
 PyObject* Place(PyObject* object, void*) {
-  Recorder* recorder = Live(object);
-  if (recorder == nullptr) return Py_BuildValue("(ss)", "", "");
-  return Py_BuildValue("(NN)", Text(recorder->path()), Text(recorder->published()));
+  std::string path, published;
+  if (const HeldRecorder recorder(object); recorder) {
+    path = recorder->path();
+    published = recorder->published();
+  }
+  return Py_BuildValue("(NN)", Text(path), Text(published));
 }
 PyObject* Note(PyObject* object, void*) {
-  Recorder* recorder = Live(object);
-  return Text(recorder != nullptr ? recorder->note() : "");
+  std::string note;
+  if (const HeldRecorder recorder(object); recorder) note = recorder->note();
+  return Text(note);
 }
 
 PyMethodDef kMethods[] = {

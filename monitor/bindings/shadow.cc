@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "monitor/bindings/convert.h"
-#include "monitor/bindings/recorder_object.h"
+#include "monitor/bindings/held_recorder.h"
 
 namespace mpnanny {
 
@@ -29,7 +29,7 @@ PyObject* ShadowStep(PyObject* object, PyObject* args, PyObject* kwargs) {
   row.restarted = OptionalWhole(restarted);
   row.memory = OptionalWhole(memory);
   row.detail = OrEmpty(detail);
-  if (Recorder* recorder = Live(object)) recorder->ShadowStep(std::move(row));
+  if (const HeldRecorder recorder(object); recorder) recorder->ShadowStep(std::move(row));
   Py_RETURN_NONE;
 }
 
@@ -68,8 +68,12 @@ PyObject* ShadowFinding(PyObject* object, PyObject* args, PyObject* kwargs) {
   row.reach = OrEmpty(reach);
   row.cure = OrEmpty(cure);
   row.detail = OrEmpty(detail);
-  Recorder* recorder = Live(object);
-  return PyLong_FromLongLong(recorder != nullptr ? recorder->ShadowFinding(id, std::move(row)) : 0);
+  if (const HeldRecorder recorder(object); recorder) {
+    id = recorder->ShadowFinding(id, std::move(row));
+  } else {
+    id = 0;
+  }
+  return PyLong_FromLongLong(id);
 }
 
 PyObject* ShadowProfile(PyObject* object, PyObject* args, PyObject* kwargs) {
@@ -95,7 +99,7 @@ PyObject* ShadowProfile(PyObject* object, PyObject* args, PyObject* kwargs) {
       &row.error, &row.amplification, &row.absmax, &row.rms,           &row.fp16,
       &row.bf16,  &row.e4m3,          &row.e5m2,   &row.fp16_overflow, &row.fp16_underflow};
   for (size_t i = 0; i < std::size(places); ++i) *places[i] = OptionalDouble(figures[i]);
-  if (Recorder* recorder = Live(object)) recorder->ShadowProfile(std::move(row));
+  if (const HeldRecorder recorder(object); recorder) recorder->ShadowProfile(std::move(row));
   Py_RETURN_NONE;
 }
 

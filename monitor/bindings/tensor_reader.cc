@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "monitor/bindings/owned.h"
 #include "monitor/bindings/readings.h"
 
 namespace mpnanny {
@@ -84,8 +85,9 @@ const TypeEntry& Lookup(PyObject* object) {
   PyErr_Clear();
   entry.is_tensor = entry.exchange != nullptr || (PyObject_HasAttrString(object, "data_ptr") &&
                                                   PyObject_HasAttrString(object, "element_size"));
-  Py_INCREF(type);
-  return types->emplace(type, entry).first->second;
+  const auto [place, added] = types->emplace(type, entry);
+  if (added) Py_INCREF(type);  // else another thread was faster
+  return place->second;
 }
 
 int64_t CallInt(PyObject* object, const char* method, bool& ok) {
@@ -105,15 +107,13 @@ bool Says(PyObject* object, const char* method) {
   return yes;
 }
 
-bool ToInts(PyObject* sequence, std::vector<int64_t>& out) {
-  if (sequence == nullptr) return PyErr_Clear(), false;
-  const Py_ssize_t size = PySequence_Size(sequence);
+bool ToInts(const Owned& sequence, std::vector<int64_t>& out) {
+  if (!sequence) return PyErr_Clear(), false;
+  const Py_ssize_t size = PySequence_Size(sequence.get());
   for (Py_ssize_t i = 0; i < size; ++i) {
-    PyObject* item = PySequence_GetItem(sequence, i);
-    out.push_back(item != nullptr ? PyLong_AsLongLong(item) : -1);
-    Py_XDECREF(item);
+    const Owned item(PySequence_GetItem(sequence.get(), i));
+    out.push_back(item ? PyLong_AsLongLong(item.get()) : -1);
   }
-  Py_DECREF(sequence);
   const bool ok = size >= 0 && PyErr_Occurred() == nullptr;
   PyErr_Clear();
   return ok;
@@ -151,8 +151,18 @@ bool HasMemory(PyObject* tensor, const void* data, int64_t itemsize) {
 
 void TensorList::Clear() {
   views_.clear();
-  objects_.clear();
+  while (!objects_.empty()) {
+    PyObject* object = objects_.back();
+    objects_.pop_back();
+    Py_DECREF(object);
+  }
   owned_.clear();
+}
+
+void TensorList::Keep(PyObject* tensor, const TensorView& view) {
+  views_.push_back(view);
+  objects_.push_back(tensor);
+  Py_INCREF(tensor);
 }
 
 void TensorList::Note(PyObject* tensor, const char* why) {
@@ -161,8 +171,7 @@ void TensorList::Note(PyObject* tensor, const char* why) {
 
 bool TensorList::Add(PyObject* tensor) {
   if (const TensorView* known = KnownView(tensor)) {
-    views_.push_back(*known);
-    objects_.push_back(tensor);
+    Keep(tensor, *known);
     return true;
   }
   const TypeEntry& type = Lookup(tensor);
@@ -198,20 +207,17 @@ bool TensorList::Add(PyObject* tensor) {
     Note(tensor, "that are negated views");
     return false;
   }
-  views_.push_back(found);
-  objects_.push_back(tensor);
+  Keep(tensor, found);
   return true;
 }
 
 bool TensorList::AddPart(PyObject* tensor) {
-  PyObject* part =
-      PyObject_HasAttrString(tensor, "_local_tensor") != 0 && TypeName(tensor) == "DTensor"
-          ? PyObject_GetAttrString(tensor, "_local_tensor")
-          : nullptr;
+  const Owned part(PyObject_HasAttrString(tensor, "_local_tensor") != 0 &&
+                           TypeName(tensor) == "DTensor"
+                       ? PyObject_GetAttrString(tensor, "_local_tensor")
+                       : nullptr);
   PyErr_Clear();
-  // The tensor holds its part, so that the view outlives this reference.
-  const bool added = part != nullptr && part != tensor && Add(part);
-  Py_XDECREF(part);
+  const bool added = part && part.get() != tensor && Add(part.get());
   if (added) {
     unreadable_.insert("of sharded tensors (DTensor) more than this process's shard");
   } else {
@@ -239,9 +245,9 @@ bool TensorList::AddThroughMethods(PyObject* tensor) {
   const int64_t pointer = CallInt(tensor, "data_ptr", ok);
   const int64_t itemsize = CallInt(tensor, "element_size", ok);
   std::vector<int64_t>& shape = owned_.emplace_back();
-  ok = ok && ToInts(PyObject_GetAttrString(tensor, "shape"), shape);
+  ok = ok && ToInts(Owned(PyObject_GetAttrString(tensor, "shape")), shape);
   std::vector<int64_t>& strides = owned_.emplace_back();
-  ok = ok && ToInts(PyObject_CallMethod(tensor, "stride", nullptr), strides);
+  ok = ok && ToInts(Owned(PyObject_CallMethod(tensor, "stride", nullptr)), strides);
   view.shape = shape;
   view.strides = strides;
   view.data = reinterpret_cast<const void*>(static_cast<uintptr_t>(pointer));
@@ -250,8 +256,7 @@ bool TensorList::AddThroughMethods(PyObject* tensor) {
     return false;
   }
   if (view.numel() > 0 && !HasMemory(tensor, view.data, itemsize)) return AddPart(tensor);
-  views_.push_back(view);
-  objects_.push_back(tensor);
+  Keep(tensor, view);
   return true;
 }
 
@@ -265,11 +270,11 @@ void TensorList::Walk(PyObject* object, size_t limit, int depth) {
       Walk(PyTuple_GetItem(object, i), limit, depth + 1);
   } else if (PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PyList_Size(object); ++i)
-      Walk(PyList_GetItem(object, i), limit, depth + 1);
+      Walk(Owned::Of(PyList_GetItem(object, i)).get(), limit, depth + 1);
+    PyErr_Clear();  // of an item that another thread has removed
   } else if (PyDict_Check(object)) {
-    PyObject *key = nullptr, *value = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value) != 0;)
-      Walk(value, limit, depth + 1);
+    Walk(Owned(PyDict_Values(object)).get(), limit, depth);
+    PyErr_Clear();
   } else {
     Add(object);
   }

@@ -4,24 +4,32 @@
 // (`__dlpack_c_exchange_api__`, torch 2.10 and newer), else through the tensor's own methods. Only
 // memory that the CPU can read and dtypes that the kernels know make a view; of a sharded tensor it
 // is this process's part. What else is met is remembered by its reason, so that it can be said
-// once. Used under Python's lock.
+// once. Used under Python's lock, which reading may let go of (guarded.h).
 #ifndef MPNANNY_MONITOR_BINDINGS_TENSOR_READER_H_
 #define MPNANNY_MONITOR_BINDINGS_TENSOR_READER_H_
 
 #include <Python.h>
 
+#include <cstdint>
 #include <deque>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "numerics/tensor_stats.h"
 
 namespace mpnanny {
 
-// Views into the tensors of one call; valid while those objects live and no tensor is resized.
+// Views into the tensors of one call, which it owns; valid until Clear(), while no tensor is
+// resized.
 class TensorList {
  public:
+  TensorList() = default;
+  ~TensorList() { Clear(); }
+  TensorList(const TensorList&) = delete;
+  TensorList& operator=(const TensorList&) = delete;
+
   // Finds the tensors in `object`: a tensor, or tuples, lists and dicts of them, a few levels deep.
   // `limit`: at most so many. Never leaves a Python error set.
   void Collect(PyObject* object, size_t limit);
@@ -30,20 +38,24 @@ class TensorList {
   void Clear();
 
   const std::vector<TensorView>& views() const { return views_; }
-  // The object behind each view, borrowed.
+  // The object behind each view.
   const std::vector<PyObject*>& objects() const { return objects_; }
+  // Room for a ticket of each object (tickets.h), kept from call to call.
+  std::vector<uint64_t>& tickets() { return tickets_; }
 
-  // Why tensors could not be read so far, or not whole; each reason once.
-  const std::set<std::string>& unreadable() const { return unreadable_; }
+  // Why tensors could not be read since the last call, or not whole; each reason once.
+  std::set<std::string> TakeUnreadable() { return std::exchange(unreadable_, {}); }
 
  private:
+  void Keep(PyObject* tensor, const TensorView& view);
   void Walk(PyObject* object, size_t limit, int depth);
   bool AddThroughMethods(PyObject* tensor);
   bool AddPart(PyObject* tensor);
   void Note(PyObject* tensor, const char* why);
 
   std::vector<TensorView> views_;
-  std::vector<PyObject*> objects_;
+  std::vector<PyObject*> objects_;  // owned
+  std::vector<uint64_t> tickets_;
   std::deque<std::vector<int64_t>> owned_;  // shapes and strides that came from Python objects
   std::set<std::string> unreadable_;
 };

@@ -1,5 +1,7 @@
 #include "monitor/bindings/tickets.h"
 
+#include <utility>
+
 #include "monitor/bindings/readings.h"
 
 namespace mpnanny {
@@ -17,10 +19,7 @@ long Version(PyObject* tensor) {
 }  // namespace
 
 void TicketOffice::Forget() {
-  for (Entry& entry : entries_) {
-    Py_XDECREF(entry.weak);
-    entry = {};
-  }
+  for (Entry& entry : entries_) Py_XDECREF(std::exchange(entry, {}).weak);
 }
 
 uint64_t TicketOffice::Of(PyObject* object) {
@@ -36,11 +35,10 @@ uint64_t TicketOffice::Of(PyObject* object) {
   }
   PyObject* weak = PyWeakref_NewRef(object, nullptr);
   if (weak == nullptr) return PyErr_Clear(), 0;
-  Entry& entry = entries_[next_];
-  next_ = (next_ + 1) % entries_.size();
-  Py_XDECREF(entry.weak);
-  entry = {object, weak, version, ++last_};
-  return last_;
+  const uint64_t ticket = ++last_;
+  const size_t place = std::exchange(next_, (next_ + 1) % entries_.size());
+  Py_XDECREF(std::exchange(entries_[place], {object, weak, version, ticket}).weak);
+  return ticket;
 }
 
 void TicketOffice::Fill(std::span<PyObject* const> objects, std::vector<uint64_t>& tickets) {

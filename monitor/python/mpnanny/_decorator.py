@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -31,13 +32,24 @@ class WatchedFunction(Generic[_P, _R]):
         self._keep_open = keep_open
         self._options = options
         self._said = False
+        self._called: list[MixedPrecisionNanny] = []  # of calls under way, in whatever thread
+        self._opening = threading.Lock()
         self.nanny: MixedPrecisionNanny | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        nanny = self._open(args, kwargs)
+        with self._opening:
+            nanny = self._open(args, kwargs)
+            if nanny is not None:
+                self._called.append(nanny)
         if nanny is None:
             return self._function(*args, **kwargs)
+        try:
+            return self._run(nanny, *args, **kwargs)
+        finally:
+            self._called.remove(nanny)
+
+    def _run(self, nanny: MixedPrecisionNanny, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         before = nanny.newest_step  # of steps begun: those of a device end later
         try:
             result = self._function(*args, **kwargs)
@@ -78,7 +90,7 @@ class WatchedFunction(Generic[_P, _R]):
         last = self.nanny
         if last is not None and last.run and last.model is model:
             return last
-        if last is not None:
+        if last is not None and last not in self._called:  # else another thread trains with it
             last.close()
         optimizer = next((o for o in found if isinstance(o, torch.optim.Optimizer)), None)
         scaler = next((s for s in found if isinstance(s, torch.amp.GradScaler)), None)

@@ -68,12 +68,17 @@ from .steps.optimizer_states import OptimizerStates
 from .steps.scalers import Scalers
 from .steps.state import RunState
 from .steps.step import OpenStep
+from .steps.thread import alone
 
 
 class Session:
     """One run. Making one starts it, or raises and leaves nothing behind. `make_core` makes what
-    records (_core.Recorder). Used by the thread that trains, and by ends.py where the process ends.
+    records (_core.Recorder). Used by the thread that trains (steps/thread.py says which one that is),
+    and by whatever thread ends the run.
     """
+
+    PATIENCE = 5.0  # seconds that another thread may take for what it is doing with the run
+    SHORT = 1.0  # of them after a signal
 
     def __init__(
         self,
@@ -142,7 +147,7 @@ class Session:
         core, state, events = self._core, self.state, self.events
         notes, record, console = self.notes, self._record, self._console
         kinds = options.kind_bits
-        names = LayerNames(core, record)
+        names = self._names = LayerNames(core, record)
         model = self._watched = WatchedModel(self.model, options.selectors)
         # What is watched, and where it is read.
         self.optimizers = Optimizers(optimizer, self.follow_model)
@@ -179,9 +184,9 @@ class Session:
         events.add(
             Restored(model, shadow.found),
             SkippedSteps(shadow.found),
-            StaleGradients(model, shadow.found, notes.trouble),
-            DroppedGradients(model, shadow.found, notes.trouble),
-            EmptySteps(model, shadow.found, notes.trouble),
+            StaleGradients(model, state.thread, shadow.found, notes.trouble),
+            DroppedGradients(model, state.thread, shadow.found, notes.trouble),
+            EmptySteps(model, state.thread, shadow.found, notes.trouble),
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found),
         )
@@ -264,7 +269,7 @@ class Session:
 
     # --- what parts ask of the whole ---
 
-    @harmless
+    @alone
     def follow_model(self) -> None:
         """The model may have changed."""
         self._changes.follow()
@@ -296,11 +301,26 @@ class Session:
     # --- the end ---
 
     def close(self, reason: str = "closed") -> None:
-        """Ends the run: everything is written, every hook is gone. Again is harmless."""
+        """Ends the run: everything is written, every hook is gone. Again is harmless. A step that
+        another thread is in the middle of is left out.
+        """
         if not self.state.recording:
             return
+        thread = self.state.thread
+        inside = thread.enter(self.SHORT if reason == "signal" else self.PATIENCE)
         try:
-            self.steps.finish_last()
+            if self.state.recording:  # else another thread has ended it meanwhile
+                self._end(reason)
+        finally:
+            if inside:
+                thread.leave()
+
+    def _end(self, reason: str) -> None:
+        try:
+            if self.state.thread.may_end():
+                self.steps.finish_last()
+            else:
+                self.steps.give_up()
             self._device.deliver(wait=True)
             if reason == "exception":
                 self._keep_failure(sys.exc_info()[1])
@@ -332,6 +352,15 @@ class Session:
         """What of the model has not been seen so far, and why."""
         texts = []
         unseen = self._core.unseen() if self.state.steps_done else []
+        layers = sorted(self.state.thread.elsewhere)
+        elsewhere = [self._record.layer(self._names.name(each) or "") for each in layers]
+        if elsewhere:
+            texts.append(
+                f"{len(elsewhere)} watched modules also ran in other threads than the one that has"
+                " the step (replicas of DataParallel, a pipeline, an evaluation with gradients):"
+                f" what they gave there was not read: {some_of(elsewhere)}"
+            )
+        unseen = [each for each in unseen if each not in elsewhere]
         if unseen:
             why = "torch.compile runs them, without their hooks" if compiles() else ""
             why = why or "only their weights are used, or nothing"
@@ -378,7 +407,8 @@ class Session:
     @harmless
     def flush(self) -> None:
         """Everything that is known so far is written."""
-        self._device.deliver()
+        if self.state.thread.may_end():  # else its own thread does
+            self._device.deliver()
         self._core.flush()
 
     def abandon(self) -> None:

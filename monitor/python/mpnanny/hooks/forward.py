@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from threading import get_ident
 from typing import Any, Protocol
 
 import torch
@@ -20,10 +22,13 @@ from ..steps.functional import plain
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.state import RunState
+from ..steps.thread import FORWARD
 
 # As the core counts them, so that a gradient has the slot of its output.
 SLOTS_PER_CALL = 256
 SAMPLED_CALLS = 1024
+
+_NOT_GIVEN = object()
 
 
 class _Steps(Protocol):
@@ -31,6 +36,7 @@ class _Steps(Protocol):
 
     def begin_if_needed(self) -> None: ...
     def model_runs(self) -> None: ...
+    def joins(self, stage: int) -> bool: ...
 
 
 class _LateReader(Protocol):
@@ -46,6 +52,9 @@ class _Hook:
 
     A copy is another model, which is not watched: it gets a function of the standard library that
     does nothing in the hook's place, so that a saved model loads where mpnanny is not installed.
+
+    torch asks whether a hook wants keyword arguments after it has found the hook: where another
+    thread removes it in between it comes without them, and with its last argument too early.
     """
 
     __torch_unserializable__ = True  # a tensor with it is saved without a warning
@@ -64,8 +73,8 @@ class _EnterModel(_Hook):
         self._hooks = hooks
         self._whole = whole
 
-    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if not is_compiling():
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any = None) -> None:
+        if not is_compiling() and kwargs is not None:
             self._hooks.enter_model(module, args, kwargs, self._whole)
 
 
@@ -94,6 +103,7 @@ class _Forward(_Hook):
     ) -> None:
         self._hooks = hooks
         self._state = state
+        self._thread = state.thread
         self._observe = observe
         self._layer = layer
         self._leaf = leaf
@@ -101,14 +111,25 @@ class _Forward(_Hook):
         self._step = -1
         self._calls = 0  # within that step, as far as it is sampled
 
-    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any = _NOT_GIVEN) -> None:
         state = self._state
-        if is_compiling() or state.idle or not state.recording or graph_task_id() != -1:
+        if is_compiling() or not state.recording or graph_task_id() != -1:
+            return
+        if get_ident() != self._thread.ident:
+            if state.open is not None:
+                if torch.is_grad_enabled() and state.trains(module):
+                    self._thread.elsewhere.add(self._layer)
+                return
+        elif state.idle:
+            return
+        if output is _NOT_GIVEN:
             return
         if state.open is None:  # a part of the model that is called by itself
             if state.blocks_used or not torch.is_grad_enabled() or not state.trains(module):
                 return
-            self._hooks.begin_if_needed()
+            self._hooks.part_runs()
+            if get_ident() != self._thread.ident:
+                return  # another part was faster
         try:
             inputs = _together(args, kwargs) if kwargs else args
             if type(output) is not torch.Tensor and hasattr(output, "__dataclass_fields__"):
@@ -139,6 +160,8 @@ class _Forward(_Hook):
 
 
 class _Gradient(_Hook):
+    """Runs in the thread of the backward pass, or in one of autograd's that works for it."""
+
     def __init__(
         self, state: RunState, trouble: Callable[[str, Exception], None], layer: int, slot: int
     ) -> None:
@@ -150,7 +173,7 @@ class _Gradient(_Hook):
 
     def __call__(self, gradient: torch.Tensor) -> None:
         state = self._state
-        if not state.recording or state.number != self._step:
+        if not state.recording or state.number != self._step or not state.thread.is_here():
             return
         try:
             state.reader.activation_gradient(
@@ -194,7 +217,6 @@ class ForwardHooks:
         notes: Notes,
         gradients: bool,
     ) -> None:
-        self.begin_if_needed = steps.begin_if_needed
         self.trouble = notes.trouble
         self._core = core
         self._state = state
@@ -209,6 +231,8 @@ class ForwardHooks:
         # Within TransformerEncoderLayers, whose fast path in an evaluation is for models without
         # hooks only; they are off while there is one.
         self._avoided: dict[int, Any] = {}  # layer -> its handle, None while it is off
+        self._evaluating: set[int] = set()  # threads
+        self._changes = threading.Lock()  # of hooks, which several threads take off and put on
 
     def install(self, modules: Iterable[FoundModule]) -> list[str]:
         """Reports to the core those of `modules` that it does not know yet, in their order, and
@@ -248,11 +272,12 @@ class ForwardHooks:
             keep(module.register_forward_hook(leave, always_call=True))
 
     def remove(self) -> None:
-        for handle in [*self._handles, *self._avoided.values()]:
-            if handle is not None:
-                handle.remove()
-        self._handles.clear()
-        self._avoided.clear()
+        with self._changes:
+            for handle in [*self._handles, *self._avoided.values()]:
+                if handle is not None:
+                    handle.remove()
+            self._handles.clear()
+            self._avoided.clear()
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
@@ -268,33 +293,59 @@ class ForwardHooks:
 
     # --- what the hooks call ---
 
+    def part_runs(self) -> None:
+        """A module runs in training, and no step is open."""
+        self._steps.begin_if_needed()
+        self._state.thread.reaches(FORWARD)
+
     def enter_model(self, module: nn.Module, args: Any, kwargs: Any, whole: bool) -> None:
         # Evaluation between training steps runs without gradients or in evaluation mode;
         # re-computation of a checkpoint is seen inside.
         state = self._state
-        explicit = state.open is not None and state.open.explicit
-        state.idle = not torch.is_grad_enabled() or not (explicit or state.trains(module))
         if not state.recording:
             return
+        if get_ident() != state.thread.ident:
+            if not (torch.is_grad_enabled() and state.trains(module)):
+                self._evaluates()  # and is nothing to the step
+                return
+            if graph_task_id() != -1 or not self._steps.joins(FORWARD):
+                return
+        explicit = state.open is not None and state.open.explicit
+        state.idle = not torch.is_grad_enabled() or not (explicit or state.trains(module))
         if not state.idle:
             self._steps.model_runs()
             if whole and not state.functional:  # its tensors are wrapped
                 self._events.model_runs(module, args, kwargs)
             return
         self._events.model_evaluates()
-        for layer, handle in self._avoided.items():
-            if handle is not None:
-                handle.remove()
-                self._avoided[layer] = None
+        self._evaluates()
+
+    def _evaluates(self) -> None:
+        if not self._avoided:
+            return
+        with self._changes:
+            self._evaluating.add(get_ident())
+            for layer, handle in self._avoided.items():
+                if handle is not None:
+                    handle.remove()
+                    self._avoided[layer] = None
 
     def leave_model(self, output: Any, failed: bool, whole: bool) -> None:
-        self._state.idle = False
-        if None in self._avoided.values():
-            for layer, found in self._watched:
-                if self._avoided.get(layer, self) is None:
-                    self._listen(layer, found)
-        if whole and not self._state.functional:
+        here = get_ident() == self._state.thread.ident
+        if here:
+            self._state.idle = False
+        if self._evaluating:
+            self._evaluated()
+        if here and whole and not self._state.functional:
             self._events.model_ran(output, failed)
+
+    def _evaluated(self) -> None:
+        with self._changes:
+            self._evaluating.discard(get_ident())
+            if not self._evaluating and self._state.recording:
+                for layer, found in self._watched:
+                    if self._avoided.get(layer, self) is None:
+                        self._listen(layer, found)
 
     def ran_on_device(
         self, layer: int, leaf: bool, module: nn.Module, inputs: Any, output: Any

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..model import checkpoints, loads
 from ..operators.places import pass_through
 from ..steps.functional import is_nested
+from ..steps.thread import backward_begins_here, here
 
 # Its wrappers lie between the program's line and the operators of scalers, clipping and optimizers.
 pass_through(__file__)
@@ -53,21 +54,9 @@ class Listener(Protocol):
 
 
 class SomeCalls:
-    """A Listener to the calls that a subclass has a method for. Calls of every thread are heard;
-    what another thread trains may be gone while it is read, so whoever reads tensors says in which
-    thread its own training runs.
+    """A Listener to the calls that a subclass has a method for. Calls of every thread are heard, and
+    what another thread trains may be gone while it is read: who reads tensors asks StepThread.
     """
-
-    _thread = 0
-
-    def trains_here(self) -> None:
-        """The training runs in the thread that calls."""
-        self._thread = threading.get_ident()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the thread that calls is the training's."""
-        return self._thread == threading.get_ident()
 
     def hooks_off(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -80,6 +69,14 @@ class SomeCalls:
 
 _listeners: list[Listener] = []
 _undo: list[Callable[[], None]] = []
+_of_optimizers: list[Any] = []  # handles
+_changes = threading.RLock()  # of these; listeners are called without it
+_deriving: dict[int, int] = {}  # backward passes under way, by thread
+
+
+def others_derive() -> bool:
+    """Whether a backward pass is under way in another thread than the one that calls."""
+    return bool(_deriving.keys() - {here(), threading.get_ident()})
 
 
 def _wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -141,7 +138,8 @@ def _update(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SCALER = {"scale": _scale, "unscale_": _unscale, "step": _scaler_step, "update": _update}
-_within: set[tuple[int, str]] = set()  # calls of a scaler's functions that are under way
+# Calls of a scaler's functions that are under way, with the thread.
+_within: set[tuple[int, int, str]] = set()
 
 
 def _kinds_of(kind: type) -> list[type]:
@@ -159,7 +157,7 @@ def _outermost(
     heard = make(original)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        key = (id(self), name)
+        key = (threading.get_ident(), id(self), name)
         if key in _within:
             return original(self, *args, **kwargs)
         _within.add(key)
@@ -173,11 +171,19 @@ def _outermost(
 
 def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        backward_begins_here()
+        thread = threading.get_ident()
         for listener in tuple(_listeners):
             listener.heard_backward(tensors)
+        within = _deriving.get(thread, 0)
+        _deriving[thread] = within + 1
         try:
             return original(tensors, *args, **kwargs)
         finally:
+            if within:
+                _deriving[thread] = within
+            else:
+                _deriving.pop(thread, None)
             for listener in tuple(_listeners):
                 listener.heard_backward_ended()
 
@@ -186,6 +192,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _grad(original: Callable[..., Any]) -> Callable[..., Any]:
     def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        backward_begins_here()
         gradients = original(outputs, inputs, *args, **kwargs)
         # What is differentiated again is not what weights are updated with.
         again = args[2] if len(args) > 2 else kwargs.get("create_graph", False)
@@ -334,41 +341,60 @@ def _after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 
 def add(listener: Listener) -> None:
     """From now on `listener` hears everything, until remove()."""
-    if not _listeners:
-        for kind in _kinds_of(GradScaler):
-            for name, make in _SCALER.items():
-                if name in vars(kind):
-                    _wrap(kind, name, functools.partial(_outermost, name, make))
-        _wrap(torch.autograd, "backward", _backward)
-        _wrap(torch.autograd, "grad", _grad)
-        transforms = sys.modules.get("torch._functorch.eager_transforms")
-        _wrap(transforms, "grad_and_value_impl", _value_and_grad)
-        _wrap(transforms, "_vjp_with_argnums", _vjp)
-        # clip_grad_norm_ looks this one up in its module, however it was itself imported.
-        _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
-        for owner in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
-            _wrap(owner, "load_state_dict", _load)
-        _wrap(torch, "load", _load_file)
-        # It compiles the hooks of a module, which it cannot.
-        _wrap(torch.jit, "script", _script)
-        _wrap(torch, "compile", _compile)
-        _wrap(torch.nn.Module, "compile", _compile)
-        _wrap(TorchDispatchMode, "__enter__", _enter)
+    with _changes:
+        if not _listeners:
+            _install()
+        _listeners.append(listener)
+
+
+def _install() -> None:
+    for kind in _kinds_of(GradScaler):
+        for name, make in _SCALER.items():
+            if name in vars(kind):
+                _wrap(kind, name, functools.partial(_outermost, name, make))
+    _wrap(torch.autograd, "backward", _backward)
+    _wrap(torch.autograd, "grad", _grad)
+    transforms = sys.modules.get("torch._functorch.eager_transforms")
+    _wrap(transforms, "grad_and_value_impl", _value_and_grad)
+    _wrap(transforms, "_vjp_with_argnums", _vjp)
+    # clip_grad_norm_ looks this one up in its module, however it was itself imported.
+    _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
+    for owner in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
+        _wrap(owner, "load_state_dict", _load)
+    _wrap(torch, "load", _load_file)
+    # It compiles the hooks of a module, which it cannot.
+    _wrap(torch.jit, "script", _script)
+    _wrap(torch, "compile", _compile)
+    _wrap(torch.nn.Module, "compile", _compile)
+    _wrap(TorchDispatchMode, "__enter__", _enter)
+    if not _of_optimizers:
         before = torch_optimizer.register_optimizer_step_pre_hook(_before_step)
         after = torch_optimizer.register_optimizer_step_post_hook(_after_step)
-        _undo.extend((before.remove, after.remove))
-    _listeners.append(listener)
+        _of_optimizers.extend((before, after))
+
+
+def _uninstall() -> None:
+    while _undo:
+        _undo.pop()()
+    # torch goes through these hooks one by one, and fails in the program's optimizer.step() where
+    # another thread takes one away meanwhile. With nobody to listen they do nothing.
+    if threading.active_count() == 1:
+        while _of_optimizers:
+            _of_optimizers.pop().remove()
 
 
 def remove(listener: Listener) -> None:
-    if listener in _listeners:
-        _listeners.remove(listener)
-    if not _listeners:
-        while _undo:
-            _undo.pop()()
+    with _changes:
+        if listener in _listeners:
+            _listeners.remove(listener)
+        if not _listeners:
+            _uninstall()
 
 
 def forget() -> None:
-    """In a forked child: nobody listens any more."""
+    """In a forked child: nobody listens any more, and no other thread is left."""
+    global _changes
+    _changes = threading.RLock()
+    _deriving.clear()
     for listener in tuple(_listeners):
         remove(listener)

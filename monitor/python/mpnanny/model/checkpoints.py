@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -79,20 +80,25 @@ class LoadedFile:
     numbers: list[SavedNumbers] = field(default_factory=list)
     file: str = ""  # where it was read, or the model took its state
     line: int = 0
+    thread: int = field(default_factory=get_ident)  # that has loaded it
+    judged: bool = False  # by the run whose model it holds
 
 
-_pending: list[LoadedFile] = []
+_newest: list[LoadedFile] = []
+_count = 0  # files so far
 
 
-def pending() -> bool:
-    return bool(_pending)
+def count() -> int:
+    """Files so far: what a run asks at each step."""
+    return _count
 
 
-def take() -> list[LoadedFile]:
-    """The files that were loaded since the last call."""
-    found = list(_pending)
-    _pending.clear()
-    return found
+def since(before: int) -> list[LoadedFile]:
+    """The files that were loaded after the first `before`, as far as they are kept. Each run takes
+    them by itself: whose they are shows what they hold.
+    """
+    files, new = list(_newest), _count - before
+    return [each for each in files[-new:] if not each.judged] if new > 0 else []
 
 
 def heard_file(content: Any) -> None:
@@ -106,6 +112,7 @@ def heard_file(content: Any) -> None:
 
 
 def _read(content: Any) -> None:
+    global _count
     if type(content) is not dict:
         return
     found = LoadedFile()
@@ -113,14 +120,16 @@ def _read(content: Any) -> None:
     if not found.modules or not (found.optimizers or found.numbers or len(found.modules) > 1):
         return  # weights alone
     _place(found)
-    _pending.append(found)
-    del _pending[:-MOST_FILES]
+    _newest.append(found)
+    del _newest[:-MOST_FILES]
+    _count += 1
 
 
 def heard_module_loaded() -> None:
-    """A module has taken a state."""
-    if _pending:
-        _place(_pending[-1])
+    """A module has taken a state, mostly of the newest file of its thread."""
+    own = [each for each in _newest if each.thread == get_ident()]
+    if own:
+        _place(own[-1])
 
 
 def _place(found: LoadedFile) -> None:

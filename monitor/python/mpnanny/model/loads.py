@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class _Loads:
 
 _loads: weakref.WeakKeyDictionary[nn.Module, _Loads] = weakref.WeakKeyDictionary()
 _count = 0
+_changes = threading.RLock()  # of these, by any thread that loads
 
 
 def count() -> int:
@@ -49,8 +51,9 @@ def module_loads(module: nn.Module) -> None:
     with contextlib.suppress(Exception), torch.no_grad():
         if others_on():
             return
-        _count += 1
-        known = _loads.setdefault(module, _Loads([]))
+        with _changes:
+            _count += 1
+            known = _loads.setdefault(module, _Loads([]))
         known.place = _place()
         if len(known.kept) >= MOST_KEPT:
             return
@@ -63,7 +66,9 @@ def module_loads(module: nn.Module) -> None:
 
 def before_loads(parameters: Sequence[torch.Tensor]) -> Iterable[list[torch.Tensor]]:
     """What all of `parameters` held before a load: for each load a row of each."""
-    for known in list(_loads.values()):
+    with _changes:
+        loads = list(_loads.values())
+    for known in loads:
         for load in known.kept:
             if all(id(each) in load.before for each in parameters):
                 yield [load.before[id(each)] for each in parameters]
@@ -72,9 +77,11 @@ def before_loads(parameters: Sequence[torch.Tensor]) -> Iterable[list[torch.Tens
 def place_of_load(parameters: Sequence[torch.Tensor]) -> str:
     """file:line of the newest load of a module that has one of `parameters`; "" if none did."""
     ids = set(map(id, parameters))
+    with _changes:
+        loads = list(_loads.items())
     places = [
         known.place
-        for module, known in list(_loads.items())
+        for module, known in loads
         if any(id(each) in ids for each in module.parameters())
     ]
     return places[-1] if places else ""

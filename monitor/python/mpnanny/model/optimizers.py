@@ -51,6 +51,15 @@ class Optimizers:
             self.main = optimizer  # a new one for the same parameters takes over
         return held
 
+    def holds_some(self, optimizer: Any) -> bool:
+        """Whether it holds a parameter of the model, or copies as is known. Changes nothing: for
+        threads that may train something else.
+        """
+        if optimizer in self._copies:
+            return True
+        ids = self._all_ids
+        return any(id(each) in ids for group in optimizer.param_groups for each in group["params"])
+
     def adopt(self, optimizer: Any) -> Watched | None:
         """The watched parameters of which `optimizer` holds copies, if it does: it is about to step
         after a backward pass of the model.

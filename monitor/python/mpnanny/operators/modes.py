@@ -89,6 +89,17 @@ class ModeStack:
     def holds(self, mode: TorchDispatchMode) -> bool:
         return any(_at(index) is mode for index in range(_length()))
 
+    def leave(self, mode: TorchDispatchMode, thread: int) -> None:
+        """Takes `mode` off the stack of `thread`; if another thread calls, as soon as that one is
+        heard. Until then it must only pass on.
+        """
+        if thread == threading.get_ident():
+            self.remove(mode)
+            return
+        from ..hooks.leaving import Leaving  # which needs what needs this module
+
+        Leaving(mode, thread, self.remove).waits()
+
     def remove(self, mode: TorchDispatchMode) -> None:
         """Takes `mode` off, wherever in the stack; what lies above stays."""
         if not self.holds(mode):
@@ -162,10 +173,9 @@ class StepModes(StepListener):
             return
         here = self._thread == threading.get_ident()
         for mode in reversed(self._modes):
-            if here and self._stack.holds(mode):
-                self._stack.remove(mode)
-            else:
+            if not here or not self._stack.holds(mode):
                 mode.looking = False  # another thread's: it only passes on from here
+            self._stack.leave(mode, self._thread)
 
     def _end(self) -> None:
         if self._modes:
@@ -173,6 +183,10 @@ class StepModes(StepListener):
             for mode in self._modes:
                 mode.looking = False
             self._modes.clear()
+
+    def step_moved(self, step: OpenStep) -> None:
+        """What the thread before has not looked at is not known: the rest of the step is not."""
+        self._end()
 
     def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         self.enter("forward")

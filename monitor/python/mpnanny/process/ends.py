@@ -35,6 +35,7 @@ _live: weakref.WeakSet[Run] = weakref.WeakSet()
 # With those that have stopped: until they are collected they hold files and threads, which a forked
 # child must not wait for when it collects them itself.
 _begun: weakref.WeakSet[Run] = weakref.WeakSet()
+_changes = threading.RLock()  # of these; of a thread that a signal interrupts, too
 _installed = False
 _had_runs = False
 
@@ -47,7 +48,8 @@ def in_spawned_import() -> bool:
 
 
 def live_runs() -> list[Run]:
-    return list(_live)
+    with _changes:
+        return list(_live)
 
 
 def had_runs() -> bool:
@@ -57,16 +59,18 @@ def had_runs() -> bool:
 
 def add(run: Run) -> None:
     global _had_runs
-    _had_runs = True
-    _install()
-    _live.add(run)
-    _begun.add(run)
+    with _changes:
+        _had_runs = True
+        _install()
+        _live.add(run)
+        _begun.add(run)
 
 
 def remove(run: Run) -> None:
-    _live.discard(run)
-    if not _live:
-        _uninstall()
+    with _changes:
+        _live.discard(run)
+        if not _live:
+            _uninstall()
 
 
 def _install() -> None:
@@ -101,11 +105,13 @@ def _uninstall() -> None:
 
 
 def _at_exit() -> None:
-    for run in list(_live):
+    for run in live_runs():
         run.close()
 
 
 def _after_fork() -> None:
+    global _changes
+    _changes = threading.RLock()  # no other thread is left
     for run in list(_begun):
         run.abandon()
     _live.clear()
@@ -122,7 +128,7 @@ class _ExceptHook:
     def __call__(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        for run in list(_live):
+        for run in live_runs():
             run.expect_end("signal" if issubclass(kind, KeyboardInterrupt) else "exception", error)
         (self.previous or sys.__excepthook__)(kind, error, trace)
 
@@ -135,12 +141,12 @@ class _SigtermHandler:
         if callable(self.previous):
             # Someone handles it, perhaps by saving a checkpoint and going on: what is known is
             # written, and the run stays open.
-            for run in list(_live):
+            for run in live_runs():
                 run.expect_end("signal")
                 run.flush()
             self.previous(number, frame)
             return
-        for run in list(_live):
+        for run in live_runs():
             run.close("signal")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)

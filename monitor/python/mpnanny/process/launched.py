@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
@@ -42,13 +43,23 @@ _waiting: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()  # without 
 _others: weakref.WeakSet[nn.Module] = weakref.WeakSet()  # modules that no optimizer trains
 _handles: list[Any] = []
 _runs: list[MixedPrecisionNanny] = []
-_undecided = Undecided()
-_calls_closure: weakref.ref[torch.optim.Optimizer] | None = None  # the optimizer that does
-_scaled: tuple[Any, ...] = ()  # what scaler.scale() got and gave, until backward() ends
 _decided = False
 _why_not = ""  # in words, where that was decided
 _backwards = 0
 _forwards = 0  # heard since the last model was found
+
+
+class _Here(threading.local):
+    """Of the thread that calls: what it derives and steps is no other thread's."""
+
+    def __init__(self) -> None:
+        self.undecided = Undecided()
+        self.calls_closure: weakref.ref[torch.optim.Optimizer] | None = None  # the one that does
+        self.scaled: tuple[Any, ...] = ()  # what scaler.scale() got and gave, until backward() ends
+
+
+_here = _Here()
+_one = threading.RLock()  # thread at a time decides
 
 MOST_FORWARDS = 20_000  # of modules without another model: listening to each call costs
 
@@ -90,10 +101,13 @@ _listening = False
 def _harmless(call: Callable[..., None], *args: Any) -> None:
     if _decided or is_compiling():
         return
-    try:
-        call(*args)
-    except Exception as error:
-        _stop(f"{type(error).__name__}: {error}")
+    with _one:
+        if _decided:
+            return
+        try:
+            call(*args)
+        except Exception as error:
+            _stop(f"{type(error).__name__}: {error}")
 
 
 def _listen(to_modules: bool) -> None:
@@ -163,12 +177,13 @@ def _seen() -> str:
 def optimizer_made(optimizer: torch.optim.Optimizer) -> None:
     """Called for every optimizer of the process."""
     global _decided, _forwards
-    if _why_not or _watches_itself() or not _watched_ids().isdisjoint(_held_by(optimizer)):
-        return
-    _decided, _forwards = False, 0
-    _waiting.add(optimizer)
-    _others.clear()
-    _listen(to_modules=True)
+    with _one:
+        if _why_not or _watches_itself() or not _watched_ids().isdisjoint(_held_by(optimizer)):
+            return
+        _decided, _forwards = False, 0
+        _waiting.add(optimizer)
+        _others.clear()
+        _listen(to_modules=True)
 
 
 def _before_forward(module: nn.Module, _args: Any) -> None:
@@ -210,13 +225,13 @@ def backward_called(losses: Any) -> None:
     held = _held_ids()
     if held and search.owner(held) is not None:
         # Its module is heard when it runs, or when its optimizer steps, be it of copies.
-        _undecided.derived(weights, _unscaled(losses))
+        _here.undecided.derived(weights, _unscaled(losses))
         return
-    if not held and not _undecided.are_trained(weights):
-        _undecided.derived(weights, _unscaled(losses))
+    if not held and not _here.undecided.are_trained(weights):
+        _here.undecided.derived(weights, _unscaled(losses))
         _listen(to_modules=True)  # to know what the weights go into
         return
-    scaling = _scaled
+    scaling = _here.scaled
     calls = _watch(search.together(weights, ran=_that_ran()))
     if calls is not None:
         closure = _closure_of()
@@ -229,18 +244,16 @@ def backward_called(losses: Any) -> None:
 
 def scaled(scaler: Any, outputs: Any, result: Any) -> None:
     """scaler.scale(outputs) has returned `result`."""
-    global _scaled
-    _scaled = (scaler, outputs, result)
+    _here.scaled = (scaler, outputs, result)
 
 
 def _unscaled(losses: Any) -> Any:
-    return _scaled[1] if _scaled and _scaled[2] is losses else losses
+    return _here.scaled[1] if _here.scaled and _here.scaled[2] is losses else losses
 
 
 def backward_ended() -> None:
-    global _scaled
-    _scaled = ()
-    _undecided.mark()
+    _here.scaled = ()
+    _here.undecided.mark()
 
 
 def gradients_returned(outputs: Any, inputs: Any, gradients: Any) -> None:
@@ -251,13 +264,13 @@ def gradients_returned(outputs: Any, inputs: Any, gradients: Any) -> None:
     if not weights or _waiting or not _watched_ids().isdisjoint(map(id, weights)):
         return
     _backwards += 1
-    if _undecided.are_trained(weights):
+    if _here.undecided.are_trained(weights):
         calls = _watch(search.together(weights, ran=_that_ran()))
         if calls is not None:
             calls.heard_gradients(outputs, inputs, gradients)
         return
-    _undecided.derived(weights, outputs)
-    _undecided.mark()
+    _here.undecided.derived(weights, outputs)
+    _here.undecided.mark()
     _listen(to_modules=True)
 
 
@@ -268,40 +281,39 @@ def function_derived(weights: Any, gradients: Any, value: Any) -> None:
         return
     _backwards += 1
     given = dict(named(weights))
-    if _undecided.are_trained(list(given.values())):
+    if _here.undecided.are_trained(list(given.values())):
         model = next((each for each in _others if search.stand_for(each, given)), None)
         calls = _watch(model if model is not None else search.together(given.values()))
         if calls is not None:
             calls.heard_function_ended(weights, gradients, value)
         return
-    _undecided.derived(list(given.values()), mean_loss(value))
-    _undecided.mark()
+    _here.undecided.derived(list(given.values()), mean_loss(value))
+    _here.undecided.mark()
     _listen(to_modules=True)
 
 
 def _closure_of() -> Any:
     """The optimizer that is calling a closure, if one is."""
-    return None if _calls_closure is None else _calls_closure()
+    return None if _here.calls_closure is None else _here.calls_closure()
 
 
 def optimizer_steps(optimizer: torch.optim.Optimizer, closure: bool) -> None:
     """And no module was heard: in evaluation mode, compiled, called by parts; or none that runs,
     where the optimizer holds copies of what does.
     """
-    global _calls_closure
     if optimizer not in _waiting:
         return
     ids = _held_by(optimizer)
     owned = search.owner(ids) is not None
     if closure:
-        _calls_closure = weakref.ref(optimizer)
+        _here.calls_closure = weakref.ref(optimizer)
         if not owned:
             return  # its loss shows the weights
-    trained = {id(each) for each in _undecided.weights}
+    trained = {id(each) for each in _here.undecided.weights}
     copies = owned and bool(trained) and ids.isdisjoint(trained)
-    weights = _undecided.weights if copies else _held([optimizer])
+    weights = _here.undecided.weights if copies else _held([optimizer])
     _waiting.discard(optimizer)
-    losses, _undecided.open = _undecided.open, []
+    losses, _here.undecided.open = _here.undecided.open, []
     calls = _watch(search.together(weights))
     if calls is not None:
         calls.open_missed(losses)
@@ -319,7 +331,7 @@ def _watch(model: nn.Module, **more: Any) -> TorchCalls | None:
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if "db" in options:
         options["db"] = _path_of_our_own(options["db"])
-    finished, _undecided.finished = _undecided.finished, []
+    finished, _here.undecided.finished = _here.undecided.finished, []
     nanny = MixedPrecisionNanny(model, **{**options, **more})  # it lives until the process ends
     _runs.append(nanny)
     for optimizer in list(_waiting):
@@ -345,7 +357,7 @@ def _stop_listening() -> None:
         handle.remove()
     _handles.clear()
     _others.clear()
-    _undecided.forget()
+    _here.undecided.forget()
     _listening = False
     taps.remove(_listener)
 

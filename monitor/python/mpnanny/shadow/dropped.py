@@ -26,6 +26,7 @@ from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
+from ..steps.thread import StepThread
 from .findings import DROPPED_GRADIENT, EXCLUDED, Finding
 from .places import Site, find_call
 
@@ -81,10 +82,12 @@ class DroppedGradients(StepListener):
     def __init__(
         self,
         model: WatchedModel,
+        thread: StepThread,
         found: Callable[[int, list[Finding]], None],
         trouble: Callable[[str, Exception], None],
     ) -> None:
         self._model = model
+        self._thread = thread
         self._found = found
         self._trouble = trouble
         self._ears = _Ears(self)
@@ -98,11 +101,9 @@ class DroppedGradients(StepListener):
     # --- the run ---
 
     def watch_begins(self) -> None:
-        self._ears.trains_here()
         taps.add(self._ears)
 
     def step_begins(self, step: OpenStep) -> None:
-        self._ears.trains_here()
         self._number = step.number
 
     def run_ends(self) -> None:
@@ -117,10 +118,12 @@ class DroppedGradients(StepListener):
 
     def safe(self, call: Callable[[], None]) -> None:
         try:
-            if not self._ears.is_here or graph_task_id() != -1:
+            if not self._thread.is_here() or graph_task_id() != -1:
                 return
-            if not others_on() and may_read():
-                with torch.no_grad():
+            if others_on() or not may_read():
+                return
+            with self._thread.reading() as quiet, torch.no_grad():
+                if quiet:
                     call()
         except Exception as error:
             self._stop()

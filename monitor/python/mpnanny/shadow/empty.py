@@ -2,7 +2,7 @@
 trained are the parameters of another model than the one that the optimizer was made for (a model
 that was built anew on resuming, a copy, a wrapper with weights of its own).
 
-Heard are all backward passes and optimizers of the process. It counts where NEEDED steps one after
+Heard are all backward passes and optimizers of the training's thread. It counts where NEEDED steps one after
 another, each after a backward pass, have no gradient at all, and no other optimizer has stepped
 with one meanwhile: several optimizers may take turns.
 """
@@ -19,6 +19,7 @@ from ..model.watched import WatchedModel
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
+from ..steps.thread import StepThread
 from .findings import EMPTY_STEP, EXCLUDED, Finding
 from .places import Site, find_call
 
@@ -44,10 +45,12 @@ class EmptySteps(StepListener):
     def __init__(
         self,
         model: WatchedModel,
+        thread: StepThread,
         found: Callable[[int, list[Finding]], None],
         trouble: Callable[[str, Exception], None],
     ) -> None:
         self._model = model
+        self._thread = thread
         self._found = found
         self._trouble = trouble
         self._ears = _Ears(self)
@@ -59,11 +62,9 @@ class EmptySteps(StepListener):
     # --- the run ---
 
     def watch_begins(self) -> None:
-        self._ears.trains_here()
         taps.add(self._ears)
 
     def step_begins(self, step: OpenStep) -> None:
-        self._ears.trains_here()
         self._number = step.number
 
     def run_ends(self) -> None:
@@ -74,7 +75,7 @@ class EmptySteps(StepListener):
 
     def safe(self, call: Callable[[], None]) -> None:
         try:
-            if self._ears.is_here:
+            if self._thread.is_here():
                 call()
         except Exception as error:
             taps.remove(self._ears)

@@ -74,6 +74,7 @@ class ShadowMode(StepMode):
         self.restarts: Counter[str] = Counter()
         self.followed = Followed(self.references, self.judge.profile, self.restarts)
         self.looking = True
+        self._given_up = False
         self.lane: ScaleLane | None = None  # where a loss scale is used
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
         self._decisions = Decisions()
@@ -101,6 +102,9 @@ class ShadowMode(StepMode):
         return self._run(func, types, args, kwargs)
 
     def _run(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._given_up:
+            self._given_up = False
+            self.end()
         if not self.looking or types or others_on():
             return func(*args, **kwargs)
         began = time.perf_counter()
@@ -133,6 +137,11 @@ class ShadowMode(StepMode):
                 self._stop(error)
             self.seconds += time.perf_counter() - began
         return result
+
+    def give_up(self) -> None:
+        """end(), from another thread than the one that may be inside: what is held goes there."""
+        self.looking = False
+        self._given_up = True
 
     def end(self) -> None:
         """From now on it only passes on."""

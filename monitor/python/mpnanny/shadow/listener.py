@@ -129,6 +129,10 @@ class ShadowSteps(StepListener):
         if self._session is not None:
             self._session.begins(step.number)
 
+    def step_moved(self, step: OpenStep) -> None:
+        if self._session is not None:
+            self._session.moved()
+
     def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         if self._session is not None:
             first = next(model.parameters(), None)

@@ -32,11 +32,15 @@ pass_through(__file__)
 class _Listener:
     """A taps.Listener that minds nothing but torch.compile and modes of the program."""
 
+    def __init__(self, prelude: Prelude) -> None:
+        self._prelude = prelude
+
     def heard_compile(self) -> None:
-        end()
+        if self._prelude.is_here():
+            end()
 
     def heard_mode(self, mode: Any) -> None:
-        if lies_above(mode):
+        if self._prelude.is_here() and lies_above(mode):
             end()
 
     def hooks_off(self) -> AbstractContextManager[None]:
@@ -59,7 +63,7 @@ class Prelude:
         self.changes = Changes(self.names.get)
         self.errors: list[Exception] = []
         self._thread = threading.get_ident()
-        self._listener: Any = _Listener()
+        self._listener: Any = _Listener(self)
         bytes_allowed = min(MOST_BYTES, allowance())
         self.step = ShadowStep(
             0, self.modules, self.changes, None, self.errors.append, bytes_allowed
@@ -77,7 +81,7 @@ class Prelude:
         """Whether the caller can go on with `step`, which is on its thread's stack."""
         taps.remove(self._listener)
         mode = self.step.mode
-        if self._thread == threading.get_ident() and mode.looking and not self.errors:
+        if self.is_here() and mode.looking and not self.errors:
             mode.limit()
             return True
         self.end()
@@ -87,9 +91,15 @@ class Prelude:
         """Nothing is looked at any more; what was found until then is known to `step`."""
         taps.remove(self._listener)
         mode = self.step.mode
-        mode.end()
-        if self._thread == threading.get_ident():
-            ModeStack().remove(mode)
+        if self.is_here():
+            mode.end()
+        else:
+            mode.give_up()
+        ModeStack().leave(mode, self._thread)
+
+    def is_here(self) -> bool:
+        """Whether the thread that calls is the one that it looks at."""
+        return self._thread == threading.get_ident()
 
 
 _current: Prelude | None = None

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from ..model import checkpoints
 from ..model.checkpoints import (
     Digest,
     LoadedFile,
@@ -25,9 +26,7 @@ from ..model.checkpoints import (
     SavedOptimizer,
     digests,
     is_number,
-    pending,
     settings_of,
-    take,
 )
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
@@ -72,6 +71,7 @@ class Restored(StepListener):
         self._model = model
         self._found = found
         self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._looked = 0  # at so many files
 
     def scaler_used(self, step: OpenStep, scaler: Any) -> None:
         self._scalers.add(scaler)
@@ -79,9 +79,8 @@ class Restored(StepListener):
     def optimizer_begins(
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
     ) -> None:
-        if not pending():
-            return
-        for file in take():
+        new, self._looked = checkpoints.since(self._looked), checkpoints.count()
+        for file in new:
             with torch.no_grad():
                 finding = self._judge(file)
             if finding is not None:
@@ -92,6 +91,7 @@ class Restored(StepListener):
         taken = [each for each in file.modules if _holds(own, each)]
         if not taken:
             return None  # another model's
+        file.judged = True
         living = _Living(own, list(self._scalers))
         restored = [taken[0].name]
         lost: dict[str, str] = {}

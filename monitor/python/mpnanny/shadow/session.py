@@ -7,6 +7,7 @@ step that fails without a shadow to failing_step; knows nothing of files.
 from __future__ import annotations
 
 import math
+import threading
 import time
 import weakref
 from collections import Counter
@@ -93,6 +94,7 @@ class ShadowSession:
         )
         # The training step under way.
         self._step: ShadowStep | None = None
+        self._thread = 0  # on whose stack it is
         self._why = ""
         self._count = 0  # training steps so far
         self._number = 0  # the step's number
@@ -128,7 +130,8 @@ class ShadowSession:
         if prelude is None:
             self._begin(self._schedule.why(self._count))
         elif not prelude.hand_over():
-            self._report(prelude.step.finish(()))
+            if prelude.is_here():
+                self._report(prelude.step.finish(()))
             self._begin(self._schedule.why(self._count))
         elif self._schedule.eager:  # it began without that
             prelude.end()
@@ -136,6 +139,7 @@ class ShadowSession:
         elif self._schedule.why(self._count):
             self._know()
             self._step, self._why = prelude.step, "first"
+            self._thread = threading.get_ident()
             self._step.started = self._began
             self._step.mode.limit(seconds=self._schedule.most_seconds())
             self._sink.begins(self._step, allowance())
@@ -145,10 +149,29 @@ class ShadowSession:
 
     def begins(self, number: int) -> None:
         """Training step `number` begins."""
+        self._follow()
         self._boundary()
         self._number = number
         if self._step is not None:
             self._step.number = number
+
+    def moved(self) -> None:
+        """The training step under way goes on in the thread that calls."""
+        self._failing.forget()
+        self._follow()
+
+    def _follow(self) -> None:
+        """A shadow that is on the stack of another thread is given up, for one on this thread's."""
+        step, why = self._step, self._why
+        if step is not None and self._thread != threading.get_ident():
+            self._give_up(step)
+            if not self._over:
+                self._begin(why)
+
+    def _give_up(self, step: ShadowStep) -> None:
+        self._step = None
+        step.mode.give_up()
+        self._stack.leave(step.mode, self._thread)
 
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""
@@ -331,10 +354,14 @@ class ShadowSession:
         self._relations.begins(step)
         self._scale_tests.begins(step)
         self._step, self._why = step, why
+        self._thread = threading.get_ident()
 
     def _end(self) -> None:
         step, self._step = self._step, None
         if step is None:
+            return
+        if self._thread != threading.get_ident():
+            self._give_up(step)  # its thread may be in the middle of an operator
             return
         self._stack.remove(step.mode)
         ended_early = not step.mode.looking

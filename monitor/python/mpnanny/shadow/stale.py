@@ -2,10 +2,10 @@
 of an optimizer B, another optimizer steps on that pass, a further pass adds to what is there, and B
 steps on the sum (a critic that keeps the gradients of the generator's loss).
 
-Heard are all optimizers and backward passes of the process, also those of other models. Nothing is
-read before a second optimizer has stepped, and only around the next MOST_PASSES backward passes:
-then a few numbers of each gradient, before and after a pass, from which follow what it added to
-which parameters, and whether something was zeroed before.
+Heard are all optimizers and backward passes of the training's thread, also those of other models.
+Nothing is read before a second optimizer has stepped, and only around the next MOST_PASSES backward
+passes: then a few numbers of each gradient, before and after a pass, from which follow what it
+added to which parameters, and whether something was zeroed before.
 
 Right are several losses that are added up for one update, one pass on which several optimizers
 step, and an optimizer that steps less often than another one of the same passes: there the last
@@ -29,6 +29,7 @@ from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
+from ..steps.thread import StepThread
 from .findings import EXCLUDED, NOT_ZEROED, Finding
 from .places import Site, find_call
 
@@ -99,10 +100,12 @@ class StaleGradients(StepListener):
     def __init__(
         self,
         model: WatchedModel,
+        thread: StepThread,
         found: Callable[[int, list[Finding]], None],
         trouble: Callable[[str, Exception], None],
     ) -> None:
         self._model = model
+        self._thread = thread
         self._found = found
         self._trouble = trouble
         self._ears = _Ears(self)
@@ -115,11 +118,9 @@ class StaleGradients(StepListener):
     # --- the run ---
 
     def watch_begins(self) -> None:
-        self._ears.trains_here()
         taps.add(self._ears)
 
     def step_begins(self, step: OpenStep) -> None:
-        self._ears.trains_here()
         self._number = step.number
 
     def run_ends(self) -> None:
@@ -135,8 +136,10 @@ class StaleGradients(StepListener):
 
     def safe(self, call: Callable[[], None]) -> None:
         try:
-            if self._ears.is_here and not others_on() and may_read():
-                with torch.no_grad():
+            if not self._thread.is_here() or others_on() or not may_read():
+                return
+            with self._thread.reading() as quiet, torch.no_grad():
+                if quiet:
                     call()
         except Exception as error:
             self._stop()
@@ -156,6 +159,9 @@ class StaleGradients(StepListener):
             self._stop()
             return
         for optimizer, holder in list(self._holders.items()):
+            if not self._may_read(optimizer):
+                holder.before = None
+                continue
             holder.before = gradient_numbers(optimizer)
             if holder.before is None or not holder.before.any():
                 holder.cleared = holder.cleared or any(each.served for each in holder.passes)
@@ -167,7 +173,8 @@ class StaleGradients(StepListener):
         place = ""
         for optimizer, holder in list(self._holders.items()):
             before, holder.before = holder.before, None
-            after = None if before is None else gradient_numbers(optimizer)
+            reads = before is not None and self._may_read(optimizer)
+            after = gradient_numbers(optimizer) if reads else None
             if before is None or after is None or before.shape != after.shape:
                 continue
             added = after - before
@@ -203,6 +210,10 @@ class StaleGradients(StepListener):
             if other is not optimizer and own.isdisjoint(_ids(other)):
                 for one in each.passes:
                     one.served = one.served or one.number in used
+
+    def _may_read(self, optimizer: Any) -> bool:
+        """Another model's may have moved to another thread, and be derived there now."""
+        return not taps.others_derive() or bool(_ids(optimizer) & self._model.parameter_ids)
 
     # --- what it means ---
 

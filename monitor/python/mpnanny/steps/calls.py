@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,11 +24,16 @@ from .reading import found_inf, graph_task_id, reaches, tensors
 from .scalers import Scalers, read_scale
 from .state import RunState
 from .step import Figure, OpenStep, to_float
+from .thread import BACKWARD, UPDATE, alone, here, of_step
 
 
 class TorchCalls:
-    """Hears them for one run, sorts out those of other models, and passes the rest on to the step
-    and, as events, to the parts of the run. Every method is harmless to training.
+    """Hears them for one run, sorts out those of other models and of other threads (thread.py), and
+    passes the rest on to the step and, as events, to the parts of the run. Every method is harmless
+    to training.
+
+    What is heard in the step's thread is taken as ever. In another one what can move the step there
+    is looked at first, without waiting for anybody: whether it is of this model at all.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class TorchCalls:
     ) -> None:
         self.state = state
         self.notes = notes
+        self._thread = state.thread
         self._left_out = LeftOut(notes.note)
         self._model = model
         self._optimizers = optimizers
@@ -62,6 +69,7 @@ class TorchCalls:
 
     # --- what came before the model was known ---
 
+    @alone
     def take_missed(self, steps: list[list[Any]]) -> None:
         """Steps that are over: of each the losses."""
         for losses in steps:
@@ -75,15 +83,24 @@ class TorchCalls:
 
     # --- losses ---
 
-    def _begin_if_ours(self, losses: Any) -> None:
+    def _begin_if_ours(self, ours: Callable[[], bool | None]) -> None:
         """A compiled model's forward pass is not heard; its loss is, and so is that of others."""
         state = self.state
-        if state.open is not None and self._by_hand.is_over(state.open) and self._is_ours(losses):
-            self._steps.finish()  # no module runs as a whole
+        if state.open is not None and self._thread.is_alone():
+            if self._by_hand.is_over(state.open) and ours():
+                self._steps.finish()  # no module runs as a whole
         if state.open is None and not state.blocks_used:
-            if self._is_ours(losses):  # and if that cannot be said, its forward pass was heard
+            if ours():  # and if that cannot be said, its forward pass was heard
                 state.trains_in_eval = not self._model.module.training
                 self._steps.begin_if_needed()
+
+    def _joins(self, stage: int, ours: Callable[[], bool | None]) -> bool:
+        """Whether what the calling thread does at `stage` is heard: it has the step, or gets it by
+        this, as far as it is `ours`.
+        """
+        if self._thread.is_here():
+            return True
+        return ours() is True and bool(self._steps.joins(stage))
 
     def _is_ours(self, losses: Any) -> bool | None:
         """Whether this model has had a part in one of `losses`; None: that cannot be said."""
@@ -98,7 +115,12 @@ class TorchCalls:
 
     @harmless
     def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None:
-        self._begin_if_ours(outputs)
+        if self._joins(BACKWARD, lambda: self._is_ours(outputs)):
+            self._scaled(scaler, outputs, scaled)
+
+    @of_step
+    def _scaled(self, scaler: Any, outputs: Any, scaled: Any) -> None:
+        self._begin_if_ours(lambda: self._is_ours(outputs))
         step = self.state.open
         if step is None:
             return
@@ -114,10 +136,20 @@ class TorchCalls:
 
     @harmless
     def heard_backward(self, losses: Any) -> None:
-        self._begin_if_ours(losses)
+        ours = self._is_ours(losses)
+        sharded = self._model.parameters.sharded
+        self._thread.pass_begins(ours is True or (ours is None and sharded))
+        if self._joins(BACKWARD, lambda: ours):
+            self._derives(losses, ours)
+
+    @of_step
+    def _derives(self, losses: Any, ours: bool | None) -> None:
+        """Gradients of `losses` are about to be taken, or have been."""
+        self._begin_if_ours(lambda: ours)
         step = self.state.open
-        if step is None or self._is_ours(losses) is False:
+        if step is None or ours is False:
             return
+        self._thread.reaches(BACKWARD)
         self._forget_dropped(step)
         step.backward_heard = True
         step.backwards += 1
@@ -133,7 +165,7 @@ class TorchCalls:
         """Of an earlier backward pass whose gradients were dropped before this one, as of a
         generator's loss through its critic, the loss is not this step's.
         """
-        if step.witness is None or step.in_closure or step.read:
+        if step.witness is None or step.in_closure or step.read or not self._thread.is_alone():
             return
         (parameter, before), step.witness = step.witness, None
         if parameter.grad is None or (any(before) and not any(head(parameter.grad))):
@@ -141,8 +173,14 @@ class TorchCalls:
 
     @harmless
     def heard_backward_ended(self) -> None:
+        self._thread.pass_ends()
+        if self._thread.is_here():
+            self._derived()
+
+    @of_step
+    def _derived(self) -> None:
         step = self.state.open
-        if step is None:
+        if step is None or not self._thread.is_alone():  # else there is more to come
             return
         self._events.backward_ended(step)
         given = (p for p in reversed(self._model.parameters.parameters) if p.grad is not None)
@@ -165,11 +203,15 @@ class TorchCalls:
         if isinstance(inputs, dict):
             inputs, gradients = list(inputs.values()), list(gradients.values())
         ids = {id(each) for each in tensors(inputs)} & self._model.parameter_ids
-        if not ids:
-            return
-        self.heard_backward(outputs)
+        if ids and self._joins(BACKWARD, lambda: True):
+            self._given(outputs, inputs, gradients, ids)
+
+    @of_step
+    def _given(self, outputs: Any, inputs: Any, gradients: Any, ids: set[int]) -> None:
+        """`gradients` of `inputs`, of which `ids` are weights of the model."""
+        self._derives(outputs, self._is_ours(outputs))
         step = self.state.open
-        if step is None:
+        if step is None or not self._thread.is_alone():
             return
         self._events.backward_ended(step)
         if self._by_hand.backward_ended(step):
@@ -182,21 +224,33 @@ class TorchCalls:
     @harmless
     def heard_function_begins(self) -> None:
         """A gradient of torch.func, in which modules may run."""
-        self.state.functional = True
+        self._thread.deriving.add(here())
+        if self._thread.is_here():
+            self.state.functional = True
 
     @harmless
     def heard_function_ended(self, weights: Any, gradients: Any, value: Any) -> None:
         """`value` of a function and its gradients; None where it failed or gives none."""
-        state = self.state
-        state.functional = False
+        self._thread.deriving.discard(here())
+        if self._thread.is_here():
+            self.state.functional = False
+        elif self.state.number >= 0:
+            return  # weights are known by names alone, which another training may have as well
         layers = None if value is None else functional.match(self._model, weights)
-        if layers is None:
-            return
+        if layers is not None:
+            self._function_derived(weights, gradients, value, layers)
+
+    @alone
+    def _function_derived(
+        self, weights: Any, gradients: Any, value: Any, layers: list[int]
+    ) -> None:
+        state = self.state
         if state.open is None and not state.blocks_used:
             self._steps.begin_if_needed()
         step = state.open
         if step is None:
             return
+        self._thread.reaches(BACKWARD)
         step.backward_heard = True
         step.backwards += 1
         step.add_loss(functional.mean_loss(value))
@@ -238,8 +292,17 @@ class TorchCalls:
         """
         return self.state.inverse_scale() if self._optimizers.has_copies(optimizer) else 1.0
 
+    def _updates(self, optimizer: Any) -> bool:
+        """Whether the calling thread is heard where it updates weights with `optimizer`."""
+        return self._joins(UPDATE, lambda: self._optimizers.holds_some(optimizer))
+
     @harmless
     def heard_unscaled(self, scaler: Any, optimizer: Any) -> None:
+        if self._updates(optimizer):
+            self._unscaled(scaler, optimizer)
+
+    @of_step
+    def _unscaled(self, scaler: Any, optimizer: Any) -> None:
         held = self._held(optimizer)
         step = self.state.open
         if step is not None and self._scalers.adopt(scaler, lambda: held is not None):
@@ -249,6 +312,12 @@ class TorchCalls:
 
     @harmless
     def heard_clip(self, parameters: Any, max_norm: Any, total_norm: Any) -> None:
+        ids = self._model.parameter_ids
+        if self._joins(UPDATE, lambda: any(id(each) in ids for each in tensors(parameters))):
+            self._clips(parameters, max_norm, total_norm)
+
+    @of_step
+    def _clips(self, parameters: Any, max_norm: Any, total_norm: Any) -> None:
         # A generator must not be consumed here; clip_grad_norm_ itself makes a list of it before.
         # What was unscaled has been read by then, so the rest is still scaled.
         step = self.state.open
@@ -265,6 +334,11 @@ class TorchCalls:
 
     @harmless
     def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None:
+        if self._updates(optimizer):
+            self._scaler_steps(scaler, optimizer)
+
+    @of_step
+    def _scaler_steps(self, scaler: Any, optimizer: Any) -> None:
         held = self._held(optimizer)
         step = self.state.open
         if step is None or not self._scalers.adopt(scaler, lambda: held is not None):
@@ -277,7 +351,7 @@ class TorchCalls:
             self._events.scaler_steps(step, scaler, optimizer)
             self._gradients.read(held, self.state.inverse_scale())
 
-    @harmless
+    @of_step
     def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None:
         step = self.state.open
         if step is None or self._optimizers.held(optimizer) is None or not scaler.is_enabled():
@@ -291,13 +365,13 @@ class TorchCalls:
         if skipped and not fused and self._optimizers.count_step(optimizer):
             _main_stepped(step, optimizer)
 
-    @harmless
+    @of_step
     def heard_update(self, scaler: Any) -> None:
         step = self.state.open
         if step is not None and scaler is self._scalers.main and step.scale is None:
             step.scale = read_scale(scaler)
 
-    @harmless
+    @of_step
     def heard_updated(self, scaler: Any) -> None:
         step = self.state.open
         if step is None or scaler not in self._scalers:
@@ -310,6 +384,11 @@ class TorchCalls:
 
     @harmless
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
+        if self._updates(optimizer):
+            self._optimizer_steps(optimizer, closure)
+
+    @of_step
+    def _optimizer_steps(self, optimizer: Any, closure: bool) -> None:
         held = self._held(optimizer)
         if held is None:
             self._left_out.stepped(optimizer)
@@ -319,8 +398,15 @@ class TorchCalls:
         step = self.state.open
         if step is None:
             return
-        self._events.optimizer_begins(step, optimizer, held, closure)
+        self._thread.reaches(UPDATE)
         step.in_closure, step.closure_heard = closure, False
+        if not self._thread.is_alone():
+            self.notes.note(
+                "a thread updates the weights while another one derives them: gradients of such"
+                " steps are not read"
+            )
+            return
+        self._events.optimizer_begins(step, optimizer, held, closure)
         if not closure:  # else the closure makes the gradients
             # Had its scaler stepped it, they would be read: they are applied as they are.
             self._gradients.read(held, self._factor(optimizer))
@@ -328,12 +414,22 @@ class TorchCalls:
         if self.state.sampling and moved is not None:
             self._states.before(moved)
 
-    @harmless
+    @of_step
     def heard_optimizer_stepped(self, optimizer: Any) -> None:
         step = self.state.open
         held = self._held(optimizer)
         if step is None or held is None:
             return
+        if self._thread.is_alone():
+            self._read_after(step, optimizer, held)
+        step.in_closure = False
+        step.stepped.add(id(optimizer))
+        if self._optimizers.count_step(optimizer):
+            _main_stepped(step, optimizer)
+            if not step.awaits_update:
+                self._finish_if_over(step)
+
+    def _read_after(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         self._events.optimizer_ended(step, optimizer, held)
         if step.in_closure or not step.read:  # or a run that began within this call
             step.in_closure = False
@@ -341,11 +437,6 @@ class TorchCalls:
         moved = self._optimizers.moved(optimizer, held)
         if self.state.sampling and moved is not None:
             self._states.after(optimizer, moved, step.number)
-        step.stepped.add(id(optimizer))
-        if self._optimizers.count_step(optimizer):
-            _main_stepped(step, optimizer)
-            if not step.awaits_update:
-                self._finish_if_over(step)
 
     def _finish_if_over(self, step: OpenStep) -> None:
         if not step.optimizer_stepped:
@@ -364,11 +455,11 @@ class TorchCalls:
 
     # --- states ---
 
-    @harmless
+    @of_step
     def heard_compile(self) -> None:
         self._events.compile_begins()
 
-    @harmless
+    @of_step
     def heard_mode(self, mode: Any) -> None:
         self._events.mode_enters(mode)
 

@@ -26,6 +26,8 @@ class Gradients:
         state, step = self._state, self._state.open
         if step is None or held is None or held.ids <= step.read:
             return
+        if not state.thread.is_alone():
+            return
         if step.read and given is None:
             held = held.without(step.read)
         if state.sampling:

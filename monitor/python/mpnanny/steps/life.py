@@ -14,11 +14,12 @@ from ..model.optimizers import Optimizers
 from ..model.unmoved import Unmoved
 from ..model.watched import WatchedModel
 from ..report.alerts import AlertTuple
-from ..report.notes import Notes, harmless
+from ..report.notes import Notes
 from .by_hand import ByHand
 from .listeners import StepListener
 from .state import RunState
 from .step import OpenStep, to_float
+from .thread import FORWARD, alone
 
 # A step without an optimizer that is known (a hand-written update) ends after so many forward
 # passes, one with an optimizer (accumulation) much later: what it has gathered must not grow.
@@ -64,19 +65,19 @@ class Steps:
 
     # --- blocks ---
 
-    @harmless
+    @alone
     def enter_block(self, number: int) -> None:
         self.state.blocks_used = True
         self.finish()
         self.state.end_reason = "closed"
         self._begin(int(number), explicit=True)
 
-    @harmless
+    @alone
     def leave_block(self, failed: bool) -> None:
         if failed:
             self.state.end_reason = "exception"
         step = self.state.open
-        if step is None:
+        if step is None or not (self.state.thread.is_here() or self.state.thread.is_opener()):
             return
         step.ended = time.perf_counter()
         self._events.block_left(step)
@@ -87,7 +88,7 @@ class Steps:
             # device the core is still at an earlier one.)
             self._core.publish(*self._end_arguments(step))
 
-    @harmless
+    @alone
     def log(self, loss: Any, lr: Any) -> None:
         step = self.state.open
         if step is None:
@@ -103,7 +104,7 @@ class Steps:
 
     # --- without blocks ---
 
-    @harmless
+    @alone
     def begin_if_needed(self) -> None:
         """Without blocks a step begins when the model, or what follows it, first runs."""
         if self.state.open is None and not self.state.blocks_used:
@@ -114,7 +115,7 @@ class Steps:
         if self.state.number < 0:
             self.state.number = step - 1
 
-    @harmless
+    @alone
     def open_missed(self, losses: list[Any]) -> None:
         """Of a step that began before the model was known, only its losses are left."""
         self.begin_if_needed()
@@ -126,14 +127,14 @@ class Steps:
         for loss in losses:
             step.add_loss(to_float(loss))
 
-    @harmless
+    @alone
     def end_missed(self) -> None:
         self.finish()
 
-    @harmless
+    @alone
     def model_runs(self) -> None:
         step = self.state.open
-        if step is not None and (step.over or self._by_hand.is_over(step)):
+        if step is not None and (step.over or self._is_over(step)):
             self.finish()
         elif step is not None and not step.explicit:
             known = self._optimizers.main is not None
@@ -145,11 +146,39 @@ class Steps:
         self.begin_if_needed()
         if self.state.open is not None:
             self.state.open.forwards += 1
+            self.state.thread.reaches(FORWARD)
+
+    def _is_over(self, step: OpenStep) -> bool:
+        return self.state.thread.is_alone() and self._by_hand.is_over(step)
+
+    @alone
+    def joins(self, stage: int) -> bool:
+        """Whether what the calling thread does, which brings this training to `stage`, is heard;
+        the open step may go to this thread by it.
+        """
+        state, thread = self.state, self.state.thread
+        before = thread.ident
+        if not thread.joins(stage, state.open is not None):
+            return False
+        if thread.ident != before:
+            self._now_here()
+            if state.open is not None:
+                self._events.step_moved(state.open)
+        return True
+
+    def _now_here(self) -> None:
+        """What is known of a thread is not so of the one that calls."""
+        self.state.idle = False
+        self.state.functional = self.state.thread.ident in self.state.thread.deriving
 
     # --- beginning and ending ---
 
     def _begin(self, number: int, explicit: bool) -> None:
         state = self.state
+        before = state.thread.ident
+        state.thread.opens()
+        if state.thread.ident != before:
+            self._now_here()
         if not state.steps_done:  # the model as it is when the training begins
             self._follow()
         failure = self._core.failure()
@@ -197,6 +226,11 @@ class Steps:
         """The core has ended `step`, of a device some steps late; `new`: the alerts of it."""
         self.state.steps_done += 1
         self._report(step, new)
+
+    def give_up(self) -> None:
+        """At the end, in another thread than the open step's, which may be in the middle of it."""
+        self.state.open = None
+        self.state.sampling = False
 
     def finish_last(self) -> None:
         """At the end: a last forward pass without backward was no training, unless it broke, nor

@@ -19,8 +19,8 @@ from .step import OpenStep
 class StepListener:
     """A part of a run. Every event does nothing here; a part overrides those that it wants.
 
-    Events come in the thread that trains, in the order of the training, and only of the model that
-    is watched. Whatever an event raises is noted under `name` and stays in the monitor.
+    Events come in the thread that has the step (thread.py), in the order of the training, and only
+    of the model that is watched; run_ends() may come in any. Whatever an event raises is noted under `name` and stays in the monitor.
     """
 
     name = "a part of the monitor"
@@ -30,6 +30,11 @@ class StepListener:
 
     def step_begins(self, step: OpenStep) -> None:
         """The core has begun `step`; RunState tells whether it is sampled, or on a device."""
+
+    def step_moved(self, step: OpenStep) -> None:
+        """`step` goes on in another thread, the one that calls: what was put on the stack of the
+        thread before is still there, and what that one looks at there is not read any more.
+        """
 
     def model_runs(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         """The whole model is about to run in training: in a step, unless blocks mark the steps and

@@ -7,12 +7,13 @@ from typing import Any
 from torch import nn
 
 from .step import Figure, OpenStep
+from .thread import StepThread
 
 
 class RunState:
     """One object for a run, read by all its parts, also in hooks that run for every module: plain
     attributes, no calls. Written by the life cycle (Session, Steps) and, `idle`, by the model's
-    own hooks.
+    own hooks. What is told of the step that is open holds for its thread alone (thread.py).
     """
 
     __slots__ = (
@@ -27,10 +28,12 @@ class RunState:
         "recording",
         "sampling",
         "steps_done",
+        "thread",
         "trains_in_eval",
     )
 
     def __init__(self) -> None:
+        self.thread = StepThread()
         self.recording = False  # before the start, after the end, in a forked child
         self.idle = False  # the model evaluates
         self.open: OpenStep | None = None
