@@ -70,7 +70,10 @@ def child(scenario: str, seconds: float, rounds: int, watch: bool) -> None:
 def run(scenario: str, seconds: float, rounds: int, watch: bool, folder: str) -> tuple[Any, str]:
     """What the child said (None: it crashed), and how it ended."""
     # The child needs what this process imports, from another folder.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))}
+    path = os.pathsep.join(os.path.abspath(each) for each in sys.path if each)
+    env = {**os.environ, "PYTHONPATH": path}
+    if watch and "SOAK_PRELOAD" in env:  # a sanitizer's runtime
+        env["LD_PRELOAD"] = env["SOAK_PRELOAD"]
     command = [sys.executable, os.path.abspath(__file__), "--child", scenario]
     command += [str(seconds), str(rounds), str(int(watch))]
     patience = 20 * seconds + 120
@@ -123,8 +126,12 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).parent))
     from scenarios import SCENARIOS
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS), help="all by default")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--scenario", action="append", choices=sorted(SCENARIOS), help="all by default"
+    )
     parser.add_argument("--seconds", type=float, default=10, help="of a watched run")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--show", action="store_true", help="how runs crashed")

@@ -27,7 +27,7 @@ from torch import nn
 
 from ._options import Options
 from .device.late_steps import DeviceSteps
-from .hooks import taps
+from .hooks import leaving, taps
 from .hooks.forward import ForwardHooks
 from .model.kinds import watches
 from .model.names import LayerNames
@@ -73,8 +73,8 @@ from .steps.thread import alone
 
 class Session:
     """One run. Making one starts it, or raises and leaves nothing behind. `make_core` makes what
-    records (_core.Recorder). Used by the thread that trains (steps/thread.py says which one that is),
-    and by whatever thread ends the run.
+    records (_core.Recorder). Used by the thread that trains (steps/thread.py says which one that
+    is), and by whatever thread ends the run.
     """
 
     PATIENCE = 5.0  # seconds that another thread may take for what it is doing with the run
@@ -155,7 +155,7 @@ class Session:
         self._device = DeviceSteps(core, model, notes, options.trace_interval, self._step_ended)
         # What hears of the training.
         call_order = CallOrder(state, model, core.event)
-        self.mode_stack = ModeStack()
+        self.mode_stack = ModeStack(leaving.leave)
         self.modes = StepModes(self.mode_stack)
         self.tracing = Tracing(
             core,

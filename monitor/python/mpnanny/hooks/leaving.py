@@ -5,25 +5,23 @@ stack for each thread. They only pass on from then on, and go where their own th
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
+from ..operators import modes
 from ..steps.thread import is_alive
 from . import taps
 
 
-class Leaving(taps.SomeCalls):
-    """`take_off(mode)`: from the stack of the thread that calls."""
+def leave(mode: Any, thread: int) -> None:
+    """Takes `mode` off the stack of `thread` as soon as that is heard, if there still is one."""
+    if is_alive(thread):
+        taps.add(_Leaving(mode, thread))
 
-    def __init__(self, mode: Any, thread: int, take_off: Callable[[Any], None]) -> None:
+
+class _Leaving(taps.SomeCalls):
+    def __init__(self, mode: Any, thread: int) -> None:
         self._mode = mode
         self._thread = thread
-        self._take_off = take_off
-
-    def waits(self) -> None:
-        """For its thread, if there still is one."""
-        if is_alive(self._thread):
-            taps.add(self)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("heard_"):
@@ -34,7 +32,7 @@ class Leaving(taps.SomeCalls):
         try:
             if threading.get_ident() == self._thread:
                 taps.remove(self)
-                self._take_off(self._mode)
+                modes.remove(self._mode)
             elif not is_alive(self._thread):
                 taps.remove(self)
         except Exception:  # the mode stays, and only passes on

@@ -54,8 +54,8 @@ class Listener(Protocol):
 
 
 class SomeCalls:
-    """A Listener to the calls that a subclass has a method for. Calls of every thread are heard, and
-    what another thread trains may be gone while it is read: who reads tensors asks StepThread.
+    """A Listener to the calls that a subclass has a method for. Calls of every thread are heard,
+    and what another thread trains may be gone while it is read: who reads tensors asks StepThread.
     """
 
     def hooks_off(self) -> AbstractContextManager[None]:

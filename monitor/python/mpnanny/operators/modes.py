@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -60,10 +61,29 @@ def lies_above(mode: TorchDispatchMode) -> bool:
     return not own and type(mode).__module__ != "torch.utils.checkpoint"
 
 
+def holds(mode: TorchDispatchMode) -> bool:
+    return any(_at(index) is mode for index in range(_length()))
+
+
+def remove(mode: TorchDispatchMode) -> None:
+    """Takes `mode` off this thread's stack, wherever in it; what lies above stays."""
+    if not holds(mode):
+        return
+    above = []
+    while (top := _pop(None)) is not mode:
+        above.append(top)
+    for other in reversed(above):
+        _push(other)
+
+
 class ModeStack:
     """The stack of the thread that calls. Modes may be of any kind and go in any order. `eager`:
-    what torch.compile has made runs eagerly while the mode is on.
+    what torch.compile has made runs eagerly while the mode is on. `there(mode, thread)`: takes a
+    mode off the stack of another thread, as soon as that can be (hooks/leaving.py).
     """
+
+    def __init__(self, there: Callable[[TorchDispatchMode, int], None] | None = None) -> None:
+        self._there = there
 
     def unusable(self, eager: bool = False) -> str:
         """Why no mode can be used in this process, in words; "" if one can."""
@@ -87,28 +107,20 @@ class ModeStack:
         return True
 
     def holds(self, mode: TorchDispatchMode) -> bool:
-        return any(_at(index) is mode for index in range(_length()))
+        return holds(mode)
 
     def leave(self, mode: TorchDispatchMode, thread: int) -> None:
         """Takes `mode` off the stack of `thread`; if another thread calls, as soon as that one is
         heard. Until then it must only pass on.
         """
         if thread == threading.get_ident():
-            self.remove(mode)
+            remove(mode)
             return
-        from ..hooks.leaving import Leaving  # which needs what needs this module
-
-        Leaving(mode, thread, self.remove).waits()
+        if self._there is not None:
+            self._there(mode, thread)
 
     def remove(self, mode: TorchDispatchMode) -> None:
-        """Takes `mode` off, wherever in the stack; what lies above stays."""
-        if not self.holds(mode):
-            return
-        above = []
-        while (top := _pop(None)) is not mode:
-            above.append(top)
-        for other in reversed(above):
-            _push(other)
+        remove(mode)
 
 
 class StepMode(TorchDispatchMode):

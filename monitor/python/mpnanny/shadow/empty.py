@@ -2,9 +2,9 @@
 trained are the parameters of another model than the one that the optimizer was made for (a model
 that was built anew on resuming, a copy, a wrapper with weights of its own).
 
-Heard are all backward passes and optimizers of the training's thread. It counts where NEEDED steps one after
-another, each after a backward pass, have no gradient at all, and no other optimizer has stepped
-with one meanwhile: several optimizers may take turns.
+Heard are all backward passes and optimizers of the training's thread. It counts where NEEDED steps
+one after another, each after a backward pass, have no gradient at all, and no other optimizer has
+stepped with one meanwhile: several optimizers may take turns.
 """
 
 from __future__ import annotations

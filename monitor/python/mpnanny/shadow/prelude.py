@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ..hooks import taps
+from ..hooks.leaving import leave
 from ..operators.modes import ModeStack, lies_above
 from ..operators.places import pass_through
 from .changes import Changes
@@ -72,7 +73,7 @@ class Prelude:
 
     def begin(self) -> bool:
         """Whether it is on torch's stack now."""
-        if not ModeStack().push(self.step.mode):
+        if not ModeStack(leave).push(self.step.mode):
             return False
         taps.add(self._listener)
         return True
@@ -95,7 +96,7 @@ class Prelude:
             mode.end()
         else:
             mode.give_up()
-        ModeStack().leave(mode, self._thread)
+        ModeStack(leave).leave(mode, self._thread)
 
     def is_here(self) -> bool:
         """Whether the thread that calls is the one that it looks at."""

@@ -164,14 +164,17 @@ class ShadowSession:
         """A shadow that is on the stack of another thread is given up, for one on this thread's."""
         step, why = self._step, self._why
         if step is not None and self._thread != threading.get_ident():
+            began = step.mode.operators > 0
             self._give_up(step)
-            if not self._over:
+            if not began and not self._over:
                 self._begin(why)
 
     def _give_up(self, step: ShadowStep) -> None:
         self._step = None
         step.mode.give_up()
         self._stack.leave(step.mode, self._thread)
+        self._schedule.shadowed(self._count, time.perf_counter() - step.started, step.mode.seconds)
+        self._began = time.perf_counter()
 
     def model_runs(self, args: Any, kwargs: Any, device: str) -> None:
         """The model's forward pass begins, with gradients."""

@@ -20,7 +20,8 @@ class StepListener:
     """A part of a run. Every event does nothing here; a part overrides those that it wants.
 
     Events come in the thread that has the step (thread.py), in the order of the training, and only
-    of the model that is watched; run_ends() may come in any. Whatever an event raises is noted under `name` and stays in the monitor.
+    of the model that is watched; run_ends() may come in any thread. Whatever an event raises is
+    noted under `name` and stays in the monitor.
     """
 
     name = "a part of the monitor"
