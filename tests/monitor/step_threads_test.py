@@ -149,33 +149,37 @@ def test_an_evaluation_in_another_thread_is_no_part_of_the_step(tmp_path):
     model, optimizer = made()
     path = tmp_path / "a.db"
     nanny = watched(path, model, optimizer)
+    begun, over = threading.Event(), threading.Event()
+
+    class Gate(nn.Module):
+        """An evaluation goes on for as long as the training needs."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not torch.is_grad_enabled():
+                begun.set()
+                assert over.wait(60)
+            return x
+
+    model.insert(0, Gate())
 
     def evaluate() -> None:
         with torch.no_grad():
             model(torch.full((7, 4), 1e30))
 
-    class Asking(nn.Module):
-        """Has the model evaluated while it runs in training."""
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if torch.is_grad_enabled():
-                elsewhere(evaluate)
-            return x
-
-    model.insert(0, Asking())
     for number in range(3):
+        begun.clear()
+        over.clear()
+        thread = in_thread(evaluate)
+        assert begun.wait(60)
         with nanny.step(number):
-            elsewhere(evaluate)
             step(model, optimizer)
+            over.set()
+            thread.end()
     nanny.close()
     found = Database(path)
     assert len(found.rows("SELECT 1 FROM step")) == 3
     rows = found.rows("SELECT DISTINCT step, absmax FROM tensor_stats WHERE kind = 1")
-    assert {row["step"] for row in rows} == {
-        0,
-        1,
-        2,
-    }  # its own pass, though one ended in its middle
+    assert {row["step"] for row in rows} == {0, 1, 2}
     assert all(row["absmax"] < 1e20 for row in rows)
 
 
@@ -236,11 +240,13 @@ def test_an_optimizer_that_steps_while_the_last_run_is_closed(tmp_path):
     def close(*_: Any) -> None:
         elsewhere(nanny.close)
 
-    handle = torch_optimizer.register_optimizer_step_pre_hook(close)
+    register = torch_optimizer.register_optimizer_step_pre_hook
+    handles = [register(close), register(lambda *_: None)]  # torch has one more to go to
     try:
         step(model, optimizer)
     finally:
-        handle.remove()
+        for each in handles:
+            each.remove()
     assert not nanny.run
 
 
@@ -307,14 +313,18 @@ def test_gradients_are_not_read_while_another_thread_derives_the_weights(tmp_pat
 
 def test_a_decorated_function_that_two_threads_call(tmp_path):
     turn = threading.Barrier(2, timeout=60)
+    begun = threading.Event()
 
     @watch_training(db=str(tmp_path / "a.db"), quiet=True, keep_open=False)
     def train(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        begun.set()
         for _ in range(4):
             turn.wait()
             step(model, optimizer)
 
-    threads = [in_thread(lambda v=v: train(*made(v))) for v in (1.0, 2.0)]  # type: ignore[misc]
+    threads = [in_thread(lambda: train(*made(1.0)))]
+    assert begun.wait(60)
+    threads.append(in_thread(lambda: train(*made(2.0))))
     for each in threads:
         each.end()
     losses = []
