@@ -5,6 +5,10 @@
 #ifndef MPNANNY_TOOLS_PYTHON_CODE_CHILD_H_
 #define MPNANNY_TOOLS_PYTHON_CODE_CHILD_H_
 
+#include <string>
+#include <vector>
+
+#include "base/confinement.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "tools/python_code/question.h"
@@ -15,6 +19,9 @@ namespace mpnanny::python_code {
 // The answer of the Python side. What the target's code does, whatever it is, ends in an error that
 // says what and, where it printed something last, what.
 Result<Json> RunChild(const Question& question, const ToolContext& context);
+
+// What this machine cannot keep such code from, as mpnanny-sandbox beside `program` finds out.
+Result<std::vector<Lack>> FindLacks(const std::string& program);
 
 }  // namespace mpnanny::python_code
 

@@ -1,12 +1,15 @@
 // mpnanny-sandbox: runs a program that may be hostile, within limits, and ends it with all that it
 // started. It is started by mpnanny for each call that runs code of the user's.
 //
-//   mpnanny-sandbox --seconds 60 --memory-mb 8192 --processes 64 --file-mb 1024 --writable DIR --
-//   COMMAND …
+//   mpnanny-sandbox [--allow-weaker] --seconds 60 --memory-mb 8192 --processes 64 --file-mb 1024
+//   --writable DIR -- COMMAND …
+//   mpnanny-sandbox --check --writable DIR        runs nothing: what this machine lacks for that
 //
 // The command's descriptor 3 is our standard output; its standard output and error are our standard
 // error. When it has ended a last line is written to standard output:
-//   {"end": {"exit_code": 0, "exceeded": "", "missing": []}}, or {"end": {"error": "…"}}
+//   {"end": {"exit_code": 0, "exceeded": "", "missing": [], "refused": false}}, or
+//   {"end": {"error": "…"}}
+// `missing`: words of base/confinement.h. With any of them nothing is run but under --allow-weaker.
 #include <charconv>
 #include <cstdio>
 #include <map>
@@ -32,9 +35,12 @@ bool ParseNumber(std::string_view text, uint64_t& number) {
   return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
 }
 
-// False where the arguments make no sense.
+// False where the arguments make no sense. `command` is empty for --check.
 bool ParseArguments(int argc, char** argv, Confinement& limits, std::vector<std::string>& command) {
   int at = 1;
+  const bool check = argc > 1 && std::string_view(argv[1]) == "--check";
+  limits.allow_weaker = argc > 1 && std::string_view(argv[1]) == "--allow-weaker";
+  if (check || limits.allow_weaker) ++at;
   for (; at + 1 < argc && std::string_view(argv[at]) != "--"; at += 2) {
     const std::string_view name = argv[at];
     uint64_t number = 0;
@@ -56,7 +62,7 @@ bool ParseArguments(int argc, char** argv, Confinement& limits, std::vector<std:
     }
   }
   for (++at; at < argc; ++at) command.emplace_back(argv[at]);
-  return !command.empty() && !limits.writable.empty();
+  return command.empty() == check && !limits.writable.empty();
 }
 
 int Main(int argc, char** argv) {
@@ -66,14 +72,13 @@ int Main(int argc, char** argv) {
     std::fputs("mpnanny-sandbox is started by mpnanny and not by hand.\n", stderr);
     return 2;
   }
-  const auto end = RunConfined(limits, command);
+  const auto end = command.empty() ? RunConfinedCall(limits, -1, [] { return 0; })
+                                   : RunConfined(limits, command);
   if (!end) {
     WriteEnd({{"error", end.error().Text()}});
     return 1;
   }
-  WriteEnd({{"exit_code", end->exit_code},
-            {"exceeded", end->exceeded},
-            {"missing", end->missing}});
+  WriteEnd(EndJson(*end));
   return 0;
 }
 

@@ -110,6 +110,7 @@ class Session {
     limits.processes = kProcesses;
     limits.file_bytes = kFileMb << 20;
     limits.writable = writable.get<std::string>();
+    limits.allow_weaker = ValueAt(asked, {"allow_weaker"}) == true;
     // The supervisor enters namespaces of its own, which cannot be left: a process for each job.
     Json end;
     const auto ended = RunForked([&](int told) { return Supervise(limits, request, told); },
@@ -136,11 +137,8 @@ class Session {
     });
     const StopEvent never;
     WriteWhole(told, "\n", never);  // whatever the job has written last
-    write(never, end ? Json{{"end",
-                             {{"exit_code", end->exit_code},
-                              {"exceeded", end->exceeded},
-                              {"missing", end->missing}}}}
-                     : Json{{"end", {{"error", end.error().Text()}}}});
+    write(never,
+          end ? Json{{"end", EndJson(*end)}} : Json{{"end", {{"error", end.error().Text()}}}});
     return 0;
   }
 
@@ -174,6 +172,7 @@ class Silent : public c10::WarningHandler {
 };
 
 int Run() {
+  WipeEnvironment();  // a job has the memory of this process
   static Silent silent;
   c10::WarningUtils::set_warning_handler(&silent);
   // Memory that results leave stays with the process: fetched from the kernel again for each
