@@ -26,6 +26,16 @@ inline constexpr uint32_t kRingSamples = 4096;
 
 inline std::string RingPath(const std::string& database) { return database + "-ring"; }
 
+// How the run of a ring ended. The last three: properly, but the database could not be written to
+// the end (a full disk, a lock of another process); what it lacks stands here.
+enum RingEnd : uint8_t {
+  kRingOpen = 0,    // it goes on, or was killed
+  kRingClosed = 1,  // the monitor closed properly, everything is in the database
+  kRingClosedUnwritten = 2,
+  kRingExceptionUnwritten = 3,
+  kRingSignalUnwritten = 4,
+};
+
 struct RingHeader {
   char magic[8];
   uint32_t version;
@@ -38,10 +48,10 @@ struct RingHeader {
   double run_started_at;  // equals run.started_at; a ring whose pair (run_id, started_at) is not in
                           // the database is stale
   int64_t pid;
-  uint8_t closed;  // 1: the monitor closed properly, everything is in the database
+  uint8_t end;  // a RingEnd
   uint8_t reserved[63];
 };
-static_assert(sizeof(RingHeader) == 120 && offsetof(RingHeader, closed) == 56);
+static_assert(sizeof(RingHeader) == 120 && offsetof(RingHeader, end) == 56);
 
 // Bits of RingStep::known: which of the figures were measured. NaN and Inf are stored as they are.
 enum RingKnown : uint32_t {

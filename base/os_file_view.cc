@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/os_open.h"
 #include "base/text.h"
 
 namespace mpnanny {
@@ -66,25 +67,18 @@ void InstallHandler() {
   });
 }
 
-struct Guard {
-  int fd;
-  ~Guard() {
-    if (fd >= 0) close(fd);
-  }
-};
-
 }  // namespace
 
 Result<FileView> FileView::Open(const std::string& path) {
   const std::string name = EscapeControl(path, 500);
   // Without O_NONBLOCK a FIFO would be waited for.
-  const Guard file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) {
+  const Descriptor file = OpenWithoutLinks(path, O_RDONLY | O_NONBLOCK);
+  if (file.get() < 0) {
     if (errno == ENOENT) return NotFound(name + ": there is no such file.");
-    return InvalidInput(name + ": cannot be opened: " + std::strerror(errno) + ".");
+    return OpenFailure(name, errno);
   }
   struct stat info{};
-  if (fstat(file.fd, &info) != 0)
+  if (fstat(file.get(), &info) != 0)
     return InvalidInput(name + ": cannot be examined: " + std::strerror(errno) + ".");
   if (!S_ISREG(info.st_mode)) return InvalidInput(name + ": not a regular file.");
   const auto size = static_cast<size_t>(info.st_size);
@@ -95,7 +89,7 @@ Result<FileView> FileView::Open(const std::string& path) {
   while (index < static_cast<int>(kMostViews) && slots[index].taken.exchange(true)) ++index;
   if (index == static_cast<int>(kMostViews))
     return Unavailable("Too many files are being read at once.", "Try again.");
-  void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   Slot& slot = slots[index];
   if (data == MAP_FAILED) {
     const int code = errno;

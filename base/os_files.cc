@@ -6,38 +6,14 @@
 #include <cstring>
 
 #include "base/files.h"
+#include "base/os_open.h"
 #include "base/text.h"
 
 namespace mpnanny {
-namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-}  // namespace
-
-Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
-  const std::string shown = EscapeControl(path);
-  // O_NONBLOCK: opening a FIFO without a writer would wait for ever.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
-    const std::string why = std::strerror(errno);
-    return errno == ENOENT ? NotFound(shown + ": " + why + ".")
-                           : InvalidInput(shown + ": " + why + ".");
-  }
+Result<std::string> ReadWhole(int fd, const std::string& shown, uint64_t max_bytes) {
   struct stat info{};
-  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     return InvalidInput(shown + ": not a regular file.");
   }
   const Error too_large =
@@ -49,7 +25,7 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   while (true) {
     if (filled == text.size())
       text.resize(text.size() + 4096);  // the file may have grown, or st_size may be 0 (/proc)
-    const ssize_t n = read(file.get(), text.data() + filled, text.size() - filled);
+    const ssize_t n = read(fd, text.data() + filled, text.size() - filled);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return InvalidInput(shown + ": " + std::strerror(errno) + ".");
     if (n == 0) break;
@@ -58,6 +34,16 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   }
   text.resize(filled);
   return text;
+}
+
+Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
+  // O_NONBLOCK: opening a FIFO without a writer would wait for ever.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    const std::string why = EscapeControl(path) + ": " + std::strerror(errno) + ".";
+    return errno == ENOENT ? NotFound(why) : InvalidInput(why);
+  }
+  return ReadWhole(file.get(), EscapeControl(path), max_bytes);
 }
 
 }  // namespace mpnanny

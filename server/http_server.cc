@@ -14,6 +14,9 @@
 namespace mpnanny {
 namespace {
 
+// Below so many a token can be guessed over a network.
+constexpr size_t kLeastTokenCharacters = 16;
+
 std::string Url(const std::string& host, int port) {
   const bool v6 = host.find(':') != std::string::npos;
   return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port) + kEndpointPath;
@@ -102,12 +105,22 @@ Result<bool> RunHttpServer(const Registry& registry, const HttpServerOptions& op
         "Give one with --token-file FILE or MPNANNY_TOKEN, or listen on 127.0.0.1 "
         "and reach it through a tunnel (ssh -L).");
   }
+  if (options.token.size() < kLeastTokenCharacters && !IsLoopbackHost(options.host)) {
+    return InvalidInput("The token has " + std::to_string(options.token.size()) +
+                            " characters, and other machines that can connect to " + options.host +
+                            " could try them all.",
+                        "Give one of at least " + std::to_string(kLeastTokenCharacters) +
+                            ": openssl rand -hex 32.");
+  }
   const HttpLimits limits = Affordable(options.limits);
   auto running = std::make_unique<Running>(registry, options, limits);
   const auto port = running->listener.Bind(options.host, options.port);
   if (!port) return port.error();
   running->listener.Start();
-  std::cerr << "listening on " + Url(options.host, *port) + "\n" << std::flush;
+  std::string told = "listening on " + Url(options.host, *port) + "\n";
+  if (options.token.empty())
+    told += "without a token every user of this machine can ask; --token-file FILE asks for one\n";
+  std::cerr << told << std::flush;
   if (options.on_listening) options.on_listening(*port);
 
   stop.Wait();

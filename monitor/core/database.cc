@@ -343,16 +343,19 @@ Result<void> RunDatabase::Heartbeat(double at) {
   return Step(*update);
 }
 
-Result<void> RunDatabase::Close(double at, const std::string& end_reason) {
-  Result<void> ended = Transaction([&]() -> Result<void> {
+Result<void> RunDatabase::End(double at, const std::string& end_reason) {
+  return Transaction([&]() -> Result<void> {
     auto update =
         Prepared("UPDATE run SET ended_at = ?, heartbeat_at = ?, end_reason = ? WHERE run_id = ?");
     if (!update) return update.error();
     Binder(*update).Add(at).Add(at).Add(end_reason).Add(run_id_);
     return Step(*update);
   });
+}
+
+void RunDatabase::Close(bool complete) {
   statements_.clear();
-  if (ended) {
+  if (complete) {
     // Where a reader still has the file open it stays in WAL mode; that is complete as well.
     sqlite3_busy_timeout(connection_.get(), 200);
     sqlite3_wal_checkpoint_v2(connection_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr,
@@ -360,7 +363,6 @@ Result<void> RunDatabase::Close(double at, const std::string& end_reason) {
     sqlite3_exec(connection_.get(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
   }
   connection_.reset();
-  return ended;
 }
 
 }  // namespace mpnanny

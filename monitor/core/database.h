@@ -66,8 +66,11 @@ class RunDatabase {
   // The last failure was that another process holds the file's write lock.
   bool busy() const { return busy_; }
 
-  // Ends the run's row, folds the WAL into the file and leaves one plain file.
-  Result<void> Close(double at, const std::string& end_reason);
+  // Writes into the run's row that it ended, and how.
+  Result<void> End(double at, const std::string& end_reason);
+  // `complete`: everything is in the file; the WAL is folded into it, which leaves one plain file.
+  // Nothing may be called afterwards.
+  void Close(bool complete);
 
  private:
   friend class Thinner;  // works with the same statements

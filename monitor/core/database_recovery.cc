@@ -1,4 +1,5 @@
-// Brings what a killed run left in its flight ring into its rows.
+// Brings what a run that was killed, or could not write its end, left in its flight ring into its
+// rows.
 #include <sqlite3.h>
 
 #include "monitor/core/binder.h"
@@ -14,10 +15,13 @@ std::optional<double> IfKnown(const RingStep& slot, uint32_t bit, double value) 
 }  // namespace
 
 Result<int64_t> RunDatabase::Recover(const RingRemains& remains) {
-  auto known =
-      Prepared("SELECT count(*) FROM run WHERE run_id = ? AND started_at = ? AND ended_at IS NULL");
+  auto known = Prepared(
+      "SELECT count(*) FROM run WHERE run_id = ? AND started_at = ? AND (ended_at IS NULL OR ?)");
   if (!known) return known.error();
-  Binder(*known).Add(remains.run_id).Add(remains.run_started_at);
+  Binder(*known)
+      .Add(remains.run_id)
+      .Add(remains.run_started_at)
+      .Add(static_cast<int64_t>(!remains.end_reason.empty()));
   const bool ours = sqlite3_step(*known) == SQLITE_ROW && sqlite3_column_int64(*known, 0) == 1;
   sqlite3_reset(*known);
   if (!ours) return 0;
@@ -66,7 +70,13 @@ Result<int64_t> RunDatabase::Recover(const RingRemains& remains) {
       stats.above_fp16 = slot.above_fp16;
       if (auto done = Insert(row); !done) return done;
     }
-    return {};
+    if (remains.end_reason.empty()) return {};
+    auto ended = Prepared(
+        "UPDATE run SET ended_at = coalesce((SELECT max(at) FROM step WHERE run_id = ?1), "
+        "heartbeat_at), end_reason = ?2 WHERE run_id = ?1 AND ended_at IS NULL");
+    if (!ended) return ended.error();
+    Binder(*ended).Add(remains.run_id).Add(remains.end_reason);
+    return Step(*ended);
   });
   run_id_ = run;
   layer_offset_ = offset;

@@ -69,13 +69,18 @@ RingRemains FlightRecorder::Remains() const {
       head.version != kRingVersion || head.header_bytes != sizeof(RingHeader) ||
       head.step_slots != kRingSteps || head.step_bytes != sizeof(RingStep) ||
       head.sample_slots != kRingSamples || head.sample_bytes != sizeof(RingSample) ||
-      head.closed != 0) {
+      head.end == kRingClosed) {
     return remains;
   }
   remains.run_id = head.run_id;
   remains.run_started_at = head.run_started_at;
   remains.steps = Valid(steps(), kRingSteps);
   remains.samples = Valid(samples(), kRingSamples);
+  if (head.end != kRingOpen) {
+    remains.end_reason = head.end == kRingExceptionUnwritten ? "exception"
+                         : head.end == kRingSignalUnwritten  ? "signal"
+                                                             : "closed";
+  }
   return remains;
 }
 
@@ -153,6 +158,12 @@ void FlightRecorder::Write(const SampleRow& row) {
   Publish(&samples()[(sample_sequence_ - 1) % kRingSamples], slot, sample_sequence_);
 }
 
-void FlightRecorder::MarkClosed() { header()->closed = 1; }
+void FlightRecorder::MarkClosed() { header()->end = kRingClosed; }
+
+void FlightRecorder::MarkUnwritten(const std::string& end_reason) {
+  header()->end = end_reason == "exception" ? kRingExceptionUnwritten
+                  : end_reason == "signal"  ? kRingSignalUnwritten
+                                            : kRingClosedUnwritten;
+}
 
 }  // namespace mpnanny

@@ -22,6 +22,7 @@ struct RingRemains {
   double run_started_at = 0;
   std::vector<RingStep> steps;
   std::vector<RingSample> samples;
+  std::string end_reason;  // of a run that ended without its database; empty: it was killed
 };
 
 class FlightRecorder {
@@ -30,8 +31,8 @@ class FlightRecorder {
   // written.
   static Result<FlightRecorder> Open(const std::string& database);
 
-  // The slots of an earlier run that did not close; empty after a proper end or in a new file. Call
-  // before Start().
+  // The slots of an earlier run that its database may lack; empty where that holds everything, or
+  // in a new file. Call before Start().
   RingRemains Remains() const;
 
   // Clears the ring and makes it this run's. `layer_offset` is added to the layers' ids.
@@ -43,6 +44,8 @@ class FlightRecorder {
 
   // Says that the database holds everything.
   void MarkClosed();
+  // Says that the run ended, but that the database does not hold everything.
+  void MarkUnwritten(const std::string& end_reason);
 
  private:
   explicit FlightRecorder(MappedFile file) : file_(std::move(file)) {}

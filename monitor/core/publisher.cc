@@ -87,11 +87,11 @@ std::string Publisher::published() const {
 }
 
 void Publisher::Run() {
-  double next = 0, next_soon = 0;  // Unix seconds
+  double next = 0, next_soon = 0;  // of SteadySeconds()
   bool failed = false;
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    const double now = UnixSeconds();
+    const double now = SteadySeconds();
     const double due = soon_ ? next_soon : next;
     if (now < due) {
       wake_.wait_for(lock, std::chrono::duration<double>(due - now));
@@ -100,9 +100,9 @@ void Publisher::Run() {
     soon_ = false;
     lock.unlock();
     flush_();
-    const double began = UnixSeconds();
+    const double began = SteadySeconds();
     const Result<void> copied = stop_ ? Result<void>() : Copy();
-    const double ended = UnixSeconds();
+    const double ended = SteadySeconds();
     if (!copied && !failed && !stop_) {
       tell_("publish_failed", "{\"error\":" + JsonText(copied.error().Text()) + "}");
     }

@@ -42,6 +42,9 @@ enum class TensorKind : int32_t {
 
 // Now, as all times in the file are given.
 double UnixSeconds();
+// Since some moment long ago, by a clock that nobody sets: for waiting. While a system clock that
+// was set back caught up, nothing would happen.
+double SteadySeconds();
 inline constexpr int kKinds = 7;
 inline constexpr uint32_t kAllKinds = (1u << kKinds) - 1;
 

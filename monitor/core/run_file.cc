@@ -45,6 +45,7 @@ RunFile::RunFile(const RecorderOptions& options, std::string path, RunDatabase d
                  std::optional<FlightRecorder> ring, std::string note)
     : path_(std::move(path)),
       started_at_(options.run.started_at),
+      stamp_(StampOf(path_)),
       run_id_(database.run_id()),
       note_(std::move(note)),
       ring_(std::move(ring)),
@@ -89,9 +90,25 @@ void RunFile::Flush() {
 Result<void> RunFile::Close(const std::string& end_reason) {
   if (publisher_) publisher_->Stop();
   Result<void> closed = writer_.Close(UnixSeconds(), end_reason);
-  if (closed && ring_) ring_->MarkClosed();
+  if (ring_) closed ? ring_->MarkClosed() : ring_->MarkUnwritten(end_reason);
+  if (IsGone()) {
+    return Unavailable(
+        path_ +
+        ": no longer there: it, or its folder, was deleted or moved while the run was "
+        "recorded, and what was recorded went with it.");
+  }
+  if (!closed && ring_) {
+    return Unavailable(closed.error().message +
+                       " The last of them stand in the flight recorder beside it (" +
+                       RingPath(path_) + "), which mpnanny reads, too.");
+  }
   if (closed && publisher_) closed = publisher_->Finish();
   return closed;
+}
+
+bool RunFile::IsGone() const {
+  const std::optional<FileStamp> now = StampOf(path_);
+  return stamp_ && (!now || now->device != stamp_->device || now->inode != stamp_->inode);
 }
 
 void RunFile::Publish(LivePlace place) {

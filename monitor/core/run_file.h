@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/os_file_system.h"
 #include "base/result.h"
 #include "monitor/core/flight_recorder.h"
 #include "monitor/core/publisher.h"
@@ -52,7 +53,8 @@ class RunFile {
   void FlushSoon();  // and publishes; without waiting for it
   void Flush();
 
-  // Ends the run; nothing may be called afterwards.
+  // Ends the run; nothing may be called afterwards. Unavailable: something could not be written,
+  // which the error tells, or the file is no longer there.
   Result<void> Close(const std::string& end_reason);
 
  private:
@@ -60,8 +62,11 @@ class RunFile {
           std::optional<FlightRecorder> ring, std::string note);
   void Publish(LivePlace place);
 
+  bool IsGone() const;  // another file, or none, is where ours was
+
   std::string path_;
   double started_at_ = 0;
+  std::optional<FileStamp> stamp_;  // when it was opened
   int64_t run_id_ = 0;
   std::string note_;
   std::optional<FlightRecorder> ring_;

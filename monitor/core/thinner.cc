@@ -32,7 +32,7 @@ Result<void> Thinner::Look() {
   const auto bytes = static_cast<double>(*used), limit = static_cast<double>(max_bytes_);
   urgent_ = bytes > kUrgent * limit;
   full_ = bytes > kFull * limit;
-  if (active_ || bytes <= limit || UnixSeconds() < idle_until_) return {};
+  if (active_ || bytes <= limit || SteadySeconds() < idle_until_) return {};
   if (auto listed = ListRuns(); !listed) return listed;
   active_ = true;
   level_ = 1;
@@ -210,7 +210,7 @@ Result<void> Thinner::Slice(double seconds) {
         const auto more = NextWindow();
         if (!more) return more.error();
         if (!*more) {
-          idle_until_ = UnixSeconds() + kIdleSeconds;
+          idle_until_ = SteadySeconds() + kIdleSeconds;
           return EndPass();
         }
         phase_ = Phase::kScan;

@@ -72,7 +72,7 @@ class Thinner {
   RunDatabase& database_;
   const int64_t max_bytes_;
   bool active_ = false, full_ = false, urgent_ = false;
-  double idle_until_ = 0;  // nothing was left to thin; Unix seconds
+  double idle_until_ = 0;  // nothing was left to thin; SteadySeconds()
 
   // of the pass: until the size is below the limit again
   std::vector<Run> runs_;

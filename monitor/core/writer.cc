@@ -5,16 +5,11 @@
 #include <utility>
 
 namespace mpnanny {
-namespace {
 
-// Since some moment long ago, by a clock that nobody sets: while a system clock that was set back
-// caught up, nothing would be written.
 double SteadySeconds() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(since).count();
 }
-
-}  // namespace
 
 double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -50,6 +45,7 @@ void Writer::Fail(const char* why) noexcept {
     } catch (...) {
       failure_ = "out of memory";  // short: needs none
     }
+    for (const Row& row : queue_) CountLost(row);
     queue_.clear();
   }
   written_.notify_all();
@@ -66,7 +62,10 @@ Writer::~Writer() {
 
 void Writer::Put(Row row) {
   const std::lock_guard lock(mutex_);
-  if (stop_ || !failure_.empty()) return;
+  if (stop_ || !failure_.empty()) {
+    CountLost(row);
+    return;
+  }
   bool hurry = false;
   if (std::holds_alternative<SampleRow>(row) || std::holds_alternative<ShadowProfileRow>(row)) {
     if (queued_samples_ >= kMaxSamples || no_room_) {
@@ -94,9 +93,10 @@ void Writer::Drop(int64_t samples) {
 
 Result<int64_t> Writer::AddLayers(std::vector<LayerRow> layers) {
   Put(LayersRow{std::move(layers)});
-  Flush();
+  const bool written = Flush();
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return Unavailable(failure_);
+  if (!written) return Unavailable("Another process has locked the file.");
   return database_.layer_offset();  // the thread set it before it reported the batch
 }
 
@@ -108,25 +108,30 @@ void Writer::FlushSoon() {
   wake_.notify_all();
 }
 
-void Writer::Flush() {
+bool Writer::Flush() {
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable()) return;
+  if (!thread_.joinable()) return false;
   const uint64_t target = put_;
+  const auto over = [&] { return done_ >= target || !failure_.empty(); };
   hurry_ = true;
   wake_.notify_all();
-  ++waiting_;
-  written_.wait(lock, [&] { return done_ >= target || !failure_.empty(); });
-  --waiting_;
+  // A slow disk is waited for, however slow; a lock may be held for ever.
+  constexpr auto kLook = std::chrono::milliseconds(200);
+  const double until = SteadySeconds() + kMostFlushSeconds;
+  while (!written_.wait_for(lock, kLook, over)) {
+    if (locked_ && SteadySeconds() >= until) break;
+  }
+  return done_ >= target;
 }
 
 void Writer::ReportDropped(std::deque<Row>& batch) {
-  const double now = UnixSeconds();
+  const double now = SteadySeconds();
   if (dropped_ + dropped_others_ == dropped_reported_) return;
   if (!stop_ && now - dropped_reported_at_ < kHeartbeatSeconds) return;  // it may go on for long
   dropped_reported_at_ = now;
   const int64_t lost = dropped_ + dropped_others_ - dropped_reported_;
   EventRow event;
-  event.at = now;
+  event.at = UnixSeconds();
   event.type = "samples_dropped";
   event.detail = "{\"count\":" + std::to_string(lost);
   if (dropped_others_ > 0) event.detail += ",\"others_so_far\":" + std::to_string(dropped_others_);
@@ -149,7 +154,10 @@ void Writer::Run() {
     if (hurry_ || last || SteadySeconds() - written_at_ >= kFlushSeconds) done = WriteQueued(lock);
     if (done && thinner_.active() && !last) done = Thin(lock);
     if (!done) failure_ = done.error().Text();
-    if (!failure_.empty()) queue_.clear();
+    if (!failure_.empty()) {
+      for (const Row& row : queue_) CountLost(row);
+      queue_.clear();
+    }
     written_.notify_all();
     if (last || !failure_.empty()) return;
   }
@@ -168,11 +176,16 @@ Result<void> Writer::WriteQueued(std::unique_lock<std::mutex>& lock) {
   }
   lock.unlock();
   Result<void> result = WritePatiently(batch);
-  if (result) result = thinner_.Look();
+  const bool written = bool(result);
+  if (written) result = thinner_.Look();
   lock.lock();
   written_at_ = beaten_at_ = SteadySeconds();
   no_room_ = thinner_.full();
-  done_ += batch.size();
+  if (written) {
+    done_ += batch.size();
+  } else {
+    for (const Row& row : batch) CountLost(row);
+  }
   return result;
 }
 
@@ -186,13 +199,27 @@ Result<void> Writer::Thin(std::unique_lock<std::mutex>& lock) {
 }
 
 Result<void> Writer::WritePatiently(const std::deque<Row>& batch) {
-  constexpr int kTriesWhileWaitedFor = 5;  // a second each
-  for (int tries = 1;; ++tries) {
+  while (true) {
     const Result<void> result = Write(batch);
-    if (result || !database_.busy()) return result;
     const std::lock_guard lock(mutex_);
-    if (stop_ || (waiting_ > 0 && tries >= kTriesWhileWaitedFor)) return result;
+    locked_ = !result && database_.busy();
+    if (!locked_ || GivesUp()) return result;
   }
+}
+
+bool Writer::GivesUp() const { return stop_ && SteadySeconds() >= give_up_at_; }
+
+void Writer::CountLost(const Row& row) {
+  ++(std::holds_alternative<StepRow>(row) ? lost_steps_ : lost_others_);
+}
+
+Error Writer::Unwritten() const {
+  std::string text = failure_;
+  if (lost_steps_ + lost_others_ > 0) {
+    text += " The database lacks " + std::to_string(lost_steps_) + " steps and " +
+            std::to_string(lost_others_) + " other rows of the run.";
+  }
+  return Unavailable(text);
 }
 
 Result<void> Writer::Write(const std::deque<Row>& batch) {
@@ -231,12 +258,22 @@ Result<void> Writer::Close(double at, const std::string& end_reason) {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    give_up_at_ = SteadySeconds() + kMostCloseSeconds;
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   written_.notify_all();
-  if (!failure_.empty()) return Unavailable(failure_);
-  return database_.Close(at, end_reason);
+  // Where the last rows found no room, the run's end may.
+  while (true) {
+    const Result<void> ended = database_.End(at, end_reason);
+    if (ended || !database_.busy() || GivesUp()) {
+      if (!ended && failure_.empty()) failure_ = ended.error().Text();
+      break;
+    }
+  }
+  database_.Close(failure_.empty());
+  if (!failure_.empty()) return Unwritten();
+  return {};
 }
 
 std::string Writer::failure() const {

@@ -5,8 +5,9 @@
 // not fit are dropped and counted (event samples_dropped), steps and alerts only when the disk
 // hangs for so long that their own room is full, too. A batch is written every kFlushSeconds, at
 // once when asked, and before the flight ring comes round. A file that another process has locked
-// is waited for. When the database can no longer be written (a full disk), the thread ends,
-// failure() says why, and everything put afterwards is ignored.
+// is waited for as long as the run goes on, and at its end for kMostCloseSeconds. When the database
+// can no longer be written (a full disk), the thread ends, failure() says why, and everything put
+// afterwards is only counted.
 #ifndef MPNANNY_MONITOR_CORE_WRITER_H_
 #define MPNANNY_MONITOR_CORE_WRITER_H_
 
@@ -55,6 +56,9 @@ class Writer {
  public:
   static constexpr double kFlushSeconds = 0.4;
   static constexpr double kHeartbeatSeconds = 10;  // where there is nothing to write
+  static constexpr double kMostFlushSeconds = 5;   // that callers wait for a locked file
+  // That the end of a run waits for one: less than a scheduler leaves a process that it ends.
+  static constexpr double kMostCloseSeconds = 25;
   // A full queue is about 32 MB, and while it is written another one fills.
   static constexpr size_t kMaxSamples = 65'536;
   static constexpr size_t kMaxOthers = 16'384;
@@ -77,10 +81,12 @@ class Writer {
   // names one. Returns what is added to LayerRow::id there; Unavailable: the writer has failed.
   Result<int64_t> AddLayers(std::vector<LayerRow> layers);
   void FlushSoon();  // at once, without waiting for it
-  // Waits until what was put before is in the database, or the writer has failed.
-  void Flush();
+  // Waits until what was put before is in the database, the writer has failed, or another process
+  // has held the file for kMostFlushSeconds; true in the first case.
+  bool Flush();
 
-  // Writes everything, ends the run, joins the thread. Once.
+  // Writes everything, ends the run, joins the thread. Once. Unavailable: the database lacks
+  // something, and the error says how much.
   Result<void> Close(double at, const std::string& end_reason);
 
   std::string failure() const;  // empty while all is well
@@ -92,10 +98,13 @@ class Writer {
   // Makes room for a moment, without the lock.
   Result<void> Thin(std::unique_lock<std::mutex>& lock);
   void ReportDropped(std::deque<Row>& batch);
-  // Writes the batch; again and again while another process has the file, unless somebody waits.
+  // Writes the batch; again and again while another process has the file.
   Result<void> WritePatiently(const std::deque<Row>& batch);
   void Fail(const char* why) noexcept;  // of the thread, which ends
   Result<void> Write(const std::deque<Row>& batch);
+  bool GivesUp() const;  // the run has ended, and was waited for long enough
+  void CountLost(const Row& row);
+  Error Unwritten() const;  // why, and how much
 
   RunDatabase database_;  // the thread's, until it is joined
   Thinner thinner_;       // the thread's
@@ -105,10 +114,12 @@ class Writer {
   size_t queued_samples_ = 0, queued_steps_ = 0;
   int64_t dropped_ = 0, dropped_others_ = 0;  // ever
   int64_t dropped_reported_ = 0;              // of both together
-  double dropped_reported_at_ = 0;            // Unix seconds
+  double dropped_reported_at_ = 0;            // of SteadySeconds()
   uint64_t put_ = 0, done_ = 0;               // rows ever put, rows ever written
-  int waiting_ = 0;                           // callers of Flush()
+  int64_t lost_steps_ = 0, lost_others_ = 0;  // rows that came too late or could not be written
   bool hurry_ = false, stop_ = false;
+  double give_up_at_ = 0;                  // of SteadySeconds(), once stop_ is set
+  bool locked_ = false;                    // another process has the file at this moment
   bool no_room_ = false;                   // for further samples: the file is past its limit
   double written_at_ = 0, beaten_at_ = 0;  // seconds of a steady clock
   std::string failure_;

@@ -44,11 +44,11 @@ class ChangedLinesTest : public testing::Test {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
-  Result<ChangedLines> Since(const std::string& revision, const std::string& path = ".") const {
-    const auto collected =
-        CollectSources({(folder_ / path).string()}, AllowedRoots::Unrestricted(), {});
+  Result<ChangedLines> Since(const std::string& revision, const std::string& path = ".",
+                             const AllowedRoots& roots = AllowedRoots::Unrestricted()) const {
+    const auto collected = CollectSources({(folder_ / path).string()}, roots, {});
     EXPECT_TRUE(collected) << collected.error().Text();
-    return ChangedLines::Since(revision, collected->sources);
+    return ChangedLines::Since(revision, collected->sources, roots);
   }
   // Lines of 1 to `last` that are told to have changed, as "134".
   std::string Lines(const ChangedLines& changed, const std::string& name, int last,

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
+#include <thread>
 
 #include "base/os_file_system.h"
 #include "base/run_handle.h"
 #include "base/text.h"
 #include "tools/runs/import/earlier_monitor.h"
-#include "tools/runs/private_index.h"
+#include "tools/runs/reading_vfs.h"
 
 namespace mpnanny::runs {
 namespace fs = std::filesystem;
@@ -23,14 +23,6 @@ constexpr int kBusyMilliseconds = 1500;
 constexpr int kCachePages = -4096;         // SQLite reads a negative number as KiB
 constexpr int kOpsBetweenChecks = 20'000;  // virtual machine steps, about a millisecond
 constexpr int kMaxValueBytes = 16 << 20;
-
-std::string FirstBytes(const std::string& path, size_t count) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(count, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(count));
-  bytes.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return bytes;
-}
 
 // A change within so much time after another one may not show in a file's times.
 constexpr int64_t kStampNanoseconds = 2'000'000'000;
@@ -79,7 +71,11 @@ int Database::StopRequested(void* database) {
 
 bool LooksLikeDatabase(const std::string& path) {
   std::error_code ec;  // a pipe would be waited for
-  return fs::is_regular_file(path, ec) && FirstBytes(path, kMagic.size()) == kMagic;
+  const fs::path whole(path);
+  if (!fs::is_regular_file(whole, ec)) return false;
+  const auto folder = ResolvedFolder::Open(whole.parent_path().generic_string());
+  return folder &&
+         FirstBytes(folder->PathOf(whole.filename().generic_string()), kMagic.size()) == kMagic;
 }
 
 Statement& Statement::Bind(int index, int64_t value) {
@@ -136,8 +132,14 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                         "Name the monitor's database (metrics.db) or a folder above it.");
   }
 
-  const std::string header = FirstBytes(path, kHeaderBytes);
-  if (header.empty() && !std::ifstream(path).good()) {
+  std::unique_ptr<Database> database(new Database(path, cancel));
+  const fs::path whole(path);
+  auto folder = ResolvedFolder::Open(whole.parent_path().generic_string());
+  if (!folder) return folder.error();
+  database->folder_.emplace(*std::move(folder));
+  const std::string file = database->folder_->PathOf(whole.filename().generic_string());
+  const std::string header = FirstBytes(file, kHeaderBytes);
+  if (header.empty() && fs::file_size(file, ec) != 0) {
     return InvalidInput(shown + " cannot be read by this user.",
                         "The monitor's files are readable for their owner alone (0600).");
   }
@@ -153,30 +155,23 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
     return DataCorrupt(shown + " is cut off after its first bytes.",
                        "Copy it again, whole and with its -wal file.");
 
-  std::unique_ptr<Database> database(new Database(path, cancel));
   const bool wal_mode = header[18] == 2;
-  const std::string wal = path + "-wal";
+  const std::string wal = file + "-wal";
   const bool wal_exists = fs::exists(wal, ec);
   const uintmax_t wal_bytes = wal_exists ? fs::file_size(wal, ec) : 0;
   database->wal_has_content_ = wal_exists && !ec && wal_bytes > 0;
   database->wal_missing_ = wal_mode && !wal_exists;
   database->plain_ = !wal_mode;
-  const bool index_exists = fs::exists(path + "-shm", ec);
-  // Without a WAL there is nothing to merge and nobody writes: "immutable" keeps SQLite from making
-  // -wal and -shm files beside a file that is not ours to touch, and works in folders that cannot
-  // be written. A plain file across a network is a published copy, which is replaced and never
-  // changed; locks may hang there.
+  const bool index_exists = fs::exists(file + "-shm", ec);
+  // Without a WAL there is nothing to merge and nobody writes, and SQLite would want to make one. A
+  // plain file across a network is a published copy, which is replaced and never changed; locks may
+  // hang there.
   Access access = Access::kShared;
-  if (!wal_mode) {
-    if (OnNetworkFileSystem(path)) access = Access::kImmutable;
-  } else if (!database->wal_has_content_) {
-    if (!wal_exists || !index_exists) access = Access::kImmutable;
-  } else if (!index_exists) {
-    access = Access::kAlone;
-  }
+  if (!wal_mode && OnNetworkFileSystem(path)) access = Access::kPublished;
+  if (wal_mode && !wal_exists) access = Access::kUnwritten;
   // Before the snapshot is taken: what is written between the two is told by the next stamp.
-  if (!wal_mode || access != Access::kShared) database->stamp_ = StampOfFiles(path);
-  if (auto connected = database->Connect(access); !connected) return connected.error();
+  if (!wal_mode || !wal_exists || !index_exists) database->stamp_ = StampOfFiles(file);
+  if (auto connected = database->Connect(file, access); !connected) return connected.error();
   if (auto ours = database->CheckIdentity(); !ours) return ours.error();
   sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);
   return database;
@@ -212,15 +207,17 @@ Result<void> Database::PresentEarlier() {
   return {};
 }
 
-Result<void> Database::Connect(Access access) {
+Result<void> Database::Connect(const std::string& file, Access access) {
   // As a URI, so that "immutable" can be said; '%', '?' and '#' of the path are encoded by that.
   std::string uri = "file:";
-  for (const char c : path_) uri += c == '/' ? std::string(1, c) : PercentEncode({&c, 1});
-  uri += access == Access::kImmutable ? "?immutable=1" : "?mode=ro";
+  for (const char c : file) uri += c == '/' ? std::string(1, c) : PercentEncode({&c, 1});
+  uri += access == Access::kShared      ? "?mode=ro&readonly_shm=1"
+         : access == Access::kUnwritten ? "?immutable=1&unwritten=1"
+                                        : "?immutable=1";
   sqlite3* opened = nullptr;
-  const int code = sqlite3_open_v2(uri.c_str(), &opened,
-                                   SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
-                                   access == Access::kAlone ? PrivateIndexVfs() : nullptr);
+  const int code =
+      sqlite3_open_v2(uri.c_str(), &opened,
+                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, ReadingVfs());
   handle_.reset(opened);
   if (code != SQLITE_OK) return Failure(code);
 
@@ -234,17 +231,35 @@ Result<void> Database::Connect(Access access) {
   sqlite3_limit(opened, SQLITE_LIMIT_WORKER_THREADS, 0);
   sqlite3_busy_timeout(opened, kBusyMilliseconds);
   sqlite3_progress_handler(opened, kOpsBetweenChecks, StopRequested, this);
-  // mmap_size 0: a file that another process cuts must be an error, not SIGBUS. BEGIN: all answers
-  // of a call come from one state of the file.
+  sqlite3_db_config(opened, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  // mmap_size 0: a file that another process cuts must be an error, not SIGBUS.
   const std::string setup =
       "PRAGMA query_only=1; PRAGMA mmap_size=0; PRAGMA cell_size_check=1;"
       "PRAGMA temp_store=2; PRAGMA cache_size=" +
-      std::to_string(kCachePages) + "; BEGIN; SELECT count(*) FROM sqlite_schema;";
+      std::to_string(kCachePages);
   if (const int rc = sqlite3_exec(opened, setup.c_str(), nullptr, nullptr, nullptr);
       rc != SQLITE_OK) {
     return Failure(rc);
   }
-  return {};
+  return BeginSnapshot();
+}
+
+// All answers of a call come from one state of the file.
+Result<void> Database::BeginSnapshot() {
+  const auto until = CancelToken::Clock::now() + std::chrono::milliseconds(kBusyMilliseconds);
+  while (true) {
+    const int code = sqlite3_exec(handle_.get(), "BEGIN; SELECT count(*) FROM sqlite_schema",
+                                  nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return {};
+    // A writer that has just opened the file has not filled the WAL's index yet, which a reader
+    // does not do in its place; or it began while the file was read as one that nobody writes.
+    const bool passing = code == SQLITE_READONLY_RECOVERY || code == SQLITE_READONLY_CANTINIT ||
+                         code == SQLITE_BUSY_RECOVERY;
+    if (!passing || CancelToken::Clock::now() >= until || cancel_.stop_requested())
+      return Failure(code);
+    sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 Result<void> Database::CheckIdentity() {

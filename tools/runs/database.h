@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/resolved_path.h"
 #include "base/result.h"
 
 namespace mpnanny::runs {
@@ -79,9 +80,10 @@ class Statement {
 
 class Database {
  public:
-  // `path` is canonical and allowed. Fails with what is wrong and what to try: missing, a
-  // directory, not a database, some other program's database, another schema version, damaged,
-  // locked, or unreadable where it lies.
+  // `path` is canonical and allowed; no link on it is followed. Neither the file nor what lies
+  // beside it is changed, and nothing is made there. Fails with what is wrong and what to try:
+  // missing, a directory, not a database, some other program's database, another schema version,
+  // damaged, locked, or unreadable where it lies.
   static Result<std::unique_ptr<Database>> Open(const std::string& path, const CancelToken& cancel);
 
   // A database of our own, filled by an importer, from now on read as any other. Takes `handle`;
@@ -125,8 +127,8 @@ class Database {
  private:
   enum class Access {
     kShared,     // somebody may write
-    kImmutable,  // nobody does: no locks, no files beside it
-    kAlone,      // there is a WAL, but nobody has it open
+    kUnwritten,  // nobody does, and there is no WAL
+    kPublished,  // replaced and never changed: no locks
   };
   struct Close {
     void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
@@ -134,7 +136,8 @@ class Database {
   Database(std::string path, CancelToken cancel)
       : path_(std::move(path)), cancel_(std::move(cancel)) {}
   static int StopRequested(void* database);  // SQLite's progress handler
-  Result<void> Connect(Access access);
+  Result<void> Connect(const std::string& file, Access access);
+  Result<void> BeginSnapshot();
   Result<void> CheckIdentity();
   Result<void> PresentEarlier();
 
@@ -146,6 +149,7 @@ class Database {
   bool plain_ = false;
   bool wal_has_content_ = false;
   std::string stamp_;
+  std::optional<ResolvedFolder> folder_;  // SQLite's names lead into it; absent of a log's
   std::unique_ptr<sqlite3, Close> handle_;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/resolved_path.h"
 #include "base/text.h"
 #include "tools/runs/run.h"
 
@@ -43,35 +44,35 @@ Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& ro
     return found;
   }
   found.folder = true;
-  // Without follow_directory_symlink a loop of links cannot be entered; a linked file is resolved
-  // and must lie in a root.
-  auto it =
-      fs::recursive_directory_iterator(*start, fs::directory_options::skip_permission_denied, ec);
-  if (ec) return InvalidInput(EscapeControl(*start) + " cannot be read: " + ec.message() + ".");
+  // No linked folder is entered: a loop of links would have no end. A linked file is resolved and
+  // must lie in a root.
+  std::vector<std::pair<fs::path, int>> rest = {{*start, 0}};
   size_t entries = 0;
-  while (it != fs::recursive_directory_iterator()) {
-    if (++entries % 256 == 0) {
-      if (auto check = cancel.Check(); !check) return check.error();
+  const auto over = [&] { return entries > kMaxEntries || found.paths.size() >= kMaxFiles; };
+  while (!rest.empty() && !over()) {
+    if (auto check = cancel.Check(); !check) return check.error();
+    const auto [folder, depth] = std::move(rest.back());
+    rest.pop_back();
+    const auto listed = ListResolvedFolder(folder.generic_string(), kMaxEntries + 1 - entries);
+    if (!listed) {
+      if (depth == 0) return listed.error();
+      continue;  // this user may not enter it, or it went
     }
-    if (entries > kMaxEntries || found.paths.size() >= kMaxFiles) {
-      found.notes.push_back("The folder is very large: the search ended after " +
-                            std::to_string(entries - 1) + " entries. Name a folder further down.");
-      break;
+    for (const FolderEntry& entry : *listed) {
+      ++entries;
+      if (over()) break;
+      const fs::path below = folder / entry.name;
+      if (entry.kind == FolderEntry::Kind::kFolder) {
+        if (depth < kMaxDepth && WorthEntering(below)) rest.emplace_back(below, depth + 1);
+      } else if (entry.kind != FolderEntry::Kind::kOther && NamedLikeDatabase(below)) {
+        const auto canonical = roots.Resolve(below.generic_string());
+        if (canonical && LooksLikeDatabase(*canonical)) found.paths.push_back(*canonical);
+      }
     }
-    const fs::directory_entry& entry = *it;
-    std::error_code ignored;
-    if (entry.is_directory(ignored)) {
-      if (it.depth() >= kMaxDepth || !WorthEntering(entry.path())) it.disable_recursion_pending();
-    } else if (NamedLikeDatabase(entry.path()) && entry.is_regular_file(ignored) &&
-               LooksLikeDatabase(entry.path().generic_string())) {
-      if (auto canonical = roots.Resolve(entry.path().generic_string()))
-        found.paths.push_back(*canonical);
-    }
-    it.increment(ec);
-    if (ec) {
-      found.notes.push_back("A folder could not be read: " + ec.message() + ".");
-      break;
-    }
+  }
+  if (over()) {
+    found.notes.push_back("The folder is very large: the search ended after " +
+                          std::to_string(entries - 1) + " entries. Name a folder further down.");
   }
   std::sort(found.paths.begin(), found.paths.end());
   found.paths.erase(std::unique(found.paths.begin(), found.paths.end()), found.paths.end());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/resolved_path.h"
 #include "base/text.h"
 #include "tools/runs/steps.h"
 
@@ -54,16 +55,12 @@ Place RankPlaceOf(const std::string& path) {
 }
 
 // The entries of a folder whose name is of the family.
-std::vector<fs::path> EntriesOf(const fs::path& folder, const std::string& family,
-                                const CancelToken& cancel) {
+std::vector<fs::path> EntriesOf(const fs::path& folder, const std::string& family) {
   std::vector<fs::path> found;
-  std::error_code ec;
-  size_t entries = 0;
-  for (fs::directory_iterator it(folder, ec); !ec && it != fs::directory_iterator();
-       it.increment(ec)) {
-    if (++entries > kMaxFolderEntries || cancel.stop_requested()) break;
-    if (FamilyOf(it->path().filename().generic_string()).name == family)
-      found.push_back(it->path());
+  const auto entries = ListResolvedFolder(folder.generic_string(), kMaxFolderEntries);
+  if (!entries) return found;
+  for (const FolderEntry& entry : *entries) {
+    if (FamilyOf(entry.name).name == family) found.push_back(folder / entry.name);
   }
   return found;
 }
@@ -112,12 +109,13 @@ std::vector<std::string> RankFiles(const std::string& path, const AllowedRoots& 
   const Place place = RankPlaceOf(path);
   std::vector<fs::path> folders = {place.folder};
   if (place.folder_of_rank) {
-    folders = EntriesOf(place.folder.parent_path(), place.parent.name, cancel);
+    folders = EntriesOf(place.folder.parent_path(), place.parent.name);
   } else if (place.file.number.empty()) {
     return files;  // no rank stands in the name: other ranks can be in the same file only
   }
   for (const fs::path& sibling : folders) {
-    for (const fs::path& file : EntriesOf(sibling, place.file.name, cancel)) {
+    if (cancel.stop_requested()) break;
+    for (const fs::path& file : EntriesOf(sibling, place.file.name)) {
       auto resolved = roots.Resolve(file.generic_string());
       if (resolved && RankFamily(*resolved) == RankFamily(path) && LooksLikeDatabase(*resolved))
         files.push_back(*std::move(resolved));

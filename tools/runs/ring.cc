@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <tuple>
 
-#include "base/files.h"
+#include "base/resolved_path.h"
 
 namespace mpnanny::runs {
 namespace {
@@ -51,10 +51,10 @@ Ring ReadRing(const std::string& database_path) {
   const std::string path = RingPath(database_path);
   std::error_code ec;
   if (!std::filesystem::exists(path, ec)) return ring;
-  auto file = ReadFile(path, kMaxRingFile);
+  auto file = ReadResolvedFile(path, kMaxRingFile);
   if (!file) {
     ring.notes.push_back("The flight recorder beside the database cannot be read: " +
-                         file.error().message);
+                         file.error().Text());
     return ring;
   }
   const std::string_view bytes = *file;
@@ -78,7 +78,13 @@ Ring ReadRing(const std::string& database_path) {
   ring.run_id = header.run_id;
   ring.run_started_at = header.run_started_at;
   ring.pid = header.pid;
-  ring.closed = header.closed != 0;
+  ring.end = header.end;
+  if (ring.end > kRingClosed) {
+    ring.notes.push_back(
+        "The run ended properly, but its database could not be written to the end (a full disk, or "
+        "another process had locked it): the last steps are those of the flight recorder beside "
+        "it.");
+  }
 
   const size_t step_bytes = size_t{header.step_slots} * sizeof(RingStep);
   const size_t sample_bytes = size_t{header.sample_slots} * sizeof(RingSample);

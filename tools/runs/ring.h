@@ -19,7 +19,7 @@ struct Ring {
   int64_t run_id = 0;
   double run_started_at = 0;  // Unix seconds
   int64_t pid = 0;
-  bool closed = false;
+  uint8_t end = kRingOpen;          // a RingEnd
   std::vector<RingStep> steps;      // by step, each once (the newest slot wins)
   std::vector<RingSample> samples;  // by (step, layer, kind, slot), each once
   std::vector<std::string> notes;   // what could not be read, for people

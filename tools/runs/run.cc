@@ -40,7 +40,9 @@ Status StatusOf(const Run& run, const Ring& ring, double fresh_seconds) {
     return Status::kKilled;  // "signal", and whatever a later version adds
   if (run.ended_at) return Status::kClosed;
   const bool ours = RingBelongs(ring, run);
-  if (ours && ring.closed) return Status::kClosed;
+  if (ours && ring.end == kRingExceptionUnwritten) return Status::kException;
+  if (ours && (ring.end == kRingClosed || ring.end == kRingClosedUnwritten)) return Status::kClosed;
+  if (ours && ring.end != kRingOpen) return Status::kKilled;  // a signal
   const bool fresh = run.heartbeat_at.value_or(run.started_at) > Now() - fresh_seconds;
   if (ours && ring.pid > 0) {
     const std::string host = HostOf(run);

@@ -97,7 +97,7 @@ std::function<void(size_t, size_t, const Report&)> Watch(const ToolContext& cont
 
 // The least of what the projects ask for; nullopt where none asks.
 std::optional<Severity> Strictest(const std::vector<Pyproject>& projects,
-                                  std::optional<Severity> Pyproject::* wish) {
+                                  std::optional<Severity> Pyproject::*wish) {
   std::optional<Severity> least;
   for (const Pyproject& project : projects) {
     if (project.*wish && (!least || *(project.*wish) < *least)) least = project.*wish;
@@ -124,7 +124,8 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
   }
   std::optional<ChangedLines> changed;
   if (arguments.contains("diff")) {
-    auto since = ChangedLines::Since(arguments["diff"].get<std::string>(), collected->sources);
+    auto since = ChangedLines::Since(arguments["diff"].get<std::string>(), collected->sources,
+                                     context.roots);
     if (!since) return std::move(since).error();
     changed = *std::move(since);
     options.keep = [&changed](const Finding& finding) {

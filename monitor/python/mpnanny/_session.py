@@ -282,9 +282,12 @@ class Session:
         self.steps.ended(step, alerts)
 
     def _cannot_record(self, why: str) -> None:
-        self._console.warn(f"recording stopped, training goes on: {why}")
         self.state.recording = False
         self.stop_listening()
+        # Nothing more will come: the run must not look like one that was killed later on.
+        with contextlib.suppress(Exception):
+            why = self._core.close("closed") or why
+        self._console.warn(f"recording stopped, training goes on: {why}")
 
     # --- what users see ---
 

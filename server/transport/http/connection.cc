@@ -12,20 +12,21 @@ HttpConnection::HttpConnection(int socket, const HttpLimits& limits)
     : socket_(socket), limits_(limits), buffer_(kBufferBytes) {}
 
 bool HttpConnection::AwaitRequest() {
+  Change(State::kReceiving, State::kBusy);  // a request that could not be read
   if (at_ == end_) {
-    State expected = State::kBusy;
     const auto now = SocketClock::now();
-    idle_since_ = now;
-    if (!state_.compare_exchange_strong(expected, State::kIdle)) return false;
+    owed_since_ = now;
+    if (!Change(State::kBusy, State::kIdle)) return false;
     const auto until = now + (first_request_ ? limits_.head : limits_.idle);
     const Received got = ReceiveBy(socket_, buffer_.data(), buffer_.size(), until);
-    expected = State::kIdle;
-    if (!state_.compare_exchange_strong(expected, State::kBusy)) return false;
+    owed_since_ = SocketClock::now();
+    if (!Change(State::kIdle, State::kReceiving)) return false;
     if (got.status != ReceiveStatus::kData) return false;
     at_ = 0;
     end_ = got.bytes;
-  } else if (stopped()) {
-    return false;
+  } else {
+    owed_since_ = SocketClock::now();
+    if (!Change(State::kBusy, State::kReceiving)) return false;
   }
   phase_ = Phase::kHead;
   head_bytes_ = end_ - at_;
@@ -40,7 +41,10 @@ bool HttpConnection::AwaitRequest() {
   return true;
 }
 
+void HttpConnection::RequestRead() { Change(State::kReceiving, State::kBusy); }
+
 void HttpConnection::BeginBody() {
+  Change(State::kBusy, State::kReceiving);
   phase_ = Phase::kBody;
   deadline_ = SocketClock::now() + limits_.body;
 }
@@ -103,19 +107,18 @@ WakeEvent& HttpConnection::wake() {
   return *wake_;
 }
 
-bool HttpConnection::CutIfIdle() {
-  State expected = State::kIdle;
-  if (!state_.compare_exchange_strong(expected, State::kStopped)) return false;
+bool HttpConnection::CutIfOwed() {
+  if (!Change(State::kIdle, State::kStopped) && !Change(State::kReceiving, State::kStopped))
+    return false;
   StopReceiving(socket_);
   return true;
 }
 
 void HttpConnection::StopIfIdle() {
-  while (!CutIfIdle()) {
-    State expected = State::kBusy;
-    state_.compare_exchange_strong(expected, State::kStopped);
-    // Idle only now: its request has just ended.
-    if (expected != State::kIdle) return;
+  while (!stopped()) {
+    if (Change(State::kIdle, State::kStopped)) return StopReceiving(socket_);
+    // What has begun is answered. Neither: its request has just ended, or begun.
+    if (Change(State::kBusy, State::kStopped) || Change(State::kReceiving, State::kStopped)) return;
   }
 }
 

@@ -7,6 +7,7 @@
 #ifndef MPNANNY_SERVER_TRANSPORT_HTTP_CONNECTION_H_
 #define MPNANNY_SERVER_TRANSPORT_HTTP_CONNECTION_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -29,6 +30,9 @@ struct HttpLimits {
   size_t head_bytes = 64u << 10;
   size_t body_bytes = 4u << 20;
   size_t connections = 512;
+  // Of these, what clients of one address may hold with requests that they have not sent to the
+  // end.
+  size_t unfinished() const { return std::min(connections, std::max<size_t>(connections / 4, 16)); }
 };
 
 class HttpConnection {
@@ -39,6 +43,8 @@ class HttpConnection {
 
   // Waits for the first bytes of the next request; false if there will be none.
   bool AwaitRequest();
+  // All that has been asked for of the request is here; the client owes nothing until the next.
+  void RequestRead();
   // What Read() reads now: the body; or nothing more of this request.
   void BeginBody();
   void EndRequest() { phase_ = Phase::kEnd; }
@@ -61,8 +67,8 @@ class HttpConnection {
   WakeEvent& wake();
 
   void StopIfIdle();
-  // False if a request has begun.
-  bool CutIfIdle();
+  // False if the client owes nothing any more.
+  bool CutIfOwed();
   void Abort() { CutOff(socket_); }
 
   int socket() const { return socket_; }
@@ -77,12 +83,18 @@ class HttpConnection {
   // A line of the head ended without CR: others may have read the lines around it differently.
   bool has_bare_line_end() const { return has_bare_line_end_; }
 
-  std::string local_address;
+  std::string local_address, remote_address;
   // Read() gives '%' in header lines as "%25", for a reader that takes values for URLs.
   bool escape_percent = false;
-  // Since when the client owes a request; meaningful while idle().
-  SocketClock::time_point idle_since() const { return idle_since_; }
+  // Since when the client owes a request, or the rest of one; meaningful while idle() or
+  // unfinished().
+  SocketClock::time_point owed_since() const { return owed_since_; }
   bool idle() const { return state_.load() == State::kIdle; }
+  // It has begun a request and not ended it, or never sent a byte.
+  bool unfinished() const {
+    const State state = state_.load();
+    return state == State::kReceiving || (state == State::kIdle && first_request_);
+  }
   bool leaving = false;      // was cut to make room; the listener's
   bool surplus = false;      // there are too many: answered with 503
   bool close_after = false;  // the answer says so
@@ -90,7 +102,8 @@ class HttpConnection {
 
  private:
   enum class Phase { kHead, kBody, kEnd, kRefused };
-  enum class State { kBusy, kIdle, kStopped };
+  enum class State { kBusy, kIdle, kReceiving, kStopped };
+  bool Change(State from, State to) { return state_.compare_exchange_strong(from, to); }
   long ReadMore(char* to, size_t size);
   long ReadHead(char* to);
 
@@ -109,9 +122,9 @@ class HttpConnection {
   bool answered_ = false;
   bool has_bare_line_end_ = false;
   char last_ = '\0';  // of the head
-  bool first_request_ = true;
+  std::atomic<bool> first_request_ = true;
   bool told_half_closed_ = false;
-  std::atomic<SocketClock::time_point> idle_since_{SocketClock::now()};
+  std::atomic<SocketClock::time_point> owed_since_{SocketClock::now()};
   std::optional<WakeEvent> wake_;
   std::atomic<State> state_{State::kBusy};
 };

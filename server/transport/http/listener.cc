@@ -159,6 +159,7 @@ class HttpListener::Server final : public httplib::Server {
     // Any path: which ones there are is the screen's to say. (A pattern without a parameter would
     // be a regular expression.)
     Post("/:endpoint", [this](const httplib::Request& request, httplib::Response& response) {
+      t_connection->RequestRead();
       Exchange exchange(*t_connection, request, response);
       handlers_.serve(exchange);
     });
@@ -217,6 +218,7 @@ class HttpListener::Server final : public httplib::Server {
 
  private:
   HandlerResponse Screen(const httplib::Request& request, httplib::Response& response) {
+    t_connection->RequestRead();
     Exchange exchange(*t_connection, request, response);
     if (t_connection->has_bare_line_end()) {
       response.status = httplib::StatusCode::BadRequest_400;
@@ -245,28 +247,49 @@ class HttpListener::Server final : public httplib::Server {
     t_connection->Refuse();
   }
 
-  // Cuts off the connection that has owed a request for the longest time; false if none does.
-  bool MakeRoom() {  // needs mutex_
+  // Of the connections that `is` holds of, cuts off the one whose client has owed a request, or the
+  // rest of one, for the longest time; false if there is none.
+  bool CutLongest(const std::function<bool(const HttpConnection&)>& is) {  // needs mutex_
     while (true) {
       HttpConnection* longest = nullptr;
       for (HttpConnection* each : connections_) {
-        if (each->leaving || !each->idle()) continue;
-        if (!longest || each->idle_since() < longest->idle_since()) longest = each;
+        if (each->leaving || !is(*each)) continue;
+        if (!longest || each->owed_since() < longest->owed_since()) longest = each;
       }
       if (!longest) return false;
-      if (!longest->CutIfIdle()) continue;  // its request has just come
+      if (!longest->CutIfOwed()) continue;  // its request has just come
       longest->leaving = true;
       ++leaving_;
       return true;
     }
   }
 
+  // Idle clients go before those that are sending.
+  bool MakeRoom() {  // needs mutex_
+    return CutLongest([](const HttpConnection& each) { return each.idle(); }) ||
+           CutLongest([](const HttpConnection& each) { return each.unfinished(); });
+  }
+
+  // Connections cost a client nothing, and until a request is whole nobody knows whether it may
+  // ask at all: no address takes more than its share with requests that it does not end.
+  void BoundUnfinished(const std::string& address) {  // needs mutex_
+    if (connections_.size() - leaving_ < limits_.unfinished()) return;
+    const auto is = [&](const HttpConnection& each) {
+      return !each.leaving && each.unfinished() && each.remote_address == address;
+    };
+    const auto count = std::count_if(connections_.begin(), connections_.end(),
+                                     [&](const HttpConnection* each) { return is(*each); });
+    if (static_cast<size_t>(count) >= limits_.unfinished()) CutLongest(is);
+  }
+
   bool process_and_close_socket(socket_t socket) override {
     HttpConnection connection(static_cast<int>(socket), limits_);
     int port = 0;
+    httplib::detail::get_remote_ip_and_port(socket, connection.remote_address, port);
     httplib::detail::get_local_ip_and_port(socket, connection.local_address, port);
     {
       const std::lock_guard lock(mutex_);
+      BoundUnfinished(connection.remote_address);
       connection.surplus = connections_.size() - leaving_ >= limits_.connections && !MakeRoom();
       connections_.insert(&connection);
       if (stopping_) connection.StopIfIdle();

@@ -14,19 +14,10 @@ constexpr size_t kBufferBytes = 64 * 1024;
 }  // namespace
 
 Result<ByteSource> ByteSource::OfFile(const std::string& path) {
-  std::error_code ec;
-  // A FIFO would be waited for.
-  if (!std::filesystem::is_regular_file(path, ec)) {
-    return std::filesystem::exists(path, ec)
-               ? InvalidInput(EscapeControl(path) + " is not a regular file.")
-               : NotFound(EscapeControl(path) + ": no such file.");
-  }
+  auto file = ResolvedFile::Open(path);
+  if (!file) return file.error();
   ByteSource source;
-  source.file_.emplace(path, std::ios::binary);
-  if (!source.file_->good()) {
-    return InvalidInput(EscapeControl(path) + " cannot be read by this user.");
-  }
-  source.file_bytes_ = std::filesystem::file_size(path, ec);
+  source.file_.emplace(*std::move(file));
   return source;
 }
 
@@ -39,8 +30,7 @@ ByteSource ByteSource::OfText(std::string_view text) {
 size_t ByteSource::Read(char* to, size_t count) {
   size_t got = 0;
   if (file_) {
-    file_->read(to, static_cast<std::streamsize>(count));
-    got = static_cast<size_t>(std::max<std::streamsize>(file_->gcount(), 0));
+    got = file_->Read(to, count);
   } else {
     got = std::min<size_t>(count, text_.size() - position_);
     std::memcpy(to, text_.data() + position_, got);
@@ -50,10 +40,10 @@ size_t ByteSource::Read(char* to, size_t count) {
 }
 
 bool ByteSource::Skip(uint64_t count) {
-  const uint64_t end = file_ ? file_bytes_ : text_.size();
+  const uint64_t end = file_ ? file_->bytes() : text_.size();
   if (position_ > end || count > end - position_) return false;
   position_ += count;
-  if (file_) file_->seekg(static_cast<std::streamoff>(position_));
+  if (file_) file_->Seek(position_);
   return true;
 }
 

@@ -8,18 +8,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/resolved_path.h"
 #include "base/result.h"
 
 namespace mpnanny::imports {
 
 class ByteSource {
  public:
-  // Fails for what is missing, unreadable or no regular file.
+  // `path` is resolved (base/resolved_path.h). Fails for what is missing, unreadable or no regular
+  // file.
   static Result<ByteSource> OfFile(const std::string& path);
   static ByteSource OfText(std::string_view text);
 
@@ -32,8 +33,7 @@ class ByteSource {
  private:
   ByteSource() = default;
 
-  std::optional<std::ifstream> file_;
-  uint64_t file_bytes_ = 0;
+  std::optional<ResolvedFile> file_;
   std::string_view text_;
   uint64_t position_ = 0;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/files.h"
+#include "base/resolved_path.h"
 #include "base/text.h"
 #include "tools/runs/import/byte_source.h"
 #include "tools/runs/import/format.h"
@@ -87,7 +87,7 @@ std::vector<std::string> PickDocument(const Folder& folder) {
 }
 
 Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
-  auto text = ReadFile(files.front(), kMaxDocumentBytes);
+  auto text = ReadResolvedFile(files.front(), kMaxDocumentBytes);
   if (!text) return text.error();
   const std::string_view document = WithoutMark(*text);
   const size_t depth = document.starts_with("[") ? 1 : 2;  // where the rows are

@@ -4,6 +4,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "base/resolved_path.h"
 #include "base/text.h"
 #include "tools/runs/import/byte_source.h"
 #include "tools/runs/import/format.h"
@@ -26,21 +27,20 @@ bool IsBelow(const fs::path& root, const fs::path& path) {
 Folder Look(const std::string& path) {
   Folder folder;
   folder.path = path;
-  std::error_code ec;
-  size_t entries = 0;
-  for (auto it = fs::directory_iterator(path, fs::directory_options::skip_permission_denied, ec);
-       !ec && it != fs::directory_iterator() && ++entries <= kMaxEntries; it.increment(ec)) {
-    std::error_code ignored;
-    // A link may lead out of what was allowed.
-    if (it->is_symlink(ignored)) {
-      const fs::path target = fs::canonical(it->path(), ignored);
-      if (ignored || !IsBelow(path, target)) continue;
+  const auto entries = ListResolvedFolder(path, kMaxEntries);
+  if (!entries) return folder;
+  for (const FolderEntry& entry : *entries) {
+    using Kind = FolderEntry::Kind;
+    bool is_file = entry.kind == Kind::kFile;
+    if (entry.kind == Kind::kLink) {
+      std::error_code ec;  // a link may lead out of what was allowed
+      const fs::path target = fs::canonical(fs::path(path) / entry.name, ec);
+      is_file = !ec && IsBelow(path, target) && fs::is_regular_file(target, ec);
     }
-    const std::string name = it->path().filename().generic_string();
-    if (it->is_directory(ignored)) {
-      if (!name.starts_with(".") && !it->is_symlink(ignored)) folder.folders.push_back(name);
-    } else if (it->is_regular_file(ignored)) {
-      folder.files.push_back(name);
+    if (is_file) {
+      folder.files.push_back(entry.name);
+    } else if (entry.kind == Kind::kFolder && !entry.name.starts_with(".")) {
+      folder.folders.push_back(entry.name);
     }
   }
   std::sort(folder.files.begin(), folder.files.end());

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "tools/static_check/inputs/git_diff.h"
+#include "tools/static_check/inputs/git_folder.h"
 #include "tools/static_check/inputs/notebook.h"
 
 namespace mpnanny::static_check {
@@ -26,15 +27,6 @@ std::vector<std::string_view> SplitLines(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return lines;
-}
-
-// The folder at or above the file that holds .git; empty if there is none.
-std::string TopOf(const std::string& file) {
-  std::error_code error;
-  for (fs::path at = fs::path(file).parent_path();; at = at.parent_path()) {
-    if (fs::exists(at / ".git", error)) return at.generic_string();
-    if (at == at.parent_path()) return "";
-  }
 }
 
 bool IsNotebook(const Source& source) { return source.path.ends_with(".ipynb"); }
@@ -84,13 +76,18 @@ std::vector<bool> NewLines(const std::vector<std::string_view>& before,
 }
 
 Result<ChangedLines> ChangedLines::Since(const std::string& revision,
-                                         const std::vector<Source>& sources) {
+                                         const std::vector<Source>& sources,
+                                         const AllowedRoots& roots) {
   std::map<std::string, std::string> tops;  // by the files' folders
   std::map<std::string, std::vector<const Source*>> by_top;
   for (const Source& source : sources) {
     const std::string folder = fs::path(source.file).parent_path().generic_string();
     const auto [it, is_new] = tops.try_emplace(folder);
-    if (is_new) it->second = TopOf(source.file);
+    if (is_new) {
+      auto top = RepositoryOf(folder, roots);
+      if (!top) return top.error();
+      it->second = *std::move(top);
+    }
     if (it->second.empty()) {
       return InvalidInput("'" + EscapeControl(source.path, 200) + "' lies in no git repository.",
                           "Check it without diff.");

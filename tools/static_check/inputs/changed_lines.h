@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
 #include "base/result.h"
 #include "tools/static_check/engine.h"
 
@@ -24,9 +25,10 @@ std::vector<bool> NewLines(const std::vector<std::string_view>& before,
 class ChangedLines {
  public:
   // Every source must have its `file`. What git does not know yet is new as a whole. Fails with
-  // what to do where git is missing, a file lies in no repository or the revision is unknown.
-  static Result<ChangedLines> Since(const std::string& revision,
-                                    const std::vector<Source>& sources);
+  // what to do where git is missing, a file lies in no repository, the repository reads files
+  // outside the roots, or the revision is unknown.
+  static Result<ChangedLines> Since(const std::string& revision, const std::vector<Source>& sources,
+                                    const AllowedRoots& roots);
 
   // `path` as findings carry it ("nb.ipynb:cell 3").
   bool Touches(std::string_view path, int line, int end_line) const;

@@ -13,13 +13,22 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{20};
 
-// A hook's own variables would point git at another repository.
-std::vector<EnvironmentChange> GitEnvironment() {
-  return {{"GIT_DIR", std::nullopt},           {"GIT_WORK_TREE", std::nullopt},
-          {"GIT_INDEX_FILE", std::nullopt},    {"GIT_PREFIX", std::nullopt},
-          {"GIT_EXTERNAL_DIFF", std::nullopt}, {"GIT_ALLOW_PROTOCOL", "none"},
-          {"GIT_NO_LAZY_FETCH", "1"},          {"GIT_OPTIONAL_LOCKS", "0"},
-          {"GIT_TERMINAL_PROMPT", "0"},        {"LC_ALL", "C"}};
+// A hook's own variables would point git at another repository, and core.worktree of this one at
+// another folder.
+std::vector<EnvironmentChange> GitEnvironment(const std::string& top) {
+  return {{"GIT_DIR", std::nullopt},
+          {"GIT_WORK_TREE", top},
+          {"GIT_COMMON_DIR", std::nullopt},
+          {"GIT_OBJECT_DIRECTORY", std::nullopt},
+          {"GIT_ALTERNATE_OBJECT_DIRECTORIES", std::nullopt},
+          {"GIT_INDEX_FILE", std::nullopt},
+          {"GIT_PREFIX", std::nullopt},
+          {"GIT_EXTERNAL_DIFF", std::nullopt},
+          {"GIT_ALLOW_PROTOCOL", "none"},
+          {"GIT_NO_LAZY_FETCH", "1"},
+          {"GIT_OPTIONAL_LOCKS", "0"},
+          {"GIT_TERMINAL_PROMPT", "0"},
+          {"LC_ALL", "C"}};
 }
 
 // git in `top`, with everything off that could run a program or reach out.
@@ -34,7 +43,7 @@ Result<ProgramOutput> RunGit(const std::string& top, const std::vector<std::stri
   std::vector<std::string> words = GitCommand(top);
   words.insert(words.end(), overrides.begin(), overrides.end());
   words.insert(words.end(), arguments.begin(), arguments.end());
-  auto output = RunProgram(words, kLimit, GitEnvironment());
+  auto output = RunProgram(words, kLimit, GitEnvironment(top));
   if (!output)
     return Unavailable("git could not be started.", "Install git, or check without diff.");
   if (!output->exit_code) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/resolved_path.h"
 #include "base/text.h"
 
 namespace mpnanny::static_check {
@@ -21,9 +22,9 @@ constexpr std::array<const char*, 8> kKeys = {"select",   "extend-select", "igno
                                               "fail-on",  "min-severity"};
 
 // Reads the keys of one table; what is wrong becomes a note with its line.
-class Reader {
+class SectionReader {
  public:
-  Reader(const std::string& shown, const std::vector<std::string>& rule_ids, Pyproject* out)
+  SectionReader(const std::string& shown, const std::vector<std::string>& rule_ids, Pyproject* out)
       : shown_(shown), rule_ids_(rule_ids), out_(out) {}
 
   void Read(const toml::table& table) {
@@ -173,7 +174,7 @@ std::optional<Pyproject> ParsePyproject(std::string_view text, const std::string
     project.notes.push_back(shown + ": tool.mpnanny is no table.");
     return project;
   }
-  Reader(shown, rule_ids, &project).Read(*section->as_table());
+  SectionReader(shown, rule_ids, &project).Read(*section->as_table());
   return project;
 }
 
@@ -182,7 +183,7 @@ std::optional<Pyproject> FindPyproject(const std::string& folder, const AllowedR
   for (fs::path at = folder; roots.Resolve(at.generic_string()); at = at.parent_path()) {
     const std::string shown = (at / "pyproject.toml").generic_string();
     const auto file = roots.Resolve(shown);
-    const auto text = file ? ReadFile(*file, kMaxBytes) : file;
+    const auto text = file ? ReadResolvedFile(*file, kMaxBytes) : file;
     if (text) {
       if (auto project = ParsePyproject(*text, shown, rule_ids)) {
         project->folder = at.generic_string();

@@ -7,6 +7,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/resolved_path.h"
 #include "base/text.h"
 #include "tools/static_check/inputs/ignore_list.h"
 #include "tools/static_check/inputs/settings.h"
@@ -39,7 +40,8 @@ struct FolderIgnores {
 };
 
 void AddIgnores(const fs::path& folder, const fs::path& file, std::vector<FolderIgnores>* all) {
-  const auto text = ReadFile(file.generic_string(), 1u << 20);
+  // As git does, a link is not followed.
+  const auto text = ReadResolvedFile(file.generic_string(), 1u << 20);
   if (!text) return;
   IgnoreList list(*text);
   if (!list.empty()) all->push_back({folder.generic_string(), std::move(list)});
@@ -87,37 +89,29 @@ class Collector {
     if (depth > kMaxDepth || cancel_.stop_requested()) return;
     const size_t of_parents = ignores.size();
     AddIgnores(folder, folder / ".gitignore", &ignores);
-    std::error_code error;
-    std::vector<fs::directory_entry> entries;
-    for (fs::directory_iterator it(folder, fs::directory_options::skip_permission_denied, error),
-         end;
-         !error && it != end; it.increment(error)) {
-      entries.push_back(*it);
-    }
-    if (error)
-      out_->notes.push_back(shown + ": not all of the folder could be read (" + error.message() +
-                            ").");
+    auto listed = ListResolvedFolder(folder.generic_string(), SIZE_MAX);
+    // A folder that this user may not enter is passed over.
+    std::vector<FolderEntry> entries = listed ? *std::move(listed) : std::vector<FolderEntry>();
     std::sort(entries.begin(), entries.end(),
-              [](const auto& a, const auto& b) { return a.path() < b.path(); });
-    for (const fs::directory_entry& entry : entries) {
-      const std::string name = entry.path().filename().generic_string();
-      const std::string below = shown.ends_with('/') ? shown + name : shown + "/" + name;
-      const bool link = entry.is_symlink(error);
-      const bool folder_itself = !link && entry.is_directory(error);
-      if (name.starts_with('.') ||
-          IsIgnored(ignores, entry.path().generic_string(), folder_itself) ||
-          IsExcluded(entry.path().generic_string(), folder_itself))
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    for (const FolderEntry& entry : entries) {
+      const fs::path path = folder / entry.name;
+      const std::string below =
+          shown.ends_with('/') ? shown + entry.name : shown + "/" + entry.name;
+      const bool is_folder = entry.kind == FolderEntry::Kind::kFolder;
+      if (entry.name.starts_with('.') || IsIgnored(ignores, path.generic_string(), is_folder) ||
+          IsExcluded(path.generic_string(), is_folder))
         continue;
-      if (entry.is_directory(error)) {
-        const bool skip = link ||
-                          std::find(kSkippedFolders.begin(), kSkippedFolders.end(), name) !=
+      std::error_code error;
+      if (is_folder) {
+        const bool skip = std::find(kSkippedFolders.begin(), kSkippedFolders.end(), entry.name) !=
                               kSkippedFolders.end() ||
-                          fs::exists(entry.path() / "pyvenv.cfg", error);
-        if (!skip) Folder(entry.path(), below, ignores, depth + 1);
-      } else if (!link && entry.is_regular_file(error)) {
-        if (IsSource(entry.path())) File(entry.path().generic_string(), below);
-        if (IsSettingsPath(name) && entry.file_size(error) <= kMaxSettingsBytes)
-          SettingsFile(entry.path().generic_string(), below);
+                          fs::exists(path / "pyvenv.cfg", error);
+        if (!skip) Folder(path, below, ignores, depth + 1);
+      } else if (entry.kind == FolderEntry::Kind::kFile) {
+        if (IsSource(path)) File(path.generic_string(), below);
+        if (IsSettingsPath(entry.name) && fs::file_size(path, error) <= kMaxSettingsBytes)
+          SettingsFile(path.generic_string(), below);
       }
     }
     ignores.erase(ignores.begin() + static_cast<std::ptrdiff_t>(of_parents), ignores.end());
@@ -127,7 +121,7 @@ class Collector {
   void SettingsFile(const std::string& path, const std::string& shown) {
     if (settings_read_ >= kMaxSettingsFiles || seen_.contains(path)) return;
     ++settings_read_;
-    auto text = ReadFile(path, kMaxSettingsBytes);
+    auto text = ReadResolvedFile(path, kMaxSettingsBytes);
     if (!text || !MayHoldSettings(*text) || out_->sources.size() >= kMaxFiles) return;
     seen_.insert(path);
     Take(path, shown, *std::move(text));
@@ -143,7 +137,8 @@ class Collector {
       ++out_->skipped;
       return;
     }
-    auto text = ReadFile(path, path.ends_with(".ipynb") ? kMaxNotebookBytes : kMaxSourceBytes);
+    auto text =
+        ReadResolvedFile(path, path.ends_with(".ipynb") ? kMaxNotebookBytes : kMaxSourceBytes);
     if (!text) {
       out_->notes.push_back(shown + ": not checked. " + text.error().Text());
       ++out_->skipped;
