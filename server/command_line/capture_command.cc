@@ -53,7 +53,13 @@ Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions&
   ProgressLine progress(context.err, context.progress, "mpnanny capture");
   ToolContext tool{roots, *data, {}, true};
   tool.progress = progress.Report();
-  auto answer = exported::AskWorker(*question, folder->path(), tool);
+  const Json number = {{"type", "number"}};
+  Json schema = {{"type", "object"}};
+  if (options.repeats == 0) {
+    schema["properties"] = {{"tensors", number}, {"bytes", number}};
+    schema["required"] = {"tensors", "bytes"};
+  }
+  auto answer = exported::AskWorker(*question, folder->path(), schema, tool);
   progress.Done();
   if (!answer) return answer.error();
   if (options.repeats > 0) {

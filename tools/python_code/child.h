@@ -14,7 +14,8 @@ namespace mpnanny::python_code {
 
 // The answer of the Python side. What the target's code does, whatever it is, ends in an error that
 // says what and, where it printed something last, what.
-Result<Json> RunChild(const Question& question, const ToolContext& context);
+// `schema`: of an answer of this tool.
+Result<Json> RunChild(const Question& question, const Json& schema, const ToolContext& context);
 
 }  // namespace mpnanny::python_code
 

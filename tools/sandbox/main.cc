@@ -4,28 +4,22 @@
 //   mpnanny-sandbox --seconds 60 --memory-mb 8192 --processes 64 --file-mb 1024 --writable DIR --
 //   COMMAND …
 //
-// The command's descriptor 3 is our standard output; its standard output and error are our standard
-// error. When it has ended a last line is written to standard output:
+// What the command writes to its descriptor 3 comes on our standard output, each line with a space in
+// front; its standard output and error are our standard error. When it has ended a last line without
+// one is written to standard output, which nobody but us has (base/job_relay.h):
 //   {"end": {"exit_code": 0, "exceeded": "", "missing": []}}, or {"end": {"error": "…"}}
 #include <charconv>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/confinement.h"
+#include "base/job_relay.h"
 #include "base/json.h"
 
 namespace mpnanny {
 namespace {
-
-void WriteEnd(const Json& end) {
-  // On a line of its own, whatever the program has written last.
-  const std::string line = "\n" + DumpJson(Json{{"end", end}}) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fflush(stdout);
-}
 
 bool ParseNumber(std::string_view text, uint64_t& number) {
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -66,15 +60,13 @@ int Main(int argc, char** argv) {
     std::fputs("mpnanny-sandbox is started by mpnanny and not by hand.\n", stderr);
     return 2;
   }
-  const auto end = RunConfined(limits, command);
-  if (!end) {
-    WriteEnd({{"error", end.error().Text()}});
-    return 1;
-  }
-  WriteEnd({{"exit_code", end->exit_code},
-            {"exceeded", end->exceeded},
-            {"missing", end->missing}});
-  return 0;
+  constexpr int kStandardOutput = 1;
+  const bool read = RelayJob(kStandardOutput, StandardStreams::kOfTheJob, [&](int /*told*/) -> Json {
+    const auto end = RunConfined(limits, command);
+    if (!end) return {{"error", end.error().Text()}};
+    return {{"exit_code", end->exit_code}, {"exceeded", end->exceeded}, {"missing", end->missing}};
+  });
+  return read ? 0 : 1;
 }
 
 }  // namespace
