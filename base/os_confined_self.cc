@@ -1,17 +1,17 @@
 #include "base/os_confined_self.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <cstdlib>
 
 namespace mpnanny {
 namespace {
@@ -25,11 +25,12 @@ constexpr int kPathBeneath = 1;
 constexpr uint32_t kAskVersion = 1;
 
 constexpr uint64_t kWriteFile = 1ull << 1;
-constexpr uint64_t kReadDir = 1ull << 3;
 constexpr uint64_t kRefer = 1ull << 13;     // since version 2
 constexpr uint64_t kTruncate = 1ull << 14;  // since version 3
+constexpr uint64_t kIoctlDev = 1ull << 15;  // since version 5
 // Removing and making files, folders, links, pipes, sockets, devices: bits 4 to 12.
 constexpr uint64_t kChange = ((1ull << 13) - 1) & ~((1ull << 4) - 1);
+constexpr uint64_t kBindAndConnect = 3;               // TCP, since version 4
 constexpr uint64_t kScopeAbstractSocket = 1ull << 0;  // since version 6
 constexpr uint64_t kScopeSignal = 1ull << 1;
 
@@ -52,89 +53,85 @@ bool Allow(int ruleset, const char* path, uint64_t rights) {
   return added;
 }
 
-}  // namespace
+struct Ruleset {
+  RulesetAttributes attributes{kWriteFile | kChange, 0, 0};
+  size_t size = sizeof(uint64_t);  // as much of them as this kernel knows
+};
 
-bool WriteOnlyBelow(const std::string& folder) {
-  const long version = syscall(kCreateRuleset, nullptr, 0, kAskVersion);
-  if (version < 1) return false;
-  uint64_t rights = kWriteFile | kChange;
-  if (version >= 2) rights |= kRefer;
-  if (version >= 3) rights |= kTruncate;
-  RulesetAttributes attributes{rights, 0, 0};
-  size_t size = sizeof(uint64_t);
-  if (version >= 6) {
-    attributes.scoped = kScopeAbstractSocket | kScopeSignal;
-    size = sizeof attributes;
+Ruleset RulesOf(long version) {
+  Ruleset rules;
+  if (version >= 2) rules.attributes.handled_files |= kRefer;
+  if (version >= 3) rules.attributes.handled_files |= kTruncate;
+  if (version >= 5) rules.attributes.handled_files |= kIoctlDev;
+  if (version >= 4) {
+    rules.attributes.handled_network = kBindAndConnect;
+    rules.size = 2 * sizeof(uint64_t);
   }
-  const auto ruleset =
-      static_cast<int>(syscall(kCreateRuleset, &attributes, size, static_cast<uint32_t>(0)));
-  if (ruleset < 0) return false;
-  bool held = Allow(ruleset, folder.c_str(), rights);
-  const uint64_t truncate = version >= 3 ? kTruncate : 0;
-  held = Allow(ruleset, "/dev", kWriteFile | truncate) && held;
-  // Shared memory between the program's own processes, as torch passes tensors.
-  Allow(ruleset, "/dev/shm", rights);
-  held = held && syscall(kRestrictSelf, ruleset, 0) == 0;
-  close(ruleset);
-  return held;
+  if (version >= 6) {
+    rules.attributes.scoped = kScopeAbstractSocket | kScopeSignal;
+    rules.size = sizeof rules.attributes;
+  }
+  return rules;
 }
 
-#if defined(__x86_64__)
-constexpr uint32_t kMachine = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr uint32_t kMachine = AUDIT_ARCH_AARCH64;
-#else
-constexpr uint32_t kMachine = 0;
-#endif
-
-bool CutNetwork() {
-  if (kMachine == 0) return false;
-  constexpr std::array kRefused = {SYS_socket,
-                                   SYS_ptrace,
-                                   SYS_process_vm_writev,
-                                   SYS_mount,
-                                   SYS_umount2,
-                                   SYS_pivot_root,
-                                   SYS_setns,
-                                   SYS_unshare,
-                                   SYS_bpf,
-                                   SYS_keyctl,
-                                   SYS_add_key,
-                                   SYS_request_key,
-                                   SYS_kexec_load,
-                                   SYS_init_module,
-                                   SYS_finit_module,
-                                   SYS_delete_module,
-                                   SYS_reboot,
-                                   SYS_swapon,
-                                   SYS_swapoff,
-                                   SYS_open_by_handle_at,
-                                   SYS_perf_event_open};
-  constexpr long kIoUringSetup = 425;
-  std::vector<long> refused(kRefused.begin(), kRefused.end());
-  refused.push_back(kIoUringSetup);
-  const auto count = refused.size();
-  std::vector<sock_filter> filter = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kMachine, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),  // the calls of another machine
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-  };
-  for (size_t at = 0; at < count; ++at) {
-    const auto to_refusal = static_cast<uint8_t>(count - at);
-    filter.push_back(
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(refused[at]), to_refusal, 0));
+// Where close_range() lacks (before Linux 5.9).
+void CloseListed(const std::vector<int>& kept) {
+  std::vector<int> open;
+  if (DIR* const own = opendir("/proc/self/fd")) {
+    while (const dirent* each = readdir(own)) open.push_back(std::atoi(each->d_name));
+    closedir(own);
+  } else {
+    for (int each = 0; each < sysconf(_SC_OPEN_MAX); ++each) open.push_back(each);
   }
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES));
-#if defined(__x86_64__)
-  // Calls of the x32 interface have other numbers.
-  constexpr uint32_t kX32 = 0x40000000;
-  filter.insert(filter.begin() + 4,
-                BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kX32, static_cast<uint8_t>(count + 1), 0));
-#endif
-  const sock_fprog program{static_cast<uint16_t>(filter.size()), filter.data()};
-  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  for (const int each : open) {
+    if (each > STDERR_FILENO && std::find(kept.begin(), kept.end(), each) == kept.end())
+      close(each);
+  }
+}
+
+}  // namespace
+
+WritingLimits WriteOnlyBelow(const std::string& folder, bool shared_memory) {
+  WritingLimits limits;
+  const long version = syscall(kCreateRuleset, nullptr, 0, kAskVersion);
+  if (version < 1) return limits;
+  const Ruleset rules = RulesOf(version);
+  const auto ruleset = static_cast<int>(
+      syscall(kCreateRuleset, &rules.attributes, rules.size, static_cast<uint32_t>(0)));
+  if (ruleset < 0) return limits;
+  const uint64_t rights = rules.attributes.handled_files & ~kIoctlDev;
+  bool held = Allow(ruleset, folder.c_str(), rights);
+  if (shared_memory) held = Allow(ruleset, "/dev/shm", rights) && held;
+  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
+    Allow(ruleset, device, rights & (kWriteFile | kTruncate));
+  limits.writing = held && syscall(kRestrictSelf, ruleset, 0) == 0;
+  limits.truncation = limits.writing && version >= 3;
+  close(ruleset);
+  return limits;
+}
+
+void DropCapabilities() {
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  for (int each = 0; prctl(PR_CAPBSET_DROP, each, 0, 0, 0) == 0;) ++each;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+  syscall(SYS_capset, &header, none.data());
+}
+
+void CloseAllBut(const std::vector<int>& kept) {
+  constexpr long kCloseRange = 436;
+  std::vector<int> sorted = kept;
+  std::sort(sorted.begin(), sorted.end());
+  auto from = static_cast<unsigned>(STDERR_FILENO + 1);
+  bool closed = true;
+  for (const int each : sorted) {
+    if (each < 0 || static_cast<unsigned>(each) < from) continue;
+    const auto kept_one = static_cast<unsigned>(each);
+    if (kept_one > from) closed = syscall(kCloseRange, from, kept_one - 1, 0) == 0 && closed;
+    from = kept_one + 1;
+  }
+  closed = syscall(kCloseRange, from, ~0u, 0) == 0 && closed;
+  if (!closed) CloseListed(kept);
 }
 
 }  // namespace mpnanny

@@ -5,19 +5,27 @@
 #ifndef MPNANNY_BASE_OS_CONFINED_SELF_H_
 #define MPNANNY_BASE_OS_CONFINED_SELF_H_
 
-#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mpnanny {
 
-// Files may be written, made and removed below `folder` only; devices may be written. False where
-// the kernel has no Landlock.
-bool WriteOnlyBelow(const std::string& folder);
+// What Landlock keeps the process from.
+struct WritingLimits {
+  bool writing = false;     // files are written, made and removed below the folder only
+  bool truncation = false;  // and files that are not opened for writing are not cut either
+};
 
-// Sockets, io_uring and what changes the system cannot be asked for any more; pairs of connected
-// sockets between own processes can. False where the kernel has no seccomp filters or the machine
-// is of another kind.
-bool CutNetwork();
+// Files may be written, made and removed below `folder` only, and in /dev/shm if that is
+// `shared_memory` of its own; /dev/null and its like may be written. As far as the kernel's version
+// of Landlock can it also keeps the process from signals and sockets of others.
+WritingLimits WriteOnlyBelow(const std::string& folder, bool shared_memory);
+
+// Of root, or of the first user of a namespace: no program that this one starts has any either.
+void DropCapabilities();
+
+// The standard streams stay as well.
+void CloseAllBut(const std::vector<int>& kept);
 
 }  // namespace mpnanny
 

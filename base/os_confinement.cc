@@ -1,27 +1,23 @@
-#include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <thread>
 
 #include "base/confinement.h"
+#include "base/os_confined_calls.h"
+#include "base/os_confined_environment.h"
 #include "base/os_confined_self.h"
+#include "base/os_confined_view.h"
 #include "base/process_tree.h"
 #include "base/text.h"
-
-extern char** environ;
 
 namespace mpnanny {
 namespace {
@@ -30,6 +26,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{20};
+constexpr milliseconds kKeeperLooksEvery{100};
 constexpr rlim_t kThreads = 1024;  // of all its processes: the kernel counts threads as processes
 
 volatile std::sig_atomic_t g_asked_to_end = 0;
@@ -44,54 +41,6 @@ void Block(int signal, int how) {
   sigprocmask(how, &set, nullptr);
 }
 
-// What a program of the user's needs to find its libraries and devices; tokens, keys and all the
-// rest stay behind.
-bool IsPassedOn(std::string_view variable) {
-  constexpr std::array<std::string_view, 16> kNames = {
-      "PATH",       "HOME",    "USER",           "LANG",         "LANGUAGE",
-      "TZ",         "TERM",    "VIRTUAL_ENV",    "CONDA_PREFIX", "PYTHONPATH",
-      "PYTHONHOME", "HF_HOME", "HF_HUB_OFFLINE", "TORCH_HOME",   "LD_LIBRARY_PATH",
-      "SYSTEMROOT"};
-  constexpr std::array<std::string_view, 7> kFamilies = {"LC_",  "CUDA_", "NVIDIA_", "OMP_",
-                                                         "MKL_", "HIP_",  "ROCR_"};
-  const std::string_view name = variable.substr(0, variable.find('='));
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         std::any_of(kFamilies.begin(), kFamilies.end(),
-                     [&](std::string_view family) { return name.starts_with(family); });
-}
-
-std::vector<std::string> PassedOn(const std::string& writable) {
-  std::vector<std::string> variables;
-  for (char** each = environ; *each != nullptr; ++each) {
-    if (IsPassedOn(*each)) variables.emplace_back(*each);
-  }
-  for (const char* name : {"TMPDIR", "XDG_CACHE_HOME", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR"}) {
-    variables.push_back(std::string(name) + "=" + writable);
-  }
-  variables.emplace_back("PYTHONDONTWRITEBYTECODE=1");
-  return variables;
-}
-
-bool WriteWhole(const char* path, const std::string& text) {
-  const int file = open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(file);
-  return written;
-}
-
-// Processes and network of its own: all processes end with the first, and there is nobody to
-// connect to. False where the kernel or the machine's rules do not allow it.
-bool EnterNamespaces() {
-  const std::string user = std::to_string(getuid());
-  const std::string group = std::to_string(getgid());
-  if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET) != 0) return false;
-  WriteWhole("/proc/self/setgroups", "deny");
-  WriteWhole("/proc/self/uid_map", user + " " + user + " 1");
-  WriteWhole("/proc/self/gid_map", group + " " + group + " 1");
-  return true;
-}
-
 using Limit = decltype(RLIMIT_CORE);  // an enumeration in glibc, int in musl
 
 void SetLimit(int which, rlim_t value) {
@@ -103,84 +52,58 @@ void SetLimit(int which, rlim_t value) {
   setrlimit(static_cast<Limit>(which), &limit);
 }
 
+int CodeOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+// What the child tells the supervisor before the program starts; one of kLack… or kNoProgram.
+using Told = uint32_t;
+constexpr Told kNoProgram = 1u << 31;
+Told Bit(Lack lack) { return 1u << static_cast<unsigned>(lack); }
+
 struct Started {
-  pid_t process = -1;
-  bool in_namespaces = false;
-  uint8_t cut = 0;  // what the child could not do: see kUncut…
+  pid_t keeper = -1;
+  OwnView view;
+  std::vector<Lack> missing;
+  bool refused = false;
+  bool no_program = false;
+  uint64_t in_memory = 0;  // of the folder's file system, before
 };
-constexpr uint8_t kUncutWriting = 1;
-constexpr uint8_t kUncutNetwork = 2;
-constexpr uint8_t kNoProgram = 4;
+
+Told LacksOf(const OwnView& view, bool own_processes, const WritingLimits& held, bool filtered) {
+  Told lacks = 0;
+  if (!held.writing) lacks |= Bit(Lack::kWriting);
+  if (!filtered) lacks |= Bit(Lack::kSystemCalls) | Bit(Lack::kNetwork);
+  if (!own_processes) lacks |= Bit(Lack::kProcesses);
+  if (!view.devices) lacks |= Bit(Lack::kDevices);
+  if (!view.devices || !filtered) lacks |= Bit(Lack::kMemory);
+  return lacks;
+}
 
 // In the child, before the program or the call.
-void ConfineSelf(const Confinement& limits, bool in_namespaces, int told) {
+Told ConfineSelf(const Confinement& limits, const OwnView& view, bool own_processes) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_DUMPABLE, 0);
   setsid();
-  SetLimit(RLIMIT_CORE, 0);
+  SetLimit(RLIMIT_CORE, 1);  // of 0 a crash handler of the machine would still be told
   SetLimit(RLIMIT_FSIZE, limits.file_bytes);
   SetLimit(RLIMIT_DATA, limits.memory_bytes);
-  if (in_namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes) + kThreads);
+  if (view.namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes) + kThreads);
   for (const int signal : {SIGTERM, SIGINT, SIGPIPE, SIGHUP}) std::signal(signal, SIG_DFL);
   Block(SIGCHLD, SIG_UNBLOCK);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  uint8_t cut = 0;
-  if (!WriteOnlyBelow(limits.writable)) cut |= kUncutWriting;
-  if (!CutNetwork()) cut |= kUncutNetwork;
-  if (write(told, &cut, 1) != 1) _exit(127);
-}
-
-// Forks; the child confines itself and then ends with what `body(told)` returns.
-Result<Started> Start(const Confinement& limits, const std::function<int(int told)>& body) {
-  Started started;
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return Unavailable(std::strerror(errno));
-  started.in_namespaces = EnterNamespaces();
-  started.process = fork();
-  if (started.process < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
-  if (started.process == 0) {
-    ConfineSelf(limits, started.in_namespaces, pipe_ends[1]);
-    _exit(body(pipe_ends[1]));
-  }
-  close(pipe_ends[1]);
-  uint8_t cut = 0;
-  while (read(pipe_ends[0], &cut, 1) == 1) started.cut |= cut;
-  close(pipe_ends[0]);
-  return started;
-}
-
-Result<Started> StartProgram(const Confinement& limits, const std::vector<std::string>& words) {
-  std::vector<std::string> argument_copies = words;
-  std::vector<char*> argv;
-  for (std::string& each : argument_copies) argv.push_back(each.data());
-  argv.push_back(nullptr);
-  std::vector<std::string> kept = PassedOn(limits.writable);
-  std::vector<char*> variables;
-  for (std::string& each : kept) variables.push_back(each.data());
-  variables.push_back(nullptr);
-  auto started = Start(limits, [&](int told) {
-    dup2(STDOUT_FILENO, 3);
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-    execvpe(argv[0], argv.data(), variables.data());
-    const uint8_t cut = kNoProgram;
-    return write(told, &cut, 1) == 1 ? 127 : 126;
-  });
-  if (started && (started->cut & kNoProgram) != 0) {
-    waitpid(started->process, nullptr, 0);
-    return NotFound("There is no program " + EscapeControl(words.front(), 300) + ".");
-  }
-  return started;
+  DropCapabilities();
+  const WritingLimits held = WriteOnlyBelow(limits.writable, view.devices);
+  const bool filtered = RefuseSystemCalls(
+      {.metadata = !view.read_only, .truncation = !view.read_only && !held.truncation});
+  return LacksOf(view, own_processes, held, filtered);
 }
 
 // Everything that is left of it. In a namespace of its own the kernel has done that already.
 void EndAll() {
   for (int round = 0; round < 500; ++round) {
-    const ProcessTree left = DescendantsOf(getpid(), 100'000);
-    for (const int each : left.processes) kill(each, SIGKILL);
+    const std::vector<int> left = DescendantsOf(getpid(), 100'000);
+    for (const int each : left) kill(each, SIGKILL);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    if (left.processes.empty()) return;
+    if (left.empty()) return;
     std::this_thread::sleep_for(milliseconds(2));
   }
 }
@@ -194,63 +117,171 @@ void WaitForChild(milliseconds most) {
   sigtimedwait(&ended, nullptr, &time);
 }
 
+// The keeper: ends with the program's exit code, and ends the program when the supervisor is gone.
+// `supervisor`: a pipe that only that one can write to. The program can neither trace the keeper
+// nor, being in its PID namespace or in a Landlock domain, end it.
+[[noreturn]] void Keep(pid_t program, int supervisor, bool in_namespaces) {
+  CloseAllBut({supervisor});
+  close(STDIN_FILENO);
+  close(STDOUT_FILENO);
+  while (true) {
+    int status = 0;
+    for (pid_t ended = 0; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (ended == program) _exit(CodeOf(status));
+    }
+    pollfd end{supervisor, 0, 0};
+    if (poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0) {
+      if (!in_namespaces) EndAll();  // else they end with us
+      _exit(1);
+    }
+    WaitForChild(kKeeperLooksEvery);
+  }
+}
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+};
+
+Result<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(std::strerror(errno));
+  return Pipe{ends[0], ends[1]};
+}
+
+// In the keeper. `told`: from the program's process to the supervisor; `go`: from that to it.
+[[noreturn]] void StartBelowKeeper(const Confinement& limits, const OwnView& view, Pipe told,
+                                   Pipe go, const std::function<int(int told)>& body) {
+  close(told.read);
+  close(go.write);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+  setsid();
+  if (view.namespaces) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const bool own_processes = view.namespaces && MountOwnProcesses();
+  const pid_t program = fork();
+  if (program < 0) _exit(126);
+  if (program > 0) {
+    close(told.write);
+    Keep(program, go.read, view.namespaces);
+  }
+  const Told lacks = ConfineSelf(limits, view, own_processes);
+  char let = 0;
+  if (write(told.write, &lacks, sizeof lacks) != sizeof lacks || read(go.read, &let, 1) != 1)
+    _exit(126);  // refused, or nobody waits any more
+  close(go.read);
+  _exit(body(told.write));
+}
+
+// Forks; the child confines itself and, if what lacks is allowed, ends with what `body(told)`
+// returns.
+Result<Started> Start(const Confinement& limits, const std::function<int(int told)>& body) {
+  Started started;
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const auto told = MakePipe();
+  if (!told) return told.error();
+  const auto go = MakePipe();
+  if (!go) return go.error();
+  started.view = EnterOwnView(limits.writable, limits.memory_bytes / 2);
+  started.in_memory = BytesInMemory(limits.writable);
+  prctl(PR_SET_DUMPABLE, 0);  // its memory and environment cannot be read; after the user's mapping
+  started.keeper = fork();
+  if (started.keeper < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
+  if (started.keeper == 0) StartBelowKeeper(limits, started.view, *told, *go, body);
+  close(told->write);
+  close(go->read);
+  Told lacks = 0;
+  const bool ready = read(told->read, &lacks, sizeof lacks) == sizeof lacks;
+  for (const LackName& each : LackNames()) {
+    if ((lacks & Bit(each.lack)) != 0) started.missing.push_back(each.lack);
+  }
+  started.refused = !started.missing.empty() && !limits.allow_weaker;
+  if (ready && !started.refused && write(go->write, "", 1) == 1) {
+    Told failed = 0;  // nothing comes where the program has started
+    started.no_program = read(told->read, &failed, sizeof failed) == sizeof failed;
+  }
+  close(told->read);
+  if (!ready || started.refused) {
+    kill(started.keeper, SIGKILL);
+    waitpid(started.keeper, nullptr, 0);
+    EndAll();
+  }
+  if (!ready) return Unavailable("The process could not be made.");
+  return started;  // the other pipe stays open: its end is the keeper's sign that we are gone
+}
+
+Result<Started> StartProgram(const Confinement& limits, const std::vector<std::string>& words) {
+  std::vector<std::string> argument_copies = words;
+  std::vector<char*> argv;
+  for (std::string& each : argument_copies) argv.push_back(each.data());
+  argv.push_back(nullptr);
+  std::vector<std::string> kept = PassedOnEnvironment(limits.writable);
+  WipeEnvironment();
+  std::vector<char*> variables;
+  for (std::string& each : kept) variables.push_back(each.data());
+  variables.push_back(nullptr);
+  auto started = Start(limits, [&](int told) {
+    const int high = fcntl(told, F_DUPFD_CLOEXEC, 10);
+    dup2(STDOUT_FILENO, 3);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    CloseAllBut({3, high});
+    execvpe(argv[0], argv.data(), variables.data());
+    return write(high, &kNoProgram, sizeof kNoProgram) == sizeof kNoProgram ? 127 : 126;
+  });
+  if (started && started->no_program) {
+    waitpid(started->keeper, nullptr, 0);
+    return NotFound("There is no program " + EscapeControl(words.front(), 300) + ".");
+  }
+  return started;
+}
+
+// Of all its processes, their shared memory, and the folder where that lies in memory.
+uint64_t HeldBytes(const Confinement& limits, const Started& started,
+                   const std::vector<int>& processes) {
+  uint64_t bytes = started.view.devices ? BytesInMemory("/dev/shm") : 0;
+  const uint64_t in_memory = BytesInMemory(limits.writable);
+  bytes += in_memory - std::min(in_memory, started.in_memory);
+  for (const int each : processes) bytes += OwnBytes(each);
+  return bytes;
+}
+
+// The limit that is exceeded now, or "".
+std::string Exceeded(const Confinement& limits, const Started& started, Clock::time_point until) {
+  if (Clock::now() >= until) return "time";
+  // Ours, not the keeper's: without namespaces what lost its parent may become our child.
+  std::vector<int> processes = DescendantsOf(getpid(), limits.processes + 1);
+  std::erase(processes, started.keeper);
+  if (processes.size() > static_cast<size_t>(limits.processes)) return "processes";
+  return HeldBytes(limits, started, processes) > limits.memory_bytes ? "memory" : "";
+}
+
 ConfinedEnd Watch(const Confinement& limits, const Started& started) {
   close(STDIN_FILENO);
   ConfinedEnd end;
-  if ((started.cut & kUncutWriting) != 0) end.missing.emplace_back("writing");
-  if ((started.cut & kUncutNetwork) != 0 && !started.in_namespaces) {
-    end.missing.emplace_back("network");
-  }
+  end.missing = started.missing;
+  end.refused = started.refused;
+  if (started.refused) return end;
   const auto until = Clock::now() + limits.wall;
   int status = 0;
-  while (true) {
-    const pid_t ended = waitpid(started.process, &status, WNOHANG);
-    if (ended == started.process) break;
-    // Ours, not its own: without namespaces what lost its parent becomes our child.
-    const ProcessTree tree = DescendantsOf(getpid(), limits.processes);
-    if (Clock::now() >= until) {
-      end.exceeded = "time";
-    } else if (tree.processes.size() > static_cast<size_t>(limits.processes)) {
-      end.exceeded = "processes";
-    } else if (tree.resident_bytes > limits.memory_bytes) {
-      end.exceeded = "memory";
-    }
+  while (waitpid(started.keeper, &status, WNOHANG) != started.keeper) {
+    end.exceeded = Exceeded(limits, started, until);
     if (!end.exceeded.empty() || g_asked_to_end != 0) {
-      kill(started.process, SIGKILL);
-      waitpid(started.process, &status, 0);
+      kill(started.keeper, SIGKILL);
+      waitpid(started.keeper, &status, 0);
       break;
     }
     WaitForChild(kLookEvery);
   }
   EndAll();
-  end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  end.exit_code = CodeOf(status);
   return end;
 }
 
 void BecomeSupervisor() {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, AskToEnd);
+  std::signal(SIGPIPE, SIG_IGN);
   Block(SIGCHLD, SIG_BLOCK);
-}
-
-// The first process of a namespace is not ended by the signals of a crash, as abort() sends one,
-// unless it has asked for them.
-void EndOnCrashes() {
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
-    std::signal(signal, [](int number) { _exit(128 + number); });
-  }
-}
-
-// The standard streams stay as well.
-void CloseAllBut(int kept) {
-  std::vector<int> open;
-  if (DIR* const own = opendir("/proc/self/fd")) {
-    while (const dirent* each = readdir(own)) open.push_back(std::atoi(each->d_name));
-    closedir(own);
-  }
-  for (const int each : open) {
-    if (each > STDERR_FILENO && each != kept) close(each);
-  }
 }
 
 }  // namespace
@@ -267,8 +298,7 @@ Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, int kept,
   BecomeSupervisor();
   // noexcept: an exception would go on in the code of whoever called us, as a second process.
   const auto started = Start(limits, [&](int /*told*/) noexcept {
-    CloseAllBut(kept);
-    EndOnCrashes();
+    CloseAllBut({kept});
     return call();
   });
   if (!started) return started.error();
@@ -291,7 +321,7 @@ Result<int> RunForked(const std::function<int(int told)>& call,
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return CodeOf(status);
 }
 
 }  // namespace mpnanny

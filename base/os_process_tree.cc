@@ -1,23 +1,16 @@
 #include <dirent.h>
-#include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include "base/process_tree.h"
 
 namespace mpnanny {
 namespace {
-
-uint64_t ResidentBytes(int process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
-  uint64_t size = 0;
-  uint64_t resident = 0;
-  if (!(file >> size >> resident)) return 0;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 // The children of all threads of `process`.
 void AddChildren(int process, std::vector<int>& found) {
@@ -34,16 +27,28 @@ void AddChildren(int process, std::vector<int>& found) {
 
 }  // namespace
 
-ProcessTree DescendantsOf(int root, int most) {
-  ProcessTree tree;
-  AddChildren(root, tree.processes);
-  for (size_t at = 0; at < tree.processes.size(); ++at) {
-    tree.resident_bytes += ResidentBytes(tree.processes[at]);
-    if (tree.processes.size() <= static_cast<size_t>(most)) {
-      AddChildren(tree.processes[at], tree.processes);
-    }
+std::vector<int> DescendantsOf(int root, int most) {
+  std::vector<int> found;
+  AddChildren(root, found);
+  for (size_t at = 0; at < found.size() && found.size() <= static_cast<size_t>(most); ++at) {
+    AddChildren(found[at], found);
   }
-  return tree;
+  return found;
+}
+
+uint64_t OwnBytes(int process) {
+  constexpr std::array kCounted = {"RssAnon:", "VmSwap:", "VmPTE:", "HugetlbPages:"};
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  uint64_t kilobytes = 0;
+  std::string word;
+  while (file >> word) {
+    for (const char* each : kCounted) {
+      uint64_t value = 0;
+      if (word == each && file >> value) kilobytes += value;
+    }
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return kilobytes << 10;
 }
 
 }  // namespace mpnanny

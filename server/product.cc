@@ -40,7 +40,8 @@ ToolContext MakeToolContext(const ProductSettings& settings, const RequestContex
                      .data = settings.data,
                      .cancel = request.cancel,
                      .allow_exec = settings.allow_exec,
-                     .progress = request.progress};
+                     .progress = request.progress,
+                     .allow_weaker_sandbox = settings.allow_weaker_sandbox};
 }
 
 // mpnanny://tools/{tool}: what tools/list says in brief.

@@ -57,6 +57,8 @@ struct ToolContext {
   // now and then once it runs for seconds, and is then not stopped at the deadline. Null where
   // nobody waits (the command line).
   std::function<void(ToolOutput so_far)> so_far = nullptr;
+  // --allow-weaker-sandbox: models and user code also where the machine cannot confine them wholly.
+  bool allow_weaker_sandbox = false;
 };
 
 // How the command line shows an answer: its whole structuredContent as text.

@@ -57,7 +57,8 @@ Result<Json> Call(const CommandSet& set, const std::string& name, const std::str
                             .cancel = {},
                             .allow_exec = access.allow_exec,
                             .answer_bytes = kAnswerBytes,
-                            .progress = nullptr};
+                            .progress = nullptr,
+                            .allow_weaker_sandbox = access.allow_weaker_sandbox};
   Result<ToolOutput> output = CallTool(*chosen, std::move(*arguments), context);
   if (!output) return output.error();
   return std::move(output->structured);

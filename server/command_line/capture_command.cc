@@ -24,6 +24,7 @@ struct CaptureOptions {
   int repeats = 0;
   int seconds = 60;
   bool force = false;
+  bool allow_weaker_sandbox = false;
 };
 
 Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions& options) {
@@ -52,6 +53,7 @@ Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions&
   if (!data) return data.error();
   ProgressLine progress(context.err, context.progress, "mpnanny capture");
   ToolContext tool{roots, *data, {}, true};
+  tool.allow_weaker_sandbox = options.allow_weaker_sandbox;
   tool.progress = progress.Report();
   const Json number = {{"type", "number"}};
   Json schema = {{"type", "object"}};
@@ -103,6 +105,7 @@ void AddCaptureCommand(CommandSet& set) {
       ->type_name("S")
       ->check(CLI::Range(1, 1800));
   command.add_flag("--force", options->force, "Replace FILE if it exists");
+  AddWeakerSandboxOption(command, options->allow_weaker_sandbox);
   set.actions.emplace_back(&command, [&context = set.context, options] {
     const Result<void> done = RunCapture(context, *options);
     return done ? 0 : PrintError(context, "capture", done.error(), false);

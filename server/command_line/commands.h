@@ -37,8 +37,12 @@ struct AccessOptions {
   std::vector<std::string> roots;
   std::string data_dir;
   bool allow_exec = false;
+  bool allow_weaker_sandbox = false;
 };
 void AddAccessOptions(CLI::App& command, AccessOptions& access);
+
+// --allow-weaker-sandbox, of everything that can run code of the user's.
+void AddWeakerSandboxOption(CLI::App& command, bool& allowed);
 
 void AddServeCommand(CommandSet& set);
 void AddTwinCommand(CommandSet& set, const Tool& tool);

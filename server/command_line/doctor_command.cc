@@ -64,6 +64,7 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
     launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder.generic_string()});
   }
   if (options.access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (options.access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
   return launch;
 }
 
@@ -85,6 +86,7 @@ Result<void> ExamineStart(const DoctorOptions& options, Checks& checks) {
     }
     Append(checks, CheckRoots(roots));
     checks.push_back(CheckSqlite());
+    checks.push_back(CheckSandbox(server->command));
     checks.push_back(CheckWorker(server->command));
   }
   const bool root_told = std::any_of(checks.begin(), checks.end(), [](const Check& check) {

@@ -91,6 +91,7 @@ Result<Launch> ServerOf(const InstallOptions& options) {
     if (auto added = add("--data-dir", access.data_dir); !added) return added.error();
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
   return launch;
 }
 

@@ -41,6 +41,7 @@ Result<Launch> LocalLaunch(const AccessOptions& access) {
     launch.arguments.insert(launch.arguments.end(), {"--data-dir", folder->roots().front()});
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
   for (const std::string& word : launch.Words()) {
     if (IsUtf8(word)) continue;
     return InvalidInput("The path " + EscapeControl(word) +

@@ -19,6 +19,13 @@ void AddAccessOptions(CLI::App& command, AccessOptions& access) {
       ->type_name("DIR");
   command.add_flag("--allow-exec", access.allow_exec,
                    "Allow tools to run models, which can run any code in them");
+  AddWeakerSandboxOption(command, access.allow_weaker_sandbox);
+}
+
+void AddWeakerSandboxOption(CLI::App& command, bool& allowed) {
+  command.add_flag("--allow-weaker-sandbox", allowed,
+                   "Run code also where this machine cannot confine it wholly; answers then say "
+                   "what lacks");
 }
 
 void AddServeCommand(CommandSet& set) {
@@ -82,6 +89,7 @@ void AddServeCommand(CommandSet& set) {
         options->roots.insert(options->roots.end(), folders->begin(), folders->end());
         options->data_dir = access->data_dir;
         options->allow_exec = access->allow_exec;
+        options->allow_weaker_sandbox = access->allow_weaker_sandbox;
         if (!transcript->empty()) return ReplayFile(*options, *transcript, context.out);
         return Serve(*options);
       });

@@ -9,6 +9,8 @@
 
 #include "base/text.h"
 #include "tools/exported/worker.h"
+#include "tools/python_code/child.h"
+#include "tools/python_code/lacks.h"
 
 namespace mpnanny {
 namespace fs = std::filesystem;
@@ -76,6 +78,22 @@ Check CheckSqlite() {
   return {CheckStatus::kFailed, "sqlite",
           version + ": " + (database ? sqlite3_errmsg(database.get()) : "does not open") + ".",
           "search_knowledge needs SQLite with FTS5."};
+}
+
+Check CheckSandbox(const std::string& program) {
+  if (!kCanConfine) {
+    return {CheckStatus::kOk, "sandbox",
+            "Code of yours is not run on this system: auto_diff and choose_precision need Linux.",
+            ""};
+  }
+  const auto lacks = python_code::FindLacks(program);
+  if (!lacks) return {CheckStatus::kWarning, "sandbox", lacks.error().message, lacks.error().hint};
+  if (lacks->empty()) {
+    return {CheckStatus::kOk, "sandbox", "Code of yours can be confined wholly on this machine.",
+            ""};
+  }
+  const Error refused = python_code::RefusedBecause("auto_diff's code", *lacks);
+  return {CheckStatus::kWarning, "sandbox", python_code::LacksText(*lacks), refused.hint};
 }
 
 Check CheckWorker(const std::string& program) {

@@ -20,6 +20,9 @@ std::string SqliteVersion();
 // That SQLite can do what databases and search need.
 Check CheckSqlite();
 
+// Whether this machine can confine code of the user's, as auto_diff runs it from `program`.
+Check CheckSandbox(const std::string& program);
+
 // Whether `mpnanny-worker` beside `program` starts, and with which torch.
 Check CheckWorker(const std::string& program);
 

@@ -87,6 +87,7 @@ Result<Json> AskWorker(const Question& question, const std::string& folder, cons
                                         {"seconds", question.seconds.count()},
                                         {"memory_mb", question.memory_mb},
                                         {"writable", folder},
+                                        {"allow_weaker", context.allow_weaker_sandbox},
                                         {"request", question.request}});
   Process worker = TakeIdle();
   if (worker) worker->ForgetErrors();

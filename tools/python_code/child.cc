@@ -12,6 +12,7 @@
 #include "base/random_id.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
+#include "tools/python_code/lacks.h"
 #include "tools/python_code/said.h"
 
 namespace mpnanny::python_code {
@@ -37,35 +38,25 @@ else:
     runpy.run_module(module, run_name='__main__', alter_sys=True)
 )";
 
-std::vector<std::string> Command(const Question& question, const std::string& sandbox,
-                                 const std::string& package, const std::string& writable) {
-  return {sandbox,
-          "--seconds",
-          std::to_string(question.seconds.count()),
-          "--memory-mb",
-          std::to_string(question.memory_mb),
-          "--processes",
-          std::to_string(kProcesses),
-          "--file-mb",
-          std::to_string(kFileMb),
-          "--writable",
-          writable,
-          "--",
-          question.python,
-          "-c",
-          kStart,
-          package,
-          question.module,
-          "--answer-fd",
-          "3"};
+std::vector<std::string> Command(const Question& question, bool allow_weaker,
+                                 const std::string& sandbox, const std::string& package,
+                                 const std::string& writable) {
+  std::vector<std::string> words = {sandbox};
+  if (allow_weaker) words.emplace_back("--allow-weaker");
+  words.insert(words.end(),
+               {"--seconds", std::to_string(question.seconds.count()), "--memory-mb",
+                std::to_string(question.memory_mb), "--processes", std::to_string(kProcesses),
+                "--file-mb", std::to_string(kFileMb), "--writable", writable, "--", question.python,
+                "-c", kStart, package, question.module, "--answer-fd", "3"});
+  return words;
 }
 
-Result<std::string> FindSandbox() {
+Result<std::string> FindSandbox(const std::string& program) {
   const std::filesystem::path beside =
-      std::filesystem::path(ProgramPath()).parent_path() / "mpnanny-sandbox";
+      std::filesystem::path(program).parent_path() / "mpnanny-sandbox";
   std::error_code error;
   if (std::filesystem::exists(beside, error)) return beside.generic_string();
-  return NotFound("mpnanny-sandbox is not beside " + EscapeControl(ProgramPath(), 300) + ".",
+  return NotFound("mpnanny-sandbox is not beside " + EscapeControl(program, 300) + ".",
                   "Build or install it: code of yours does not run without it.");
 }
 
@@ -82,11 +73,12 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
   }
   const auto package = FindPythonPackage("");
   if (!package) return package.error();
-  const auto sandbox = FindSandbox();
+  const auto sandbox = FindSandbox(ProgramPath());
   if (!sandbox) return sandbox.error();
   const auto folder = TemporaryFolder::Create();
   if (!folder) return folder.error();
-  auto child = ChildProcess::Start(Command(question, *sandbox, package->string(), folder->path()));
+  auto child = ChildProcess::Start(
+      Command(question, context.allow_weaker_sandbox, *sandbox, package->string(), folder->path()));
   if (!child) return child.error();
   const auto until = ChildProcess::Clock::now() + question.seconds + kGrace;
   Said said;
@@ -103,6 +95,25 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
                       .memory_mb = question.memory_mb,
                       .processes = kProcesses},
                      schema, errors);
+}
+
+Result<std::vector<Lack>> FindLacks(const std::string& program) {
+  const auto sandbox = FindSandbox(program);
+  if (!sandbox) return sandbox.error();
+  const auto folder = TemporaryFolder::Create();
+  if (!folder) return folder.error();
+  auto child = ChildProcess::Start({*sandbox, "--check", "--writable", folder->path()});
+  if (!child) return child.error();
+  const auto until = ChildProcess::Clock::now() + kGrace;
+  for (ChildProcess::Line line = (*child)->ReadLine(until);
+       line.status == ChildProcess::ReadStatus::kLine; line = (*child)->ReadLine(until)) {
+    const auto json = ParseJson(line.text);
+    const Json& end = json ? ValueAt(*json, {"end"}) : Json();
+    if (end.is_object() && end.contains("missing")) return LacksOf(end);
+    if (end.is_object() && end.contains("error"))
+      return Unavailable("mpnanny-sandbox: " + EscapeControl(DumpJson(end["error"]), 300));
+  }
+  return Unavailable("mpnanny-sandbox does not start.");
 }
 
 }  // namespace mpnanny::python_code

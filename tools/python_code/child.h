@@ -5,6 +5,10 @@
 #ifndef MPNANNY_TOOLS_PYTHON_CODE_CHILD_H_
 #define MPNANNY_TOOLS_PYTHON_CODE_CHILD_H_
 
+#include <string>
+#include <vector>
+
+#include "base/confinement.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "tools/python_code/question.h"
@@ -16,6 +20,9 @@ namespace mpnanny::python_code {
 // says what and, where it printed something last, what.
 // `schema`: of an answer of this tool.
 Result<Json> RunChild(const Question& question, const Json& schema, const ToolContext& context);
+
+// What this machine cannot keep such code from, as mpnanny-sandbox beside `program` finds out.
+Result<std::vector<Lack>> FindLacks(const std::string& program);
 
 }  // namespace mpnanny::python_code
 

@@ -1,10 +1,13 @@
 #include "tools/python_code/said.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/job_relay.h"
 #include "base/text.h"
 #include "tools/python_code/answer_form.h"
+#include "tools/python_code/lacks.h"
 
 namespace mpnanny::python_code {
 namespace {
@@ -76,6 +79,20 @@ Error Ended(const Said& said, const Allowed& allowed, const std::string& errors)
   if (!said.stray.empty()) message += " What it wrote instead of one makes no sense.";
   return InvalidInput(message + Printed(errors),
                       "Check that it runs by itself on these inputs, without exit calls.");
+}
+
+Result<Json> AnswerOfJob(const Said& said, const Allowed& allowed, const Json& schema,
+                         const std::string& errors) {
+  if (said.error && said.stray.empty()) return ToldError(*said.error, errors);
+  // A process that has said all ends by itself, and well.
+  const bool ended_well = said.end && !said.end->contains("error") &&
+                          ErrorText(*said.end, "exceeded").empty() &&
+                          ValueAt(*said.end, {"exit_code"}) == 0;
+  if (!said.answer || !ended_well) return Ended(said, allowed, errors);
+  if (!said.stray.empty()) return Stray(said.stray, errors);
+  auto whole = InForm(*said.answer, schema);
+  if (!whole) return Stray(whole.error().message, errors);
+  return whole;
 }
 
 }  // namespace
@@ -158,20 +175,17 @@ Result<void> Said::Listen(ChildProcess& process, ChildProcess::Clock::time_point
 
 Result<Json> Said::Answer(const Allowed& allowed, const Json& schema,
                           const std::string& errors) const {
-  if (error && stray.empty()) return ToldError(*error, errors);
-  // A process that had said all ends by itself, and well.
-  const bool ended_well =
-      end && !end->contains("error") && ErrorText(*end, "exceeded").empty() &&
-      ValueAt(*end, {"exit_code"}) == 0;
-  if (!answer || !ended_well) return Ended(*this, allowed, errors);
-  if (!stray.empty()) return Stray(stray, errors);
-  auto whole = InForm(*answer, schema);
-  if (!whole) return Stray(whole.error().message, errors);
-  if (!token.empty()) (*whole)["computed_by"] = "the process that ran the code";
-  for (const Json& missing : ValueAt(*end, {"missing"})) {
-    if (missing.is_string())
-      (*whole)["limits"].push_back("not_confined:" + missing.get<std::string>());
+  const std::vector<Lack> lacks = end ? LacksOf(*end) : std::vector<Lack>();
+  if (end && ValueAt(*end, {"refused"}) == true) return RefusedBecause(allowed.what, lacks);
+  auto whole = AnswerOfJob(*this, allowed, schema, errors);
+  if (!whole) {
+    Error why = whole.error();
+    if (!lacks.empty()) why.message += " " + LacksText(lacks);
+    return why;
   }
+  if (!token.empty()) (*whole)["computed_by"] = "the process that ran the code";
+  for (const Lack each : lacks)
+    (*whole)["limits"].push_back(std::string("not_confined:") + NameOf(each));
   return whole;
 }
 

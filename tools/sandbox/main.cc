@@ -1,13 +1,16 @@
 // mpnanny-sandbox: runs a program that may be hostile, within limits, and ends it with all that it
 // started. It is started by mpnanny for each call that runs code of the user's.
 //
-//   mpnanny-sandbox --seconds 60 --memory-mb 8192 --processes 64 --file-mb 1024 --writable DIR --
-//   COMMAND …
+//   mpnanny-sandbox [--allow-weaker] --seconds 60 --memory-mb 8192 --processes 64 --file-mb 1024
+//   --writable DIR -- COMMAND …
+//   mpnanny-sandbox --check --writable DIR        runs nothing: what this machine lacks for that
 //
 // What the command writes to its descriptor 3 comes on our standard output, each line with a space in
 // front; its standard output and error are our standard error. When it has ended a last line without
 // one is written to standard output, which nobody but us has (base/job_relay.h):
-//   {"end": {"exit_code": 0, "exceeded": "", "missing": []}}, or {"end": {"error": "…"}}
+//   {"end": {"exit_code": 0, "exceeded": "", "missing": [], "refused": false}}, or
+//   {"end": {"error": "…"}}
+// `missing`: words of base/confinement.h. With any of them nothing is run but under --allow-weaker.
 #include <charconv>
 #include <cstdio>
 #include <string>
@@ -26,9 +29,12 @@ bool ParseNumber(std::string_view text, uint64_t& number) {
   return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
 }
 
-// False where the arguments make no sense.
+// False where the arguments make no sense. `command` is empty for --check.
 bool ParseArguments(int argc, char** argv, Confinement& limits, std::vector<std::string>& command) {
   int at = 1;
+  const bool check = argc > 1 && std::string_view(argv[1]) == "--check";
+  limits.allow_weaker = argc > 1 && std::string_view(argv[1]) == "--allow-weaker";
+  if (check || limits.allow_weaker) ++at;
   for (; at + 1 < argc && std::string_view(argv[at]) != "--"; at += 2) {
     const std::string_view name = argv[at];
     uint64_t number = 0;
@@ -50,7 +56,7 @@ bool ParseArguments(int argc, char** argv, Confinement& limits, std::vector<std:
     }
   }
   for (++at; at < argc; ++at) command.emplace_back(argv[at]);
-  return !command.empty() && !limits.writable.empty();
+  return command.empty() == check && !limits.writable.empty();
 }
 
 int Main(int argc, char** argv) {
@@ -60,11 +66,13 @@ int Main(int argc, char** argv) {
     std::fputs("mpnanny-sandbox is started by mpnanny and not by hand.\n", stderr);
     return 2;
   }
+  WipeEnvironment();  // here, too: this process lives as long as the command
   constexpr int kStandardOutput = 1;
   const bool read = RelayJob(kStandardOutput, StandardStreams::kOfTheJob, [&](int /*told*/) -> Json {
-    const auto end = RunConfined(limits, command);
+    const auto end = command.empty() ? RunConfinedCall(limits, -1, [] { return 0; })
+                                     : RunConfined(limits, command);
     if (!end) return {{"error", end.error().Text()}};
-    return {{"exit_code", end->exit_code}, {"exceeded", end->exceeded}, {"missing", end->missing}};
+    return EndJson(*end);
   });
   return read ? 0 : 1;
 }

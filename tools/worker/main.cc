@@ -111,6 +111,7 @@ class Session {
     limits.processes = kProcesses;
     limits.file_bytes = kFileMb << 20;
     limits.writable = writable.get<std::string>();
+    limits.allow_weaker = ValueAt(asked, {"allow_weaker"}) == true;
     // The supervisor enters namespaces of its own, which cannot be left: a process for each job.
     const bool read = RelayJob(streams_.out, StandardStreams::kOurs, [&](int told) -> Json {
       const auto end = RunConfinedCall(limits, told, [&] {
@@ -120,8 +121,7 @@ class Session {
         return 0;
       });
       if (!end) return {{"error", end.error().Text()}};
-      return {
-          {"exit_code", end->exit_code}, {"exceeded", end->exceeded}, {"missing", end->missing}};
+      return EndJson(*end);
     });
     if (!std::exchange(warm_, true)) WarmUp();  // for those to come; nobody waits now
     return read;
@@ -140,6 +140,7 @@ class Silent : public c10::WarningHandler {
 };
 
 int Run() {
+  WipeEnvironment();  // a job has the memory of this process
   static Silent silent;
   c10::WarningUtils::set_warning_handler(&silent);
   // Memory that results leave stays with the process: fetched from the kernel again for each

@@ -3,10 +3,12 @@
 //
 //   -> {"op": "hello", "protocol": 3}
 //   <- {"protocol": 3, "torch": "2.13.0", "cpu_capability": "AVX512", "threads": 1}
-//   -> {"op": "job", "seconds": 60, "memory_mb": 8192, "writable": DIR, "request": {…}}
+//   -> {"op": "job", "seconds": 60, "memory_mb": 8192, "writable": DIR, "request": {…},
+//       "allow_weaker": false}
 //   <-  {"progress": {"done": 0.4, "what": "in bf16"}}                     any number of them
 //   <-  {"answer": {…}}  or  {"error": {"kind", "message", "try"}}
-//   <- {"end": {"exit_code": 0, "exceeded": "", "missing": []}}            always, and last
+//   <- {"end": {"exit_code": 0, "exceeded": "", "missing": [], "refused": false}}
+//                                                                          always, and last
 //   <- {"error": {"kind": "InvalidInput", "message": "…"}}                 to what is not
 //   understood
 //

@@ -1,0 +1,32 @@
+// The machine as a confined program sees it: namespaces of its own, in which nothing can be written
+// but one folder, /dev holds what every program needs and no more, and /proc shows nobody else.
+//
+// Free functions; to be called in a process of one thread, in this order, without a way back.
+#ifndef MPNANNY_BASE_OS_CONFINED_VIEW_H_
+#define MPNANNY_BASE_OS_CONFINED_VIEW_H_
+
+#include <cstdint>
+#include <string>
+
+namespace mpnanny {
+
+struct OwnView {
+  bool namespaces = false;  // of users, processes (those that are forked from now on), network, IPC
+  bool devices = false;     // a /dev and /dev/shm of its own
+  bool read_only = false;   // all but `writable`, /dev/shm
+};
+
+// `shared_memory_bytes`: room in /dev/shm. All false where the kernel or the machine's rules do not
+// allow it; root needs no user namespace.
+OwnView EnterOwnView(const std::string& writable, uint64_t shared_memory_bytes);
+
+// For the first process of the new namespace: a /proc that only it and its children see. False
+// where a container's rules hide parts of /proc, so that there can be no whole one.
+bool MountOwnProcesses();
+
+// In use of the file system that `folder` lies in, if that is memory; else 0.
+uint64_t BytesInMemory(const std::string& folder);
+
+}  // namespace mpnanny
+
+#endif  // MPNANNY_BASE_OS_CONFINED_VIEW_H_
