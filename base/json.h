@@ -34,6 +34,8 @@ Result<Json> ParseJson(std::string_view text, size_t max_depth = kMaxJsonDepth,
 // The value at a path of keys from the outermost object; null where there is none. As long-lived as
 // `json`.
 const Json& ValueAt(const Json& json, std::initializer_list<const char*> keys);
+// What is not kept anywhere would be gone before it is looked at.
+const Json& ValueAt(Json&& json, std::initializer_list<const char*> keys) = delete;
 
 // Serialises on one line; bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string DumpJson(const Json& json);

@@ -55,7 +55,13 @@ Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions&
   ToolContext tool{roots, *data, {}, true};
   tool.allow_weaker_sandbox = options.allow_weaker_sandbox;
   tool.progress = progress.Report();
-  auto answer = exported::AskWorker(*question, folder->path(), tool);
+  const Json number = {{"type", "number"}};
+  Json schema = {{"type", "object"}};
+  if (options.repeats == 0) {
+    schema["properties"] = {{"tensors", number}, {"bytes", number}};
+    schema["required"] = {"tensors", "bytes"};
+  }
+  auto answer = exported::AskWorker(*question, folder->path(), schema, tool);
   progress.Done();
   if (!answer) return answer.error();
   if (options.repeats > 0) {

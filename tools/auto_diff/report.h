@@ -17,6 +17,8 @@ Json ReportJson(const Json& answer, size_t bytes);
 std::string ReportText(const Json& answer, size_t bytes);
 
 Json ReportSchema();
+// What an answer that comes from outside has to fit.
+const Json& AnswerSchema();
 
 }  // namespace mpnanny::auto_diff
 

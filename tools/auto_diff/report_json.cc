@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "tools/auto_diff/report.h"
+#include "tools/python_code/answer_form.h"
 #include "tools/python_code/fields.h"
 #include "tools/runs/schema.h"
 
@@ -44,6 +45,38 @@ Json ReportJson(const Json& answer, size_t bytes) {
   return python_code::Shortened(answer, bytes, {"findings", "contributors", "dims", "layers"});
 }
 
+// Of the process that ran the code, which may give anything: rows have their types, too.
+const Json& AnswerSchema() {
+  static const Json& schema = *new Json([] {
+    using python_code::RowSchema;
+    using python_code::RowsSchema;
+    Json made = ReportSchema();
+    const Json finding =
+        RowSchema({"op", "module", "source", "phase", "what", "dtype", "precision"},
+                  {"local", "accumulated", "error_in", "share", "magnitude", "count"});
+    Json& fields = made["properties"];
+    fields["first_bad"] = finding;
+    fields["first_bad"]["properties"]["kind"] = {{"enum", {"range", "rounding"}}};
+    fields["findings"] = {{"type", "array"}, {"items", fields["first_bad"]}};
+    fields["contributors"] =
+        RowsSchema({"op", "module", "source", "phase"}, {"local", "accumulated", "share"});
+    fields["output"] = RowsSchema({"name", "dtype"},
+                                  {"error", "max_error", "expected", "nonfinite", "flushed"});
+    fields["loss"] = RowSchema({}, {"fp32", "low", "reference", "error"});
+    fields["gradients"] = RowSchema({}, {"error", "loss_scale"});
+    fields["gradients"]["properties"]["worst"] = RowsSchema({"name", "dtype"}, {"error"});
+    fields["steps"] = RowsSchema({}, {"step", "fp32", "low"});
+    fields["layers"] = RowsSchema({"module", "dtype"},
+                                  {"operators", "local", "accumulated", "absmax", "nonfinite"});
+    fields["dims"] = RowsSchema({"what"}, {"dim", "size", "imbalance", "absorbed"});
+    fields["ill_conditioned"] = RowsSchema({"op", "source", "kind"}, {"error"});
+    fields["inputs"] = RowsSchema({"name", "words", "dtype"}, {});
+    fields["proof"]["required"] = {"line", "result"};
+    return made;
+  }());
+  return schema;
+}
+
 Json ReportSchema() {
   const Json number = {{"type", {"number", "string", "null"}}};
   const Json text = {{"type", "string"}};
@@ -82,6 +115,7 @@ Json ReportSchema() {
                {"missing", texts}})},
       {"inputs", rows},
       {"limits", Described(texts, "What was not looked at.")},
+      {"computed_by", Described(text, "Who says so: the process that ran the code.")},
   });
   schema["required"] = {"verdict"};
   return schema;

@@ -171,6 +171,7 @@ std::string Limits(const Json& answer) {
               ".\n";
     }
   }
+  if (answer.contains("computed_by")) text += python_code::kComputedBy;
   return text;
 }
 

@@ -30,7 +30,7 @@ Result<Json> AskOfFile(const Json& arguments, const ToolContext& context) {
   }
   const auto folder = TemporaryFolder::Create();
   if (!folder) return folder.error();
-  return exported::AskWorker(*question, folder->path(), context);
+  return exported::AskWorker(*question, folder->path(), AnswerSchema(), context);
 }
 
 bool IsOfFile(const Json& arguments) {
@@ -58,7 +58,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!context.allow_exec) {
     return Unavailable("auto_diff runs code of yours, which this server may not.", kMayNot);
   }
-  auto answer = python_code::RunChild(*question, context);
+  auto answer = python_code::RunChild(*question, AnswerSchema(), context);
   if (!answer) return answer.error();
   return ToolOutput{ReportJson(*answer, bytes), ReportText(*answer, bytes)};
 }

@@ -20,6 +20,8 @@ std::string ReportText(const Json& answer, const std::string& library, size_t by
 std::string WayText(const std::string& way);
 
 Json ReportSchema();
+// What an answer that comes from outside has to fit.
+const Json& AnswerSchema();
 
 }  // namespace mpnanny::choose_precision
 

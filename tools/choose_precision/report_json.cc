@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "tools/choose_precision/report.h"
+#include "tools/python_code/answer_form.h"
 #include "tools/python_code/fields.h"
 
 namespace mpnanny::choose_precision {
@@ -24,6 +25,31 @@ Json ReportJson(const Json& answer, const std::string& library, size_t bytes) {
     shown["code"] = std::move(kept);
   }
   return python_code::Shortened(shown, bytes, {"islands", "alternatives", "states", "code", "layers"});
+}
+
+// As auto_diff's.
+const Json& AnswerSchema() {
+  static const Json& schema = *new Json([] {
+    using python_code::RowSchema;
+    using python_code::RowsSchema;
+    Json made = ReportSchema();
+    Json& fields = made["properties"];
+    const Json effect = RowSchema({}, {"output", "loss", "gradient", "worst_gradient"});
+    fields["error"] = effect;
+    fields["error_all_low"] = effect;
+    fields["tolerance"] = python_code::FigureSchema();
+    fields["device"] = RowSchema({"name", "title", "kind"}, {});
+    fields["islands"] =
+        RowsSchema({"module", "kind", "format"}, {"alone", "without_it", "absmax"});
+    fields["states"] = RowsSchema({"state", "format"}, {"lost"});
+    fields["layers"] = RowsSchema({"module", "kind", "format"},
+                                  {"alone", "absmax", "gradient_absmax", "room"});
+    fields["alternatives"] = RowsSchema({"way"}, {});
+    fields["code"] = RowsSchema({"library", "language", "text"}, {});
+    fields["trial"] = RowSchema({"verdict", "reason"}, {"difference", "noise"});
+    return made;
+  }());
+  return schema;
 }
 
 Json ReportSchema() {
@@ -60,7 +86,8 @@ Json ReportSchema() {
         {"not_on_device", texts},
         {"code", Described(rows, "library, language, text.")},
         {"trial", Described(object, "verdict type_1 (fits), type_2 (does not), not_established.")},
-        {"limits", texts}}}};
+        {"limits", texts},
+        {"computed_by", Described(text, "Who says so: the process that ran the code.")}}}};
 }
 
 }  // namespace mpnanny::choose_precision

@@ -238,6 +238,7 @@ std::string Limits(const Json& answer) {
       text += "Of the device: " + EscapeControl(each.get<std::string>(), 200) + ".\n";
     }
   }
+  if (answer.contains("computed_by")) text += python_code::kComputedBy;
   return text;
 }
 

@@ -56,7 +56,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
         "Start it with --allow-exec, or run `mpnanny precision` in a terminal. The code then runs "
         "in a process of its own, without network, that can write to a temporary folder only.");
   }
-  auto answer = python_code::RunChild(*question, context);
+  auto answer = python_code::RunChild(*question, AnswerSchema(), context);
   if (!answer) return answer.error();
   const size_t bytes = runs::AnswerBytes(arguments, context);
   const std::string library = arguments.value("library", "pytorch");

@@ -81,7 +81,7 @@ Result<Json> GreetWorker(const std::string& program) {
   return greeted->greeting;
 }
 
-Result<Json> AskWorker(const Question& question, const std::string& folder,
+Result<Json> AskWorker(const Question& question, const std::string& folder, const Json& schema,
                        const ToolContext& context) {
   const std::string job = DumpJson(Json{{"op", "job"},
                                         {"seconds", question.seconds.count()},
@@ -110,7 +110,7 @@ Result<Json> AskWorker(const Question& question, const std::string& folder,
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,
                       .processes = worker::kProcesses},
-                     errors);
+                     schema, errors);
 }
 
 }  // namespace mpnanny::exported

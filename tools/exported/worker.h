@@ -14,9 +14,9 @@
 
 namespace mpnanny::exported {
 
-// The answer to the question. `folder`: that it may write in, of this job alone. Unavailable where
-// there is no worker or none that fits; what the job says else.
-Result<Json> AskWorker(const Question& question, const std::string& folder,
+// The answer to the question, which fits `schema`. `folder`: that it may write in, of this job alone.
+// Unavailable where there is no worker or none that fits; what the job says else.
+Result<Json> AskWorker(const Question& question, const std::string& folder, const Json& schema,
                        const ToolContext& context);
 
 // What the worker beside the program says of itself: {"protocol", "torch", "cpu_capability"}.

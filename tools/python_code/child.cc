@@ -9,6 +9,7 @@
 #include "base/confinement.h"
 #include "base/program.h"
 #include "base/python.h"
+#include "base/random_id.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "tools/python_code/lacks.h"
@@ -29,9 +30,10 @@ sys.path.insert(0, sys.argv.pop(1))
 module = sys.argv.pop(1)
 if importlib.util.find_spec('torch') is None:
     import json
+    token = json.load(sys.stdin)['token']
     error = {'kind': 'Unavailable', 'message': sys.executable + ' has no torch.',
              'try': 'Choose the interpreter of the training with `python`.'}
-    os.write(3, json.dumps({'error': error}).encode() + b'\n')
+    os.write(3, json.dumps({'token': token, 'error': error}).encode() + b'\n')
 else:
     runpy.run_module(module, run_name='__main__', alter_sys=True)
 )";
@@ -60,7 +62,7 @@ Result<std::string> FindSandbox(const std::string& program) {
 
 }  // namespace
 
-Result<Json> RunChild(const Question& question, const ToolContext& context) {
+Result<Json> RunChild(const Question& question, const Json& schema, const ToolContext& context) {
   if (!kCanConfine) {
     return Unavailable(
         "Code of yours runs on Linux only: this system has no sandbox that mpnanny could keep it "
@@ -79,9 +81,12 @@ Result<Json> RunChild(const Question& question, const ToolContext& context) {
       Command(question, context.allow_weaker_sandbox, *sandbox, package->string(), folder->path()));
   if (!child) return child.error();
   const auto until = ChildProcess::Clock::now() + question.seconds + kGrace;
-  (*child)->WriteLine(DumpJson(question.request), until);
-  (*child)->CloseInput();
   Said said;
+  said.token = RandomId();
+  Json request = question.request;
+  request["token"] = said.token;
+  (*child)->WriteLine(DumpJson(request), until);
+  (*child)->CloseInput();
   if (auto heard = said.Listen(**child, until, context); !heard) return heard.error();
   (*child)->Wait(ChildProcess::Clock::now() + kLastWords);
   const std::string& errors = (*child)->errors();
@@ -89,7 +94,7 @@ Result<Json> RunChild(const Question& question, const ToolContext& context) {
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,
                       .processes = kProcesses},
-                     errors);
+                     schema, errors);
 }
 
 Result<std::vector<Lack>> FindLacks(const std::string& program) {

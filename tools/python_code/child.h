@@ -18,7 +18,8 @@ namespace mpnanny::python_code {
 
 // The answer of the Python side. What the target's code does, whatever it is, ends in an error that
 // says what and, where it printed something last, what.
-Result<Json> RunChild(const Question& question, const ToolContext& context);
+// `schema`: of an answer of this tool.
+Result<Json> RunChild(const Question& question, const Json& schema, const ToolContext& context);
 
 // What this machine cannot keep such code from, as mpnanny-sandbox beside `program` finds out.
 Result<std::vector<Lack>> FindLacks(const std::string& program);

@@ -18,9 +18,15 @@ std::optional<double> NumberAt(const Json& object, const char* key);
 std::string TextAt(const Json& object, const char* key);
 // Empty where there is none.
 const Json& ListAt(const Json& object, const char* key);
+const Json& ListAt(Json&& object, const char* key) = delete;  // it would be gone
 
 // "2.5 %", "not finite", "not known".
 std::string PercentAt(const Json& object, const char* key);
+// Of answers with `computed_by`: figures that come from the process in which the code ran are no
+// proof about code that means to deceive.
+inline constexpr char kComputedBy[] =
+    "The process that ran the code has computed this: it says nothing for sure of code that means to "
+    "deceive.\n";
 // Its texts, safe to show: "a, b".
 std::string WordsOf(const Json& list);
 

@@ -1,8 +1,13 @@
 #include "tools/python_code/said.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "base/job_relay.h"
 #include "base/text.h"
+#include "tools/python_code/answer_form.h"
+#include "tools/python_code/lacks.h"
 
 namespace mpnanny::python_code {
 namespace {
@@ -33,12 +38,16 @@ Error ToldError(const Json& error, const std::string& errors) {
   return InvalidInput(message, hint);
 }
 
+Error Stray(const std::string& stray, const std::string& errors) {
+  return InvalidInput("What the process that ran it wrote as its answer makes no sense: " + stray +
+                          ". No answer is taken from it." + Printed(errors),
+                      "Only mpnanny itself writes to the descriptor of the answer: look in the "
+                      "code, and in what it imports, for what else does.");
+}
+
 // Why there is no answer.
 Error Ended(const Said& said, const Allowed& allowed, const std::string& errors) {
-  if (!said.end && said.garbage) {
-    return InvalidInput("What the process that ran it wrote as its answer makes no sense." +
-                        Printed(errors));
-  }
+  if (!said.end && !said.stray.empty()) return Stray(said.stray, errors);
   if (!said.end)
     return Unavailable("The process that ran it ended without a word." + Printed(errors));
   const std::string exceeded = ErrorText(*said.end, "exceeded");
@@ -67,30 +76,75 @@ Error Ended(const Said& said, const Allowed& allowed, const std::string& errors)
   if (code == 128 + 11) how += " (a crash in native code)";
   if (code == 128 + 9) how += " (killed: perhaps out of memory)";
   std::string message = "The process that ran it " + how + " before it had an answer.";
-  if (said.garbage) message += " What it wrote instead of one makes no sense.";
+  if (!said.stray.empty()) message += " What it wrote instead of one makes no sense.";
   return InvalidInput(message + Printed(errors),
                       "Check that it runs by itself on these inputs, without exit calls.");
+}
+
+Result<Json> AnswerOfJob(const Said& said, const Allowed& allowed, const Json& schema,
+                         const std::string& errors) {
+  if (said.error && said.stray.empty()) return ToldError(*said.error, errors);
+  // A process that has said all ends by itself, and well.
+  const bool ended_well = said.end && !said.end->contains("error") &&
+                          ErrorText(*said.end, "exceeded").empty() &&
+                          ValueAt(*said.end, {"exit_code"}) == 0;
+  if (!said.answer || !ended_well) return Ended(said, allowed, errors);
+  if (!said.stray.empty()) return Stray(said.stray, errors);
+  auto whole = InForm(*said.answer, schema);
+  if (!whole) return Stray(whole.error().message, errors);
+  return whole;
 }
 
 }  // namespace
 
 void Said::Take(const std::string& line, const ToolContext& context) {
   if (line.empty()) return;
-  const auto json = ParseJson(line, kMostAnswerDepth);
-  if (!json || !json->is_object()) {
-    garbage = true;
+  if (line.front() == kJobMark) {
+    TakeOfJob(std::string_view(line).substr(1), context);
     return;
   }
-  if (const auto it = json->find("end"); it != json->end()) end = *it;
-  if (answer || error) return;
-  if (const auto it = json->find("answer"); it != json->end() && it->is_object()) answer = *it;
+  const auto json = ParseJson(line, kMostAnswerDepth);
+  if (!json || !json->is_object()) return;
+  if (const auto it = json->find("end"); it != json->end() && it->is_object()) end = *it;
+  // What a worker did not understand, before there was a job.
   if (const auto it = json->find("error"); it != json->end() && it->is_object()) error = *it;
-  if (const auto it = json->find("progress"); it != json->end() && it->is_object()) {
-    const Json done = it->value("done", Json());
-    const Json what = it->value("what", Json());
-    if (context.progress && done.is_number() && what.is_string()) {
-      context.progress(done.get<double>(), 1.0, EscapeControl(what.get<std::string>(), 100));
+}
+
+void Said::TakeOfJob(std::string_view line, const ToolContext& context) {
+  if (line.empty() || !stray.empty()) return;
+  if (answer || error) {
+    stray = "it goes on after its answer";
+    return;
+  }
+  const auto json = ParseJson(line, kMostAnswerDepth, DuplicateKeys::kRefuse);
+  if (!json || !json->is_object()) {
+    stray = "there is a line that is no JSON object";
+    return;
+  }
+  Json said = *json;
+  if (!token.empty()) {
+    if (ValueAt(said, {"token"}) != token) {
+      stray = "there is a line that somebody else has written";
+      return;
     }
+    said.erase("token");
+  }
+  const auto field = said.begin();
+  if (said.size() != 1 || !field.value().is_object()) {
+    stray = "there is a line of an unknown form";
+  } else if (field.key() == "answer") {
+    answer = field.value();
+  } else if (field.key() == "error") {
+    error = field.value();
+  } else if (field.key() == "progress") {
+    const Json& done = ValueAt(field.value(), {"done"});
+    const Json& what = ValueAt(field.value(), {"what"});
+    if (context.progress && done.is_number() && what.is_string()) {
+      context.progress(std::clamp(done.get<double>(), 0.0, 1.0), 1.0,
+                       EscapeControl(what.get<std::string>(), 100));
+    }
+  } else {
+    stray = "there is a line of an unknown kind";
   }
 }
 
@@ -110,7 +164,7 @@ Result<void> Said::Listen(ChildProcess& process, ChildProcess::Clock::time_point
     if (context.cancel.expired()) return context.cancel.Check().error();
     const ChildProcess::Line line = process.ReadLine(std::min(until, now + kLookEvery));
     if (line.status == ChildProcess::ReadStatus::kTooLong) {
-      garbage = true;
+      stray = "a line is longer than " + std::to_string(ChildProcess::kMostLineBytes >> 20) + " MB";
       return {};
     }
     if (line.status != ChildProcess::ReadStatus::kTimeout) Take(line.text, context);
@@ -119,13 +173,19 @@ Result<void> Said::Listen(ChildProcess& process, ChildProcess::Clock::time_point
   return {};
 }
 
-Result<Json> Said::Answer(const Allowed& allowed, const std::string& errors) const {
-  if (!answer) return error ? ToldError(*error, errors) : Ended(*this, allowed, errors);
-  Json whole = *answer;
-  for (const Json& missing : ValueAt(end ? *end : Json(), {"missing"})) {
-    if (missing.is_string())
-      whole["limits"].push_back("not_confined:" + missing.get<std::string>());
+Result<Json> Said::Answer(const Allowed& allowed, const Json& schema,
+                          const std::string& errors) const {
+  const std::vector<Lack> lacks = end ? LacksOf(*end) : std::vector<Lack>();
+  if (end && ValueAt(*end, {"refused"}) == true) return RefusedBecause(allowed.what, lacks);
+  auto whole = AnswerOfJob(*this, allowed, schema, errors);
+  if (!whole) {
+    Error why = whole.error();
+    if (!lacks.empty()) why.message += " " + LacksText(lacks);
+    return why;
   }
+  if (!token.empty()) (*whole)["computed_by"] = "the process that ran the code";
+  for (const Lack each : lacks)
+    (*whole)["limits"].push_back(std::string("not_confined:") + NameOf(each));
   return whole;
 }
 

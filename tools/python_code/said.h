@@ -1,7 +1,9 @@
-// What a confined process says of its job, line by line: progress, then an answer or an error, then
-// how it ended (base/confinement.h). Both mpnanny-sandbox and mpnanny-worker speak so.
+// What is said of a confined job, line by line: by the job, progress, then an answer or an error; by
+// those that watch over it, how it ended (base/job_relay.h). Both mpnanny-sandbox and
+// mpnanny-worker speak so.
 //
-// Plain values; what comes from the process is data and is escaped.
+// What comes from the job is taken for what it is, the word of a process that may be hostile: one
+// answer of a known form at most, and none where anything does not fit. Plain values.
 #ifndef MPNANNY_TOOLS_PYTHON_CODE_SAID_H_
 #define MPNANNY_TOOLS_PYTHON_CODE_SAID_H_
 
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/child_process.h"
 #include "base/json.h"
@@ -29,9 +32,15 @@ struct Allowed {
 inline constexpr std::chrono::seconds kGrace{5};
 
 struct Said {
-  std::optional<Json> answer, error, end;
-  bool garbage = false;  // a line that is none of ours
+  // That each line of the job has to hold, beside its one field; "" for jobs that run no code of
+  // the user's. It keeps out what has the descriptor only, not what reads the job's memory.
+  std::string token;
 
+  std::optional<Json> answer, error, end;
+  // Lines of the job that are none, by whom they were written, or too many: the first one's fault.
+  std::string stray;
+
+  // One line of the output, with the mark of the job or without.
   void Take(const std::string& line, const ToolContext& context);
 
   // Takes what `process` writes until it has said how the job ended, it is silent at `until`, or
@@ -40,9 +49,12 @@ struct Said {
   Result<void> Listen(ChildProcess& process, ChildProcess::Clock::time_point until,
                       const ToolContext& context);
 
-  // The answer, with what was not confined among its `limits`, or why there is none. `errors`: the
-  // end of what the process printed.
-  Result<Json> Answer(const Allowed& allowed, const std::string& errors) const;
+  // The answer, with what was not confined among its `limits`, or why there is none. `schema`: of
+  // an answer of this tool. `errors`: the end of what the process printed.
+  Result<Json> Answer(const Allowed& allowed, const Json& schema, const std::string& errors) const;
+
+ private:
+  void TakeOfJob(std::string_view line, const ToolContext& context);
 };
 
 }  // namespace mpnanny::python_code

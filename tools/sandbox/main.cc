@@ -5,30 +5,24 @@
 //   --writable DIR -- COMMAND …
 //   mpnanny-sandbox --check --writable DIR        runs nothing: what this machine lacks for that
 //
-// The command's descriptor 3 is our standard output; its standard output and error are our standard
-// error. When it has ended a last line is written to standard output:
+// What the command writes to its descriptor 3 comes on our standard output, each line with a space in
+// front; its standard output and error are our standard error. When it has ended a last line without
+// one is written to standard output, which nobody but us has (base/job_relay.h):
 //   {"end": {"exit_code": 0, "exceeded": "", "missing": [], "refused": false}}, or
 //   {"end": {"error": "…"}}
 // `missing`: words of base/confinement.h. With any of them nothing is run but under --allow-weaker.
 #include <charconv>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/confinement.h"
+#include "base/job_relay.h"
 #include "base/json.h"
 
 namespace mpnanny {
 namespace {
-
-void WriteEnd(const Json& end) {
-  // On a line of its own, whatever the program has written last.
-  const std::string line = "\n" + DumpJson(Json{{"end", end}}) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fflush(stdout);
-}
 
 bool ParseNumber(std::string_view text, uint64_t& number) {
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -72,14 +66,15 @@ int Main(int argc, char** argv) {
     std::fputs("mpnanny-sandbox is started by mpnanny and not by hand.\n", stderr);
     return 2;
   }
-  const auto end = command.empty() ? RunConfinedCall(limits, -1, [] { return 0; })
-                                   : RunConfined(limits, command);
-  if (!end) {
-    WriteEnd({{"error", end.error().Text()}});
-    return 1;
-  }
-  WriteEnd(EndJson(*end));
-  return 0;
+  WipeEnvironment();  // here, too: this process lives as long as the command
+  constexpr int kStandardOutput = 1;
+  const bool read = RelayJob(kStandardOutput, StandardStreams::kOfTheJob, [&](int /*told*/) -> Json {
+    const auto end = command.empty() ? RunConfinedCall(limits, -1, [] { return 0; })
+                                     : RunConfined(limits, command);
+    if (!end) return {{"error", end.error().Text()}};
+    return EndJson(*end);
+  });
+  return read ? 0 : 1;
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 
 #include "base/confinement.h"
 #include "base/descriptors.h"
+#include "base/job_relay.h"
 #include "base/json.h"
 #include "base/stop_event.h"
 #include "base/text.h"
@@ -112,51 +113,18 @@ class Session {
     limits.writable = writable.get<std::string>();
     limits.allow_weaker = ValueAt(asked, {"allow_weaker"}) == true;
     // The supervisor enters namespaces of its own, which cannot be left: a process for each job.
-    Json end;
-    const auto ended = RunForked([&](int told) { return Supervise(limits, request, told); },
-                                 [&](int heard) { end = Relay(heard); });
-    if (!ended || *ended != 0 || end.is_null()) {
-      end = {{"error", ended ? "The job's supervisor ended with " + std::to_string(*ended) + "."
-                             : ended.error().Text()}};
-    }
-    if (!Write({{"end", std::move(end)}})) return false;
-    if (ended && !std::exchange(warm_, true)) WarmUp();  // for those to come; nobody waits now
-    return true;
-  }
-
-  // In a process of its own: runs the job, which writes to `told` and has no other descriptor, and
-  // says there how it has ended.
-  static int Supervise(const Confinement& limits, const Json& request, int told) {
-    const auto write = [told](const StopEvent& stop, const Json& line) {
-      WriteWhole(told, DumpJson(line) + "\n", stop);
-    };
-    const auto end = RunConfinedCall(limits, told, [&] {
-      const StopEvent never;  // the one from before the fork is closed
-      RunJob(request, [&](const Json& line) { write(never, line); });
-      return 0;
+    const bool read = RelayJob(streams_.out, StandardStreams::kOurs, [&](int told) -> Json {
+      const auto end = RunConfinedCall(limits, told, [&] {
+        const StopEvent never;  // the one from before the fork is closed
+        RunJob(request,
+               [&](const Json& line) { WriteWhole(told, DumpJson(line) + "\n", never); });
+        return 0;
+      });
+      if (!end) return {{"error", end.error().Text()}};
+      return EndJson(*end);
     });
-    const StopEvent never;
-    WriteWhole(told, "\n", never);  // whatever the job has written last
-    write(never,
-          end ? Json{{"end", EndJson(*end)}} : Json{{"end", {{"error", end.error().Text()}}}});
-    return 0;
-  }
-
-  // Passes on the job's lines, and gives what the last one says of its end: that is the
-  // supervisor's, since by then nobody else is left. What is no line of a job is a model's that has
-  // found the pipe.
-  Json Relay(int heard) {
-    Json end;
-    ReadLines(heard, stop_, [&](const std::string& text) {
-      const auto line = ParseJson(text);
-      if (!line || !line->is_object() || line->size() != 1) return true;
-      const auto item = line->begin();
-      if (item.key() == "end") end = item.value();
-      if (item.key() == "progress" || item.key() == "answer" || item.key() == "error")
-        WriteWhole(streams_.out, text + "\n", stop_);
-      return true;
-    });
-    return end;
+    if (!std::exchange(warm_, true)) WarmUp();  // for those to come; nobody waits now
+    return read;
   }
 
   const ProtocolStreams& streams_;

@@ -1,27 +1,41 @@
 """The child of the server's tool auto_diff: one request from stdin, JSON lines to a descriptor of
 its own. stdout and stderr belong to the target.
+
+The request holds a token, which each line has to hold: what else writes to the descriptor, by
+mistake or by intent, is told apart by that. Code that reads the memory of this process finds it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 Say = Callable[[float, str], None]
 
 
-def _write(out: TextIO, **line: Any) -> None:
-    out.write(json.dumps(line, allow_nan=False) + "\n")
-    out.flush()
+class _Lines:
+    """What is said, line by line."""
+
+    def __init__(self, out: TextIO, token: str) -> None:
+        self._out = out
+        self._token = token
+
+    def write(self, **line: Any) -> None:
+        self._out.write(json.dumps({"token": self._token, **line}, allow_nan=False) + "\n")
+        self._out.flush()
 
 
-def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) -> int:
-    """Reads one request, writes progress and what `answer` gives, or how it failed."""
+def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) -> NoReturn:
+    """Reads one request, writes progress and what `answer` gives, or how it failed, and ends this
+    process: what the target has left to run at an interpreter's end, or in threads, comes too late
+    to change an answer that has been given.
+    """
     arguments = argparse.ArgumentParser(prog=f"python -m mpnanny ({tool})")
     arguments.add_argument("--answer-fd", type=int, required=True)
     given = arguments.parse_args()
@@ -31,19 +45,24 @@ def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) ->
     with os.fdopen(given.answer_fd, "w", encoding="utf-8") as out:
         from .problem import Problem
 
+        lines = _Lines(out, request.pop("token"))
+
         def say(done: float, what: str) -> None:
-            _write(out, progress={"done": done, "what": what})
+            lines.write(progress={"done": done, "what": what})
 
         try:
-            _write(out, answer=answer(request, say))
+            lines.write(answer=answer(request, say))
         except Problem as problem:
             shown = {"kind": problem.kind, "message": problem.message, "try": problem.advice}
-            _write(out, error=shown)
+            lines.write(error=shown)
         except Exception as error:
             traceback.print_exc()
             message = f"{tool} itself failed: {type(error).__name__}: {error}"
-            _write(out, error={"kind": "Internal", "message": message, "try": ""})
-    return 0
+            lines.write(error={"kind": "Internal", "message": message, "try": ""})
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # they are the target's
+            stream.flush()
+    os._exit(0)
 
 
 def _diff(request: dict[str, Any], say: Say) -> dict[str, Any]:
@@ -53,4 +72,4 @@ def _diff(request: dict[str, Any], say: Say) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(serve("auto_diff", _diff))
+    serve("auto_diff", _diff)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from ..diff.__main__ import Say, serve
@@ -15,4 +14,4 @@ def _answer(request: dict[str, Any], say: Say) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(serve("choose_precision", _answer))
+    serve("choose_precision", _answer)
