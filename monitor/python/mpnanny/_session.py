@@ -233,7 +233,7 @@ class Session:
             self.scalers,
             self.steps,
             Gradients(state, events),
-            OptimizerStates(state, kinds, core.event),
+            OptimizerStates(state, kinds, core.event, shadow.is_kept),
             self._hooks,
             by_hand,
             events,

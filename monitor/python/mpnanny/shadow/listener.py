@@ -224,6 +224,10 @@ class ShadowSteps(StepListener):
         if session is not None:
             session.forget()
 
+    def is_kept(self, weight: torch.Tensor) -> bool:
+        """Whether nothing gets lost where this weight stays as it is (Changes.is_kept)."""
+        return self._session is not None and self._session.is_kept(weight)
+
     # --- what the session asks for ---
 
     def _parameters(self, optimizer: Any) -> list[tuple[str, torch.Tensor]]:

@@ -67,6 +67,7 @@ class Operator:
     """One overload, as `aten.add.Tensor`."""
 
     __slots__ = (
+        "allocates",
         "arguments",
         "change",
         "is_list",
@@ -89,6 +90,7 @@ class Operator:
         self.arguments: tuple[str, ...] = ()
         # Its first argument gets values from other processes, also after it has returned.
         self.receives = False
+        self.allocates = False  # makes memory without values
         self.schema_name = ""
         schema = getattr(function, "_schema", None)
         if schema is None:
@@ -96,6 +98,7 @@ class Operator:
         self.schema_name = schema.name
         namespace, _, rest = schema.name.partition("::")
         self.receives = namespace == "c10d"
+        self.allocates = namespace == "aten" and rest.startswith(("empty", "new_empty"))
         if namespace in _SILENT or rest.startswith(_NO_VALUES):
             return
         self.arguments = tuple(argument.name for argument in schema.arguments)

@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from ..model.parts import roots
+from ..model.shards import local_part
 from ..steps.functional import plain
 from .changes import Changes
 from .divergence import Divergence
@@ -119,6 +120,10 @@ class ShadowSession:
     def watches_failures(self) -> bool:
         """Whether a step that fails now would be looked at."""
         return self._on and self._step is None and not self._broken and self._failing.watches
+
+    def is_kept(self, weight: torch.Tensor) -> bool:
+        """As Changes.is_kept, of the newest shadow step."""
+        return self._changes.is_kept(weight)
 
     # --- what happens in the training ---
 
@@ -299,7 +304,8 @@ class ShadowSession:
         if model is None:
             return
         self._modules.update((id(each), name) for name, each in model.named_modules())
-        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        for name, held in (*model.named_parameters(), *model.named_buffers()):
+            tensor = local_part(held)
             if not is_lazy(tensor) and is_float(tensor) and plain(tensor) is tensor:
                 self._names[tensor.untyped_storage()._cdata] = name
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..model.shards import local_part
 from .call import floats
 from .changes import Changes
 from .comparison import MATTERS_LOSS, compare
@@ -146,7 +147,7 @@ class ShadowStep:
         squares = 0.0
         numel = 0
         for name, parameter in parameters:
-            gradient = parameter.grad
+            gradient = local_part(parameter.grad)
             if gradient is None or not is_float(gradient):
                 continue
             entry = self.mode.references.entry(gradient)
@@ -219,6 +220,7 @@ class ShadowStep:
         """
         mode = self.mode
         mode.looking = False
+        mode.history.clear()  # what only it kept alive goes
         try:
             self._reach_states(states)
             update = self._changes.update
@@ -238,7 +240,6 @@ class ShadowStep:
             if each.severity == "WARNING" and self._is_settled() and not _looks_settled(each):
                 each.severity = "INFO"
         mode.references.clear()
-        mode.history.clear()
         return sorted((each for each in found if _counts(each)), key=Finding.order)
 
     def _is_settled(self) -> bool:
