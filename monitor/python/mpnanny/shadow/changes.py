@@ -25,8 +25,8 @@ from .elsewhere import Elsewhere
 from .findings import LOST_CHANGE, PROVEN, Finding
 from .history import is_backed
 from .places import Site
-from .references import Entry, References
 from .random_rounding import RandomRounding
+from .references import Entry, References
 from .unwritten import Unwritten
 
 LOST = 0.5  # of the sum of the changes

@@ -111,9 +111,7 @@ def _is_copied(lost: Lost, references: References) -> bool:
     return _is_close(source.to(torch.float64) - lost.reference, missing)
 
 
-def _holds(
-    entry: Entry, lost: Lost, missing: torch.Tensor, tensor: torch.Tensor, own: int
-) -> bool:
+def _holds(entry: Entry, lost: Lost, missing: torch.Tensor, tensor: torch.Tensor, own: int) -> bool:
     other = _memory(entry)
     if other is None or other.untyped_storage()._cdata == own:
         return False

@@ -24,6 +24,7 @@ from .call import Call, Input, Written, floats, shared_memory, tensors_of
 from .changes import Changes
 from .comparison import compare, compare_change
 from .counted_writes import counted_writes
+from .coverage import Coverage
 from .decisions import Decisions
 from .dependencies import Dependencies
 from .feeding import feeds
@@ -65,7 +66,7 @@ class ShadowMode(StepMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.references = References()
-        self.judge = Judge(self.references, changes.name)
+        self.judge = Judge(self.references, changes.name, changes.unwritten)
         self.places = places
         self.changes = changes
         self.history = History()
@@ -77,6 +78,7 @@ class ShadowMode(StepMode):
         self.looking = True
         self.lane: ScaleLane | None = None  # where a loss scale is used
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
+        self.coverage = Coverage()
         self._decisions = Decisions()
         self._fresh: set[int] = set()  # memory that was made in this step without values
         self._trouble = trouble
@@ -222,6 +224,7 @@ class ShadowMode(StepMode):
             if not is_float(each):
                 call.whole.add(id(each))
                 self.references.forget(each)  # the bits of floating-point numbers
+                self.changes.unwritten.writes(each, operator.overwrites and is_whole(each))
         for position, tensor in enumerate(floats(value)):
             memory = tensor.untyped_storage()._cdata
             entry = self.references.entry(tensor)
@@ -430,6 +433,7 @@ class ShadowMode(StepMode):
             return
         if entry.new or entry.noise or not self.followed.history:
             return
+        self.coverage.changes(written.tensor)
         change = compare_change(written.before, written.tensor, written.was, written.reference)
         if change is not None and change.moved:
             made = call.node.number

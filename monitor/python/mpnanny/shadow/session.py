@@ -103,6 +103,7 @@ class ShadowSession:
         # The run.
         self._on = True
         self._broken = False  # an ERROR was found
+        self._onset: int | None = None  # the step in which something was not finite first
         self._shadow_steps = 0
         self._recurring: Counter[Any] = Counter()  # shadow steps in which a finding was made
         self._heard_model = False
@@ -265,6 +266,11 @@ class ShadowSession:
         """A new ERROR alert."""
         self._schedule.error()
 
+    def broke(self, step: int) -> None:
+        """Something was not finite in `step`."""
+        if self._onset is None:
+            self._onset = step
+
     def drift(self) -> None:
         """Something drifts."""
         self._schedule.drift(self._count)
@@ -369,9 +375,12 @@ class ShadowSession:
 
     def _report(self, found: list[Finding]) -> None:
         for each in found:
-            if "from" in each.detail and each.precision is not EXCLUDED:
-                # Weights that an earlier failure has spoilt.
-                each.severity = "INFO" if self._broken else "WARNING"
+            if "from" in each.detail:
+                after = self._onset is not None and self._onset < self._number
+                if after:  # it carries on what broke then, and does not explain it
+                    each.detail["onset"] = self._onset
+                if each.precision is not EXCLUDED:  # a state that an earlier failure has spoilt
+                    each.severity = "INFO" if self._broken or after else "WARNING"
             if each.severity == "WARNING" and each.is_discarded and self._count < SEARCH:
                 each.severity = "INFO"  # the search for a loss scale that the program keeps
             elif each.severity == "WARNING" and (each.only_blurs_gradients or each.is_discarded):

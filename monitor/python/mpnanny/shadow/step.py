@@ -74,11 +74,15 @@ class ShadowStep:
 
     def backward(self, losses: Iterable[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
+        losses = [each for each in losses if is_float(each)]
+        references = self.mode.references
+        followed = bool(losses) and self.mode.looking and self.mode.followed.history
+        self.mode.coverage.derives(
+            followed and all(references.entry(each) is not None for each in losses)
+        )
         for loss in losses:
-            if not is_float(loss):
-                continue
-            entry = self.mode.references.entry(loss)
-            reference = self.mode.references.of(loss)
+            entry = references.entry(loss)
+            reference = references.of(loss)
             if entry is None or reference is None:
                 self._loss_outside(loss)
                 continue
@@ -152,10 +156,13 @@ class ShadowStep:
                 continue
             entry = self.mode.references.entry(gradient)
             reference = self.mode.references.of(gradient)
-            if entry is None or reference is None:
-                continue
-            found = compare(gradient, reference)
-            if found is None:
+            found = None
+            if entry is not None and reference is not None:
+                found = compare(gradient, reference)
+            if scale is None:
+                compared = found is not None and self.mode.followed.history
+                self.mode.coverage.uses(name, local_part(parameter), compared)
+            if entry is None or reference is None or found is None:
                 continue
             rows.append((name, gradient, reference, entry, found))
             squares += found.squared_reference
