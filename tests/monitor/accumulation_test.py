@@ -118,3 +118,23 @@ def test_the_last_passes_of_an_epoch_are_fewer(db: str, database: Callable[[], A
             optimizer.zero_grad()
     rows = database().rows("SELECT loss FROM step ORDER BY step")
     assert [row["loss"] for row in rows] == pytest.approx(losses)
+
+
+def test_a_loss_is_read_in_shadow_steps_too(db: str, database: Callable[[], Any]) -> None:
+    """What it was divided by is a number that torch holds as a tensor."""
+    model = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    losses = []
+    with MixedPrecisionNanny(model, db=db, shadow="every=1", quiet=True):
+        for _ in range(3):
+            total = 0.0
+            for factor in (0.5, 0.5):
+                loss = model(torch.randn(8, 8)).square().mean()
+                (loss * factor).backward()
+                total += loss.item() / 2
+            losses.append(total)
+            optimizer.step()
+            optimizer.zero_grad()
+    rows = database().rows("SELECT loss FROM step ORDER BY step")
+    assert [row["loss"] for row in rows] == pytest.approx(losses)
+    assert database().rows("SELECT * FROM event WHERE type = 'hook_failed'") == []

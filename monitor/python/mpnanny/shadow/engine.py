@@ -180,7 +180,7 @@ class ShadowMode(StepMode):
         call = Call(operator, func, site, self._number)
         if operator.overwrites:
             call.shared = shared_memory((args, kwargs))
-        for at in operator.written:
+        for at in operator.writes(args):
             if at < len(args):
                 self._before_write(call, args[at])
         for name in operator.written_names:

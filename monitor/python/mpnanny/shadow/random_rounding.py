@@ -1,6 +1,6 @@
 """Whether weights that mostly stay where they are do so by chance, as with stochastic rounding: a
-step leaves nine tenths of them as they were, each time other ones, and after some dozen steps all
-have moved. Rounding to nearest leaves the same ones, however often it is asked.
+step leaves nine tenths of them as they were, each time other ones, and after n steps 0.9 to the nth
+power are where they were. Rounding to nearest leaves the same ones, however often it is asked.
 
 Told from the weights alone, so that it does not matter how a program rounds (bits, a kernel).
 """
@@ -14,8 +14,10 @@ from typing import Any
 import torch
 
 STAYS = 0.5  # of a weight's numbers in one step, from which on there is something to ask
-BY_CHANCE = 0.01  # that would still be where they were if each step left others
-STILL_THERE = 0.1  # of them, at most, for that to be so: some may never get a gradient
+TELLS = 0.7  # that would still be where they were if each step left others: the two differ by then
+# Of the way from chance to always the same ones: beyond it they are no more left by chance. Large
+# weights move more seldom than small ones, and some never get a gradient.
+NEAR_CHANCE = 0.35
 MOST_AGE = 256  # steps after which the memory of a weight is made anew
 
 
@@ -61,12 +63,13 @@ class RandomRounding:
             return None
         stays = _share_same(before, after)
         age = step - past.step
-        if age < 1 or stays < STAYS or stays**age > BY_CHANCE:
+        if age < 1 or stays < STAYS or stays**age > TELLS:
             return None
+        by_chance = stays**age
         still = _share_same(past.numbers, before)
         if age > MOST_AGE:
             self._past[name] = _Past(step, before)
-        return still <= STILL_THERE
+        return still - by_chance <= NEAR_CHANCE * (stays - by_chance)
 
 
 def _share_same(one: torch.Tensor, other: torch.Tensor) -> float:

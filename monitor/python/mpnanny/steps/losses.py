@@ -5,7 +5,9 @@ time.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,11 +98,21 @@ def divisor_of(loss: torch.Tensor) -> int:
     other = getattr(node, "_saved_other", None)
     if not isinstance(other, torch.Tensor) or other.device.type != "cpu" or other.numel() != 1:
         return 1
-    number = other.item()
-    if isinstance(number, complex) or not number or not math.isfinite(number):
+    number = _number(other)
+    if not number or not math.isfinite(number):
         return 1
     number = number if name.startswith("Div") else 1.0 / number
     whole = round(number)
     if whole < 2 or whole > MOST_PASSES or abs(number - whole) > _WHOLE * whole:
         return 1
     return whole
+
+
+def _number(tensor: torch.Tensor) -> float:
+    """Its only number, without an operator: a shadow step cannot take numbers for tensors. 0 where
+    it has another type.
+    """
+    code = {torch.float64: "d", torch.float32: "f", torch.int64: "q"}.get(tensor.dtype)
+    if code is None:
+        return 0.0
+    return float(struct.unpack(code, ctypes.string_at(tensor.data_ptr(), tensor.element_size()))[0])
