@@ -168,7 +168,7 @@ def test_numbers_that_are_written_as_bits_are_what_they_are_afterwards(train):
     assert train(model, loss_of).severe == []
 
 
-def _stale(db: str, database, update, steps: int = 240) -> list[str]:
+def _stale(db: str, database, update, steps: int = 200) -> list[str]:
     torch.manual_seed(0)
     model = nn.Linear(8, 512).bfloat16()
 
@@ -180,7 +180,7 @@ def _stale(db: str, database, update, steps: int = 240) -> list[str]:
                     update(each, each.float() - group["lr"] * each.grad.float().sign())
 
     optimizer = Rounding(model.parameters(), {"lr": 2e-5})
-    with MixedPrecisionNanny(model, db=db, trace_interval=20, quiet=True):
+    with MixedPrecisionNanny(model, db=db, trace_interval=60, shadow="every=20", quiet=True):
         for _ in range(steps):
             optimizer.zero_grad()
             model(inputs().bfloat16()).float().square().mean().backward()

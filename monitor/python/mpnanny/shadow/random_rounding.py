@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 STAYS = 0.5  # of a weight's numbers in one step, from which on there is something to ask
-TELLS = 0.7  # that would still be where they were if each step left others: the two differ by then
+TELLS = 0.05  # that would still be where they were if each step left others: so few by then
 # Of the way from chance to always the same ones: beyond it they are no more left by chance. Large
 # weights move more seldom than small ones, and some never get a gradient.
 NEAR_CHANCE = 0.35
