@@ -75,8 +75,10 @@ class _Weight:
 
     before: torch.Tensor  # some of its numbers
     was: torch.Tensor  # of its reference
+    layout: tuple[Any, ...]  # of the tensor that the first line changes
     newest: _Seen
     lines: set[Any] = field(default_factory=set)
+    in_parts: bool = False  # other lines change other parts of its memory
 
 
 @dataclass(slots=True)
@@ -179,7 +181,10 @@ class Changes:
         if name is not None:
             weight = self._weights.get(name)
             if weight is None:
-                weight = self._weights[name] = _Weight(_sample(before), _sample(was), seen)
+                weight = self._weights[name] = _Weight(
+                    _sample(before), _sample(was), _layout(tensor), seen
+                )
+            weight.in_parts = weight.in_parts or weight.layout != _layout(tensor)
             weight.newest = seen
             weight.lines.add(site.key)
 
@@ -237,7 +242,7 @@ class Changes:
     def _moved(self) -> Iterable[tuple[str, Any, torch.Tensor, torch.Tensor]]:
         for name, weight in self._weights.items():
             tensor, site = weight.newest.tensor(), weight.newest.site
-            if tensor is not None and is_backed(tensor):
+            if tensor is not None and is_backed(tensor) and not weight.in_parts:
                 yield name, (site.file, site.line), weight.before, _sample(tensor)
 
     def _together(self) -> dict[str, _Seen]:
@@ -249,7 +254,9 @@ class Changes:
         for name, weight in self._weights.items():
             seen = weight.newest
             tensor = seen.tensor()
-            if len(weight.lines) < 2 or name in lost or tensor is None or not is_backed(tensor):
+            if len(weight.lines) < 2 or weight.in_parts or name in lost:
+                continue
+            if tensor is None or not is_backed(tensor):
                 continue
             now = _sample(tensor), _sample(seen.reference)
             change = compare_change(weight.before, now[0], weight.was, now[1])
@@ -290,6 +297,10 @@ class Changes:
             / max(1e-300, seen.reference.abs().mean().item()),
         }
         return finding
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.stride(), tensor.storage_offset()
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:

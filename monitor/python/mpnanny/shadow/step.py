@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils import _python_dispatch
 
 from ..model.shards import local_part
 from .call import floats
@@ -30,6 +31,8 @@ from .history import is_float
 from .judge import FLUSHED_SHARE, MATTERS, WRONG
 from .places import Places, Site
 from .references import Entry
+
+_without_modes: Any = _python_dispatch._disable_current_modes
 
 # Parts of the whole from which on an error counts. Squares: 0.01 is a tenth in the norm.
 LOSS_ERROR = 0.05
@@ -236,7 +239,8 @@ class ShadowStep:
                     origin.reached(
                         "state", "weights", math.sqrt(error / max(update.squared_change, 1e-300))
                     )
-            lost = self._changes.finish(mode.references, mode.operators + 1, self._small_loss())
+            with _without_modes():  # the program may make fake tensors at this moment
+                lost = self._changes.finish(mode.references, mode.operators + 1, self._small_loss())
         except Exception as error:
             self._trouble(error)
             lost = []
