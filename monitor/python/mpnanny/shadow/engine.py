@@ -414,13 +414,16 @@ class ShadowMode(StepMode):
             return _NONE
 
     def _source(self, call: Call, written: Written) -> tuple[torch.Tensor, Entry] | None:
-        """What `written` was copied from, by an operator that only copies."""
+        """What `written` was copied from, by an operator that only copies; None where that was made
+        in this step, and must not live on for it.
+        """
         if call.operator.schema_name not in ("aten::copy_", "aten::_foreach_copy_"):
             return None
         for each in call.inputs:
             if each.position == written.position and each.tensor is not written.tensor:
                 entry = self.references.entry(each.tensor)
-                return None if entry is None else (each.tensor.detach(), entry)
+                known = entry is not None and not entry.new
+                return (each.tensor.detach(), entry) if known else None
         return None
 
     def _wrote(self, call: Call, index: int, written: Written) -> None:
