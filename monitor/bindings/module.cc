@@ -59,7 +59,8 @@ PyModuleDef kModule = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__core() {
   PyObject* module = PyModule_Create(&mpnanny::kModule);
-  if (module == nullptr || !mpnanny::AddRecorderType(module) || !mpnanny::AddReadings(module)) {
+  if (module == nullptr || !mpnanny::AddRecorderType(module) || !mpnanny::AddReadings(module) ||
+      PyModule_AddStringConstant(module, "version", MPNANNY_VERSION) != 0) {
     Py_XDECREF(module);
     return nullptr;
   }

@@ -185,7 +185,8 @@ constexpr Meaning kCatalogue[] = {
     {"shadow_profile.phase", "0", "forward"},
     {"shadow_profile.phase", "1", "backward"},
     {"column", "shadow_step.why",
-     "why this step had a shadow: first | schedule | error | drift | asked | rerun"},
+     "why this step had a shadow: first | schedule | error | drift | evaluation | epoch "
+     "| asked | rerun"},
     {"column", "shadow_step.seconds", "wall time of the whole step with its shadow, seconds"},
     {"column", "shadow_step.plain_seconds", "median wall time of plain steps until then, seconds"},
     {"column", "shadow_step.operators", "operators that ran, count"},

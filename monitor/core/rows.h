@@ -121,7 +121,7 @@ struct EventRow {
 // A step in which every operator ran a second time in FP64.
 struct ShadowStepRow {
   int64_t step = 0;
-  std::string why;  // first | schedule | error | drift | asked | rerun; empty: NULL
+  std::string why;  // as the catalogue has it; empty: NULL
   std::optional<double> seconds, plain_seconds;
   std::optional<int64_t> operators, compared, restarted, memory;
   std::string detail;  // JSON or empty

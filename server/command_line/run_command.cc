@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -43,6 +45,48 @@ constexpr char kProcessVariable[] = "MPNANNY_RUN_PROCESS";
 
 // This program, which Python asks for the verdict on a run that has ended.
 constexpr char kProgramVariable[] = "MPNANNY_PROGRAM";
+
+bool IsCount(std::string_view text) {
+  return !text.empty() && text.size() < 19 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// When shadow steps are taken, as the monitor reads it (shadow/schedule.py).
+bool IsWhen(std::string_view word) {
+  if (word == "auto" || word == "off") return true;
+  if (word.starts_with("every=")) {
+    const std::string_view number = word.substr(6);
+    return IsCount(number) && number.find_first_not_of('0') != std::string_view::npos;
+  }
+  if (!word.starts_with("steps=")) return false;
+  const std::string_view range = word.substr(6);
+  const size_t dash = range.find('-');
+  if (dash == std::string_view::npos) return false;
+  const std::string first(range.substr(0, dash)), last(range.substr(dash + 1));
+  return IsCount(first) && IsCount(last) && std::stoll(first) <= std::stoll(last);
+}
+
+// What is wrong with the words of --shadow, empty if nothing is: a training must not run for hours
+// before somebody finds out that it was not watched.
+std::string ShadowTrouble(const std::string& words) {
+  std::istringstream stream(words);
+  std::string when;
+  for (std::string word; stream >> word;) {
+    if (word == "eager") continue;
+    if (word.starts_with("layers=")) {
+      if (word.find_first_not_of(',', 7) == std::string::npos) return "layers= names no layer";
+    } else if (!IsWhen(word)) {
+      return EscapeControl(word, 100) +
+             " is not auto, off, every=N, steps=A-B, layers=GLOB,… or eager";
+    } else if (!when.empty()) {
+      return "only one of auto, off, every=N and steps=A-B can be chosen, not " + when + " and " +
+             word;
+    } else {
+      when = word;
+    }
+  }
+  return words.find_first_not_of(" \t") == std::string::npos ? "no word was given" : "";
+}
 
 Json WatchOptions(const RunOptions& options) {
   Json watch = {{"db", options.db},
@@ -156,9 +200,11 @@ void AddRunCommand(CommandSet& set) {
       ->allow_extra_args(false);
   command
       .add_option("--shadow", options->shadow,
-                  "Steps that run a second time in FP64: auto (the default), every=N, steps=A-B or "
-                  "off; with layers=GLOB,… only these modules, with eager also under torch.compile")
-      ->type_name("WORDS");
+                  "Steps that run a second time in FP64: one of auto (the default), every=N, "
+                  "steps=A-B and off. Beside it, in one quoted text: layers=GLOB,… for these "
+                  "modules only, eager under torch.compile: \"every=100 layers=head eager\"")
+      ->type_name("WORDS")
+      ->check(CLI::Validator(ShadowTrouble, ""));
   command
       .add_option("--precision", options->precision,
                   "The format that values are judged by, auto by default")

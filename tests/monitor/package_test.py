@@ -6,11 +6,13 @@ import ast
 import inspect
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import mpnanny
 import pytest
+import torch
 from mpnanny import MixedPrecisionNanny, _core
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -20,6 +22,7 @@ SOURCE = ROOT / "monitor" / "python" / "mpnanny"
 def test_the_stub_names_what_the_extension_has():
     stub = ast.parse((SOURCE / "_core.pyi").read_text())
     functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
+    names = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
     classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
     recorder = classes["Recorder"]
     methods = {node.name for node in recorder.body if isinstance(node, ast.FunctionDef)}
@@ -27,7 +30,7 @@ def test_the_stub_names_what_the_extension_has():
     def public(of: object) -> set[str]:
         return {name for name in vars(of) if not name.startswith("_")}
 
-    assert functions == public(_core) - set(classes)
+    assert functions | names == public(_core) - set(classes)
     assert methods - {"__init__"} == public(_core.Recorder)
 
 
@@ -109,3 +112,23 @@ def test_every_option_is_on_the_page():
     page = (ROOT / "docs" / "monitor.md").read_text()
     for name in inspect.signature(MixedPrecisionNanny).parameters:
         assert f"`{name}`" in page or name == "model", name
+
+
+def test_the_version_is_that_of_the_build():
+    found = re.search(r"project\(mpnanny VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    assert found is not None and mpnanny.__version__ == found[1]
+
+
+def test_the_end_of_a_run_tells_the_verdict_and_so_does_its_summary(tmp_path, capfd):
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    nanny = MixedPrecisionNanny(model, db=str(tmp_path / "run.db"))
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).square().mean().backward()
+        optimizer.step()
+    assert nanny.summary()["verdict"] == ""  # it goes on
+    nanny.close()
+    verdict = nanny.summary()["verdict"]
+    assert verdict.startswith("HEALTHY") and verdict in str(nanny.summary())
+    assert f"mpnanny: {verdict}" in capfd.readouterr().err

@@ -109,7 +109,9 @@ def test_gradients_made_finite_and_micro_batches(db, database):
     train(db, body, scaled=False)
     events = told(database)
     assert [step for step, _ in events["gradients_replaced"]] == [1]
-    assert events["accumulation"] == [(0, {"backwards": 2})]
+    assert events["accumulation"] == [
+        (0, {"backwards": 2, "dtype": "float32", "sum_of_losses": 2.0})
+    ]
 
 
 def test_what_is_loaded_while_it_trains(db, database):

@@ -270,3 +270,25 @@ def test_the_end_tells_the_verdict_that_every_command_tells(tmp_path):
     summary = ask("summary", "--db", run).splitlines()
     assert summary[0].endswith("closed, BROKEN."), summary[0]
     assert diagnosis.startswith(f"BROKEN: {summary[1].removeprefix('- ')}")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("every=0", "every=0 is not"),
+        ("sometimes", "sometimes is not"),
+        ("every=5 steps=1-2", "only one of"),
+        ("steps=5-4", "steps=5-4 is not"),
+        ("auto layers=,", "names no layer"),
+    ],
+)
+def test_a_wrong_shadow_word_stops_the_command_before_it_runs(tmp_path, words, why):
+    done = _run(tmp_path, "--shadow", words, "--", sys.executable, "-c", "print('ran')")
+    assert done.returncode != 0 and "ran" not in done.stdout
+    assert why in done.stderr
+
+
+def test_shadow_words_stand_beside_each_other(tmp_path):
+    words = "every=3 layers=enter,leave eager"
+    done = _run(tmp_path, "--shadow", words, "--", sys.executable, "-c", "print('ran')")
+    assert (done.returncode, done.stdout) == (0, "ran\n")

@@ -54,11 +54,23 @@ def test_summary_tells_a_healthy_run(db, capfd):
     told = capfd.readouterr().err
     assert "mpnanny: 5 steps in " in told
     assert "alerts: none" in told
-    # Without an alert a run may be bad as well: nobody has judged it here.
-    assert f"Next: mpnanny diagnose {handle}" in told
+    # Without an alert a run may be bad as well: the program judges it.
+    assert before["verdict"] == "" and summary["verdict"].startswith("HEALTHY")
+    assert f"Next: mpnanny summary --db {handle}" in told
     assert str(summary).splitlines() == [
-        line.removeprefix("mpnanny: ") for line in told.splitlines()[-3:]
+        line.removeprefix("mpnanny: ") for line in told.splitlines()[-4:]
     ]
+
+
+def test_without_the_program_the_end_names_who_judges_it(db, capfd, monkeypatch):
+    monkeypatch.setenv("MPNANNY_PROGRAM", "/nowhere/mpnanny")
+    model = Mlp()
+    nanny = MixedPrecisionNanny(model, db=db)
+    handle = nanny.run
+    _train(nanny, model, 5)
+    nanny.close()
+    assert nanny.summary()["verdict"] == ""
+    assert f"Next: mpnanny diagnose {handle}" in capfd.readouterr().err
 
 
 def test_summary_names_the_worst_layer_and_the_skips(db, capfd):

@@ -129,3 +129,23 @@ def test_the_best_weights_within_a_training_are_a_note(db, database, tmp_path):
             if step == 1:
                 training.save(file)
     assert Finds(database()).severe == []
+
+
+def test_a_moment_that_was_saved_as_nan_is_restored_and_said_as_what_it_is(db, database, tmp_path):
+    torch.manual_seed(0)
+    first, file = Training(), tmp_path / "state.pt"
+    first.step()
+    first.optimizer.state[first.model[2].weight]["exp_avg"].fill_(float("nan"))
+    first.save(file)
+    second = Training()
+    with MixedPrecisionNanny(second.model, db=db, shadow="off", quiet=True):
+        second.load(file, *ALL)
+        second.step()
+    found = Finds(database())
+    assert "not_restored" not in {each["kind"] for each in found.all}
+    first_found = found.first()
+    detail = json.loads(first_found["detail"])
+    assert (first_found["kind"], first_found["phase"]) == ("undefined", "state")
+    assert first_found["step"] == 0
+    assert (detail["carrier"], detail["whose"]) == ("state", "exp_avg of Adam")
+    assert first_found["line"] == "getattr(self, name).load_state_dict(saved[name])"

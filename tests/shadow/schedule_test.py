@@ -6,7 +6,7 @@ import math
 
 import pytest
 from mpnanny import MixedPrecisionNanny
-from mpnanny.shadow.schedule import SECONDS, SHARE, Schedule, parse
+from mpnanny.shadow.schedule import AT_ONCE, SECONDS, SHARE, Schedule, parse
 from torch import nn
 
 
@@ -100,3 +100,38 @@ def test_evaluations_are_looked_at_ever_more_rarely():
     schedule.extra = SECONDS
     assert not any(schedule.evaluation(10) for _ in range(9))
     assert not Schedule(parse("every=5")).evaluation(5)
+
+
+def test_dear_steps_are_spread_over_a_long_run():
+    """Eight of them would have been steps 0 to 10."""
+    shadowed = run_of(Schedule(parse("auto")), 1600, 0.02, 0.6)
+    assert shadowed[:3] == [0, 1, 4]
+    assert shadowed[-1] > 400 and len(shadowed) >= 5
+
+
+def test_a_length_that_is_known_is_divided_evenly():
+    schedule = Schedule(parse("auto"))
+    schedule.expect(1600)
+    shadowed = run_of(schedule, 1600, 0.02, 0.6)
+    late = shadowed[3:]
+    gaps = [b - a for a, b in zip(late, [*late[1:], 1600], strict=True)]
+    assert late and max(gaps) <= 2 * min(gaps)
+
+
+def test_the_seconds_of_a_run_are_given_as_it_goes_on():
+    schedule = Schedule(parse("auto"))
+    shadowed = run_of(schedule, 20, 0.01, 0.5)
+    assert schedule.extra <= AT_ONCE + 0.5 and len(shadowed) <= 5
+
+
+def test_evaluations_have_seconds_that_steps_leave():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 1000, 0.1, 0.25)
+    assert schedule.evaluation(1000)
+
+
+def test_the_last_step_of_an_epoch_is_looked_at_once_evaluations_show_how_long_one_is():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 100, 0.1, 0.01)
+    schedule.evaluation(100)
+    assert schedule.why(199) == "epoch"

@@ -1,6 +1,5 @@
 #include "tools/diagnose_run/protocol.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/json.h"
@@ -67,7 +66,10 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
   } else if (type == "exception" && !protocol.failed) {
     protocol.failed = ParseFailedCall(step, detail);
   } else if (type == "accumulation") {
-    protocol.backwards = std::max(protocol.backwards, CountAt(detail, "backwards"));
+    if (CountAt(detail, "backwards") <= protocol.backwards) return;
+    protocol.backwards = CountAt(detail, "backwards");
+    protocol.added_in = Text(detail, "dtype");
+    protocol.taken_out = Flag(detail, "taken_out");
   }
 }
 

@@ -56,7 +56,9 @@ struct Protocol {
   std::optional<int64_t> unguarded_step;
   std::optional<int64_t> update_missing;
   std::optional<int64_t> gradients_replaced;
-  int64_t backwards = 1;  // most backward passes of one step
+  int64_t backwards = 1;   // most backward passes of one step
+  std::string added_in;    // the type in which their gradients are added up; empty: not known
+  bool taken_out = false;  // of .grad between them, and added up elsewhere
   std::optional<FailedCall> failed;  // the exception that ended the training
 };
 

@@ -51,6 +51,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return importlib.import_module(f"{__name__}._core").version
     for module, names in _MODULES.items():
         if name in names:
             value = getattr(importlib.import_module(f"{__name__}.{module}"), name)

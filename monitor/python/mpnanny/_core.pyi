@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+version: str
+
 AlertTuple = tuple[int, str, int | None, str, str, float | None, float | None, bool | None, str]
 
 class Recorder:

@@ -177,10 +177,15 @@ class MixedPrecisionNanny:
         if self._session is not None:
             self._session.steps.count_from(step)
 
+    def expect_steps(self, steps: int) -> None:
+        """The training will have `steps` steps: shadow steps are spread over them."""
+        if self._session is not None:
+            self._session.shadow.expect(steps)
+
     def summary(self) -> Summary:
         """How the run went so far: a dict of plain values (steps, seconds, loss, loss_scale,
-        skipped_steps, alerts by type, worst_layers, notes, run), whose str() is a text. Works after
-        close() too.
+        skipped_steps, alerts by type, worst_layers, notes, run, and after close() verdict, the
+        first line of `mpnanny diagnose`), whose str() is a text.
         """
         if self._session is None:
             return summarise(Course(), "", [])

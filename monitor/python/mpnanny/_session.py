@@ -96,6 +96,8 @@ class Session:
         self._record = Record(options.record)
         self._course = Course(options.warmup_steps)
         self._handle = ""
+        self._ended = False  # and everything of it is written
+        self._verdict = ""  # on it then
         self._failure_kept = False
         rank, world_size = rank_and_size()
         console.rank = rank if world_size > 1 else None
@@ -170,7 +172,7 @@ class Session:
             self.modes,
             options.dense_steps,
         )
-        shadow = ShadowSteps(
+        shadow = self.shadow = ShadowSteps(
             core,
             state,
             model,
@@ -238,7 +240,7 @@ class Session:
             self.scalers,
             self.steps,
             Gradients(state, events),
-            OptimizerStates(state, kinds, core.event),
+            OptimizerStates(state, kinds, core.event, shadow.is_kept),
             self._hooks,
             by_hand,
             events,
@@ -299,7 +301,13 @@ class Session:
         return f"{self._core.place[0]}#{self._core.run_id}"
 
     def summary(self) -> Summary:
-        return summarise(self._course, self._handle, self.notes.texts)
+        return summarise(self._course, self._handle, self.notes.texts, self._ask_verdict())
+
+    def _ask_verdict(self) -> str:
+        """On a run that has ended; "" while it goes on."""
+        if self._ended and not self._verdict:
+            self._verdict = verdict(self._handle)
+        return self._verdict
 
     # --- the end ---
 
@@ -344,11 +352,13 @@ class Session:
         if trouble:
             self._console.warn(f"the end of the run could not be written: {trouble}")
             return
+        self._ended = True
         if self._console.quiet or self._console.rank:
             return
         # A signal leaves a process little time.
-        told = "" if reason == "signal" else verdict(self._handle)
-        for line in self.summary().lines(notes=False, verdict=told):  # notes have been said
+        told = "" if reason == "signal" else self._ask_verdict()
+        summary = summarise(self._course, self._handle, self.notes.texts, told)
+        for line in summary.lines(notes=False):  # they have been said
             self._console.say(line)
 
     def _not_seen(self) -> list[str]:

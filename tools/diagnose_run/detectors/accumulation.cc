@@ -12,25 +12,29 @@ constexpr int64_t kPasses = 4;
 }  // namespace
 
 void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims) {
-  if (facts.protocol.backwards < kPasses) return;
+  const Protocol& protocol = facts.protocol;
+  if (protocol.backwards < kPasses || protocol.taken_out) return;
+  if (!protocol.added_in.empty() && !IsSixteen(protocol.added_in)) return;
   const auto gradient = std::find_if(
       facts.profile.series.begin(), facts.profile.series.end(), [](const Series& series) {
         return series.kind == runs::kGradient && IsSixteen(series.dtype);
       });
-  if (gradient == facts.profile.series.end()) return;
+  // An optimizer with FP32 copies has gradients in FP32: the record's are those.
+  const bool known = gradient != facts.profile.series.end();
+  if (!known && protocol.added_in.empty()) return;
+  const std::string dtype = known ? gradient->dtype : protocol.added_in;
   Claim claim;
   claim.id = "half-accumulation";
-  claim.sentence = std::to_string(facts.protocol.backwards) +
-                   " backward passes a step are added up in " + gradient->dtype + " (" +
-                   runs::Name(gradient->layer) + "): the running sum outgrows what is added, and " +
-                   (gradient->dtype == "bfloat16" ? "BF16 keeps 8" : "FP16 keeps 11") +
-                   " significant bits.";
+  claim.sentence = std::to_string(protocol.backwards) + " backward passes a step are added up in " +
+                   dtype + (known ? " (" + runs::Name(gradient->layer) + ")" : "") +
+                   ": the running sum outgrows what is added, and " +
+                   (dtype == "bfloat16" ? "BF16 keeps 8" : "FP16 keeps 11") + " significant bits.";
   // The loss of a pass is divided by their number, so late passes differ from the sum by about it.
   claim.strength = facts.protocol.backwards >= 16 ? 1 : 0.8;
   claim.fault = true;
   claim.rounding = true;
   claim.place = FaultPlace{
-      gradient->first().step, "backward", "", "", "", "gradients added up in " + gradient->dtype};
+      known ? gradient->first().step : 0, "backward", "", "", "", "gradients added up in " + dtype};
   claims.push_back(std::move(claim));
 }
 

@@ -20,11 +20,15 @@ class Watch:
         self.nanny: MixedPrecisionNanny | None = None
         self._block: Step | None = None
 
-    def begin(self, model: nn.Module, step: int) -> None:
-        """Watches `model`, whose next step has the number `step` (not 0 where it is resumed)."""
+    def begin(self, model: nn.Module, step: int, last: Any = None) -> None:
+        """Watches `model`, whose next step has the number `step` (not 0 where it is resumed) and
+        whose training ends with step `last`, where that is known.
+        """
         self.end()
         self.nanny = MixedPrecisionNanny(model, **self._options)
         self.nanny.count_from(step)
+        if isinstance(last, (int, float)) and step < last < float("inf"):
+            self.nanny.expect_steps(int(last) - step)
 
     def enter_step(self, step: int) -> None:
         if self.nanny is not None:

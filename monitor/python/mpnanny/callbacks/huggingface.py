@@ -37,7 +37,7 @@ class NannyCallback(TrainerCallback):
         self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
     ) -> None:
         if model is not None:
-            self._watch.begin(model, state.global_step)
+            self._watch.begin(model, state.global_step, getattr(state, "max_steps", None))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._watch.enter_step(state.global_step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -40,7 +41,10 @@ class NannyCallback(Callback):
         return self._watch.nanny
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._watch.begin(pl_module, trainer.global_step)
+        last = None
+        with contextlib.suppress(Exception):  # the trainer may not know yet
+            last = trainer.estimated_stepping_batches
+        self._watch.begin(pl_module, trainer.global_step, last)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._watch.end("signal" if isinstance(exception, KeyboardInterrupt) else "exception")

@@ -15,8 +15,8 @@ DEVICES = {"cuda"}  # devices of which figures can be had later
 
 
 class Later:
-    """One number of a device. It can be added to and divided by; `value` is there once the mail of
-    its step has been opened.
+    """One number of a device. It can be added to, multiplied and divided by; `value` is there once
+    the mail of its step has been opened.
     """
 
     __slots__ = ("tensor", "value")
@@ -30,6 +30,9 @@ class Later:
         return Later(self.tensor + (other.tensor if isinstance(other, Later) else other))
 
     __radd__ = __add__
+
+    def __mul__(self, other: float) -> Later:
+        return Later(self.tensor * other)
 
     def __rtruediv__(self, other: Any) -> Later:
         return Later(other / self.tensor)

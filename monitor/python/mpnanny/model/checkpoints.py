@@ -41,9 +41,14 @@ class Digest:
     def is_like(self, other: Digest) -> bool:
         tolerance = SAME if self.dtype is other.dtype else COARSE
         return self.shape == other.shape and all(
-            a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=1e-12)
-            for a, b in zip(self.first, other.first, strict=False)
+            _is_same(a, b, tolerance) for a, b in zip(self.first, other.first, strict=False)
         )
+
+
+def _is_same(a: float, b: float, tolerance: float) -> bool:
+    """A NaN that was saved is the same NaN when it is held again."""
+    both = math.isnan(a) and math.isnan(b)
+    return both or a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=1e-12)
 
 
 @dataclass(slots=True)

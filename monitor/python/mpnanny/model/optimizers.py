@@ -28,6 +28,8 @@ class Optimizers:
         )
         self._steps_of_others = 0
         self._copies: weakref.WeakKeyDictionary[Any, Copies] = weakref.WeakKeyDictionary()
+        # Those whose copies have gradients of their own.
+        self._given: weakref.WeakSet[Any] = weakref.WeakSet()
         self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def know(self, watched: Watched, all_ids: set[int]) -> None:
@@ -35,6 +37,7 @@ class Optimizers:
         self._watched, self._all_ids = watched, all_ids
         self._held.clear()
         self._copies.clear()
+        self._given.clear()
 
     def held(self, optimizer: Any) -> Watched | None:
         """The watched parameters that `optimizer` holds; None if it is another model's."""
@@ -82,8 +85,43 @@ class Optimizers:
         return optimizer in self._copies
 
     @property
-    def main_has_copies(self) -> bool:
-        return self.main in self._copies
+    def main_uses_own_gradients(self) -> bool:
+        """Whether the main one holds copies and is given the gradients of the parameters
+        themselves, as far as its steps so far have shown.
+        """
+        return self.main in self._copies and self.main not in self._given
+
+    def given(self, optimizer: Any) -> list[Any] | None:
+        """The gradients of the copies that `optimizer` holds, in the order of held(); None where it
+        holds the parameters, or its copies have no gradients.
+        """
+        copies = self._copies.get(optimizer)
+        if copies is None or copies.moved is None or copies.moved is copies.originals:
+            return None
+        found = [each.grad for each in copies.moved.parameters]
+        if all(each is None for each in found):
+            return None
+        self._given.add(optimizer)
+        return found
+
+    def gradient_of(self, optimizer: Any, parameter: Any) -> Any:
+        """What `optimizer` is about to change `parameter` by; None where that is not known."""
+        given = self.given(optimizer)
+        if given is None:
+            return None if self.has_copies(optimizer) else parameter.grad
+        originals = self._copies[optimizer].originals.parameters
+        at = next((at for at, each in enumerate(originals) if each is parameter), None)
+        return None if at is None else given[at]
+
+    def copied(self, ids: set[int]) -> list[tuple[Any, Watched]]:
+        """The optimizers some of whose copies are in `ids`, with the parameters copied."""
+        return [
+            (optimizer, copies.originals)
+            for optimizer, copies in list(self._copies.items())
+            if copies.moved is not None
+            and copies.moved is not copies.originals
+            and not copies.moved.ids.isdisjoint(ids)
+        ]
 
     def moved(self, optimizer: Any, held: Watched) -> Watched | None:
         """What its step changes of what it holds, `held`; None if that cannot be read."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from torch import nn
 
+from .shards import is_sharded
+
 
 class Watched:
     """Watched parameters and their layers, in the order of the model's definition, which the core
@@ -16,7 +18,7 @@ class Watched:
         self.parameters = parameters
         self.layers = layers
         self.ids = frozenset(map(id, parameters))
-        self.sharded = any(type(parameter).__name__ == "DTensor" for parameter in parameters)
+        self.sharded = any(is_sharded(type(parameter)) for parameter in parameters)
 
     def among(self, ids: Iterable[int]) -> Watched:
         """Those of them whose id is in `ids`."""

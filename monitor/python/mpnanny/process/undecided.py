@@ -8,14 +8,15 @@ from typing import Any
 import torch
 
 from ..steps.by_hand import Marks
+from ..steps.losses import divisor_of
 from ..steps.reading import tensors
 
 PATIENCE = 8  # gradients of weights that do not change
 
 
 class Undecided:
-    """`weights`: of the last loss. `open`: the losses of the step under way, `finished`: those of
-    the steps before it.
+    """`weights`: of the last loss. `open`: the losses of the step under way, each with the number
+    that it was divided by; `finished`: those of the steps before it.
     """
 
     def __init__(self) -> None:
@@ -54,5 +55,5 @@ class Undecided:
 
 def _numbers(losses: Any) -> Iterable[Any]:
     if isinstance(losses, float):
-        return [losses]
-    return [each.detach() for each in tensors(losses) if each.numel() == 1]
+        return [(losses, 1)]
+    return [(each.detach(), divisor_of(each)) for each in tensors(losses) if each.numel() == 1]

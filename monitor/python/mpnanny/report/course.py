@@ -146,11 +146,9 @@ def _badness(alert: Alert) -> tuple[int, bool, int]:
 class Summary(dict[str, Any]):
     """What `summary()` returns: a dict of plain values, and a text for people when printed."""
 
-    def lines(self, notes: bool = True, verdict: str = "") -> list[str]:
-        """The text, one statement a line; `notes`: with what could not be watched; `verdict`: the
-        diagnosis' own, where it was asked.
-        """
-        loss, scale = self["loss"], self["loss_scale"]
+    def lines(self, notes: bool = True) -> list[str]:
+        """The text, one statement a line; `notes`: with what could not be watched."""
+        loss, scale, verdict = self["loss"], self["loss_scale"], self["verdict"]
         text = f"{self['steps']} steps in {_duration(self['seconds'])}"
         if loss["last"] is not None:
             text += f", loss {arrow(loss['first'], loss['last'])}"
@@ -183,7 +181,8 @@ class Summary(dict[str, Any]):
         return "\n".join(self.lines())
 
 
-def summarise(course: Course, run: str, notes: Iterable[str]) -> Summary:
+def summarise(course: Course, run: str, notes: Iterable[str], verdict: str = "") -> Summary:
+    """`verdict`: the diagnosis' own, of a run that has ended."""
     scale = None
     if course.last_scale is not None:
         scale = {
@@ -195,6 +194,7 @@ def summarise(course: Course, run: str, notes: Iterable[str]) -> Summary:
         }
     return Summary(
         run=run,
+        verdict=verdict,
         steps=course.steps,
         seconds=course.seconds,
         loss={"first": course.first_loss, "last": course.last_loss, "min": course.least_loss},

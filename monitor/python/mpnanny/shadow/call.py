@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from .references import Entry
 
 @dataclass(slots=True)
 class Input:
+    tensor: torch.Tensor  # the argument
     held: torch.Tensor  # with the values before the operator
     reference: torch.Tensor
     node: Node | None
@@ -31,6 +33,7 @@ class Input:
     @classmethod
     def of(
         cls,
+        tensor: torch.Tensor,
         held: torch.Tensor,
         reference: torch.Tensor,
         entry: Entry,
@@ -39,6 +42,7 @@ class Input:
     ) -> Input:
         """`entry`: as it is before the operator. `found`: a comparison that was made already."""
         return cls(
+            tensor,
             held,
             reference,
             entry.node,
@@ -82,6 +86,7 @@ class Call:
         "reference_args",
         "reference_kwargs",
         "rounding",
+        "shared",
         "site",
         "whole",
         "written",
@@ -100,6 +105,7 @@ class Call:
         # what it writes is the program's.
         self.whole: set[int] = set()
         self.memories: set[int] = set()
+        self.shared: set[int] = set()  # memory of several arguments, where one is overwritten
         self.rounding = 0.0  # as Entry.rounding, of this operator itself
         self.position: int | None = None  # in the lists of the call, of the result in question
 
@@ -129,3 +135,9 @@ def tensors_of(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     elif depth < 4 and isinstance(value, (tuple, list)):
         for each in value:
             yield from tensors_of(each, depth + 1)
+
+
+def shared_memory(value: Any) -> set[int]:
+    """Memory that several floating-point tensors of an operator's arguments share."""
+    count = Counter(each.untyped_storage()._cdata for each in floats(value))
+    return {memory for memory, times in count.items() if times > 1}

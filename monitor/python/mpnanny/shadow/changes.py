@@ -2,30 +2,37 @@
 buffers), whose result is the value that was there before.
 
 One lost change means nothing: the next may be larger. So they are followed over the shadow steps of
-a run, and reported when a tensor keeps losing most of what it should change by. A change is not
-lost where another living tensor holds what is missing, be it a wider copy (master weights) or the
-missing part itself (Kahan's compensation): that is looked for among the values, not by names. Nor
-is it lost where rounding goes up and down at random, so that the sum of the changes is right.
+a run, and reported when a tensor keeps losing most of what it should change by. Where several lines
+write a weight in a step, it is also looked at what they come to together: a line may take back what
+another one has done right.
+
+A change is not lost where another state of the training holds what is missing (elsewhere), nor
+where rounding goes up and down at random, so that the sum of the changes is right.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from .comparison import HALF_ULP, Change
+from ..model.shards import local_part
+from .comparison import HALF_ULP, Change, compare_change
+from .elsewhere import Elsewhere
 from .findings import LOST_CHANGE, PROVEN, Finding
 from .history import is_backed
 from .places import Site
+from .random_rounding import RandomRounding
 from .references import Entry, References
+from .unwritten import Unwritten
 
 LOST = 0.5  # of the sum of the changes
 OF_ALL = 1e-3  # of all that changes the tensor in the step, that the line's change must be at least
 STEPS = 3  # one after the other in which it was lost
+SAMPLE = 1 << 14  # numbers of a weight, by which the lines of a step are looked at together
 
 
 @dataclass(slots=True)
@@ -38,6 +45,7 @@ class _Seen:
     entry: Entry
     number: int  # of the operator
     name: str
+    source: tuple[torch.Tensor, Entry] | None  # what it was copied from, where it was
     change: float = 0.0
     lost: float = 0.0
     kept: float = 0.0
@@ -45,8 +53,13 @@ class _Seen:
     stayed: int = 0
 
     @property
+    def stays(self) -> bool:
+        """Most of what should have changed it has left it as it was."""
+        return self.lost > LOST * self.change
+
+    @property
     def is_lost(self) -> bool:
-        return self.lost > LOST * self.change and self.kept < LOST * self.change
+        return self.stays and self.kept < LOST * self.change
 
     @property
     def is_wide(self) -> bool:
@@ -54,6 +67,18 @@ class _Seen:
         in the course of the training: counted only where it has been so most of the time.
         """
         return self.entry.element in (torch.float32, torch.float64)
+
+
+@dataclass(slots=True)
+class _Weight:
+    """A weight in one step, from before the first line that changes it."""
+
+    before: torch.Tensor  # some of its numbers
+    was: torch.Tensor  # of its reference
+    layout: tuple[Any, ...]  # of the tensor that the first line changes
+    newest: _Seen
+    lines: set[Any] = field(default_factory=set)
+    in_parts: bool = False  # other lines change other parts of its memory
 
 
 @dataclass(slots=True)
@@ -83,6 +108,11 @@ class Changes:
         self._names = names
         self._courses: dict[tuple[Any, ...], _Course] = defaultdict(_Course)
         self._seen: dict[tuple[Any, ...], _Seen] = {}
+        self._weights: dict[str, _Weight] = {}
+        self._kept: set[str] = set()  # weights whose lost changes are not lost
+        self._elsewhere = Elsewhere()
+        self._rounding = RandomRounding()
+        self.unwritten = Unwritten()
         self.update = Update()
         self._step = 0  # that is under way
 
@@ -90,10 +120,25 @@ class Changes:
         """Of a parameter or buffer, "" of anything else."""
         return self._names(tensor.untyped_storage()._cdata) or ""
 
+    def is_kept(self, tensor: torch.Tensor) -> bool:
+        """Whether a weight that stays where it is loses nothing by that, as the newest shadow step
+        has measured: another state holds what is missing, or rounding goes up and down at random.
+        """
+        return self.name(local_part(tensor)) in self._kept
+
+    @property
+    def followed(self) -> set[str]:
+        """The weights whose changes in this step were compared."""
+        return set(self._weights)
+
     def begin(self, step: int) -> None:
         self._step = step
-        self._seen.clear()
+        self._forget()
         self.update = Update()
+
+    def _forget(self) -> None:
+        self._seen.clear()
+        self._weights.clear()
 
     def see(
         self,
@@ -104,7 +149,13 @@ class Changes:
         reference: torch.Tensor,
         entry: Entry,
         change: Change,
+        before: torch.Tensor,
+        was: torch.Tensor,
+        source: tuple[torch.Tensor, Entry] | None,
     ) -> None:
+        """An operator has changed `tensor`, which was `before`, and its `reference`, which `was`;
+        `source`: it was copied from there.
+        """
         memory = tensor.untyped_storage()._cdata
         name = self._names(memory)
         if name is not None:
@@ -114,12 +165,28 @@ class Changes:
         if seen is None:
             alias = tensor.detach()
             seen = self._seen[key] = _Seen(
-                site, lambda: alias, reference, entry, number, name or "", numel=change.numel
+                site,
+                lambda: alias,
+                reference,
+                entry,
+                number,
+                name or "",
+                source,
+                numel=change.numel,
             )
         seen.change += change.change
         seen.lost += change.lost_change
         seen.kept += change.kept_change
         seen.stayed = change.lost
+        if name is not None:
+            weight = self._weights.get(name)
+            if weight is None:
+                weight = self._weights[name] = _Weight(
+                    _sample(before), _sample(was), _layout(tensor), seen
+                )
+            weight.in_parts = weight.in_parts or weight.layout != _layout(tensor)
+            weight.newest = seen
+            weight.lines.add(site.key)
 
     def _add_update(self, entry: Entry, change: Change) -> None:
         update = self.update
@@ -138,19 +205,27 @@ class Changes:
         """
         found: dict[Any, Finding] = {}
         if converged:
-            self._seen.clear()
+            self._forget()
             return []
         whole: dict[int, float] = defaultdict(float)
         for seen in self._seen.values():
             whole[id(seen.entry)] += seen.change
-        for key, seen in self._seen.items():
+        lines: dict[tuple[Any, ...], _Seen] = dict(self._seen)
+        lines |= {("together", name): each for name, each in self._together().items()}
+        lost = [seen for seen in lines.values() if seen.is_lost]
+        excused = self._elsewhere.held(self._step, lost, references)
+        self._kept |= self._rounding.look(self._step, self._moved())
+        for key, seen in lines.items():
             if seen.change < OF_ALL * whole[id(seen.entry)]:
                 continue
             course = self._courses[key]
             course.steps += 1
-            if not seen.is_lost or self._is_elsewhere(seen, references):
+            if not seen.is_lost or id(seen) in excused:
                 course.lost = 0
+                if seen.stays and seen.name:
+                    self._kept.add(seen.name)
                 continue
+            self._kept.discard(seen.name)
             course.lost += 1
             if course.lost == 1:
                 course.since = self._step
@@ -161,8 +236,41 @@ class Changes:
             if finding is None:
                 found[seen.site.key] = finding = self._finding(seen, number, course)
             finding.reach["state", seen.name] = seen.lost / seen.change
-        self._seen.clear()
+        self._forget()
         return list(found.values())
+
+    def _moved(self) -> Iterable[tuple[str, Any, torch.Tensor, torch.Tensor]]:
+        for name, weight in self._weights.items():
+            tensor, site = weight.newest.tensor(), weight.newest.site
+            if tensor is not None and is_backed(tensor) and not weight.in_parts:
+                yield name, (site.file, site.line), weight.before, _sample(tensor)
+
+    def _together(self) -> dict[str, _Seen]:
+        """What several lines come to, of the weights that they change; at the last one of them. Not
+        where one of them has lost its own part already.
+        """
+        lost = {seen.name for seen in self._seen.values() if seen.is_lost}
+        found: dict[str, _Seen] = {}
+        for name, weight in self._weights.items():
+            seen = weight.newest
+            tensor = seen.tensor()
+            if len(weight.lines) < 2 or weight.in_parts or name in lost:
+                continue
+            if tensor is None or not is_backed(tensor):
+                continue
+            now = _sample(tensor), _sample(seen.reference)
+            change = compare_change(weight.before, now[0], weight.was, now[1])
+            if change is None or not change.moved:
+                continue
+            found[name] = replace(
+                seen,
+                change=change.change,
+                lost=change.lost_change,
+                kept=change.kept_change,
+                numel=change.numel,
+                stayed=change.lost,
+            )
+        return found
 
     def _finding(self, seen: _Seen, number: int, course: _Course) -> Finding:
         tensor = seen.tensor()
@@ -190,38 +298,16 @@ class Changes:
         }
         return finding
 
-    def _is_elsewhere(self, seen: _Seen, references: References) -> bool:
-        """Whether another living tensor holds what this one has lost."""
-        tensor = seen.tensor()
-        if tensor is None or not is_backed(tensor):
-            return False
-        missing = seen.reference - tensor.to(torch.float64)
-        size = missing.norm()
-        if not size.isfinite() or not size:
-            return False
-        own = tensor.untyped_storage()._cdata
-        for entry in references.living():
-            if entry is seen.entry or entry.base.numel() != tensor.numel():
-                continue
-            other = _held(entry)
-            if other is None or other.untyped_storage()._cdata == own:
-                continue
-            other = other.to(torch.float64).as_strided(tensor.shape, tensor.stride(), 0)
-            if (other - seen.reference).norm() < 0.5 * size:
-                return True  # the whole value, more precisely
-            # What was missing is put aside after it got lost; before, it is the change itself.
-            later = entry.node is not None and entry.node.number > seen.number
-            for candidate in (other - missing, other + missing) if later else ():
-                if candidate.norm() < 0.5 * size:
-                    return True
-        return False
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.stride(), tensor.storage_offset()
 
 
-def _held(entry: Entry) -> torch.Tensor | None:
-    """The whole memory of an entry as a flat tensor; None once it is gone."""
-    storage = torch.UntypedStorage._new_with_weak_ptr(entry.alive.cdata)
-    if storage is None or not storage.nbytes():
-        return None
-    flat = torch.empty(0, dtype=entry.element, device=storage.device)
-    count = storage.nbytes() // entry.element.itemsize
-    return flat.set_(storage, 0, torch.Size((count,)), (1,))
+def _sample(tensor: torch.Tensor) -> torch.Tensor:
+    """Some of its numbers, the same ones each time, in memory of their own."""
+    flat = tensor.detach()
+    if flat.is_complex():
+        flat = torch.view_as_real(flat.resolve_conj())
+    if flat.numel() > SAMPLE:
+        flat = flat.flatten()[:: flat.numel() // SAMPLE][:SAMPLE]
+    return flat.clone()

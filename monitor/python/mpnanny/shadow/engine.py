@@ -16,13 +16,15 @@ from typing import Any
 
 import torch
 
+from ..model.shards import is_sharded
 from ..operators.modes import StepMode, others_on
 from ..operators.places import pass_through
 from . import products
-from .call import Call, Input, Written, floats, tensors_of
+from .call import Call, Input, Written, floats, shared_memory, tensors_of
 from .changes import Changes
 from .comparison import compare, compare_change
 from .counted_writes import counted_writes
+from .coverage import Coverage
 from .decisions import Decisions
 from .dependencies import Dependencies
 from .feeding import feeds
@@ -40,7 +42,7 @@ from .operators import (
     operator_of,
 )
 from .places import Places, Site, in_backward
-from .references import Entry, References, wide, widened
+from .references import Entry, References, is_whole, wide, widened
 from .scale_lane import ScaleLane
 
 pass_through(__file__)
@@ -64,7 +66,7 @@ class ShadowMode(StepMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.references = References()
-        self.judge = Judge(self.references, changes.name)
+        self.judge = Judge(self.references, changes.name, changes.unwritten)
         self.places = places
         self.changes = changes
         self.history = History()
@@ -77,7 +79,9 @@ class ShadowMode(StepMode):
         self._given_up = False
         self.lane: ScaleLane | None = None  # where a loss scale is used
         self.read: Callable[[torch.Tensor, Entry], None] = lambda tensor, entry: None
+        self.coverage = Coverage()
         self._decisions = Decisions()
+        self._fresh: set[int] = set()  # memory that was made in this step without values
         self._trouble = trouble
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
@@ -95,6 +99,8 @@ class ShadowMode(StepMode):
     ) -> Any:
         if kwargs is None:
             kwargs = {}
+        if types and self.looking and all(map(is_sharded, types)) and not others_on():
+            return NotImplemented  # torch goes on with this rank's parts, which come here again
         operator = operator_of(func)
         if operator.is_uncounted and operator.written:
             with counted_writes(operator, args):
@@ -120,11 +126,15 @@ class ShadowMode(StepMode):
             self._stop(error)
         self.seconds += time.perf_counter() - began
         result = func(*args, **kwargs)
-        if self.looking and (call is not None or not self.places.in_optimizer):
+        operator = operator_of(func)
+        if self.looking and (
+            call is not None or operator.allocates or not self.places.in_optimizer
+        ):
             began = time.perf_counter()
             try:
+                if operator.allocates:
+                    self._allocated(operator.name, result)
                 if not self.places.in_optimizer:
-                    operator = operator_of(func)
                     self.dependencies.saw(operator, self._site, in_backward(), args, kwargs, result)
                 if call is not None:
                     self._after(call, args, kwargs, result)
@@ -177,7 +187,9 @@ class ShadowMode(StepMode):
         if not self.references.stay_below(self._most_bytes):
             self.restarts["memory"] += 1
         call = Call(operator, func, site, self._number)
-        for at in operator.written:
+        if operator.overwrites:
+            call.shared = shared_memory((args, kwargs))
+        for at in operator.writes(args):
             if at < len(args):
                 self._before_write(call, args[at])
         for name in operator.written_names:
@@ -196,9 +208,19 @@ class ShadowMode(StepMode):
             self.lane.before(call, args, kwargs)
         return call
 
+    def _allocated(self, name: str, result: Any) -> None:
+        site = None
+        for tensor in floats(result):
+            self._fresh.add(tensor.untyped_storage()._cdata)
+            self.references.forget(tensor)
+            site = site or self.places.find(name, keep=False)
+            if site is not None:
+                self.changes.unwritten.made(tensor, site)
+
     def _receive(self, written: tuple[Any, ...]) -> None:
         """What other processes add is not known in FP64: what will be held is the reference."""
         for tensor in tensors_of(written):
+            self.changes.unwritten.writes(tensor, whole=True)
             self.references.forget(tensor)
             self.restarts["communication"] += 1
         if self.lane is not None:
@@ -207,17 +229,30 @@ class ShadowMode(StepMode):
     def _before_write(self, call: Call, value: Any) -> None:
         operator = call.operator
         is_list = isinstance(value, (tuple, list))
-        call.whole.update(id(each) for each in tensors_of(value) if not is_float(each))
+        for each in tensors_of(value):
+            if not is_float(each):
+                call.whole.add(id(each))
+                self.references.forget(each)  # the bits of floating-point numbers
+                self.changes.unwritten.writes(each, operator.overwrites and is_whole(each))
         for position, tensor in enumerate(floats(value)):
+            memory = tensor.untyped_storage()._cdata
             entry = self.references.entry(tensor)
             existed = entry is not None
             found = None if entry is None else entry.comparison_of(tensor)
-            reference = self.references.writable(tensor, operator.overwrites)
+            overwritten = operator.overwrites and memory not in call.shared
+            whole = overwritten and is_whole(tensor)
+            reference = self.references.writable(tensor, overwritten)
             entry = self.references.entry(tensor)
             if entry is None:
                 continue
             if not existed:
-                entry.new = False
+                entry.new = memory in self._fresh
+                entry.kept = not entry.new
+            if whole:
+                entry.kept = False
+            elif not overwritten:
+                self.references.reads(entry)
+            self.changes.unwritten.writes(tensor, whole)
             before = was = None
             if operator.change and not entry.new:  # it outlives the step
                 before, was = tensor.detach().clone(), reference.clone()
@@ -243,6 +278,7 @@ class ShadowMode(StepMode):
             if not is_float(value):
                 return value.clone() if id(value) in writes else value
             entry = self.references.start(value)
+            self.references.reads(entry)
             reference = self.references.of(value)
             assert reference is not None
             call.memories.add(value.untyped_storage()._cdata)
@@ -251,10 +287,10 @@ class ShadowMode(StepMode):
                 if call.operator.change and not call.operator.overwrites:
                     before = value if written.before is None else written.before
                     was = written.reference if written.was is None else written.was
-                    call.inputs.append(Input.of(before, was, entry, written.found, position))
+                    call.inputs.append(Input.of(value, before, was, entry, written.found, position))
                 return written.reference
             found = entry.comparison_of(value)
-            call.inputs.append(Input.of(value, reference, entry, found, position))
+            call.inputs.append(Input.of(value, value, reference, entry, found, position))
             return reference
         if isinstance(value, torch.dtype):
             return wide(value) if value.is_floating_point or value in COMPLEX else value
@@ -386,6 +422,19 @@ class ShadowMode(StepMode):
             self.restarts[operator.name] += 1
             return _NONE
 
+    def _source(self, call: Call, written: Written) -> tuple[torch.Tensor, Entry] | None:
+        """What `written` was copied from, by an operator that only copies; None where that was made
+        in this step, and must not live on for it.
+        """
+        if call.operator.schema_name not in ("aten::copy_", "aten::_foreach_copy_"):
+            return None
+        for each in call.inputs:
+            if each.position == written.position and each.tensor is not written.tensor:
+                entry = self.references.entry(each.tensor)
+                known = entry is not None and not entry.new
+                return (each.tensor.detach(), entry) if known else None
+        return None
+
     def _wrote(self, call: Call, index: int, written: Written) -> None:
         entry = written.entry
         self.judge.judge(call, index, written.tensor, written.reference, entry)
@@ -396,11 +445,21 @@ class ShadowMode(StepMode):
             return
         if entry.new or entry.noise or not self.followed.history:
             return
+        self.coverage.changes(written.tensor)
         change = compare_change(written.before, written.tensor, written.was, written.reference)
         if change is not None and change.moved:
             made = call.node.number
             if call.operator.schema_name == "aten::copy_":  # what it copies was rounded before
                 made = max((each.node.number for each in call.inputs if each.node), default=made)
             self.changes.see(
-                call.site, made, index, written.tensor, written.reference, entry, change
+                call.site,
+                made,
+                index,
+                written.tensor,
+                written.reference,
+                entry,
+                change,
+                written.before,
+                written.was,
+                self._source(call, written),
             )

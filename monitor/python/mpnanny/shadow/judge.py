@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import carriers
 from .call import Call
 from .comparison import compare
 from .cure import cure_loop, find_cure
@@ -34,6 +35,7 @@ from .operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
 from .profile import Profile
 from .references import Entry, References
 from .result import Result
+from .unwritten import Unwritten
 from .witness import lines_before, operands
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
@@ -57,7 +59,12 @@ CLIPPED_ERROR = 0.1
 class Judge:
     """Of one step. `names(tensor)`: of a parameter or buffer, "" of anything else."""
 
-    def __init__(self, references: References, names: Callable[[torch.Tensor], str]) -> None:
+    def __init__(
+        self,
+        references: References,
+        names: Callable[[torch.Tensor], str],
+        unwritten: Unwritten | None = None,
+    ) -> None:
         self.findings = Findings()
         self.compared = 0
         self.profile = Profile()
@@ -66,6 +73,7 @@ class Judge:
         self._errors: dict[int, float] = {}  # of what each operator made, by its number
         self._references = references
         self._names = names
+        self._unwritten = unwritten or Unwritten()
 
     def judge(
         self, call: Call, index: int, held: torch.Tensor, reference: torch.Tensor, entry: Entry
@@ -225,20 +233,21 @@ class Judge:
         made.precision = EXCLUDED
 
     def _from_outside(self, result: Result) -> Finding | None:
-        """What is not finite was there before the step began: a batch, weights."""
+        """What is not finite was there before the step began (a batch, weights), or in memory that
+        nothing has written.
+        """
         call = result.call
         for each in call.sources():
-            if each.node is not None:
+            made_at = self._unwritten.of(each.tensor)
+            if each.node is not None and made_at is None:
                 continue
             own = each.compare()
             if own is None or not (own.undefined or (own.infinite and bool((each.held > 0).any()))):
                 continue
             outside = replace(result, found=own)
             made = self._add(UNDEFINED, outside, own.bad / own.numel, 0.0, math.inf)
-            made.detail["from"] = "a tensor that was not finite before the step"
-            # Of weights, and of what an optimizer keeps, it is not known what broke them.
-            if not self._names(each.held) and call.site.phase not in ("optimizer", "state"):
-                made.precision = EXCLUDED
+            if made.count == 1:
+                carriers.tell(made, each.tensor, self._names(each.tensor), made_at)
             return made
         return None
 

@@ -15,7 +15,7 @@ from torch import nn
 from ..model.names import LayerNames
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
-from ..operators.modes import OTHERS_ON, ModeStack, lies_above
+from ..operators.modes import OTHERS_ON, ModeStack, compiles, lies_above
 from ..report.alerts import NewAlert
 from ..report.notes import Notes
 from ..report.record import Record
@@ -34,6 +34,8 @@ from .step import ShadowStep
 
 MOST_FINDINGS = 20  # of a step
 MOST_NAMES = 16  # of the layers that a step followed
+
+_NOT_FINITE = frozenset(("NAN", "INF", "LOSS_NAN"))  # types of alerts
 
 # As in tensor_stats.dtype.
 _DTYPES = {
@@ -121,6 +123,10 @@ class ShadowSteps(StepListener):
 
     # --- what happens ---
 
+    def expect(self, steps: int) -> None:
+        """The training will have so many steps."""
+        self._schedule.expect(steps)
+
     def watch_begins(self) -> None:
         if self._session is not None:
             self._session.start()
@@ -201,7 +207,12 @@ class ShadowSteps(StepListener):
             self._session.drift()
 
     def errors_raised(self, alerts: Sequence[NewAlert]) -> None:
-        if self._session is not None and not all(alert.of_shadow for alert in alerts):
+        if self._session is None:
+            return
+        bad = [alert.step for alert in alerts if alert.type in _NOT_FINITE]
+        if bad:
+            self._session.broke(min(bad))
+        if not all(alert.of_shadow for alert in alerts):
             self._session.error()
 
     def compile_begins(self) -> None:
@@ -228,6 +239,10 @@ class ShadowSteps(StepListener):
         if session is not None:
             session.forget()
 
+    def is_kept(self, weight: torch.Tensor) -> bool:
+        """Whether nothing gets lost where this weight stays as it is (Changes.is_kept)."""
+        return self._session is not None and self._session.is_kept(weight)
+
     # --- what the session asks for ---
 
     def _parameters(self, optimizer: Any) -> list[tuple[str, torch.Tensor]]:
@@ -250,6 +265,10 @@ class ShadowSteps(StepListener):
         mode = step.mode
         detail = {"restarts": dict(mode.restarts), "own_seconds": round(mode.seconds, 6)}
         detail |= self._followed(mode.followed.scope)
+        if why != "rerun":
+            detail["covered"] = mode.coverage.figures(self._record.layer)
+            if self._eager is not None and compiles():
+                detail["eager"] = True
         self._core.shadow_step(
             step.number,
             why,
@@ -348,6 +367,8 @@ class ShadowSteps(StepListener):
             detail["entered"] = self._record.source(detail["entered"])
         if "what" in detail:
             detail["what"] = self._record.text(detail["what"])
+        if "whose" in detail:
+            detail["whose"] = self._owner(detail["whose"])
         if "at" in detail:
             detail["at"] = self._record.source(str(detail["at"]))
         if site.forward and site.forward != site.operator:
@@ -371,6 +392,13 @@ class ShadowSteps(StepListener):
             json.dumps(reach) if reach else None,
             cure,
             json.dumps(detail) if detail else None,
+        )
+
+    def _owner(self, whose: str) -> str:
+        """A layer's name, or words with the class that holds it, which is the program's own."""
+        name, _, kind = whose.partition(" of ")
+        return (
+            name.partition(" ")[0] if kind and self._record.minimal else self._record.layer(whose)
         )
 
     def _shown(self, what: str, name: str) -> str:

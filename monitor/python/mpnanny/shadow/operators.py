@@ -25,6 +25,7 @@ HIDDEN_WRITES = {
     "aten::cudnn_batch_norm": (3, 4),
     "aten::miopen_batch_norm": (3, 4),
 }
+_TRAINS = 5  # their argument that says whether they do
 # Whose third argument says that half goes in and float comes out.
 SOFTMAX = frozenset(("aten::_softmax", "aten::_log_softmax"))
 # Arguments of which only the side of a threshold counts: such a decision is the held one's, as
@@ -67,6 +68,7 @@ class Operator:
     """One overload, as `aten.add.Tensor`."""
 
     __slots__ = (
+        "allocates",
         "arguments",
         "change",
         "is_list",
@@ -89,6 +91,7 @@ class Operator:
         self.arguments: tuple[str, ...] = ()
         # Its first argument gets values from other processes, also after it has returned.
         self.receives = False
+        self.allocates = False  # makes memory without values
         self.schema_name = ""
         schema = getattr(function, "_schema", None)
         if schema is None:
@@ -96,6 +99,7 @@ class Operator:
         self.schema_name = schema.name
         namespace, _, rest = schema.name.partition("::")
         self.receives = namespace == "c10d"
+        self.allocates = namespace == "aten" and rest.startswith(("empty", "new_empty"))
         if namespace in _SILENT or rest.startswith(_NO_VALUES):
             return
         self.arguments = tuple(argument.name for argument in schema.arguments)
@@ -121,6 +125,14 @@ class Operator:
             self.kind = DRAW
         else:
             self.kind = PLAIN
+
+    def writes(self, args: tuple[Any, ...]) -> tuple[int, ...]:
+        """Positions of the arguments that this call writes: a batch norm in evaluation only reads
+        its statistics.
+        """
+        if self.schema_name in HIDDEN_WRITES and args[_TRAINS : _TRAINS + 1] == (False,):
+            return ()
+        return self.written
 
     def draws(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether this call draws: attention with dropout does not at a probability of 0."""

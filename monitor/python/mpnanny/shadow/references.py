@@ -40,6 +40,12 @@ def widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().to(wide(tensor.dtype), copy=True)
 
 
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether it is all of its memory."""
+    held = tensor.numel() * tensor.element_size()
+    return bool(tensor.untyped_storage().nbytes() == held)
+
+
 @dataclass(slots=True)
 class Entry:
     """What is known of one storage."""
@@ -48,6 +54,7 @@ class Entry:
     element: torch.dtype  # of the held elements; of complex ones the real type
     base: torch.Tensor  # FP64 with the storage's layout
     new: bool  # made in this step; else it was there before
+    kept: bool = False  # (some of) what it held when the step began is still there
     node: Node | None = None  # the operator that wrote it last
     error: float = 0.0  # relative error of what that wrote
     origin: Finding | None = None  # where the error comes from
@@ -90,6 +97,7 @@ class References:
         self.bytes = 0
         self.most_bytes = 0
         self.made_bytes = 0  # of all references so far
+        self._carried: set[int] = set()  # memory, which may be gone
 
     def entry(self, tensor: torch.Tensor) -> Entry | None:
         """The entry of the tensor's memory; None where it has none, or of elements of another
@@ -100,6 +108,15 @@ class References:
         if found is None or found.element != _REAL.get(tensor.dtype, tensor.dtype):
             return None
         return found
+
+    def reads(self, entry: Entry) -> None:
+        """An operator reads what is held there."""
+        if entry.kept:
+            self._carried.add(entry.alive.cdata)
+
+    def is_carried(self, memory: StorageWeakRef) -> bool:
+        """Whether what it held when the step began was read in it, as is so of a state."""
+        return memory.cdata in self._carried
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The tensor's reference, which shares its memory with those of other views."""
@@ -133,15 +150,15 @@ class References:
 
     def writable(self, tensor: torch.Tensor, overwritten: bool) -> torch.Tensor:
         """The reference of memory that an operator is about to write, starting with the values that
-        are held where it has none yet.
+        are held where it has none yet. `overwritten`: the operator reads none of them, neither
+        through `tensor` nor through another argument that shares its memory.
         """
         entry = self.entry(tensor)
         if entry is None:
             storage = tensor.untyped_storage()
             known = storage._cdata in self._entries  # of elements of another type
             entry = self._add(tensor, storage, None, new=known)
-            covers = storage.nbytes() == tensor.numel() * tensor.element_size()
-            if not (overwritten and covers):
+            if not (overwritten and is_whole(tensor)):
                 count = storage.nbytes() // tensor.element_size()
                 held = tensor.detach().as_strided((count,), (1,), 0)
                 if tensor.dtype in COMPLEX:
@@ -157,7 +174,7 @@ class References:
             self.writable(tensor, overwritten=False)
             found = self.entry(tensor)
             assert found is not None
-            found.new = False
+            found.new, found.kept = False, True
         return found
 
     def restart(self, tensor: torch.Tensor) -> None:
@@ -165,8 +182,7 @@ class References:
         entry = self.entry(tensor)
         if entry is None:
             return
-        whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
-        if whole:
+        if is_whole(tensor):
             self.forget(tensor)
         else:
             self._view(entry, tensor).copy_(tensor.detach())
@@ -223,6 +239,7 @@ class References:
 
     def clear(self) -> None:
         self._entries.clear()
+        self._carried.clear()
         self.bytes = self._fresh = 0
 
     def living(self) -> list[Entry]:

@@ -2,7 +2,8 @@
 
 Looked at once: when an optimizer is about to step for the first time after the program has loaded a
 file with several states. Each of those that fits a living object is compared with what that object
-holds; what holds it was restored, however the program did it.
+holds; what holds it was restored, however the program did it. A state of the optimizer that is not
+finite is said then, before it gets into the weights.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from .._core import nonfinite
 from ..model import checkpoints
 from ..model.checkpoints import (
     Digest,
@@ -29,10 +31,11 @@ from ..model.checkpoints import (
     settings_of,
 )
 from ..model.selection import Watched
+from ..model.shards import local_part
 from ..model.watched import WatchedModel
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .findings import EXCLUDED, NOT_RESTORED, Finding
+from .findings import EXCLUDED, NOT_RESTORED, UNDEFINED, Finding
 from .places import Site
 
 RESTORED = 0.9  # of the tensors of a model
@@ -83,8 +86,41 @@ class Restored(StepListener):
         for file in new:
             with torch.no_grad():
                 finding = self._judge(file)
-            if finding is not None:
-                self._found(step.number, [finding])
+                bad = self._loaded_bad(file, optimizer) if file.optimizers else None
+            found = [each for each in (finding, bad) if each is not None]
+            if found:
+                self._found(step.number, found)
+
+    def _loaded_bad(self, file: LoadedFile, optimizer: Any) -> Finding | None:
+        """A state that `optimizer` was given and that is not finite before its first step."""
+        names = {id(each): name for name, each in self._model.module.named_parameters()}
+        for parameter, state in list(optimizer.state.items()):
+            for key, each in state.items() if isinstance(state, dict) else ():
+                held = local_part(each)
+                if type(held) is not torch.Tensor or not nonfinite([held]):
+                    continue
+                name = names.get(id(parameter), "")
+                return Finding(
+                    UNDEFINED,
+                    Site("load_state_dict", "", "state", file.file, file.line, None),
+                    0,
+                    str(held.dtype)[6:],
+                    str(list(held.shape)),
+                    float((~held.isfinite()).to(torch.float32).mean()),
+                    math.nan,
+                    math.nan,
+                    math.inf,
+                    precision=EXCLUDED,
+                    severity="ERROR",
+                    reach={("state", name): math.inf},
+                    detail={
+                        "from": "a state that was not finite when it was loaded",
+                        "carrier": "state",
+                        "whose": f"{key} of {type(optimizer).__name__}",
+                        "at": f"{file.file}:{file.line}",
+                    },
+                )
+        return None
 
     def _judge(self, file: LoadedFile) -> Finding | None:
         own = _state_of(self._model.module)

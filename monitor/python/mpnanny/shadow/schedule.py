@@ -1,9 +1,14 @@
 """Which steps are shadowed.
 
-"auto": the first two steps, then steps at growing distances (a quarter of the steps so far), the
-first steps after an ERROR, one when something drifts, and the first evaluations. It measures what
-its steps cost beyond plain ones and waits until the whole is below SHARE of the run; the first
-SECONDS are free, because a run of minutes has no use for a monitor that waits for them.
+"auto": the first two steps, then steps at growing distances, the first steps after an ERROR, one
+when something drifts, the first evaluations, and the last steps before them, with which an epoch
+ends. It measures what its steps cost beyond plain ones and waits until the whole is below SHARE of
+the run; SECONDS are free, because a run of minutes has no use for a monitor that waits for them.
+
+The free seconds are spread: AT_ONCE of them may be used when the run begins, the others are given
+as it goes on, a part of all is kept for evaluations, errors and drifts, and the distances are as
+large as the price of a step asks for, so that what is left lasts until the end of the run. How long
+that is the program may say; else it is taken to be long.
 """
 
 from __future__ import annotations
@@ -14,6 +19,12 @@ from dataclasses import dataclass, replace
 
 SHARE = 0.01  # of the run's time
 SECONDS = 5.0  # in all, that a short run pays at most
+AT_ONCE = 2.5  # of them, when the run begins
+GIVEN = 30.0  # seconds of the run after which it has all of them
+FOR_STEPS = 0.8  # of what is allowed: the rest is for evaluations, errors and drifts
+LONG = 2000  # steps, of a run whose length is not known, at least; or so many times as so far:
+LONGER = 4
+NEWEST = 8  # shadow steps whose price is the price of the next
 FIRST = (0, 1, 4)
 GROWTH = 4  # the next distance is this part of the steps so far
 AFTER_ERROR = 2  # steps
@@ -89,6 +100,10 @@ class Schedule:
         self._why = ""
         self._last_drift = -DRIFT_GAP
         self._evaluations = 0
+        self._evaluated_at = 0  # before which step the newest one was
+        self._epoch_ends = -1  # the step before which the next one is expected
+        self._length: int | None = None  # of the run, in steps, where it is known
+        self._costs: list[float] = []  # of the newest shadow steps
         self._plain: list[float] = []  # seconds of plain steps, the newest
         self._dearest = 0.0  # seconds of a shadow step
         self.extra = 0.0  # seconds that shadow steps have cost beyond plain ones
@@ -110,8 +125,8 @@ class Schedule:
         return sorted(self._plain)[len(self._plain) // 2]
 
     def why(self, step: int) -> str:
-        """Why step `step` is to be shadowed: first | schedule | error | drift | evaluation | asked;
-        "": it is not.
+        """Why step `step` is to be shadowed: first | schedule | error | drift | epoch | asked; "":
+        it is not.
         """
         asked = self._asked
         if asked.mode == "off":
@@ -127,17 +142,41 @@ class Schedule:
         if self._wanted:
             self._wanted -= 1
             return self._why
-        if step >= self._next:
+        if step == self._epoch_ends and _is_next(self._evaluations):
+            return "epoch"
+        if step >= self._next and self._can_afford(step, FOR_STEPS):
             return "schedule"
         return ""
 
-    def _can_afford(self, step: int) -> bool:
+    def expect(self, steps: int) -> None:
+        """The run will have so many steps."""
+        self._length = steps
+
+    def _can_afford(self, step: int, part: float = 1.0) -> bool:
         if step == 0:
             return True
-        return self.extra + self._dearest <= self._allowed()
+        return self.extra + self._dearest <= part * self._allowed()
 
     def _allowed(self) -> float:
-        return max(SECONDS, SHARE * self.total)
+        given = AT_ONCE + (SECONDS - AT_ONCE) * min(1.0, self.total / GIVEN)
+        return max(given, SHARE * self.total)
+
+    def _distance(self, step: int) -> int:
+        """From shadow step `step` to the next: a part of the steps so far, or as many as let the
+        seconds that are left last.
+        """
+        usual = max(1, step // GROWTH)
+        price = sum(self._costs) / max(1, len(self._costs))
+        if price <= 0:
+            return usual
+        left = int((FOR_STEPS * max(SECONDS, self._allowed()) - self.extra) / price)
+        if left < 1:
+            return usual  # until there is more
+        if self._length is not None:
+            return max(usual, (self._length - step) // (left + 1))
+        end = max(LONG, LONGER * (step + 1))
+        growth = (end / (step + 1)) ** (1.0 / left)
+        return max(usual, round((step + 1) * (growth - 1)))
 
     def plain(self, seconds: float) -> None:
         """A step without shadow took so long."""
@@ -147,8 +186,12 @@ class Schedule:
             del self._plain[:32]
 
     def most_seconds(self) -> float:
-        """That the next shadow step may take of its own; then it ends where it is."""
-        return self._allowed() - self.extra if self._asked.mode == "auto" else math.inf
+        """That the next shadow step may take of its own; then it ends where it is. The first one
+        may take everything: of half a step nothing is known.
+        """
+        if self._asked.mode != "auto":
+            return math.inf
+        return (self._allowed() if self.extra else SECONDS) - self.extra
 
     def shadowed(self, step: int, seconds: float, cost: float, ended_early: bool = False) -> None:
         """Step `step` took `seconds`, of which the shadow took `cost`. One that had to end early is
@@ -157,14 +200,17 @@ class Schedule:
         self.total += seconds
         self.extra += cost
         self._dearest = max(self._dearest, 2 * cost if ended_early else cost)
-        self._next = max(self._next, step + max(1, step // GROWTH))
+        self._costs = [*self._costs[1 - NEWEST :], cost]
+        self._next = max(self._next, step + self._distance(step))
 
     def evaluation(self, step: int) -> bool:
         """The model is evaluated before step `step`: whether that is looked at, as the first, the
         second, the fourth … are.
         """
         self._evaluations += 1
-        is_next = self._evaluations & (self._evaluations - 1) == 0
+        epoch, self._evaluated_at = step - self._evaluated_at, step
+        self._epoch_ends = step + epoch - 1 if epoch > 1 else -1
+        is_next = _is_next(self._evaluations)
         return self._asked.mode == "auto" and is_next and self._can_afford(step)
 
     def can_pay(self, cost: float) -> bool:
@@ -189,3 +235,8 @@ class Schedule:
         if step - self._last_drift >= DRIFT_GAP and not self._wanted:
             self._last_drift = step
             self._wanted, self._why = 1, "drift"
+
+
+def _is_next(count: int) -> bool:
+    """The first, the second, the fourth …"""
+    return count & (count - 1) == 0

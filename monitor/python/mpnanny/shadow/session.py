@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from ..model.parts import roots
+from ..model.shards import local_part
 from ..steps.functional import plain
 from .changes import Changes
 from .divergence import Divergence
@@ -104,6 +105,7 @@ class ShadowSession:
         # The run.
         self._on = True
         self._broken = False  # an ERROR was found
+        self._onset: int | None = None  # the step in which something was not finite first
         self._shadow_steps = 0
         self._recurring: Counter[Any] = Counter()  # shadow steps in which a finding was made
         self._heard_model = False
@@ -121,6 +123,10 @@ class ShadowSession:
     def watches_failures(self) -> bool:
         """Whether a step that fails now would be looked at."""
         return self._on and self._step is None and not self._broken and self._failing.watches
+
+    def is_kept(self, weight: torch.Tensor) -> bool:
+        """As Changes.is_kept, of the newest shadow step."""
+        return self._changes.is_kept(weight)
 
     # --- what happens in the training ---
 
@@ -286,6 +292,11 @@ class ShadowSession:
         """A new ERROR alert."""
         self._schedule.error()
 
+    def broke(self, step: int) -> None:
+        """Something was not finite in `step`."""
+        if self._onset is None:
+            self._onset = step
+
     def drift(self) -> None:
         """Something drifts."""
         self._schedule.drift(self._count)
@@ -325,7 +336,8 @@ class ShadowSession:
         if model is None:
             return
         self._modules.update((id(each), name) for name, each in model.named_modules())
-        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        for name, held in (*model.named_parameters(), *model.named_buffers()):
+            tensor = local_part(held)
             if not is_lazy(tensor) and is_float(tensor) and plain(tensor) is tensor:
                 self._names[tensor.untyped_storage()._cdata] = name
 
@@ -393,9 +405,12 @@ class ShadowSession:
 
     def _report(self, found: list[Finding]) -> None:
         for each in found:
-            if "from" in each.detail and each.precision is not EXCLUDED:
-                # Weights that an earlier failure has spoilt.
-                each.severity = "INFO" if self._broken else "WARNING"
+            if "from" in each.detail:
+                after = self._onset is not None and self._onset < self._number
+                if after:  # it carries on what broke then, and does not explain it
+                    each.detail["onset"] = self._onset
+                if each.precision is not EXCLUDED:  # a state that an earlier failure has spoilt
+                    each.severity = "INFO" if self._broken or after else "WARNING"
             if each.severity == "WARNING" and each.is_discarded and self._count < SEARCH:
                 each.severity = "INFO"  # the search for a loss scale that the program keeps
             elif each.severity == "WARNING" and (each.only_blurs_gradients or each.is_discarded):

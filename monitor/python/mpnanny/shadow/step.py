@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.utils import _python_dispatch
 
+from ..model.shards import local_part
 from .call import floats
 from .changes import Changes
 from .comparison import MATTERS_LOSS, compare
@@ -29,6 +31,8 @@ from .history import is_float
 from .judge import FLUSHED_SHARE, MATTERS, WRONG
 from .places import Places, Site
 from .references import Entry
+
+_without_modes: Any = _python_dispatch._disable_current_modes
 
 # Parts of the whole from which on an error counts. Squares: 0.01 is a tenth in the norm.
 LOSS_ERROR = 0.05
@@ -73,11 +77,15 @@ class ShadowStep:
 
     def backward(self, losses: Iterable[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
+        losses = [each for each in losses if is_float(each)]
+        references = self.mode.references
+        followed = bool(losses) and self.mode.looking and self.mode.followed.history
+        self.mode.coverage.derives(
+            followed and all(references.entry(each) is not None for each in losses)
+        )
         for loss in losses:
-            if not is_float(loss):
-                continue
-            entry = self.mode.references.entry(loss)
-            reference = self.mode.references.of(loss)
+            entry = references.entry(loss)
+            reference = references.of(loss)
             if entry is None or reference is None:
                 self._loss_outside(loss)
                 continue
@@ -146,15 +154,18 @@ class ShadowStep:
         squares = 0.0
         numel = 0
         for name, parameter in parameters:
-            gradient = parameter.grad
+            gradient = local_part(parameter.grad)
             if gradient is None or not is_float(gradient):
                 continue
             entry = self.mode.references.entry(gradient)
             reference = self.mode.references.of(gradient)
-            if entry is None or reference is None:
-                continue
-            found = compare(gradient, reference)
-            if found is None:
+            found = None
+            if entry is not None and reference is not None:
+                found = compare(gradient, reference)
+            if scale is None:
+                compared = found is not None and self.mode.followed.history
+                self.mode.coverage.uses(name, local_part(parameter), compared)
+            if entry is None or reference is None or found is None:
                 continue
             rows.append((name, gradient, reference, entry, found))
             squares += found.squared_reference
@@ -219,6 +230,7 @@ class ShadowStep:
         """
         mode = self.mode
         mode.looking = False
+        mode.history.clear()  # what only it kept alive goes
         try:
             self._reach_states(states)
             update = self._changes.update
@@ -227,7 +239,8 @@ class ShadowStep:
                     origin.reached(
                         "state", "weights", math.sqrt(error / max(update.squared_change, 1e-300))
                     )
-            lost = self._changes.finish(mode.references, mode.operators + 1, self._small_loss())
+            with _without_modes():  # the program may make fake tensors at this moment
+                lost = self._changes.finish(mode.references, mode.operators + 1, self._small_loss())
         except Exception as error:
             self._trouble(error)
             lost = []
@@ -238,7 +251,6 @@ class ShadowStep:
             if each.severity == "WARNING" and self._is_settled() and not _looks_settled(each):
                 each.severity = "INFO"
         mode.references.clear()
-        mode.history.clear()
         return sorted((each for each in found if _counts(each)), key=Finding.order)
 
     def _is_settled(self) -> bool:

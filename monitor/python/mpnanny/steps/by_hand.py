@@ -6,6 +6,9 @@ pass; without any change (gradients accumulate) the next backward pass belongs t
 from __future__ import annotations
 
 import ctypes
+import math
+import struct
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +22,7 @@ from .step import OpenStep
 
 MOST_TENSORS = 64  # that are looked at
 HEAD = 64  # bytes of each
+ALONE = 0.01  # of a gradient's norm: what rounding may leave between it and a multiple of itself
 
 
 class Marks:
@@ -54,6 +58,47 @@ def _mark(tensor: Any) -> tuple[Any, ...]:
     return id(tensor), None if tensor.is_inference() else tensor._version, head(tensor)
 
 
+class Witness:
+    """A parameter that a backward pass has given a gradient, and how that begins."""
+
+    def __init__(self, parameter: Any) -> None:
+        self.parameter = parameter
+        self._gradient = weakref.ref(parameter.grad)
+        self._head = head(parameter.grad)
+        self._dtype = parameter.grad.dtype
+
+    def is_gone(self) -> bool:
+        """Whether that gradient was dropped or zeroed since."""
+        now = self.parameter.grad
+        return now is None or (any(self._head) and not any(head(now)))
+
+    def is_alone_in(self, gradient: torch.Tensor) -> bool:
+        """Whether `gradient` is that of the pass, be it scaled, and no sum with others. Where its
+        numbers are out of reach it is, if it is the same tensor.
+        """
+        mine = _numbers(self._head, self._dtype)
+        other = _numbers(head(gradient), gradient.dtype)
+        count = min(len(mine), len(other))
+        mine, other = mine[:count], other[:count]
+        size = math.fsum(each * each for each in mine)
+        if not size:
+            return bool(count) or self._gradient() is gradient
+        factor = math.fsum(a * b for a, b in zip(mine, other, strict=True)) / size
+        rest = math.fsum((b - factor * a) ** 2 for a, b in zip(mine, other, strict=True))
+        return not rest > ALONE**2 * math.fsum(each * each for each in other)
+
+
+def _numbers(data: bytes, dtype: torch.dtype) -> list[float]:
+    """The first numbers of a tensor out of its first bytes."""
+    if dtype is torch.bfloat16:  # the upper half of a FP32 number
+        wide = b"".join(b"\0\0" + data[at : at + 2] for at in range(0, len(data) - 1, 2))
+        return list(struct.unpack(f"={len(wide) // 4}f", wide))
+    code = {torch.float32: "f", torch.float64: "d", torch.float16: "e"}.get(dtype)
+    if code is None:
+        return []
+    return list(struct.unpack(f"={len(data) // struct.calcsize(code)}{code}", data))
+
+
 class ByHand:
     """Of one run. `per_step`: how many backward passes a step has, as far as that is known.
     `certain`: weights have been seen to change without an optimizer; until then one may be about to
@@ -76,7 +121,7 @@ class ByHand:
         """
         complete = step.backwards >= self.per_step
         if self._optimizers.main is not None:
-            return self._optimizers.main_has_copies and complete
+            return self._optimizers.main_uses_own_gradients and complete
         if step.backwards >= self.PATIENCE and not self._looked:
             self._looked = True
             self.certain = self.certain or not has_optimizer(self._model.module)

@@ -142,7 +142,12 @@ class CallOrder(StepListener):
         if step.awaits_update:
             self._say(("update_missing",))
         if step.backwards > 1:
-            self._say(("accumulation", step.backwards), backwards=step.backwards)
+            detail: dict[str, Any] = {"backwards": step.backwards, "dtype": step.added_in}
+            if step.taken_out:  # of .grad, in between
+                detail["taken_out"] = True
+            if step.losses.factor != 1.0:  # the sum of the passes' losses is so many times the mean
+                detail["sum_of_losses"] = step.losses.factor
+            self._say(("accumulation", step.backwards, step.taken_out), **detail)
 
 
 def _number(value: Any) -> float | None:

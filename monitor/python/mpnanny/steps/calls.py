@@ -15,10 +15,11 @@ from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from ..report.notes import Notes, harmless
 from . import functional
-from .by_hand import ByHand, head
+from .by_hand import ByHand, Witness
 from .gradients import Gradients
 from .life import Steps
 from .listeners import StepListener
+from .losses import divisor_of
 from .optimizer_states import OptimizerStates
 from .reading import found_inf, graph_task_id, reaches, tensors
 from .scalers import Scalers, read_scale
@@ -129,10 +130,7 @@ class TorchCalls:
         self._use_scaler(step, scaler)
         self._forget_dropped(step)
         self._events.loss_scaled(step, scaler, outputs, scaled)
-        for loss in tensors(outputs):
-            if loss.numel() == 1:
-                step.loss_from_scaler = True
-                step.add_loss(to_float(loss))
+        step.loss_from_scaler = _add_losses(step, outputs) or step.loss_from_scaler
 
     @harmless
     def heard_backward(self, losses: Any) -> None:
@@ -157,19 +155,34 @@ class TorchCalls:
         if step.loss_from_scaler or (step.in_closure and step.closure_heard):
             return
         step.closure_heard = step.in_closure
-        for loss in tensors(losses):
-            if loss.numel() == 1:
-                step.add_loss(to_float(loss))
+        _add_losses(step, losses)
 
     def _forget_dropped(self, step: OpenStep) -> None:
         """Of an earlier backward pass whose gradients were dropped before this one, as of a
-        generator's loss through its critic, the loss is not this step's.
+        generator's loss through its critic, the loss is not this step's: until it shows that they
+        were put aside and come to the optimizer all the same.
         """
         if step.witness is None or step.in_closure or step.read or not self._thread.is_alone():
             return
-        (parameter, before), step.witness = step.witness, None
-        if parameter.grad is None or (any(before) and not any(head(parameter.grad))):
-            step.seen_loss, step.loss_from_scaler, step.backwards = None, False, 0
+        witness, step.witness = step.witness, None
+        if witness.is_gone():
+            step.losses.drop()
+            step.dropped += step.backwards
+            step.loss_from_scaler, step.backwards = False, 0
+
+    def _take_back(self, step: OpenStep, optimizer: Any) -> None:
+        """The gradients of earlier passes are gone from .grad. Where `optimizer` is not about to
+        use those of the last pass alone, the program has added them up elsewhere.
+        """
+        if not step.losses.dropped or step.witness is None or step.read:
+            return
+        gradient = self._optimizers.gradient_of(optimizer, step.witness.parameter)
+        if gradient is None or step.witness.is_alone_in(gradient):
+            return
+        step.losses.take_back()
+        step.backwards += step.dropped
+        step.dropped, step.taken_out = 0, True
+        step.added_in = str(gradient.dtype)[6:]
 
     @harmless
     def heard_backward_ended(self) -> None:
@@ -185,7 +198,9 @@ class TorchCalls:
         self._events.backward_ended(step)
         given = (p for p in reversed(self._model.parameters.parameters) if p.grad is not None)
         parameter = next(given, None)
-        step.witness = None if parameter is None else (parameter, head(parameter.grad))
+        step.witness = None if parameter is None else Witness(parameter)
+        if parameter is not None:
+            step.added_in = str(parameter.grad.dtype)[6:]
         if step.backward_heard and graph_task_id() == -1 and self._by_hand.backward_ended(step):
             self._gradients.read(self._model.parameters, self.state.inverse_scale())
             self._end_by_hand(step)
@@ -253,7 +268,7 @@ class TorchCalls:
         self._thread.reaches(BACKWARD)
         step.backward_heard = True
         step.backwards += 1
-        step.add_loss(functional.mean_loss(value))
+        step.losses.add([functional.mean_loss(value)])
         loss = functional.plain(value)
         self._events.backward_begins(step, [loss] if loss.numel() == 1 else [])
         self._events.backward_ended(step)
@@ -286,6 +301,17 @@ class TorchCalls:
             held = self._optimizers.adopt(optimizer)
         return held
 
+    def _read(self, optimizer: Any, held: Watched | None, factor: Figure) -> None:
+        """The gradients that `optimizer` gets. Where it holds copies of the parameters and these
+        have gradients, they are what it uses; `factor` is that of the parameters' own.
+        """
+        given = self._optimizers.given(optimizer)
+        step = self.state.open
+        if given is None or step is None:
+            self._gradients.read(held, factor)
+        elif held is not None and held.ids.isdisjoint(step.read):
+            self._gradients.read(held, 1.0, given)
+
     def _factor(self, optimizer: Any) -> Figure:
         """What gradients are unscaled by that are applied as they are: of copies those have been
         unscaled, and not the parameters' own.
@@ -306,7 +332,8 @@ class TorchCalls:
         held = self._held(optimizer)
         step = self.state.open
         if step is not None and self._scalers.adopt(scaler, lambda: held is not None):
-            self._gradients.read(held, self._factor(optimizer))
+            self._take_back(step, optimizer)
+            self._read(optimizer, held, self._factor(optimizer))
             step.unscaled.add(id(optimizer))
             self._events.gradients_unscaled(step, scaler, optimizer)
 
@@ -327,7 +354,14 @@ class TorchCalls:
         watched = self._model.parameters
         if watched.ids <= step.read:
             return
-        clipped = watched.among(map(id, tensors(parameters)))
+        if self._optimizers.main is not None:
+            self._take_back(step, self._optimizers.main)
+        ids = set(map(id, tensors(parameters)))
+        for optimizer, originals in self._optimizers.copied(ids):
+            given = self._optimizers.given(optimizer)
+            if given is not None and originals.ids.isdisjoint(step.read):
+                self._gradients.read(originals, self.state.inverse_scale(), given)
+        clipped = watched.among(ids)
         self._gradients.read(clipped, self.state.inverse_scale())
 
     # --- scalers and optimizers ---
@@ -349,7 +383,11 @@ class TorchCalls:
                 self._scalers.main = scaler  # the one whose scale is recorded
             self._use_scaler(step, scaler)
             self._events.scaler_steps(step, scaler, optimizer)
-            self._gradients.read(held, self.state.inverse_scale())
+            self._take_back(step, optimizer)
+            if self._optimizers.given(optimizer) is None or id(optimizer) not in step.unscaled:
+                self._gradients.read(
+                    held, self.state.inverse_scale(), self._optimizers.given(optimizer)
+                )
 
     @of_step
     def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None:
@@ -408,8 +446,9 @@ class TorchCalls:
             return
         self._events.optimizer_begins(step, optimizer, held, closure)
         if not closure:  # else the closure makes the gradients
+            self._take_back(step, optimizer)
             # Had its scaler stepped it, they would be read: they are applied as they are.
-            self._gradients.read(held, self._factor(optimizer))
+            self._read(optimizer, held, self._factor(optimizer))
         moved = self._optimizers.moved(optimizer, held)
         if self.state.sampling and moved is not None:
             self._states.before(moved)
@@ -433,7 +472,7 @@ class TorchCalls:
         self._events.optimizer_ended(step, optimizer, held)
         if step.in_closure or not step.read:  # or a run that began within this call
             step.in_closure = False
-            self._gradients.read(held, self._factor(optimizer))
+            self._read(optimizer, held, self._factor(optimizer))
         moved = self._optimizers.moved(optimizer, held)
         if self.state.sampling and moved is not None:
             self._states.after(optimizer, moved, step.number)
@@ -480,3 +519,11 @@ class TorchCalls:
 def _main_stepped(step: OpenStep, optimizer: Any) -> None:
     step.optimizer_stepped = True
     step.lr = to_float(optimizer.param_groups[0].get("lr"))  # before a scheduler changes it
+
+
+def _add_losses(step: OpenStep, losses: Any) -> bool:
+    """Adds those of one backward pass; whether there is one with a single number."""
+    found = [loss for loss in tensors(losses) if loss.numel() == 1]
+    divisors = {divisor_of(loss) for loss in found}
+    step.losses.add([to_float(each) for each in found], min(divisors) if len(divisors) == 1 else 1)
+    return bool(found)

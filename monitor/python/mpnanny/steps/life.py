@@ -62,6 +62,7 @@ class Steps:
         self._report = report
         self._stop = stop
         self._offset = 0  # of the numbers that blocks are given
+        self._told_mean = False
 
     # --- blocks ---
 
@@ -117,15 +118,17 @@ class Steps:
 
     @alone
     def open_missed(self, losses: list[Any]) -> None:
-        """Of a step that began before the model was known, only its losses are left."""
+        """Of a step that began before the model was known, only its losses are left: each with the
+        number that it was divided by before it was derived.
+        """
         self.begin_if_needed()
         step = self.state.open
         if step is None:
             return
         step.backward_heard = True
         step.backwards = self._by_hand.per_step = max(len(losses), 1)
-        for loss in losses:
-            step.add_loss(to_float(loss))
+        for loss, divisor in losses:
+            step.losses.add([to_float(loss)], divisor)
 
     @alone
     def end_missed(self) -> None:
@@ -190,6 +193,7 @@ class Steps:
             self._offset = state.number + 1 - number
         state.number = number + self._offset
         state.open = step = OpenStep(state.number, explicit)
+        step.losses.usual = self._by_hand.per_step
         sampled = self._device.begin(state.number)
         state.on_device = self._device.on
         state.reader = self._device if self._device.on else self._core
@@ -214,6 +218,13 @@ class Steps:
         if state.sampling:  # what no optimizer holds, or none of those that stepped
             self._unmoved.read(self._model.parameters.without(step.read), state.reader)
         state.sampling = False
+        step.sum_up()
+        if step.losses.factor != 1.0 and step.logged_loss is None and not self._told_mean:
+            self._told_mean = True
+            self.notes.note(
+                f"step {step.number} had {step.backwards} backward passes: the loss of such a step"
+                f" is their mean; the sum of them is {step.losses.factor:g} times as much"
+            )
         self._events.step_ends(step)
         if state.on_device:
             self._device.end(step, self._end_arguments(step))

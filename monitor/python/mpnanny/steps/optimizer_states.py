@@ -31,7 +31,8 @@ _COMPENSATING = ("master", "kahan", "compens", "shift")
 
 class OptimizerStates:
     """Reads weights, gradients and state round each optimizer's step, in sampled steps.
-    `event(step, type, detail)`: the core's.
+    `event(step, type, detail)`: the core's. `is_kept(weight)`: whether it was measured that nothing
+    gets lost where this weight stays as it is.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class OptimizerStates:
         state: RunState,
         kinds: int,
         event: Callable[[int | None, str, str | None], None],
+        is_kept: Callable[[torch.Tensor], bool],
     ) -> None:
         self._state = state
+        self._is_kept = is_kept
         self._event = event
         self._updates = watches(kinds, "update")
         self._states = watches(kinds, "optimizer_state")
@@ -58,7 +61,9 @@ class OptimizerStates:
         states = [optimizer.state.get(p) for p in held.parameters]
         if self._updates:
             judge = [
-                to_float(groups.get(id(p), {}).get("lr")) != 0.0 and not _compensates(state)
+                to_float(groups.get(id(p), {}).get("lr")) != 0.0
+                and not _compensates(state)
+                and not self._is_kept(p)
                 for p, state in zip(held.parameters, states, strict=True)
             ]
             gradients = [p.grad for p in held.parameters]

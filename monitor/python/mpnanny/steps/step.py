@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ..device.later import HOST, Later, later
+from .losses import Figure, Losses
 
-# A number, or one that a device will give after the step.
-Figure = float | Later
+__all__ = ["Figure", "OpenStep", "to_float"]
 
 
 def to_float(value: Any) -> Any:
@@ -35,7 +35,9 @@ class OpenStep:
     started: float = field(default_factory=time.perf_counter)
     logged_loss: Figure | None = None
     logged_lr: Figure | None = None
-    seen_loss: Figure | None = None  # sum of what backward() or scale() got
+    losses: Losses = field(default_factory=Losses)  # of what backward() or scale() got
+    seen_loss: Figure | None = None  # what they come to, once no further one comes
+    summed_up: bool = False
     loss_from_scaler: bool = False  # scale() gave it; what follows is the same loss, scaled
     in_closure: bool = False  # an optimizer is calling a closure
     closure_heard: bool = False  # the first of its losses is counted
@@ -56,17 +58,22 @@ class OpenStep:
     unscaled: set[int] = field(default_factory=set)  # ids of optimizers, by unscale_()
     backwards: int = 0
     witness: Any = None  # a parameter that has got a gradient, and the beginning of that
+    dropped: int = 0  # backward passes whose gradients were gone before the next one
+    taken_out: bool = False  # and came to the optimizer all the same, added up elsewhere
+    added_in: str = ""  # the type in which the passes' gradients were added up
     bad_gradients: bool = False  # after a backward pass, before anything was done to them
     skipped: Any = False  # a bool; a Later for a fused optimizer on a device
     ended: float | None = None  # when its block or its optimizer step ended
 
     @property
     def loss(self) -> Figure | None:
-        return self.logged_loss if self.logged_loss is not None else self.seen_loss
+        if self.logged_loss is not None:
+            return self.logged_loss
+        return self.seen_loss if self.summed_up else self.losses.value
 
-    def add_loss(self, value: Figure | None) -> None:
-        if value is not None:
-            self.seen_loss = value if self.seen_loss is None else self.seen_loss + value
+    def sum_up(self) -> None:
+        """No further backward pass comes."""
+        self.seen_loss, self.summed_up = self.losses.value, True
 
     def settle(self) -> None:
         """Every Later becomes what it has turned out to be; None if it is not known."""
