@@ -1,4 +1,4 @@
-"""Reported faults and their twins: what `diagnose` says of them, against tests/cases/*/expected.json."""
+"""Reported faults and their twins: what `diagnose` says, against tests/cases/*/expected.json."""
 
 from __future__ import annotations
 
