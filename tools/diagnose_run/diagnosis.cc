@@ -51,7 +51,9 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
 }
 
 void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
-  for (const Claim& claim : claims) d.observations.push_back(claim.sentence);
+  for (const Claim& claim : claims) {
+    if (!claim.told) d.observations.push_back(claim.sentence);
+  }
   if (facts.onset && facts.trend && !FindClaim(claims, "forward-overflow")) {
     d.observations.push_back("Before it: " + TrendText(*facts.trend) + ".");
   }

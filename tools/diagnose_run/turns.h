@@ -25,6 +25,7 @@ struct Spike {
   std::optional<int64_t> over;              // first step that was back at the level before for good
   std::optional<double> norm_median, norm;  // gradient norm before and at the spike
   double largest_before = 0;                // magnitude of a loss, in the whole run so far
+  double range_before = 0;                  // greatest less least loss of the whole run so far
 };
 
 // Steps in a row whose gradients were not finite or that were skipped.
@@ -46,6 +47,9 @@ struct ShortStep {
 struct Turns {
   std::vector<Jump> lr_jumps;
   std::vector<Spike> spikes;
+  // The first time that the loss rose above everything before it, also where no history is long
+  // enough for a spike: `step` and `greatest` are of its highest loss, `median` is the least before.
+  std::optional<Spike> above_start;
   std::vector<Jump> scale_restarts;
   std::vector<Burst> bursts;  // the first kMostTurns
   int64_t burst_count = 0;
@@ -54,7 +58,7 @@ struct Turns {
   int64_t pinned_norms = 0, norms = 0;
   std::optional<double> pinned_at;    // that scaled norm
   std::optional<double> pinned_norm;  // and unscaled
-  // The longest row of steps with a finite loss and a gradient norm of exactly 0, after others.
+  // The longest row of steps with a finite loss other than 0 and a gradient norm of exactly 0.
   int64_t zero_norms = 0;
   std::optional<int64_t> zero_norms_first;
   bool lived = false;  // some gradient norm was not 0
@@ -77,6 +81,7 @@ class TurnFinder {
   void AddLr(const runs::StepRow& row);
   void AddLoss(const runs::StepRow& row);
   void Keep(const Spike& spike);
+  void AddRise(const runs::StepRow& row);
   void AddScale(const runs::StepRow& row);
   void AddSkip(const runs::StepRow& row);
   void AddNorm(const runs::StepRow& row);
@@ -87,10 +92,13 @@ class TurnFinder {
   std::optional<double> greatest_lr_, previous_scale_, previous_norm_;
   std::optional<Burst> burst_;
   double largest_ = 0;  // magnitude of a loss
+  double low_ = 0, high_ = 0, range_ = 0;  // of losses that were no spikes
   int64_t calm_ = 0;    // losses in a row that are back at the level before a spike
   bool rose_ = false;   // the scale, since the last burst
   bool begun_ = false;  // a step was not bad
-  bool spiking_ = false;
+  bool spiking_ = false, rising_ = false;
+  double greatest_loss_ = 0, least_loss_ = 0;  // signed
+  int64_t finite_losses_ = 0;
   int64_t lrs_ = 0, zero_run_ = 0, zero_first_ = 0;
 };
 

@@ -12,6 +12,8 @@ namespace {
 // policy's) has no level to be told from.
 constexpr double kHigh = 3;
 constexpr size_t kMostBatches = 3;
+constexpr double kEarly = 0.1;     // of the run
+constexpr double kFarBelow = 0.2;  // of the level
 constexpr int64_t kSoonOver = 60;  // steps until the weights have recovered
 
 }  // namespace
@@ -27,7 +29,8 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   for (const Spike& spike : facts.turns.spikes) {
     if (spike.value < spike.median + kHigh * std::fabs(spike.median)) continue;
     ++high;
-    if (spike.value < spike.largest_before) continue;
+    // Above all of the run, and further from its level than its losses lie apart anyway.
+    if (spike.value < spike.largest_before || spike.value - spike.median < spike.range_before) continue;
     const bool over = spike.over && *spike.over - spike.step <= kSoonOver;
     if (over && (!worst || spike.value > worst->value)) worst = &spike;
   }
@@ -50,7 +53,14 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
                     "; learning rate and optimizer went on as before: that batch is out of the "
                     "ordinary.";
   claim.strength = 0.9;
-  claim.fault = true;
+  // Early, in a run that went far below that level afterwards, it was got over.
+  const int64_t steps = s.last_step.value_or(0) - s.first_step.value_or(0);
+  const bool early = static_cast<double>(worst->step - s.first_step.value_or(0)) <
+                     kEarly * static_cast<double>(steps);
+  const bool got_over = early && s.loss_end &&
+                        *s.loss_end < worst->median - kFarBelow * std::fabs(worst->median);
+  claim.fault = !got_over;
+  claim.note = got_over;
   claim.place = FaultPlace{worst->step, "data", "", "", "", "a batch out of the ordinary"};
   claims.push_back(std::move(claim));
 }
