@@ -174,7 +174,7 @@ TEST(OutlierBatch, IsNoneWithinTheRangeOfANoisyLoss) {
                            : 0.05 + 0.001 * static_cast<double>(step % 5);
     };
   };
-  facts.turns = Losses(200, noisy(0.4));
+  facts.turns = Losses(200, noisy(0.62));
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
   facts.turns = Losses(200, noisy(4));
   EXPECT_TRUE(Fires(facts, "outlier-batch"));

@@ -46,11 +46,19 @@ TEST(MeasuredSigns, WhatWasBadBeforeShowsNoMistakeOfItsOperator) {
 }
 
 TEST(MeasuredSigns, ACaseOfAnotherOperatorIsNotWhatWasMeasured) {
-  const Signs signs = SignsOf(Finding("range", "aten.rsqrt.default", {{0, 1e-9}}));
-  EXPECT_TRUE(IsOfAnotherOperator(WithSigns({"sum-overflow", "square-overflow"}), signs));
-  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"half-zero-division"}), signs));
-  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"no-scaler"}), signs)) << "of no operator at all";
-  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"sum-overflow"}), {})) << "nothing is known";
+  const auto root = Finding("range", "aten.rsqrt.default", {{0, 1e-9}});
+  EXPECT_TRUE(IsOfAnotherOperator(WithSigns({"sum-overflow", "square-overflow"}), root));
+  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"half-zero-division"}), root));
+  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"no-scaler"}), root)) << "of no operator at all";
+  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"sum-overflow"}), Finding("amplified", "aten.sub.Tensor")))
+      << "nothing is known";
+}
+
+TEST(MeasuredSigns, AConstantIsNoOperatorsMistake) {
+  EXPECT_TRUE(IsNoOperatorsMistake(Finding("undefined", "aten.full.default")));
+  EXPECT_TRUE(IsNoOperatorsMistake(Finding("undefined", "aten.masked_scatter.default")));
+  EXPECT_FALSE(IsNoOperatorsMistake(Finding("undefined", "aten.log.default")));
+  EXPECT_TRUE(IsOfAnotherOperator(WithSigns({"domain-error"}), Finding("undefined", "aten.full.default")));
 }
 
 }  // namespace

@@ -91,9 +91,9 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
 void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism || !ExplainsOnset(facts, *mechanism)) return;
-  const auto signs = SignsOf(facts.measured.Lead(*mechanism).finding);
+  const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
   for (Hypothesis& each : cases) {
-    if (!IsOfAnotherOperator(*each.cause, signs)) continue;
+    if (!IsOfAnotherOperator(*each.cause, lead)) continue;
     each.confidence *= kAnotherOperator;
     each.established = false;
     each.against.insert(each.against.begin(), "What was measured is the mistake of another operator.");

@@ -9,9 +9,9 @@ namespace mpnanny::diagnose_run {
 namespace {
 
 // From which relative error on a result is another number altogether.
-constexpr double kWrong = 0.5;
+constexpr double kWrongNumber = 0.5;
 
-bool IsPassing(const runs::AlertRow& row) {
+bool IsPassingValue(const runs::AlertRow& row) {
   const bool value = row.kind == runs::kInput || row.kind == runs::kActivation ||
                      row.kind == runs::kActivationGradient;
   return value && (row.phase == "forward" || row.phase == "data" || row.phase == "backward");
@@ -32,7 +32,7 @@ bool ShadowSawNothing(const ShadowEvidence& measured, const runs::AlertRow& row)
 }  // namespace
 
 Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const SeenAlert& alert) {
-  if (!IsPassing(alert.row)) return false;
+  if (!IsPassingValue(alert.row)) return false;
   auto row = runs::ReadStep(source, alert.row.step);
   if (!row) return row.error();
   if (!*row || !(*row)->loss || !std::isfinite(*(*row)->loss)) return false;
@@ -60,7 +60,7 @@ bool IsWorthALook(const runs::ShadowFinding& finding) {
   });
   const bool wrong = finding.kind == "integers" || finding.kind == "lost_change" ||
                      finding.kind == "clipped" || finding.kind == "range" ||
-                     (finding.kind == "amplified" && finding.error_out.value_or(0) >= kWrong);
+                     (finding.kind == "amplified" && finding.error_out.value_or(0) >= kWrongNumber);
   return used && wrong && finding.precision == "proven";
 }
 

@@ -21,13 +21,13 @@ bool IsAny(std::string_view name, std::initializer_list<std::string_view> names)
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool IsLog(std::string_view op) {
+bool TakesLog(std::string_view op) {
   return IsAny(op, {"log", "log2", "log10", "log1p", "xlogy", "logit"});
 }
-bool IsDivision(std::string_view op) {
+bool Divides(std::string_view op) {
   return IsAny(op, {"div", "reciprocal", "rsqrt", "addcdiv"});
 }
-bool HasDomain(std::string_view op) {
+bool HasBounds(std::string_view op) {
   return IsAny(op, {"sqrt", "pow", "acos", "asin", "acosh", "atanh", "erfinv", "lgamma"});
 }
 
@@ -40,11 +40,11 @@ bool Underflowed(const runs::ShadowFinding& finding) {
 
 // Not finite in the format, finite in FP64.
 Signs OfRange(const runs::ShadowFinding& finding, std::string_view op) {
-  if (IsDivision(op)) {
+  if (Divides(op)) {
     return Underflowed(finding) ? Signs{"half-zero-division"}
                                 : Signs{"half-zero-division", "zero-division"};
   }
-  if (IsLog(op)) return {"log-of-zero"};
+  if (TakesLog(op)) return {"log-of-zero"};
   if (IsAny(op, {"exp", "exp2", "expm1", "sinh", "cosh"})) return {"exp-overflow"};
   if (IsAny(op, {"mm", "bmm", "matmul", "baddbmm", "addmm", "dot", "mv", "addmv"})) {
     return {"matmul-overflow"};
@@ -62,9 +62,9 @@ Signs OfRange(const runs::ShadowFinding& finding, std::string_view op) {
 // Not finite in FP64 either.
 Signs OfUndefined(const runs::ShadowFinding& finding, std::string_view op) {
   if (finding.was_bad_before) return {};
-  if (IsLog(op)) return {"log-of-zero", "domain-error"};
-  if (IsDivision(op)) return {"zero-division", "domain-error"};
-  if (HasDomain(op)) return {"domain-error"};
+  if (TakesLog(op)) return {"log-of-zero", "domain-error"};
+  if (Divides(op)) return {"zero-division", "domain-error"};
+  if (HasBounds(op)) return {"domain-error"};
   if (IsAny(op, {"softmax", "log_softmax"})) return {"masked-row-softmax"};
   return {};
 }
@@ -83,8 +83,16 @@ Signs SignsOf(const runs::ShadowFinding& finding) {
   return signs;
 }
 
-bool IsOfAnotherOperator(const cases::Case& entry, const Signs& signs) {
-  if (signs.empty()) return false;
+bool IsNoOperatorsMistake(const runs::ShadowFinding& finding) {
+  if (finding.kind != "undefined") return false;
+  const runs::OperatorKind kind = runs::KindOfOperator(finding.op);
+  return finding.was_bad_before || kind == runs::OperatorKind::kConstant ||
+         kind == runs::OperatorKind::kMoves;
+}
+
+bool IsOfAnotherOperator(const cases::Case& entry, const runs::ShadowFinding& finding) {
+  const Signs signs = SignsOf(finding);
+  if (signs.empty() && !IsNoOperatorsMistake(finding)) return false;
   bool of_operator = false;
   for (const cases::Signal& signal : entry.signals) {
     if (signal.kind != cases::Signal::Kind::kSign) continue;

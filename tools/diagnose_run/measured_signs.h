@@ -18,8 +18,11 @@ namespace mpnanny::diagnose_run {
 // Empty where the finding is none of a single operator, or nothing tells its kind.
 std::vector<std::string_view> SignsOf(const runs::ShadowFinding& finding);
 
-// Whether the case is about the mistake of an operator, and of none that these signs show.
-bool IsOfAnotherOperator(const cases::Case& entry, const std::vector<std::string_view>& signs);
+// Whether no operator made a mistake there: what is not finite came in, or is a constant.
+bool IsNoOperatorsMistake(const runs::ShadowFinding& finding);
+
+// Whether the case is about the mistake of an operator, and of none that the finding shows.
+bool IsOfAnotherOperator(const cases::Case& entry, const runs::ShadowFinding& finding);
 
 }  // namespace mpnanny::diagnose_run
 

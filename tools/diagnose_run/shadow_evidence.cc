@@ -15,10 +15,10 @@ namespace {
 
 constexpr size_t kMostFindings = 24;
 constexpr size_t kMostMinor = 3;
-constexpr size_t kMostNear = 4;
+constexpr size_t kMostNearEnd = 4;
 constexpr int kWarning = 1;  // of SeverityRank
-constexpr double kNear = 0.25;  // of the largest value; of an exponential's largest argument
-constexpr double kNearExponent = 0.8;
+constexpr double kNearEnd = 0.25;  // of the largest value; of an exponential's largest argument
+constexpr double kNearEndExponent = 0.8;
 constexpr double kManySkips = 0.05;  // of all steps: a schedule is elsewhere by then (skips.py)
 constexpr double kNoLoss = 0.01;     // of the usual loss
 
@@ -49,7 +49,7 @@ bool IsUsed(const runs::ShadowFinding& finding) {
                      [](const runs::ShadowReach& reach) { return reach.what != "output"; });
 }
 
-bool IsConsequence(const runs::ShadowFinding& lead, std::optional<int64_t> first_bad_step) {
+bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first_bad_step) {
   if (!lead.was_bad_before) return false;
   const bool state = lead.carrier.kind.empty() ? lead.precision != "excluded"
                                                : lead.carrier.kind == "state";
@@ -77,10 +77,10 @@ double NearnessToLimit(const runs::ShadowFinding& finding) {
   const std::string_view op = runs::OperatorBaseName(finding.op);
   if (op == "exp" || op == "exp2" || op == "expm1" || op == "cosh" || op == "sinh") {
     const double share = std::log(*finding.magnitude) / std::log(limit);
-    return share >= kNearExponent ? std::min(share, 1.0) : 0;
+    return share >= kNearEndExponent ? std::min(share, 1.0) : 0;
   }
   const double share = *finding.magnitude / limit;
-  return share >= kNear ? std::min(share, 1.0) : 0;
+  return share >= kNearEnd ? std::min(share, 1.0) : 0;
 }
 
 bool GivesNonFinite(const runs::ShadowFinding& finding) {
@@ -136,9 +136,43 @@ std::vector<Mechanism> GroupFindings(const std::vector<MeasuredFinding>& finding
 
 void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first_bad_step) {
   std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
-    return IsConsequence(measured.Lead(mechanism).finding, first_bad_step);
+    return CameOfFailure(measured.Lead(mechanism).finding, first_bad_step);
   });
 }
+
+namespace {
+
+// One line that goes wrong in one way is told once, whatever part of the step it was met in.
+void FoldRepeated(std::vector<MeasuredFinding>& findings) {
+  std::vector<MeasuredFinding> folded;
+  for (MeasuredFinding& each : findings) {
+    const auto known =
+        std::find_if(folded.begin(), folded.end(), [&](const MeasuredFinding& other) {
+          return SameLine(each.finding, other.finding) && each.finding.kind == other.finding.kind &&
+                 each.module == other.module &&
+                 runs::OperatorBaseName(each.finding.op) == runs::OperatorBaseName(other.finding.op);
+        });
+    if (known == folded.end()) {
+      folded.push_back(std::move(each));
+      continue;
+    }
+    runs::ShadowFinding &kept = known->finding, &other = each.finding;
+    const int64_t step = std::min(kept.step, other.step);
+    if (runs::SeverityRank(other.severity) < runs::SeverityRank(kept.severity)) std::swap(kept, other);
+    kept.step = step;
+    kept.last_step = std::max(kept.last_step, other.last_step);
+    kept.repeats = std::max(kept.repeats, other.repeats);
+    for (runs::ShadowReach& reach : other.reach) {
+      const bool there = std::any_of(kept.reach.begin(), kept.reach.end(), [&](const auto& one) {
+        return one.what == reach.what && one.name == reach.name;
+      });
+      if (!there) kept.reach.push_back(std::move(reach));
+    }
+  }
+  findings = std::move(folded);
+}
+
+}  // namespace
 
 void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) {
   const auto skipped = static_cast<double>(steps.skipped_steps);
@@ -175,7 +209,7 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
   for (runs::ShadowFinding& finding : findings->rows) {
     const bool minor = runs::SeverityRank(finding.severity) > kWarning;
     const bool near = !GivesNonFinite(finding) && NearnessToLimit(finding) > 0 &&
-                      measured.near_limit.size() < kMostNear;
+                      measured.near_limit.size() < kMostNearEnd;
     const bool full = minor ? measured.minor.size() == kMostMinor
                             : measured.findings.size() == kMostFindings;
     if (full && !minor) ++measured.left_out;
@@ -200,6 +234,8 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
                      return std::pair(a.finding.step, a.finding.finding_id) <
                             std::pair(b.finding.step, b.finding.finding_id);
                    });
+  FoldRepeated(measured.findings);
+  FoldRepeated(measured.minor);
   measured.mechanisms = GroupFindings(measured.findings);
   return measured;
 }

@@ -11,10 +11,10 @@ using runs::Count;
 
 namespace {
 
-constexpr size_t kStepsNamed = 8, kNamesShown = 3;
+constexpr size_t kStepsNamed = 8, kParametersNamed = 3;
 
 // "0 to 9, 20, 30 and 4 more".
-std::string StepsText(const std::vector<runs::ShadowStep>& steps) {
+std::string ShadowStepsText(const std::vector<runs::ShadowStep>& steps) {
   std::vector<std::string> ranges;
   for (size_t i = 0; i < steps.size();) {
     size_t end = i + 1;
@@ -36,7 +36,7 @@ void KeepLeast(runs::Covered& least, const runs::Covered& other) {
 std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
   const auto count = static_cast<int64_t>(measured.steps.size());
   const std::string steps = Count(count, "step") + " of " + std::to_string(all) + " (" +
-                            StepsText(measured.steps) + ") against FP64";
+                            ShadowStepsText(measured.steps) + ") against FP64";
   runs::Covered gradients, updates;
   bool known = true;
   for (const runs::ShadowStep& step : measured.steps) {
@@ -67,8 +67,8 @@ std::string LeftOut(const ShadowEvidence& measured) {
     }
   }
   if (names.empty()) return "";
-  const size_t more = names.size() > kNamesShown ? names.size() - kNamesShown : 0;
-  if (more > 0) names.resize(kNamesShown);
+  const size_t more = names.size() > kParametersNamed ? names.size() - kParametersNamed : 0;
+  if (more > 0) names.resize(kParametersNamed);
   return "against FP64 the updates of " + Join(names, ", ") +
          (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
@@ -90,7 +90,7 @@ void ListTested(const Facts& facts, Diagnosis& d) {
     d.not_tested.push_back("everything else: this is a log, and no monitor watched the run");
     return;
   }
-  const auto shadows = static_cast<int64_t>(facts.measured.shadow_steps.size());
+  const auto shadows = static_cast<int64_t>(facts.measured.steps.size());
   add(shadows > 0, ShadowTested(facts.measured, s.steps),
       "precision (no step was run a second time in FP64)");
   if (const auto left_out = LeftOut(facts.measured); !left_out.empty()) d.not_tested.push_back(left_out);

@@ -68,6 +68,21 @@ const LogHit* StrongestHit(const Facts& facts, double least) {
   return best;
 }
 
+// The same step as under "First bad": what explains the onset may have been measured before it.
+std::string FirstStepText(const Facts& facts) {
+  const Onset& onset = *facts.onset;
+  const Mechanism* mechanism = LeadingMechanism(facts);
+  if (mechanism && ExplainsOnset(facts, *mechanism)) {
+    const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
+    const int64_t measured = lead.since.value_or(lead.step);
+    if (measured < onset.step) {
+      return "first bad step " + std::to_string(measured) + ", and at step " +
+             std::to_string(onset.step) + " " + onset.what;
+    }
+  }
+  return "first bad step " + std::to_string(onset.step) + ": " + onset.what;
+}
+
 // What does not change the verdict and is worth a look all the same, in the same breath.
 void AddNotes(const Facts& facts, const std::vector<Claim>& claims, std::string& headline) {
   std::vector<std::string> notes;
@@ -98,7 +113,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   if (facts.onset) {
     const Onset& onset = *facts.onset;
-    const std::string first = "first bad step " + std::to_string(onset.step) + ": " + onset.what;
+    const std::string first = FirstStepText(facts);
     const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
     const auto stays =
         std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.stays; });

@@ -5,7 +5,7 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr double kNormJump = 3;  // worth telling
+constexpr double kNormRose = 3;  // worth telling
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void DetectAboveStart(const Facts& facts, std::vector<Claim>& claims) {
                    std::to_string(rise->step) + ", above everything before it (" +
                    runs::Number(rise->largest_before) + "), from " + runs::Number(rise->median);
   if (rise->norm && rise->norm_median && *rise->norm_median > 0 &&
-      *rise->norm > kNormJump * *rise->norm_median) {
+      *rise->norm > kNormRose * *rise->norm_median) {
     claim.sentence += ", the gradient norm from " + runs::Number(rise->norm_median) + " to " +
                       runs::Number(rise->norm);
   }

@@ -8,10 +8,10 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr size_t kSamples = 2;
+constexpr size_t kBatchSamples = 2;
 
-bool IsZero(const Series& series) {
-  return series.points.size() >= kSamples &&
+bool IsAllZero(const Series& series) {
+  return series.points.size() >= kBatchSamples &&
          std::all_of(series.points.begin(), series.points.end(), [](const Measured& point) {
            return point.numel > 1 && point.zeros == point.numel;
          });
@@ -31,7 +31,7 @@ void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims) {
   const Series* batch = nullptr;
   for (const Series& series : facts.profile.series) {
     if (series.kind != runs::kInput || series.layer_id != first->layer_id) continue;
-    if (!IsZero(series)) return;
+    if (!IsAllZero(series)) return;
     if (!batch) batch = &series;
   }
   if (!batch) return;

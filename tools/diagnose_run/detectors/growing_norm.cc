@@ -7,17 +7,17 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr double kTimes = 10;      // as large at the end as at first
-constexpr double kRises = 0.9;     // of the stretches: nearly all
-constexpr size_t kStretches = 10;
-constexpr double kFlat = 0.05;     // of the loss
+constexpr double kGrownTimes = 10;      // as large at the end as at first
+constexpr double kMostlyRises = 0.9;     // of the stretches: nearly all
+constexpr size_t kLeastStretches = 10;
+constexpr double kFlatLoss = 0.05;     // of the loss
 
 }  // namespace
 
 void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims) {
   const run_summary::Summary& s = facts.summary;
   if (facts.onset || !s.loss_start || !s.loss_end || FindClaim(claims, "diverged")) return;
-  if (std::fabs(*s.loss_end - *s.loss_start) > kFlat * std::fabs(*s.loss_start)) return;
+  if (std::fabs(*s.loss_end - *s.loss_start) > kFlatLoss * std::fabs(*s.loss_start)) return;
   double first = 0, last = 0;
   size_t seen = 0, rises = 0;
   for (const run_summary::Stretch& stretch : s.course) {
@@ -30,8 +30,8 @@ void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims) {
     }
     last = mean;
   }
-  if (seen < kStretches || !(first > 0) || last < kTimes * first ||
-      static_cast<double>(rises) < kRises * static_cast<double>(seen - 1)) {
+  if (seen < kLeastStretches || !(first > 0) || last < kGrownTimes * first ||
+      static_cast<double>(rises) < kMostlyRises * static_cast<double>(seen - 1)) {
     return;
   }
   Claim claim;

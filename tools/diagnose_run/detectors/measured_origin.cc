@@ -23,7 +23,7 @@ bool IsRuledOut(const Facts& facts, std::string_view sign) {
   const runs::ShadowFinding* origin = MeasuredOrigin(facts);
   if (!origin) return false;
   const auto signs = SignsOf(*origin);
-  return origin->was_bad_before ||
+  return IsNoOperatorsMistake(*origin) ||
          (!signs.empty() && std::find(signs.begin(), signs.end(), sign) == signs.end());
 }
 

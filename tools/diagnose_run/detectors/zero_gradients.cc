@@ -8,23 +8,23 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr int64_t kSteps = 20;    // with a norm of 0, and none without
-constexpr double kFalls = 0.05;   // a loss that falls by this share learns by other means
-constexpr size_t kSamples = 2;
-constexpr size_t kNamed = 3;
+constexpr int64_t kZeroSteps = 20;    // with a norm of 0, and none without
+constexpr double kLearnsAnyway = 0.05;   // a loss that falls by this share learns by other means
+constexpr size_t kGradientSamples = 2;
+constexpr size_t kTensorsNamed = 3;
 
-bool AllZero(const Series& series) {
+bool ZeroThroughout(const Series& series) {
   return std::all_of(series.points.begin(), series.points.end(), [](const Measured& point) {
     return point.numel > 1 && point.zeros == point.numel;
   });
 }
 
-std::string ListOf(const std::vector<const Series*>& series) {
+std::string NamesOf(const std::vector<const Series*>& series) {
   std::string text;
-  for (size_t i = 0; i < std::min(kNamed, series.size()); ++i) {
+  for (size_t i = 0; i < std::min(kTensorsNamed, series.size()); ++i) {
     text += (i > 0 ? ", " : "") + runs::Name(series[i]->layer);
   }
-  if (series.size() > kNamed) text += " and " + std::to_string(series.size() - kNamed) + " more";
+  if (series.size() > kTensorsNamed) text += " and " + std::to_string(series.size() - kTensorsNamed) + " more";
   return text;
 }
 
@@ -38,9 +38,9 @@ std::string ModuleOf(const std::string& name) {
 void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   const Turns& turns = facts.turns;
   const run_summary::Summary& s = facts.summary;
-  if (turns.lived || turns.zero_norms < kSteps || turns.zero_norms < turns.norms) return;
+  if (turns.lived || turns.zero_norms < kZeroSteps || turns.zero_norms < turns.norms) return;
   if (!s.loss_start || !s.loss_end) return;
-  const bool falls = *s.loss_end < *s.loss_start - kFalls * std::fabs(*s.loss_start);
+  const bool falls = *s.loss_end < *s.loss_start - kLearnsAnyway * std::fabs(*s.loss_start);
   Claim claim;
   claim.id = "zero-gradients";
   claim.sentence = "The gradient norm is exactly 0 in all " + runs::Count(turns.norms, "step") +
@@ -64,16 +64,16 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
   std::vector<const Series*> zero, empty;
   int64_t trained = 0;
   for (const Series& series : facts.profile.series) {
-    if (series.points.size() < kSamples) continue;
+    if (series.points.size() < kGradientSamples) continue;
     if (series.kind == runs::kGradient) {
       ++trained;
-      if (AllZero(series)) zero.push_back(&series);
+      if (ZeroThroughout(series)) zero.push_back(&series);
     }
   }
   if (zero.empty() || static_cast<int64_t>(zero.size()) == trained) return;
   for (const Series& series : facts.profile.series) {
-    if (series.kind != runs::kWeight || series.type != "buffer" || !AllZero(series) ||
-        series.points.size() < kSamples || NameHas(series.layer, {"running_"})) {
+    if (series.kind != runs::kWeight || series.type != "buffer" || !ZeroThroughout(series) ||
+        series.points.size() < kGradientSamples || NameHas(series.layer, {"running_"})) {
       continue;
     }
     const std::string module = ModuleOf(series.layer);
@@ -89,13 +89,13 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
       "The gradient of " + std::to_string(zero.size()) + " of " +
       runs::Count(trained, "trained tensor") + " is exactly 0 in every element, in every sample " +
       "(steps " + std::to_string(first.first().step) + " to " + std::to_string(first.last().step) +
-      "): " + ListOf(zero) + ".";
+      "): " + NamesOf(zero) + ".";
   claim.strength = empty.empty() ? 0.5 : 0.7;
   claim.title = std::to_string(zero.size()) + " of " + runs::Count(trained, "trained tensor") +
                 " never get a gradient other than 0";
   if (!empty.empty()) {
     claim.sentence += " Beside them the " + std::string(empty.size() == 1 ? "buffer " : "buffers ") +
-                      ListOf(empty) + (empty.size() == 1 ? " holds" : " hold") +
+                      NamesOf(empty) + (empty.size() == 1 ? " holds" : " hold") +
                       " nothing but 0: what is multiplied by that is 0, forward and backward.";
     claim.title += ", beside buffers that hold nothing but 0";
     claim.fix =
