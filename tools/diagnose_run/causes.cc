@@ -40,8 +40,15 @@ bool SameThing(const std::string& kind, const cases::Signal& signal) {
 // phenomenon that an alert or a statistic names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
               const Hypothesis& fitting) {
-  if (ExplainsOnset(facts, mechanism)) return true;
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
+  // What came in bad is a matter of data and checkpoints.
+  if (IsNoOperatorsMistake(lead)) {
+    const auto& parts = fitting.cause->components;
+    return std::any_of(parts.begin(), parts.end(), [](const std::string& part) {
+      return part == "data" || part == "checkpoint";
+    });
+  }
+  if (ExplainsOnset(facts, mechanism)) return true;
   const std::string& kind = lead.kind;
   // A detector that is sure of its sign found it in the same part of the step.
   const bool same_place =
@@ -87,16 +94,29 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   return claims;
 }
 
+// Whether the case has its values that are not finite in other parts of the step only.
+bool IsOfAnotherPhase(const cases::Case& entry, const Facts& facts, const runs::ShadowFinding& lead) {
+  bool elsewhere = false;
+  for (const cases::Signal& signal : entry.signals) {
+    if (signal.kind != cases::Signal::Kind::kAlert || signal.phase.empty()) continue;
+    if (signal.name != "NAN" && signal.name != "INF" && signal.name != "OVERFLOW") continue;
+    if (signal.phase == lead.phase || signal.phase == facts.onset->phase) return false;
+    elsewhere = true;
+  }
+  return elsewhere;
+}
+
 // A case about another operator's mistake than the measured one is not what happened there.
 void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism || !ExplainsOnset(facts, *mechanism)) return;
   const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
   for (Hypothesis& each : cases) {
-    if (!IsOfAnotherOperator(*each.cause, lead)) continue;
+    if (!IsOfAnotherOperator(*each.cause, lead) && !IsOfAnotherPhase(*each.cause, facts, lead)) continue;
     each.confidence *= kAnotherOperator;
     each.established = false;
-    each.against.insert(each.against.begin(), "What was measured is the mistake of another operator.");
+    each.against.insert(each.against.begin(), "What was measured is the mistake of another operator, or "
+                                              "in another part of the step.");
   }
   std::stable_sort(cases.begin(), cases.end(), [](const Hypothesis& a, const Hypothesis& b) {
     return a.confidence > b.confidence;
@@ -278,7 +298,11 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   }
   AddUndocumented(claims, causes);
   if (!leading || !ExplainsOnset(facts, *leading)) AddNearLimit(facts, causes);
-  const bool pinned = leading && !IsAfterDivergence(facts, *leading) &&
+  // Where what came in has no name, who carries it explains nothing yet.
+  const bool named = leading && (!facts.measured.Lead(*leading).finding.was_bad_before ||
+                                 !facts.measured.Lead(*leading).finding.carrier.whose.empty() ||
+                                 !facts.measured.Lead(*leading).finding.carrier.at.empty());
+  const bool pinned = named && !IsAfterDivergence(facts, *leading) &&
                       (ExplainsOnset(facts, *leading) || causes.front().confidence >= kStrong) &&
                       !BestCaseIsInLoop(all, causes);
   std::stable_sort(

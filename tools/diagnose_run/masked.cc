@@ -25,7 +25,8 @@ bool ShadowSawNothing(const ShadowEvidence& measured, const runs::AlertRow& row)
       [&](const runs::ShadowStep& step) { return step.step >= row.step && step.step <= last; });
   return looked && std::none_of(measured.mechanisms.begin(), measured.mechanisms.end(),
                                 [&](const Mechanism& mechanism) {
-                                  return GivesNonFinite(measured.Lead(mechanism).finding);
+                                  const runs::ShadowFinding& lead = measured.Lead(mechanism).finding;
+                                  return GivesNonFinite(lead) && (IsUsed(lead) || !lead.was_bad_before);
                                 });
 }
 

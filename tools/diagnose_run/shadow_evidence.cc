@@ -43,12 +43,6 @@ bool IsOneMistake(const runs::ShadowFinding& first, const runs::ShadowFinding& l
          Follows(first, later);
 }
 
-// Whether something came of it: a value that is left in an output may never be used.
-bool IsUsed(const runs::ShadowFinding& finding) {
-  return std::any_of(finding.reach.begin(), finding.reach.end(),
-                     [](const runs::ShadowReach& reach) { return reach.what != "output"; });
-}
-
 bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first_bad_step) {
   if (!lead.was_bad_before) return false;
   const bool state = lead.carrier.kind.empty() ? lead.precision != "excluded"
@@ -81,6 +75,11 @@ double NearnessToLimit(const runs::ShadowFinding& finding) {
   }
   const double share = *finding.magnitude / limit;
   return share >= kNearEnd ? std::min(share, 1.0) : 0;
+}
+
+bool IsUsed(const runs::ShadowFinding& finding) {
+  return std::any_of(finding.reach.begin(), finding.reach.end(),
+                     [](const runs::ShadowReach& reach) { return reach.what != "output"; });
 }
 
 bool GivesNonFinite(const runs::ShadowFinding& finding) {

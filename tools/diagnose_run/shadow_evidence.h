@@ -67,6 +67,9 @@ void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured);
 // that is not known.
 double NearnessToLimit(const runs::ShadowFinding& finding);
 
+// Whether something came of it: a value that is left in an output may never be used.
+bool IsUsed(const runs::ShadowFinding& finding);
+
 // True of kinds that give values which are not finite.
 bool GivesNonFinite(const runs::ShadowFinding& finding);
 

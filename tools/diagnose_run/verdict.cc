@@ -32,12 +32,16 @@ bool LearnsNothing(const Facts& facts) {
            a.row.type == "STALE_UPDATE" || (a.row.type == "UNDERFLOW" && a.row.phase == "backward");
   });
   if (!warned || !s.loss_start || !s.loss_end || s.finite_losses < 40) return false;
+  // A loss that goes below 0 (a policy's, a likelihood's) does not measure what is left to learn.
+  if (s.loss_min && *s.loss_min < 0) return false;
   return *s.loss_end > *s.loss_start - kLearns * std::fabs(*s.loss_start);
 }
 
 bool HasExplosion(const Facts& facts) {
   return std::any_of(facts.alerts.begin(), facts.alerts.end(), [&](const SeenAlert& alert) {
-    return alert.row.type == "GRAD_EXPLOSION" && alert.row.severity == "ERROR";
+    return alert.row.type == "GRAD_EXPLOSION" && alert.row.severity == "ERROR" &&
+           !(facts.summary.loss_start &&
+             WasGotOver(facts, alert.row.step, *facts.summary.loss_start));
   });
 }
 

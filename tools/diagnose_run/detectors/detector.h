@@ -105,6 +105,10 @@ struct Divergence {
 };
 Divergence FindDivergence(const Facts& facts);
 
+// Whether that step lies early in a run whose loss went far below `level` afterwards: what was thrown up
+// there was got over.
+bool WasGotOver(const Facts& facts, int64_t step, double level);
+
 // Whether a shadow step measured what the first bad value comes from, and it is no mistake of this
 // sign: then it is not guessed.
 bool IsRuledOut(const Facts& facts, std::string_view sign);

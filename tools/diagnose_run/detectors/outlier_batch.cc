@@ -12,8 +12,6 @@ namespace {
 // policy's) has no level to be told from.
 constexpr double kHigh = 3;
 constexpr size_t kMostBatches = 3;
-constexpr double kEarly = 0.1;     // of the run
-constexpr double kFarBelow = 0.2;  // of the level
 constexpr int64_t kSoonOver = 60;  // steps until the weights have recovered
 
 }  // namespace
@@ -53,12 +51,7 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
                     "; learning rate and optimizer went on as before: that batch is out of the "
                     "ordinary.";
   claim.strength = 0.9;
-  // Early, in a run that went far below that level afterwards, it was got over.
-  const int64_t steps = s.last_step.value_or(0) - s.first_step.value_or(0);
-  const bool early = static_cast<double>(worst->step - s.first_step.value_or(0)) <
-                     kEarly * static_cast<double>(steps);
-  const bool got_over = early && s.loss_end &&
-                        *s.loss_end < worst->median - kFarBelow * std::fabs(worst->median);
+  const bool got_over = WasGotOver(facts, worst->step, worst->median);
   claim.fault = !got_over;
   claim.note = got_over;
   claim.place = FaultPlace{worst->step, "data", "", "", "", "a batch out of the ordinary"};
