@@ -88,15 +88,22 @@ void RemoveThoseOfScale(Facts& facts) {
 
 // NaN in a state of the optimizer after a step on finite gradients was there before: sums and products
 // of finite numbers make none.
-Result<void> GatherBadStates(const runs::Source& source, Facts& facts) {
+Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, Facts& facts) {
   if (!facts.onset->detail.finite_before) return {};
-  auto rows = runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, runs::kOptimizerState);
+  auto rows = runs::ReadSample(source, facts.onset->step);
   if (!rows) return rows.error();
   for (const runs::TensorRow& row : *rows) {
-    if (row.nan == 0) continue;
+    if (row.kind != runs::kOptimizerState || row.nan == 0) continue;
+    // States stand beside their parameter, the alert names its module.
+    auto parameter = layers.Find(row.layer_id);
+    if (!parameter) return parameter.error();
+    const std::string& module = facts.onset->layer;
+    if (parameter->name != module && !parameter->name.starts_with(module + ".")) continue;
     auto name = runs::StateName(source, row.slot);
     if (!name) return name.error();
-    facts.bad_states.push_back(*std::move(name));
+    if (std::find(facts.bad_states.begin(), facts.bad_states.end(), *name) == facts.bad_states.end()) {
+      facts.bad_states.push_back(*std::move(name));
+    }
   }
   return {};
 }
@@ -117,7 +124,7 @@ Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary&
     SetLastClean(facts.profile.last_clean, *facts.onset);
     // At the onset's own step only the producer counts: what lies behind it carries what it made.
     if (facts.onset->layer_id) {
-      if (auto states = GatherBadStates(source, facts); !states) return states;
+      if (auto states = GatherBadStates(source, layers, facts); !states) return states;
       for (int64_t kind = runs::kInput; kind <= runs::kOptimizerState; ++kind) {
         auto cell = runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, kind);
         if (!cell) return cell.error();

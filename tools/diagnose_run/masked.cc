@@ -49,7 +49,8 @@ std::string MaskedText(const Masked& masked) {
   std::string text = masked.what + " at step " + std::to_string(masked.step);
   if (masked.last_step > masked.step) text += " and up to step " + std::to_string(masked.last_step);
   if (!masked.source.empty()) text += " (" + EscapeControl(masked.source, 200) + ")";
-  return text + ": nothing of it reached the loss, a gradient or a weight.";
+  text += ": nothing of it reached the loss, a gradient or a weight.";
+  return masked.batch.empty() ? text : text + " The " + masked.batch + ".";
 }
 
 bool IsWorthALook(const runs::ShadowFinding& finding) {
@@ -57,7 +58,7 @@ bool IsWorthALook(const runs::ShadowFinding& finding) {
   if (finding.was_bad_before) return false;
   const bool used = std::any_of(finding.reach.begin(), finding.reach.end(), [](const auto& reach) {
     return reach.what == "decision" || reach.what == "index" || reach.what == "input" ||
-           reach.what == "output" || reach.what == "loss";
+           reach.what == "output";
   });
   const bool wrong = finding.kind == "integers" || finding.kind == "lost_change" ||
                      finding.kind == "clipped" || finding.kind == "range" ||

@@ -290,6 +290,10 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
 double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
   const runs::ShadowFinding& finding = measured.Lead(mechanism).finding;
   if (IsTinyChange(finding)) return kTinyChange;
+  // Who carries it is measured, whatever made it before.
+  if (finding.was_bad_before && !(finding.carrier.whose.empty() && finding.carrier.at.empty())) {
+    return IsError(finding) ? kExcludedError : kExcludedWarning;
+  }
   if (finding.precision == "proven") return IsError(finding) ? kProvenError : kProvenWarning;
   if (finding.precision == "excluded") return IsError(finding) ? kExcludedError : kExcludedWarning;
   return IsError(finding) ? kNotTestedError : kNotTestedWarning;

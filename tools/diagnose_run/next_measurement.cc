@@ -43,6 +43,11 @@ std::string AfterMeasurement(const Facts& facts, const Hypothesis& best) {
   const runs::ShadowFinding& lead =
       facts.measured.Lead(facts.measured.mechanisms[*best.mechanism]).finding;
   const std::string past = std::to_string(lead.step);
+  if (lead.was_bad_before && lead.precision == "not_tested") {
+    return "What came in was not finite before step " + past +
+           ": look at what is loaded or made before it (`mpnanny analyze FILE` of a checkpoint), not at the "
+           "step itself.";
+  }
   if (lead.precision != "not_tested") {
     return "None is needed for the cause: it is measured. To see that a fix works, apply it, train "
            "past step " +

@@ -35,8 +35,9 @@ void KeepLeast(runs::Covered& least, const runs::Covered& other) {
 // What the steps with a shadow compared, by what they recorded of it.
 std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
   const auto count = static_cast<int64_t>(measured.steps.size());
-  const std::string steps = Count(count, "step") + " of " + std::to_string(all) + " (" +
-                            ShadowStepsText(measured.steps) + ") against FP64";
+  const std::string steps = Count(count, "step") + " of " + std::to_string(all) +
+                            " against FP64 (" + (count == 1 ? "step " : "steps ") +
+                            ShadowStepsText(measured.steps) + ")";
   runs::Covered gradients, updates;
   bool known = true;
   for (const runs::ShadowStep& step : measured.steps) {

@@ -137,7 +137,7 @@ void TurnFinder::AddRise(const runs::StepRow& row) {
     return;
   }
   if (finite_losses_++ == 0) greatest_loss_ = least_loss_ = loss;
-  const bool above = loss > kAboveStart * greatest_loss_ && greatest_loss_ > 0 &&
+  const bool above = loss > kAboveStart * greatest_loss_ && least_loss_ > 0 &&
                      loss - least_loss_ > kAboveRange * (greatest_loss_ - least_loss_);
   if (finite_losses_ > kRiseSteps && above && !turns_.above_start) {
     turns_.above_start = Spike{row.step, least_loss_, loss, loss, {}, {}, row.grad_norm,
