@@ -145,25 +145,6 @@ Turns Losses(int64_t steps, const F& loss) {
   return finder.Finish();
 }
 
-TEST(AboveStart, AnEarlyRiseOfALongRecordIsTold) {
-  const auto course = [](double height) {
-    return [height](int64_t step) {
-      return step >= 14 && step < 20 ? height : 12.0 - 0.1 * static_cast<double>(step);
-    };
-  };
-  Facts facts = Recorded();
-  facts.turns = Losses(100, course(17));
-  ASSERT_TRUE(facts.turns.above_start);
-  EXPECT_EQ(facts.turns.above_start->step, 14);
-  EXPECT_EQ(*facts.turns.above_start->over, 20);
-  const auto claims = RunDetectors(facts);
-  const Claim* claim = Find(claims, "loss-above-start");
-  ASSERT_TRUE(claim);
-  EXPECT_TRUE(claim->note && !claim->fault);
-  facts.turns = Losses(100, course(12.5));  // no more than at first
-  EXPECT_FALSE(Fires(facts, "loss-above-start"));
-}
-
 TEST(OutlierBatch, IsNoneWithinTheRangeOfANoisyLoss) {
   Facts facts = Recorded();
   facts.summary.loss_first = facts.summary.loss_end = 0.05;

@@ -266,7 +266,6 @@ inline constexpr Word kSigns[] = {
     {"zero-gradients", "gradients are exactly 0 from the first step on, of all weights or of some"},
     {"norm-grows", "the gradient norm grows all along while the loss stays where it is"},
     {"state-not-finite", "a state of the optimizer held NaN before the first step that broke"},
-    {"loss-above-start", "early in the run the loss rose above everything before it, and came back"},
     {"fading-gradient", "gradients fade from layer to layer towards the input"},
     {"adversary-won", "of two networks that are trained against each other one has won"},
 };

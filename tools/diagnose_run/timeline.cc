@@ -24,11 +24,6 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     line.push_back({*s.first_step, Count(facts.scale.startup_skips, "step") +
                                        " skipped while the scaler looks for its scale (normal)"});
   }
-  if (const auto& rise = facts.turns.above_start) {
-    line.push_back({rise->step, "loss " + Number(rise->greatest) + ", above everything before it (" +
-                                    Number(rise->largest_before) + ")" +
-                                    (rise->over ? ", back at step " + std::to_string(*rise->over) : "")});
-  }
   if (s.loss_min && s.loss_min_step) {
     line.push_back({*s.loss_min_step, "least loss, " + Number(s.loss_min)});
   }

@@ -14,10 +14,6 @@ constexpr size_t kEnoughSteps = 12;  // losses before a spike can be told
 constexpr double kSpikeShare = 0.5;
 constexpr double kLossSpikeMads = 10;
 constexpr int64_t kCalm = 3;  // losses back at the level that end a spike
-// A loss that rises above everything before it, after some steps, by this factor and by twice the
-// range that it had until then.
-constexpr int64_t kRiseSteps = 5;
-constexpr double kAboveStart = 1.2, kAboveRange = 2;
 // Warm-up and restarts of a cosine never pass the greatest rate before by so much in one step.
 constexpr double kLrJump = 2.5;
 constexpr int64_t kLrSteps = 8;  // before that many steps any rise may be a warm-up
@@ -94,7 +90,6 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
   if (turns_.first_losses.size() < kShortRecord) {
     turns_.first_losses.push_back({row.step, loss, row.grad_norm});
   }
-  AddRise(row);
   if (spiking_) {
     Spike& spike = turns_.spikes.back();
     spike.greatest = std::max(spike.greatest, loss);
@@ -119,37 +114,6 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
   low_ = losses_.size() == 1 ? loss : std::min(low_, loss);
   high_ = losses_.size() == 1 ? loss : std::max(high_, loss);
   range_ = high_ - low_;
-}
-
-void TurnFinder::AddRise(const runs::StepRow& row) {
-  const double loss = *row.loss;
-  if (rising_) {
-    Spike& rise = *turns_.above_start;
-    if (loss > rise.greatest) {
-      rise.step = row.step;
-      rise.value = rise.greatest = loss;
-      rise.norm = row.grad_norm;
-    }
-    if (loss <= rise.median) {
-      rise.over = row.step;
-      rising_ = false;
-    }
-    return;
-  }
-  if (finite_losses_++ == 0) greatest_loss_ = least_loss_ = loss;
-  const bool above = loss > kAboveStart * greatest_loss_ && least_loss_ > 0 &&
-                     loss - least_loss_ > kAboveRange * (greatest_loss_ - least_loss_);
-  if (finite_losses_ > kRiseSteps && above && !turns_.above_start) {
-    turns_.above_start = Spike{row.step, least_loss_, loss, loss, {}, {}, row.grad_norm,
-                               greatest_loss_, greatest_loss_ - least_loss_};
-    if (norms_.size() >= static_cast<size_t>(kRiseSteps)) {
-      turns_.above_start->norm_median = Median(norms_.All());
-    }
-    rising_ = true;
-    return;
-  }
-  greatest_loss_ = std::max(greatest_loss_, loss);
-  least_loss_ = std::min(least_loss_, loss);
 }
 
 // Room for the highest ones: a noisy loss has many small ones.

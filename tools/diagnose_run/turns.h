@@ -47,9 +47,6 @@ struct ShortStep {
 struct Turns {
   std::vector<Jump> lr_jumps;
   std::vector<Spike> spikes;
-  // The first time that the loss rose above everything before it, also where no history is long
-  // enough for a spike: `step` and `greatest` are of its highest loss, `median` is the least before.
-  std::optional<Spike> above_start;
   std::vector<Jump> scale_restarts;
   std::vector<Burst> bursts;  // the first kMostTurns
   int64_t burst_count = 0;
@@ -81,7 +78,6 @@ class TurnFinder {
   void AddLr(const runs::StepRow& row);
   void AddLoss(const runs::StepRow& row);
   void Keep(const Spike& spike);
-  void AddRise(const runs::StepRow& row);
   void AddScale(const runs::StepRow& row);
   void AddSkip(const runs::StepRow& row);
   void AddNorm(const runs::StepRow& row);
@@ -96,9 +92,7 @@ class TurnFinder {
   int64_t calm_ = 0;    // losses in a row that are back at the level before a spike
   bool rose_ = false;   // the scale, since the last burst
   bool begun_ = false;  // a step was not bad
-  bool spiking_ = false, rising_ = false;
-  double greatest_loss_ = 0, least_loss_ = 0;  // signed
-  int64_t finite_losses_ = 0;
+  bool spiking_ = false;
   int64_t lrs_ = 0, zero_run_ = 0, zero_first_ = 0;
 };
 

@@ -375,7 +375,7 @@ Result<std::string> StateName(const Source& source, int64_t slot) {
   row->Bind(1, std::to_string(slot));
   auto next = row->Next();
   if (!next) return next.error();
-  return *next ? row->TextOr(0) : std::string("a state");
+  return *next ? row->TextOr(0) : std::string("not known");
 }
 
 Result<std::map<int64_t, std::string>> ReadDtypeNames(const Source& source) {

@@ -56,8 +56,7 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
       DetectLostUpdates,     DetectAccumulation,     DetectPoisonedBuffer,   DetectGrowingLogits,
       DetectLrJump,          DetectRecurrence,       DetectOptimizerRestart, DetectOutlierBatch,
       DetectConstantInput,   DetectDeadUnits,        DetectZeroGradients,    DetectFadingGradient,   DetectAdversary,        DetectDivergence,
-      DetectShortJump,       DetectWideRange,        DetectMeasuredOrigin,   DetectAboveStart,
-      DetectGrowingNorm};
+      DetectShortJump,       DetectWideRange,        DetectMeasuredOrigin,   DetectGrowingNorm};
   std::vector<Claim> claims;
   for (const Detector detect : kAll) detect(facts, claims);
   WeighAgainstShadow(facts.measured, claims);

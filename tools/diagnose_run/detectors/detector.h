@@ -88,7 +88,6 @@ void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectZeroGradients(const Facts& facts, std::vector<Claim>& claims);
 void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims);
 void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims);
-void DetectAboveStart(const Facts& facts, std::vector<Claim>& claims);
 
 // All claims that hold, in the order above. A detector sees the claims of those before it.
 std::vector<Claim> RunDetectors(const Facts& facts);
