@@ -262,6 +262,10 @@ inline constexpr Word kSigns[] = {
     {"optimizer-restarted",
      "the optimizer began without its state in the middle of the training and the loss jumped"},
     {"dead-units", "most units behind a ReLU give zero for every input"},
+    {"constant-input", "what enters the model is 0 in every element, batch after batch"},
+    {"zero-gradients", "gradients are exactly 0 from the first step on, of all weights or of some"},
+    {"norm-grows", "the gradient norm grows all along while the loss stays where it is"},
+    {"state-not-finite", "a state of the optimizer held NaN before the first step that broke"},
     {"fading-gradient", "gradients fade from layer to layer towards the input"},
     {"adversary-won", "of two networks that are trained against each other one has won"},
 };

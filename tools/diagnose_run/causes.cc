@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tools/diagnose_run/measured_signs.h"
 #include "tools/diagnose_run/measured_text.h"
+#include "tools/diagnose_run/onset.h"
 #include "tools/runs/protocol_text.h"
 
 namespace mpnanny::diagnose_run {
@@ -20,6 +22,8 @@ constexpr double kStrong = 0.75;
 constexpr double kProvingWeight = 3;
 // What was measured and does not explain the first value that is not finite may be another fault.
 constexpr double kElsewhere = 0.7;
+constexpr double kAnotherOperator = 0.4;
+constexpr double kCameNear = 0.6;  // measured before, and not at the step itself
 
 // Alerts and statistics of the monitor that say what a kind of finding says by comparison.
 bool SameThing(const std::string& kind, const cases::Signal& signal) {
@@ -36,8 +40,15 @@ bool SameThing(const std::string& kind, const cases::Signal& signal) {
 // phenomenon that an alert or a statistic names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
               const Hypothesis& fitting) {
-  if (ExplainsOnset(facts, mechanism)) return true;
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
+  // What came in bad is a matter of data and checkpoints.
+  if (IsNoOperatorsMistake(lead)) {
+    const auto& parts = fitting.cause->components;
+    return std::any_of(parts.begin(), parts.end(), [](const std::string& part) {
+      return part == "data" || part == "checkpoint";
+    });
+  }
+  if (ExplainsOnset(facts, mechanism)) return true;
   const std::string& kind = lead.kind;
   // A detector that is sure of its sign found it in the same part of the step.
   const bool same_place =
@@ -81,6 +92,77 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
     claims.push_back(std::move(claim));
   }
   return claims;
+}
+
+// Whether the case has its values that are not finite in other parts of the step only.
+bool IsOfAnotherPhase(const cases::Case& entry, const Facts& facts, const runs::ShadowFinding& lead) {
+  bool elsewhere = false;
+  for (const cases::Signal& signal : entry.signals) {
+    if (signal.kind != cases::Signal::Kind::kAlert || signal.phase.empty()) continue;
+    if (signal.name != "NAN" && signal.name != "INF" && signal.name != "OVERFLOW") continue;
+    if (signal.phase == lead.phase || signal.phase == facts.onset->phase) return false;
+    elsewhere = true;
+  }
+  return elsewhere;
+}
+
+// A case about another operator's mistake than the measured one is not what happened there.
+void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
+  const Mechanism* mechanism = LeadingMechanism(facts);
+  if (!mechanism || !ExplainsOnset(facts, *mechanism)) return;
+  const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
+  for (Hypothesis& each : cases) {
+    if (!IsOfAnotherOperator(*each.cause, lead) && !IsOfAnotherPhase(*each.cause, facts, lead)) continue;
+    each.confidence *= kAnotherOperator;
+    each.established = false;
+    each.against.insert(each.against.begin(), "What was measured is the mistake of another operator, or "
+                                              "in another part of the step.");
+  }
+  std::stable_sort(cases.begin(), cases.end(), [](const Hypothesis& a, const Hypothesis& b) {
+    return a.confidence > b.confidence;
+  });
+}
+
+// Faults that a detector established and that no case is about.
+void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& causes) {
+  for (const Claim& claim : claims) {
+    if (claim.title.empty()) continue;
+    const bool documented =
+        std::any_of(causes.begin(), causes.end(), [&](const Hypothesis& cause) {
+          return cause.cause && cause.established &&
+                 std::any_of(cause.cause->signals.begin(), cause.cause->signals.end(),
+                             [&](const cases::Signal& signal) {
+                               return signal.kind == cases::Signal::Kind::kSign &&
+                                      signal.name == claim.id && signal.weight >= kProvingWeight;
+                             });
+        });
+    if (documented) continue;
+    Hypothesis cause;
+    cause.title = claim.title;
+    cause.fix = claim.fix;
+    cause.evidence = {claim.sentence};
+    cause.confidence = std::min(claim.strength, kProducerKnown);
+    causes.push_back(std::move(cause));
+  }
+}
+
+// Where no step that was compared shows the first bad value: what came near the end of its format in
+// one before. That it passed it is likely, and not measured.
+void AddNearLimit(const Facts& facts, std::vector<Hypothesis>& causes) {
+  if (!facts.onset) return;
+  for (const MeasuredFinding& each : facts.measured.near_limit) {
+    const runs::ShadowFinding& finding = each.finding;
+    if (finding.step >= facts.onset->step || finding.was_bad_before) continue;
+    if (PhaseRank(finding.phase) > PhaseRank(facts.onset->phase)) continue;
+    Hypothesis cause;
+    cause.title = NearLimitTitle(finding, each.module);
+    cause.fix = NearLimitFix(finding);
+    cause.evidence = {NearLimitEvidence(finding, facts.onset->step)};
+    cause.lines = LinesOf(finding);
+    cause.confidence = kCameNear;
+    causes.push_back(std::move(cause));
+    return;
+  }
 }
 
 Hypothesis FromMechanism(const Facts& facts, size_t index) {
@@ -150,6 +232,13 @@ bool StandsOnLoop(const std::vector<Claim>& claims, const cases::Case& cause) {
 bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
   if (!facts.onset || !GivesNonFinite(lead)) return false;
+  if (lead.step <= facts.onset->step) return true;
+  // What is not finite spreads into weights, states and averages: after the first bad step only what
+  // was made of finite values, or came in anew with the batch, is the same thing once more.
+  if (lead.was_bad_before && lead.carrier.kind != "data" && lead.carrier.kind != "unwritten" &&
+      !(lead.carrier.kind.empty() && lead.precision == "excluded")) {
+    return false;
+  }
   if (lead.step <= facts.onset->step + kStepsLookedAtAfter) return true;
   // What goes on in the same phase, step after step, is the same thing.
   return facts.bad_at_end && lead.repeats > 1 && lead.phase == facts.onset->phase;
@@ -180,6 +269,7 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   std::vector<Claim> all = ReferenceClaims(facts);
   all.insert(all.end(), claims.begin(), claims.end());
   std::vector<Hypothesis> cases = Rank(facts, all, library);
+  WeighAgainstMeasured(facts, cases);
   std::vector<Hypothesis> causes;
   const Mechanism* leading = LeadingMechanism(facts);
   for (size_t i = 0; i < facts.measured.mechanisms.size(); ++i) {
@@ -195,7 +285,9 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     // What explains the first bad value stays first: it is where it comes from.
     if (leads) std::rotate(causes.begin(), causes.end() - 1, causes.end());
   }
-  const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer;
+  // Of a loss it is known only that no module made the value.
+  const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer &&
+                     (facts.onset->phase != "loss" || !facts.origins.empty());
   const double most = known ? kProducerKnown : facts.monitored ? kSignalsOnly : kLogOnly;
   for (Hypothesis& each : cases) {
     // Of a log, what a detector is sure of is what it sees, not what it comes of.
@@ -204,12 +296,26 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     }
     causes.push_back(std::move(each));
   }
-  const bool pinned = leading && !IsAfterDivergence(facts, *leading) &&
+  AddUndocumented(claims, causes);
+  if (!leading || !ExplainsOnset(facts, *leading)) AddNearLimit(facts, causes);
+  // Where what came in has no name, who carries it explains nothing yet.
+  const bool named = leading && (!facts.measured.Lead(*leading).finding.was_bad_before ||
+                                 !facts.measured.Lead(*leading).finding.carrier.whose.empty() ||
+                                 !facts.measured.Lead(*leading).finding.carrier.at.empty());
+  const bool pinned = named && !IsAfterDivergence(facts, *leading) &&
                       (ExplainsOnset(facts, *leading) || causes.front().confidence >= kStrong) &&
                       !BestCaseIsInLoop(all, causes);
   std::stable_sort(
       causes.begin() + (pinned ? 1 : 0), causes.end(),
       [](const Hypothesis& a, const Hypothesis& b) { return a.confidence > b.confidence; });
+  // What was measured comes first; nothing that was only recognised is surer than it.
+  if (pinned) {
+    for (size_t i = 1; i < causes.size(); ++i) {
+      if (!causes[i].mechanism) {
+        causes[i].confidence = std::min(causes[i].confidence, causes.front().confidence);
+      }
+    }
+  }
   return causes;
 }
 

@@ -28,6 +28,19 @@ void ClearPlace(Onset& onset) {
   onset.how = "the fault lies in the training loop and in no layer";
 }
 
+// The line that the exception names, where that alone ended the run.
+std::optional<Onset> PlaceOfException(const Facts& facts) {
+  const auto& failed = facts.protocol.failed;
+  if (!failed || failed->source.empty()) return std::nullopt;
+  Onset onset;
+  onset.step = failed->step;
+  onset.source = failed->source;
+  onset.what = EscapeControl(failed->error, 80) + " ended the training";
+  onset.place = Onset::Place::kProducer;
+  onset.how = "the exception names the line";
+  return onset;
+}
+
 std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& claims,
                               const std::vector<Hypothesis>& hypotheses) {
   const cases::Case* best = hypotheses.empty() ? nullptr : hypotheses[0].cause;
@@ -39,19 +52,24 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
     return first_bad;
   }
   std::optional<Onset> recorded = PlaceOfFault(facts, claims, best);
+  if (!recorded) recorded = PlaceOfException(facts);
   if (!recorded) recorded = PlaceOfSkips(facts);
   if (recorded && recorded->phase == "backward" && best && StandsOnLoop(claims, *best)) {
     ClearPlace(*recorded);
   }
   if (!measured) return recorded;
   Onset first_bad = PlaceOfMeasured(facts);
-  if (!recorded || recorded->step > first_bad.step) return first_bad;
+  // Steps that a scaler left out are not where a fault began that only the measurement shows.
+  const bool shown = std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.fault; });
+  if (!recorded || !shown || recorded->step > first_bad.step) return first_bad;
   recorded->finding = first_bad.finding;
   return recorded;
 }
 
 void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
-  for (const Claim& claim : claims) d.observations.push_back(claim.sentence);
+  for (const Claim& claim : claims) {
+    if (!claim.told) d.observations.push_back(claim.sentence);
+  }
   if (facts.onset && facts.trend && !FindClaim(claims, "forward-overflow")) {
     d.observations.push_back("Before it: " + TrendText(*facts.trend) + ".");
   }

@@ -15,7 +15,9 @@ std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t m
   return cut;
 }
 
-std::string TitleOf(const Hypothesis& h) { return h.mechanism ? h.title : h.cause->title; }
+std::string TitleOf(const Hypothesis& h) {
+  return h.title.empty() && h.cause ? h.cause->title : h.title;
+}
 
 std::string FixOf(const Hypothesis& h, size_t bytes) {
   if (h.fix.empty()) return Shorten(h.cause->fix, bytes);

@@ -55,6 +55,15 @@ struct Carrier {
   int64_t step = 0;
 };
 
+// Values that are not finite in what a module takes or gives, of which nothing reached the loss, a
+// gradient or a weight.
+struct Masked {
+  int64_t step = 0, last_step = 0, places = 0;
+  std::string what;  // "NaN in the activation of experts": of the first; for people, escaped
+  std::string source;  // raw
+  std::string batch;   // of data: which elements; escaped
+};
+
 // The first bad moment.
 struct Onset {
   enum class Place {
@@ -114,6 +123,7 @@ struct LogHit {        // a case's `log:` signal that a line fits
   std::string signal;  // as written
   double weight = 0;
   std::string line;     // raw
+  bool raised = false;  // the exception that ended the run says it
   bool telling = true;  // false: the line is one of good figures, which the pattern happens to fit
 };
 
@@ -153,6 +163,9 @@ struct Facts {
   std::vector<NanOrigin> origins;
   ShadowEvidence measured;  // by shadow steps
   std::optional<Onset> onset;
+  std::optional<Masked> masked;  // values that are not finite and that nothing came of
+  // Of the onset, where an optimizer's step made it: its states that held NaN before that step.
+  std::vector<std::string> bad_states;
   bool bad_at_end = false;       // the last steps are bad too: the run did not recover
   int64_t good_steps_after = 0;  // steps after the onset with a finite loss that were not skipped
   std::optional<Trend>

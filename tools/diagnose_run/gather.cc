@@ -17,6 +17,8 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+constexpr double kOfStart = 30;  // times the first gradient norms
+
 Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Facts& facts) {
   std::optional<Error> failed;
   int64_t left_out = 0;
@@ -73,6 +75,39 @@ void AddDerived(const StepCourse& course, Facts& facts) {
                    [](const SeenAlert& a, const SeenAlert& b) { return a.row.step < b.row.step; });
 }
 
+// A fixed bound on gradients assumes a loss of ordinary size: what is no more than the run began with is
+// the scale of its loss, a sum over many samples for instance.
+void RemoveThoseOfScale(Facts& facts) {
+  const std::optional<double>& first = facts.turns.first_norm;
+  if (!first || !(*first > 0)) return;
+  std::erase_if(facts.alerts, [&](const SeenAlert& alert) {
+    const bool fixed_bound = alert.row.type == "GRAD_EXPLOSION" && alert.row.kind;
+    return fixed_bound && alert.row.value && *alert.row.value <= kOfStart * *first;
+  });
+}
+
+// NaN in a state of the optimizer after a step on finite gradients was there before: sums and products
+// of finite numbers make none.
+Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, Facts& facts) {
+  if (!facts.onset->detail.finite_before) return {};
+  auto rows = runs::ReadSample(source, facts.onset->step);
+  if (!rows) return rows.error();
+  for (const runs::TensorRow& row : *rows) {
+    if (row.kind != runs::kOptimizerState || row.nan == 0) continue;
+    // States stand beside their parameter, the alert names its module.
+    auto parameter = layers.Find(row.layer_id);
+    if (!parameter) return parameter.error();
+    const std::string& module = facts.onset->layer;
+    if (parameter->name != module && !parameter->name.starts_with(module + ".")) continue;
+    auto name = runs::StateName(source, row.slot);
+    if (!name) return name.error();
+    if (std::find(facts.bad_states.begin(), facts.bad_states.end(), *name) == facts.bad_states.end()) {
+      facts.bad_states.push_back(*std::move(name));
+    }
+  }
+  return {};
+}
+
 // The samples before the onset, each read once: what detectors look at, which `stat:` signals fit,
 // the last clean one.
 Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary& library,
@@ -89,6 +124,7 @@ Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary&
     SetLastClean(facts.profile.last_clean, *facts.onset);
     // At the onset's own step only the producer counts: what lies behind it carries what it made.
     if (facts.onset->layer_id) {
+      if (auto states = GatherBadStates(source, layers, facts); !states) return states;
       for (int64_t kind = runs::kInput; kind <= runs::kOptimizerState; ++kind) {
         auto cell = runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, kind);
         if (!cell) return cell.error();
@@ -190,16 +226,18 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   facts.protocol = *std::move(protocol);
   if (auto parent = GatherParent(source, facts); !parent) return parent.error();
 
-  auto onset = FindOnset(source, facts, steps.course(), layers);
-  if (!onset) return onset.error();
-  facts.onset = *std::move(onset);
-  AddDerived(steps.course(), facts);
-  GatherOrigins(facts);
   auto measured = ReadShadowEvidence(source, layers);
   if (!measured) return measured.error();
   facts.measured = *std::move(measured);
+  auto onset = FindOnset(source, facts, steps.course(), layers, facts.masked);
+  if (!onset) return onset.error();
+  facts.onset = *std::move(onset);
+  AddDerived(steps.course(), facts);
+  RemoveThoseOfScale(facts);
+  GatherOrigins(facts);
   SetAsideConsequences(facts.measured,
                        facts.onset ? std::optional(facts.onset->step) : std::nullopt);
+  SetAsideMinor(facts.summary, facts.measured);
   if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
     return samples.error();
   }

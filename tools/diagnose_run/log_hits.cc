@@ -39,7 +39,7 @@ Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& lib
       if (line->empty() || !cases::FitsLogLine(*signal, *line)) continue;
       LogHit& hit = best[signal->text];
       if (!hit.line.empty() && hit.weight >= signal->weight && hit.telling) continue;
-      hit = {signal->text, signal->weight, std::string(line->substr(0, kHitLineBytes)),
+      hit = {signal->text, signal->weight, std::string(line->substr(0, kHitLineBytes)), false,
              !FiguresAreFine(imports::ReadFigures(*line))};
     }
   }

@@ -1,8 +1,11 @@
 #include "tools/diagnose_run/measured_text.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/text.h"
+#include "tools/diagnose_run/trend.h"
+#include "tools/runs/operator_words.h"
 #include "tools/runs/protocol_text.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
@@ -120,7 +123,83 @@ std::string FixOfPrecision(const runs::ShadowFinding& finding) {
   return fix;
 }
 
+constexpr char kMaskFirst[] =
+    " Rows that are not to count are taken out before anything is multiplied by them: a mask on the "
+    "result does not help the gradient, in which 0 times NaN is NaN.";
+
+// Of what was not finite before the step began: whose it is, and where that came from.
+std::string FixOfCarried(const runs::ShadowFinding& finding) {
+  const runs::ShadowCarrier& carrier = finding.carrier;
+  const std::string whose = carrier.whose.empty() ? "it" : EscapeControl(carrier.whose, 120);
+  const std::string at = carrier.at.empty() ? "" : " at " + EscapeControl(carrier.at, kPlaceBytes);
+  if (carrier.kind == "unwritten") {
+    return "Write every element" + at + " before it is read (torch.zeros, not torch.empty), or leave the "
+           "rows out that nothing writes." + kMaskFirst;
+  }
+  if (carrier.kind == "state") {
+    return "Find what wrote " + whose + at + ": a checkpoint that holds it (`mpnanny analyze FILE` names the "
+           "tensors of one that are not finite), or an earlier step of another run. Load or reset that state.";
+  }
+  return "Find where " + whose + " got values that are not finite" + at +
+         ", and repair or leave out those rows." + kMaskFirst;
+}
+
+// What an operator was given where it is not defined, as far as that was measured.
+std::string FixOfUndefined(const runs::ShadowFinding& finding) {
+  if (finding.was_bad_before) return FixOfCarried(finding);
+  const std::string where = WhereToChange(finding);
+  const std::string first =
+      finding.rounded_before ? "Make what comes in there in FP32: it is held in 16 bits. Or " : "";
+  const auto sentence = [&](std::string text) {
+    if (first.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    return first + text;
+  };
+  switch (runs::KindOfOperator(finding.op)) {
+    case runs::OperatorKind::kConstant:
+      return sentence("take the constant away that is put in " + where + ", or what it stands for." +
+                      kMaskFirst);
+    case runs::OperatorKind::kMoves:
+      return sentence("find what writes the values that are passed on " + where +
+                      ": the operator itself makes none." + kMaskFirst);
+    case runs::OperatorKind::kDomain:
+      return sentence("keep the operator " + where +
+                      " away from inputs that it is not defined for (0, negative numbers, rows "
+                      "without an element): clamp or mask its input, or add a small number inside the "
+                      "root, the logarithm or the divisor. Masking the result afterwards does not help "
+                      "the gradient.");
+    case runs::OperatorKind::kOther:
+      break;
+  }
+  return sentence("look at what goes in " + where +
+                  ": with these inputs the result is not finite in any format. Bound or mask it before.");
+}
+
 }  // namespace
+
+std::string NearLimitTitle(const runs::ShadowFinding& finding, const std::string& module) {
+  return runs::SubjectOf(finding, module) + " was near the end of its format before: up to " +
+         runs::Number(finding.magnitude, 3) + ", and " + runs::ResultDtype(finding) + " ends at " +
+         runs::Number(LargestFinite(runs::ResultDtype(finding)), 3);
+}
+
+std::string NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step) {
+  return "Measured at step " + std::to_string(finding.step) +
+         (finding.repeats > 1 && finding.last_step
+              ? ", and in " + runs::Count(finding.repeats, "shadow step") + " up to step " +
+                    std::to_string(*finding.last_step)
+              : "") +
+         ". Step " + std::to_string(first_bad_step) +
+         " was not run a second time, so that it went past the end there is likely and not measured.";
+}
+
+std::string NearLimitFix(const runs::ShadowFinding& finding) {
+  const std::string_view op = runs::OperatorBaseName(finding.op);
+  if (op.starts_with("exp")) {
+    return "Subtract the largest of a row before the exponential " + WhereToChange(finding) +
+           ", which changes no ratio (as softmax and logsumexp do), or bound what goes in.";
+  }
+  return "Bound or scale what is computed " + WhereToChange(finding) + ", or use a format of wider range.";
+}
 
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
@@ -148,6 +227,9 @@ std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& m
   if (IsTinyChange(finding)) {
     return "FP64 would keep these changes, but they are below 6e-8 of the value that they are to "
            "change: first ask why they are so small (learning rate, gradients that fade).";
+  }
+  if (finding.was_bad_before) {
+    return (finding.precision == "excluded" ? "It is not precision. " : "") + detail;
   }
   if (finding.precision == "proven") return "Precision is the cause (proven). " + detail;
   if (finding.precision == "excluded") return "It is not precision. " + detail;
@@ -196,16 +278,7 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
            "right, sum them up apart or in FP64.";
   }
   if (finding.precision == "proven") return FixOfPrecision(finding);
-  if (finding.kind == "undefined") {
-    const std::string first =
-        finding.rounded_before ? "Make what comes in there in FP32: it is held in 16 bits. Or keep"
-                               : "Keep";
-    return first + " the operator " + WhereToChange(finding) +
-           " away from inputs that it is not defined for (0, negative numbers, rows without an "
-           "element, data that are not finite): clamp or mask its input, or add a small number "
-           "inside the root, the logarithm or the divisor. Masking the result afterwards does not "
-           "help the gradient.";
-  }
+  if (finding.kind == "undefined") return FixOfUndefined(finding);
   if (finding.precision == "excluded") {
     return "Change what is computed " + WhereToChange(finding) + "; another format does not help.";
   }
@@ -217,6 +290,10 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
 double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
   const runs::ShadowFinding& finding = measured.Lead(mechanism).finding;
   if (IsTinyChange(finding)) return kTinyChange;
+  // Who carries it is measured, whatever made it before.
+  if (finding.was_bad_before && !(finding.carrier.whose.empty() && finding.carrier.at.empty())) {
+    return IsError(finding) ? kExcludedError : kExcludedWarning;
+  }
   if (finding.precision == "proven") return IsError(finding) ? kProvenError : kProvenWarning;
   if (finding.precision == "excluded") return IsError(finding) ? kExcludedError : kExcludedWarning;
   return IsError(finding) ? kNotTestedError : kNotTestedWarning;

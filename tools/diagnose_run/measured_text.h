@@ -24,6 +24,11 @@ std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const 
 // What to change, from the kind of the finding and the lines that cured it.
 std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
 
+// Of a result that came near the end of its format before something was not finite.
+std::string NearLimitTitle(const runs::ShadowFinding& finding, const std::string& module);
+std::string NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step);
+std::string NearLimitFix(const runs::ShadowFinding& finding);
+
 // Whether it was found by comparing the run's own values from step to step, without the FP64
 // reference, also in steps that have none.
 bool ComparesWithItself(const runs::ShadowFinding& finding);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
 
 constexpr double kSettled = 0.8;  // a best cause this sure …
+constexpr int64_t kSomeSteps = 20;
 constexpr double kLead = 0.2;  // … and this far ahead needs no further measurement, only the fix
 
 constexpr char kPatch[] =
@@ -41,6 +43,11 @@ std::string AfterMeasurement(const Facts& facts, const Hypothesis& best) {
   const runs::ShadowFinding& lead =
       facts.measured.Lead(facts.measured.mechanisms[*best.mechanism]).finding;
   const std::string past = std::to_string(lead.step);
+  if (lead.was_bad_before && lead.precision == "not_tested") {
+    return "What came in was not finite before step " + past +
+           ": look at what is loaded or made before it (`mpnanny analyze FILE` of a checkpoint), not at the "
+           "step itself.";
+  }
   if (lead.precision != "not_tested") {
     return "None is needed for the cause: it is measured. To see that a fix works, apply it, train "
            "past step " +
@@ -67,8 +74,16 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
            "and what stands under \"Not tested\" comes next: look at one batch, its labels and the "
            "loss that an untrained model must have.";
   }
+  if (const auto& failed = facts.protocol.failed;
+      failed && (diagnosis.verdict == "not_established" || !facts.onset)) {
+    return "None is needed for the exception: it names its line" +
+           (failed->source.empty() ? "" : " (" + EscapeControl(failed->source, 200) + ")") +
+           ". Change that, run again and ask again.";
+  }
   if (diagnosis.verdict == "not_established") {
-    return "Let the run make some steps with a logged loss (record.log(loss=loss)) and ask again.";
+    return facts.summary.steps >= kSomeSteps
+               ? "Look at what the headline names: whether it is meant to be so, the record cannot tell."
+               : "Let the run make some steps with a logged loss (record.log(loss=loss)) and ask again.";
   }
   const auto& hypotheses = diagnosis.hypotheses;
   const bool settled =
@@ -79,7 +94,7 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
            std::to_string(facts.onset->step) + " with trace_interval=10, and look at absmax of " +
            runs::Name(facts.onset->layer) + ".";
   }
-  if (facts.measured.shadow_steps.empty()) {
+  if (facts.measured.steps.empty()) {
     const int64_t step = facts.onset ? facts.onset->step : 0;
     return "Record the run again with `mpnanny run --shadow steps=" +
            std::to_string(std::max<int64_t>(0, step - 2)) + "-" + std::to_string(step + 1) +

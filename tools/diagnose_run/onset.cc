@@ -6,6 +6,7 @@
 
 #include "base/layer_word.h"
 #include "base/text.h"
+#include "tools/diagnose_run/masked.h"
 #include "tools/runs/discarded.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
@@ -210,15 +211,47 @@ void MoveToFirstBurst(const Turns& turns, Onset& onset) {
 
 }  // namespace
 
+namespace {
+
+Result<void> AddMasked(const SeenAlert& alert, runs::Layers& layers, std::optional<Masked>& masked) {
+  const runs::AlertRow& row = alert.row;
+  if (!masked) {
+    Onset value;
+    value.phase = row.phase;
+    value.kind = row.kind;
+    value.is_nan = row.type == "NAN";
+    value.is_inf = row.type == "INF";
+    value.is_overflow = row.type == "OVERFLOW";
+    if (row.layer_id) {
+      if (auto set = SetLayer(value, *row.layer_id, layers); !set) return set;
+    }
+    masked = Masked{row.step, row.step, 0, WhatOf(value), value.source,
+                    runs::BatchText(alert.detail, row.step)};
+  }
+  masked->last_step = std::max(masked->last_step, row.last_step.value_or(row.step));
+  ++masked->places;
+  return {};
+}
+
+}  // namespace
+
 Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& facts,
-                                       const StepCourse& course, runs::Layers& layers) {
+                                       const StepCourse& course, runs::Layers& layers,
+                                       std::optional<Masked>& masked) {
   std::vector<const SeenAlert*> first;
   for (const SeenAlert& alert : facts.alerts) {
     if (!first.empty() && alert.row.step != first.front()->row.step) break;
     if (alert.derived || !IsValueAlert(alert)) continue;
     auto harmless = runs::GradientsWereDiscarded(source, alert.row);
     if (!harmless) return harmless.error();
-    if (!*harmless) first.push_back(&alert);
+    if (*harmless) continue;
+    auto unused = IsMasked(source, facts, alert);
+    if (!unused) return unused.error();
+    if (!*unused) {
+      first.push_back(&alert);
+    } else if (auto told = AddMasked(alert, layers, masked); !told) {
+      return told.error();
+    }
   }
   const auto bad_step = course.FirstBadStep();
   if (first.empty() && !bad_step) return std::optional<Onset>();

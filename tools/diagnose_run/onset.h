@@ -22,8 +22,10 @@ void SetLastClean(std::optional<int64_t> sample, Onset& onset);
 // Looks at the alerts first (`facts.alerts`), then at the steps (`course`), then at the samples and
 // the flight recorder for the layer. Non-finite gradients that the scaler skipped and the run got
 // over are no onset: that is how a scaler works.
+// Nor is a value that nothing came of: it goes into `masked`.
 Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& facts,
-                                       const StepCourse& course, runs::Layers& layers);
+                                       const StepCourse& course, runs::Layers& layers,
+                                       std::optional<Masked>& masked);
 
 }  // namespace mpnanny::diagnose_run
 

@@ -14,15 +14,16 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-// Error messages that the question quotes are evidence as a log's lines are.
-void AddQuestionHits(const std::string& question, const cases::CaseLibrary& library, Facts& facts) {
-  if (question.empty()) return;
+// Error messages that the question quotes, and the exception that ended the training, are evidence as a
+// log's lines are.
+void AddHits(const std::string& text, bool raised, const cases::CaseLibrary& library, Facts& facts) {
+  if (text.empty()) return;
   for (const cases::Case& entry : library.all()) {
     for (const cases::Signal& signal : entry.signals) {
-      if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, question) &&
+      if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, text) &&
           std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
                        [&](const LogHit& hit) { return hit.signal == signal.text; })) {
-        facts.log_hits.push_back({signal.text, signal.weight, question.substr(0, 400), true});
+        facts.log_hits.push_back({signal.text, signal.weight, text.substr(0, 400), raised, true});
       }
     }
   }
@@ -92,7 +93,10 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
     facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
   }
-  AddQuestionHits(request.question, library, facts);
+  if (const auto& failed = facts.protocol.failed) {
+    AddHits(failed->error + ": " + failed->text, /*raised=*/true, library, facts);
+  }
+  AddHits(request.question, /*raised=*/false, library, facts);
   if (!request.paths.empty()) {
     if (auto checked = CheckCode(request.paths, context, facts); !checked) return checked.error();
   }

@@ -19,6 +19,7 @@ struct Hypothesis {
   // sentences made of it.
   std::optional<size_t> mechanism;
   std::string title, fix;
+  std::vector<std::string> lines;      // raw, where `mechanism` does not tell them
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit
   bool established = false;            // a detector is sure of a sign that all but proves the case

@@ -80,8 +80,8 @@ Json CasesOf(const Hypothesis& hypothesis, const cases::CaseLibrary& library) {
 Json LinesJson(const Hypothesis& h, const ShadowEvidence& measured) {
   constexpr size_t kLinesShown = 6;
   Json lines = Json::array();
-  if (!h.mechanism) return lines;
-  for (const std::string& line : LinesOf(measured.Lead(measured.mechanisms[*h.mechanism]).finding)) {
+  for (const std::string& line :
+       h.mechanism ? LinesOf(measured.Lead(measured.mechanisms[*h.mechanism]).finding) : h.lines) {
     if (lines.size() < kLinesShown) lines.push_back(EscapeControl(line, 200));
   }
   return lines;

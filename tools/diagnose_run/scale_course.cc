@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kDeclineFalls = 5;
 constexpr int64_t kCollapseSteps = 20;
 constexpr int64_t kStuckSteps = 20;
+constexpr double kRecovered = 4;  // times where it had fallen to: two rises
 
 }  // namespace
 
@@ -76,7 +77,9 @@ ScaleTrack ScaleCourse::Finish() const {
     track.fall_to = startup_to_;
     track.startup_skips = 0;
   }
-  track.declining = track.longest_fall_run >= kDeclineFalls;
+  // One that has risen again since has found its place.
+  const bool recovered = previous_ && *previous_ >= kRecovered * track.fall_to;
+  track.declining = track.longest_fall_run >= kDeclineFalls && !recovered;
   return track;
 }
 

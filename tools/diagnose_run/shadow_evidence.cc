@@ -1,17 +1,26 @@
 #include "tools/diagnose_run/shadow_evidence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tools/diagnose_run/onset.h"
+#include "tools/diagnose_run/trend.h"
 #include "tools/runs/alerts.h"
+#include "tools/runs/operator_words.h"
+#include "tools/runs/shadow_text.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
 
 constexpr size_t kMostFindings = 24;
 constexpr size_t kMostMinor = 3;
+constexpr size_t kMostNearEnd = 4;
 constexpr int kWarning = 1;  // of SeverityRank
+constexpr double kNearEnd = 0.25;  // of the largest value; of an exponential's largest argument
+constexpr double kNearEndExponent = 0.8;
+constexpr double kManySkips = 0.05;  // of all steps: a schedule is elsewhere by then (skips.py)
+constexpr double kNoLoss = 0.01;     // of the usual loss
 
 bool SameLine(const runs::ShadowFinding& a, const runs::ShadowFinding& b) {
   return !a.source.empty() && a.source == b.source;
@@ -34,7 +43,44 @@ bool IsOneMistake(const runs::ShadowFinding& first, const runs::ShadowFinding& l
          Follows(first, later);
 }
 
+bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first_bad_step) {
+  if (!lead.was_bad_before) return false;
+  const bool state = lead.carrier.kind.empty() ? lead.precision != "excluded"
+                                               : lead.carrier.kind == "state";
+  if (!first_bad_step) return state || !IsUsed(lead);
+  if (!state) return lead.step > *first_bad_step + kStepsLookedAtAfter;
+  return lead.step > *first_bad_step || (lead.carrier.onset && *lead.carrier.onset < lead.step);
+}
+
+// A loss whose terms cancel by what they mean: an average of advantages, at a ratio of 1. No gradient
+// depends on the sum.
+bool IsCancelledLoss(const runs::ShadowFinding& finding, double usual) {
+  const std::string_view op = runs::OperatorBaseName(finding.op);
+  return finding.kind == "amplified" && finding.phase == "loss" && (op == "mean" || op == "sum") &&
+         finding.magnitude && *finding.magnitude < kNoLoss * usual &&
+         std::all_of(finding.reach.begin(), finding.reach.end(), [](const runs::ShadowReach& reach) {
+           return reach.what == "loss" || reach.what == "output";
+         });
+}
+
 }  // namespace
+
+double NearnessToLimit(const runs::ShadowFinding& finding) {
+  const double limit = LargestFinite(runs::ResultDtype(finding));
+  if (limit <= 0 || !finding.magnitude || !(*finding.magnitude > 1)) return 0;
+  const std::string_view op = runs::OperatorBaseName(finding.op);
+  if (op == "exp" || op == "exp2" || op == "expm1" || op == "cosh" || op == "sinh") {
+    const double share = std::log(*finding.magnitude) / std::log(limit);
+    return share >= kNearEndExponent ? std::min(share, 1.0) : 0;
+  }
+  const double share = *finding.magnitude / limit;
+  return share >= kNearEnd ? std::min(share, 1.0) : 0;
+}
+
+bool IsUsed(const runs::ShadowFinding& finding) {
+  return std::any_of(finding.reach.begin(), finding.reach.end(),
+                     [](const runs::ShadowReach& reach) { return reach.what != "output"; });
+}
 
 bool GivesNonFinite(const runs::ShadowFinding& finding) {
   return finding.kind == "range" || finding.kind == "undefined" || finding.kind == "diverged";
@@ -89,10 +135,60 @@ std::vector<Mechanism> GroupFindings(const std::vector<MeasuredFinding>& finding
 
 void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first_bad_step) {
   std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
-    const runs::ShadowFinding& lead = measured.Lead(mechanism).finding;
-    if (!lead.was_bad_before) return false;
-    return lead.precision != "excluded" ||
-           (first_bad_step && lead.step > *first_bad_step + kStepsLookedAtAfter);
+    return CameOfFailure(measured.Lead(mechanism).finding, first_bad_step);
+  });
+}
+
+namespace {
+
+// One line that goes wrong in one way is told once, whatever part of the step it was met in.
+void FoldRepeated(std::vector<MeasuredFinding>& findings) {
+  std::vector<MeasuredFinding> folded;
+  for (MeasuredFinding& each : findings) {
+    const auto known =
+        std::find_if(folded.begin(), folded.end(), [&](const MeasuredFinding& other) {
+          return SameLine(each.finding, other.finding) && each.finding.kind == other.finding.kind &&
+                 each.module == other.module &&
+                 runs::OperatorBaseName(each.finding.op) == runs::OperatorBaseName(other.finding.op);
+        });
+    if (known == folded.end()) {
+      folded.push_back(std::move(each));
+      continue;
+    }
+    runs::ShadowFinding &kept = known->finding, &other = each.finding;
+    const int64_t step = std::min(kept.step, other.step);
+    if (runs::SeverityRank(other.severity) < runs::SeverityRank(kept.severity)) std::swap(kept, other);
+    kept.step = step;
+    kept.last_step = std::max(kept.last_step, other.last_step);
+    kept.repeats = std::max(kept.repeats, other.repeats);
+    for (runs::ShadowReach& reach : other.reach) {
+      const bool there = std::any_of(kept.reach.begin(), kept.reach.end(), [&](const auto& one) {
+        return one.what == reach.what && one.name == reach.name;
+      });
+      if (!there) kept.reach.push_back(std::move(reach));
+    }
+  }
+  findings = std::move(folded);
+}
+
+}  // namespace
+
+void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) {
+  const auto skipped = static_cast<double>(steps.skipped_steps);
+  const bool few_skips = skipped < kManySkips * static_cast<double>(steps.steps);
+  const double usual = std::max({std::fabs(steps.loss_start.value_or(0)),
+                                 std::fabs(steps.loss_end.value_or(0)),
+                                 std::fabs(steps.loss_min.value_or(0))});
+  std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
+    const MeasuredFinding& lead = measured.Lead(mechanism);
+    const bool skips = lead.finding.kind == "moved_on_skip" && few_skips;
+    if (!skips && !IsCancelledLoss(lead.finding, usual)) return false;
+    for (const size_t index : mechanism.findings) {
+      MeasuredFinding minor = measured.findings[index];
+      minor.finding.severity = "INFO";
+      if (measured.minor.size() < kMostMinor) measured.minor.push_back(std::move(minor));
+    }
+    return true;
   });
 }
 
@@ -100,7 +196,7 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
   ShadowEvidence measured;
   auto steps = runs::ReadShadowSteps(source);
   if (!steps) return steps.error();
-  for (const runs::ShadowStep& step : steps->steps) measured.shadow_steps.push_back(step.step);
+  measured.steps = std::move(steps->steps);
   measured.notes = std::move(steps->notes);
   auto findings = runs::ReadShadowFindings(source);
   if (!findings) return findings.error();
@@ -111,11 +207,12 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
   }
   for (runs::ShadowFinding& finding : findings->rows) {
     const bool minor = runs::SeverityRank(finding.severity) > kWarning;
-    if (minor && measured.minor.size() == kMostMinor) continue;
-    if (!minor && measured.findings.size() == kMostFindings) {
-      ++measured.left_out;
-      continue;
-    }
+    const bool near = !GivesNonFinite(finding) && NearnessToLimit(finding) > 0 &&
+                      measured.near_limit.size() < kMostNearEnd;
+    const bool full = minor ? measured.minor.size() == kMostMinor
+                            : measured.findings.size() == kMostFindings;
+    if (full && !minor) ++measured.left_out;
+    if (full && !near) continue;
     if (auto done = runs::CompleteFinding(source, finding); !done) return done.error();
     MeasuredFinding entry{std::move(finding), ""};
     if (entry.finding.layer_id) {
@@ -123,14 +220,21 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
       if (!layer) return layer.error();
       entry.module = layer->name;
     }
-    (minor ? measured.minor : measured.findings).push_back(std::move(entry));
+    if (near) measured.near_limit.push_back(entry);
+    if (!full) (minor ? measured.minor : measured.findings).push_back(std::move(entry));
   }
+  std::stable_sort(measured.near_limit.begin(), measured.near_limit.end(),
+                   [](const MeasuredFinding& a, const MeasuredFinding& b) {
+                     return NearnessToLimit(a.finding) > NearnessToLimit(b.finding);
+                   });
   // Within a step in the order in which the monitor met them.
   std::stable_sort(measured.findings.begin(), measured.findings.end(),
                    [](const MeasuredFinding& a, const MeasuredFinding& b) {
                      return std::pair(a.finding.step, a.finding.finding_id) <
                             std::pair(b.finding.step, b.finding.finding_id);
                    });
+  FoldRepeated(measured.findings);
+  FoldRepeated(measured.minor);
   measured.mechanisms = GroupFindings(measured.findings);
   return measured;
 }

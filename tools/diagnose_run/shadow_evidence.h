@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/run_summary/summary.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/shadow.h"
 
@@ -30,10 +31,12 @@ struct Mechanism {
 };
 
 struct ShadowEvidence {
-  std::vector<int64_t> shadow_steps;      // ascending
+  std::vector<runs::ShadowStep> steps;    // ascending
   std::vector<MeasuredFinding> findings;  // ERROR and WARNING, in order of time; at most 24
   int64_t left_out = 0;                   // more of those
   std::vector<MeasuredFinding> minor;  // INFO, worst first, at most 3
+  // Of any severity: results that came near the end of their format, nearest first, at most 4.
+  std::vector<MeasuredFinding> near_limit;
   std::vector<Mechanism> mechanisms;      // worst first, then by time
   std::vector<std::string> notes;         // what limited the reading
 
@@ -49,9 +52,23 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
 // and where one is what follows from a value out of range earlier in the same step.
 std::vector<Mechanism> GroupFindings(const std::vector<MeasuredFinding>& findings);
 
-// Takes away mechanisms that only show weights or batches which were not finite before their step:
-// what came of an earlier failure. A batch is one only after the first bad step (nullopt: none).
+// Takes away mechanisms that only show states or batches which were not finite before their step:
+// what came of an earlier failure. Those of the first bad step itself brought it in, and a batch may
+// be as bad right after it (nullopt: there is none, and what no loss, gradient or state has met is
+// no fault).
 void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first_bad_step);
+
+// Takes away mechanisms that the whole run shows to be no fault: a schedule that went on in the few
+// steps that a scaler leaves out anyway, and a mean that is near 0 because its terms are meant to cancel,
+// whose error reaches nothing but the printed loss.
+void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured);
+
+// How near to the end of its format the result was, 0 to 1: of exponentials by what goes in. 0 where
+// that is not known.
+double NearnessToLimit(const runs::ShadowFinding& finding);
+
+// Whether something came of it: a value that is left in an output may never be used.
+bool IsUsed(const runs::ShadowFinding& finding);
 
 // True of kinds that give values which are not finite.
 bool GivesNonFinite(const runs::ShadowFinding& finding);

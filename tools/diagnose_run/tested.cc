@@ -2,11 +2,79 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
 
 using runs::Count;
+
+namespace {
+
+constexpr size_t kStepsNamed = 8, kParametersNamed = 3;
+
+// "0 to 9, 20, 30 and 4 more".
+std::string ShadowStepsText(const std::vector<runs::ShadowStep>& steps) {
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < steps.size();) {
+    size_t end = i + 1;
+    while (end < steps.size() && steps[end].step == steps[end - 1].step + 1) ++end;
+    ranges.push_back(std::to_string(steps[i].step) +
+                     (end - i > 1 ? " to " + std::to_string(steps[end - 1].step) : ""));
+    i = end;
+  }
+  const size_t more = ranges.size() > kStepsNamed ? ranges.size() - kStepsNamed : 0;
+  if (more > 0) ranges.resize(kStepsNamed);
+  return Join(ranges, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+void KeepLeast(runs::Covered& least, const runs::Covered& other) {
+  if (least.of == 0 || other.of - other.compared > least.of - least.compared) least = other;
+}
+
+// What the steps with a shadow compared, by what they recorded of it.
+std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
+  const auto count = static_cast<int64_t>(measured.steps.size());
+  const std::string steps = Count(count, "step") + " of " + std::to_string(all) +
+                            " against FP64 (" + (count == 1 ? "step " : "steps ") +
+                            ShadowStepsText(measured.steps) + ")";
+  runs::Covered gradients, updates;
+  bool known = true;
+  for (const runs::ShadowStep& step : measured.steps) {
+    if (step.why == "rerun") continue;
+    known = known && step.covered;
+    if (!step.covered) continue;
+    KeepLeast(gradients, step.covered->gradients);
+    KeepLeast(updates, step.covered->updates);
+  }
+  if (!known || updates.of == 0) {
+    return "every operator of " + steps + ", from the data to the optimizer's update";
+  }
+  const auto of = [](const runs::Covered& covered) {
+    return std::to_string(covered.compared) + " of " + std::to_string(covered.of);
+  };
+  return "every operator of " + steps + ", with the gradients of " + of(gradients) +
+         " parameters and the updates of " + of(updates);
+}
+
+// Parameters whose updates no step compared; "" if there are none.
+std::string LeftOut(const ShadowEvidence& measured) {
+  std::vector<std::string> names;
+  for (const runs::ShadowStep& step : measured.steps) {
+    if (!step.covered) continue;
+    for (const std::string& name : step.covered->left_out) {
+      const std::string shown = runs::Name(name);
+      if (std::find(names.begin(), names.end(), shown) == names.end()) names.push_back(shown);
+    }
+  }
+  if (names.empty()) return "";
+  const size_t more = names.size() > kParametersNamed ? names.size() - kParametersNamed : 0;
+  if (more > 0) names.resize(kParametersNamed);
+  return "against FP64 the updates of " + Join(names, ", ") +
+         (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+}  // namespace
 
 void ListTested(const Facts& facts, Diagnosis& d) {
   const run_summary::Summary& s = facts.summary;
@@ -23,11 +91,10 @@ void ListTested(const Facts& facts, Diagnosis& d) {
     d.not_tested.push_back("everything else: this is a log, and no monitor watched the run");
     return;
   }
-  const auto shadows = static_cast<int64_t>(facts.measured.shadow_steps.size());
-  add(shadows > 0,
-      "every operator of " + Count(shadows, "step") + " of " + std::to_string(s.steps) +
-          " against FP64, from the data to the optimizer's update",
+  const auto shadows = static_cast<int64_t>(facts.measured.steps.size());
+  add(shadows > 0, ShadowTested(facts.measured, s.steps),
       "precision (no step was run a second time in FP64)");
+  if (const auto left_out = LeftOut(facts.measured); !left_out.empty()) d.not_tested.push_back(left_out);
   const std::string samples = " in " + Count(s.sampled_steps, "sample");
   add(facts.has_activations, "activations" + samples, "activations");
   add(facts.has_gradients, "gradients" + samples, "gradients");

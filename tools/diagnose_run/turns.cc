@@ -49,6 +49,8 @@ void TurnFinder::AddNorm(const runs::StepRow& row) {
   if (*row.grad_norm > 0) {
     turns_.lived = true;
     zero_run_ = 0;
+  } else if (row.loss && *row.loss == 0) {
+    zero_run_ = 0;  // there is nothing to learn from
   } else if (!(row.flags & runs::kSkipped)) {
     if (zero_run_++ == 0) zero_first_ = row.step;
     if (zero_run_ > turns_.zero_norms) {
@@ -101,13 +103,17 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
   }
   // Of late: a loss that falls back to where it began has left its level as well.
   if (losses_.size() >= kEnoughSteps && IsSpike(losses_.All(), loss)) {
-    Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm, largest_};
+    Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm, largest_,
+                range_};
     if (norms_.size() >= kEnoughSteps) spike.norm_median = Median(norms_.All());
     Keep(spike);
     return;
   }
   losses_.Push(loss);
   largest_ = std::max(largest_, std::fabs(loss));
+  low_ = losses_.size() == 1 ? loss : std::min(low_, loss);
+  high_ = losses_.size() == 1 ? loss : std::max(high_, loss);
+  range_ = high_ - low_;
 }
 
 // Room for the highest ones: a noisy loss has many small ones.

@@ -25,6 +25,7 @@ struct Spike {
   std::optional<int64_t> over;              // first step that was back at the level before for good
   std::optional<double> norm_median, norm;  // gradient norm before and at the spike
   double largest_before = 0;                // magnitude of a loss, in the whole run so far
+  double range_before = 0;                  // greatest less least loss of the whole run so far
 };
 
 // Steps in a row whose gradients were not finite or that were skipped.
@@ -54,7 +55,7 @@ struct Turns {
   int64_t pinned_norms = 0, norms = 0;
   std::optional<double> pinned_at;    // that scaled norm
   std::optional<double> pinned_norm;  // and unscaled
-  // The longest row of steps with a finite loss and a gradient norm of exactly 0, after others.
+  // The longest row of steps with a finite loss other than 0 and a gradient norm of exactly 0.
   int64_t zero_norms = 0;
   std::optional<int64_t> zero_norms_first;
   bool lived = false;  // some gradient norm was not 0
@@ -87,6 +88,7 @@ class TurnFinder {
   std::optional<double> greatest_lr_, previous_scale_, previous_norm_;
   std::optional<Burst> burst_;
   double largest_ = 0;  // magnitude of a loss
+  double low_ = 0, high_ = 0, range_ = 0;  // of losses that were no spikes
   int64_t calm_ = 0;    // losses in a row that are back at the level before a spike
   bool rose_ = false;   // the scale, since the last burst
   bool begun_ = false;  // a step was not bad

@@ -5,8 +5,10 @@
 
 #include "base/text.h"
 #include "tools/diagnose_run/causes.h"
+#include "tools/diagnose_run/masked.h"
 #include "tools/diagnose_run/measured_text.h"
 #include "tools/run_summary/stability.h"
+#include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -18,6 +20,7 @@ using runs::Number;
 constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
 // Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
 constexpr double kErrorWeight = 4, kSignWeight = 2;
+constexpr size_t kMostNotes = 2;
 // A loss that fell by this share learns; warnings about lost gradients then do not decide.
 constexpr double kLearns = 0.05;
 
@@ -29,12 +32,16 @@ bool LearnsNothing(const Facts& facts) {
            a.row.type == "STALE_UPDATE" || (a.row.type == "UNDERFLOW" && a.row.phase == "backward");
   });
   if (!warned || !s.loss_start || !s.loss_end || s.finite_losses < 40) return false;
+  // A loss that goes below 0 (a policy's, a likelihood's) does not measure what is left to learn.
+  if (s.loss_min && *s.loss_min < 0) return false;
   return *s.loss_end > *s.loss_start - kLearns * std::fabs(*s.loss_start);
 }
 
-bool HasErrorOf(const Facts& facts, const char* type) {
+bool HasExplosion(const Facts& facts) {
   return std::any_of(facts.alerts.begin(), facts.alerts.end(), [&](const SeenAlert& alert) {
-    return alert.row.type == type && alert.row.severity == "ERROR";
+    return alert.row.type == "GRAD_EXPLOSION" && alert.row.severity == "ERROR" &&
+           !(facts.summary.loss_start &&
+             WasGotOver(facts, alert.row.step, *facts.summary.loss_start));
   });
 }
 
@@ -48,6 +55,14 @@ const Burst* LongBurst(const Turns& turns) {
   return burst == turns.bursts.end() ? nullptr : &*burst;
 }
 
+// Whether the exception that ended the training is a documented one, or says itself what it met.
+bool IsKnownFailure(const Facts& facts) {
+  if (!OutOfRangeText(*facts.protocol.failed).empty()) return true;
+  return std::any_of(facts.log_hits.begin(), facts.log_hits.end(), [](const LogHit& hit) {
+    return hit.raised && hit.weight >= kSignWeight;
+  });
+}
+
 // The strongest telling line of the log or the question; nullptr below the weight that matters.
 const LogHit* StrongestHit(const Facts& facts, double least) {
   const LogHit* best = nullptr;
@@ -55,6 +70,38 @@ const LogHit* StrongestHit(const Facts& facts, double least) {
     if (hit.telling && hit.weight >= least && (!best || hit.weight > best->weight)) best = &hit;
   }
   return best;
+}
+
+// The same step as under "First bad": what explains the onset may have been measured before it.
+std::string FirstStepText(const Facts& facts) {
+  const Onset& onset = *facts.onset;
+  const Mechanism* mechanism = LeadingMechanism(facts);
+  if (mechanism && ExplainsOnset(facts, *mechanism)) {
+    const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
+    const int64_t measured = lead.since.value_or(lead.step);
+    if (measured < onset.step) {
+      return "first bad step " + std::to_string(measured) + ", and at step " +
+             std::to_string(onset.step) + " " + onset.what;
+    }
+  }
+  return "first bad step " + std::to_string(onset.step) + ": " + onset.what;
+}
+
+// What does not change the verdict and is worth a look all the same, in the same breath.
+void AddNotes(const Facts& facts, const std::vector<Claim>& claims, std::string& headline) {
+  std::vector<std::string> notes;
+  for (const Claim& claim : claims) {
+    if (claim.note) notes.push_back(claim.sentence);
+  }
+  if (facts.masked) notes.push_back(MaskedText(*facts.masked));
+  for (const MeasuredFinding& each : facts.measured.minor) {
+    if (notes.size() == kMostNotes) break;
+    if (IsWorthALook(each.finding)) notes.push_back(runs::FindingText(each.finding, each.module));
+  }
+  if (notes.empty()) return;
+  if (notes.size() > kMostNotes) notes.resize(kMostNotes);
+  headline += notes.size() == 1 ? " One thing to look at: " : " Things to look at: ";
+  for (size_t i = 0; i < notes.size(); ++i) headline += (i > 0 ? " " : "") + notes[i];
 }
 
 // By what the record shows without shadow steps.
@@ -70,7 +117,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   if (facts.onset) {
     const Onset& onset = *facts.onset;
-    const std::string first = "first bad step " + std::to_string(onset.step) + ": " + onset.what;
+    const std::string first = FirstStepText(facts);
     const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
     const auto stays =
         std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.stays; });
@@ -87,16 +134,23 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     return say("degraded",
                "Values left the range, " + first + ", while the logged loss is finite.");
   }
+  // What the training itself ended with is quoted, with its line.
+  if (facts.protocol.failed && IsKnownFailure(facts)) {
+    return say("broken", FailedCallText(*facts.protocol.failed));
+  }
   // A message of this weight is an exception of PyTorch: the training went no further.
   if (const LogHit* error = StrongestHit(facts, kErrorWeight)) {
     return say("broken", "A known error was raised: " + EscapeControl(error->line, 200));
   }
-  if (facts.protocol.failed && !OutOfRangeText(*facts.protocol.failed).empty()) {
-    return say("broken", FailedCallText(*facts.protocol.failed));
-  }
   if (s.steps < kLeastSteps) {
     if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
       return say("degraded", "A line tells of a known fault: " + EscapeControl(sign->line, 200));
+    }
+    if (facts.protocol.failed) {
+      return say("not_established", FailedCallText(*facts.protocol.failed) +
+                                        (s.steps == 0 ? " No step was recorded before."
+                                                      : " Only " + Count(s.steps, "step") +
+                                                            " were recorded before."));
     }
     return say("not_established",
                s.steps == 0 ? "No step was recorded, so nothing can be said."
@@ -131,7 +185,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                                std::to_string(s.steps) +
                                ", more than a search for a loss scale costs.");
   }
-  if (HasErrorOf(facts, "GRAD_EXPLOSION")) {
+  if (HasExplosion(facts)) {
     return say("degraded", "Gradients exploded at times; the loss stayed finite.");
   }
   // Mechanisms that are faults whatever the loss does; the surest first.
@@ -140,6 +194,11 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     if (claim.fault && (!fault || claim.strength > fault->strength)) fault = &claim;
   }
   if (fault) return say("degraded", fault->sentence);
+  if (const auto open = std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.open; });
+      open != claims.end()) {
+    return say("not_established", "The figures do not say that anything is wrong, and one thing is not "
+                                  "understood. " + open->sentence);
+  }
   if (LearnsNothing(facts)) {
     return say("degraded", "The loss does not fall (" + Number(s.loss_start) + " at first, " +
                                Number(s.loss_end) +
@@ -182,6 +241,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     headline += " " + run_summary::DiscardedText(s);
   }
   if (jump) headline += " " + jump->sentence;
+  AddNotes(facts, claims, headline);
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
     headline += facts.protocol.failed
                     ? " " + FailedCallText(*facts.protocol.failed)

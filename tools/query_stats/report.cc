@@ -219,12 +219,8 @@ class Writer {
   }
 
   std::string StateName(int64_t slot) {
-    auto row = source_.database->Prepare(
-        "SELECT text FROM meaning WHERE what='optimizer_state.slot' AND value=?1");
-    if (!row) return "not known";
-    row->Bind(1, std::to_string(slot));
-    auto next = row->Next();
-    return next && *next ? EscapeControl(row->TextOr(0), 40) : "not known";
+    const auto name = runs::StateName(source_, slot);
+    return name ? EscapeControl(*name, 40) : "not known";
   }
 
   // Series without any finite figure have no place in an order of values: they come last, and are

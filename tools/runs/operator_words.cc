@@ -1,5 +1,8 @@
 #include "tools/runs/operator_words.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/text.h"
 
 namespace mpnanny::runs {
@@ -82,6 +85,29 @@ std::string_view OperatorBaseName(std::string_view op) {
   while (op.starts_with("_")) op.remove_prefix(1);
   while (op.ends_with("_")) op.remove_suffix(1);
   return op;
+}
+
+OperatorKind KindOfOperator(std::string_view op) {
+  constexpr std::string_view kConstants[] = {"full", "full_like", "new_full", "fill", "masked_fill",
+                                             "index_fill", "scalar_tensor"};
+  constexpr std::string_view kMoves[] = {
+      "copy",      "to_copy",   "clone",         "detach",        "cat",          "stack",
+      "gather",    "index",     "index_select",  "index_put",     "index_copy",   "masked_scatter",
+      "scatter",   "where",     "select",        "slice",         "slice_scatter", "select_scatter",
+      "view",      "expand",    "repeat",        "roll",          "flip",         "embedding",
+      "max",       "amax",      "min",           "amin",          "sort",         "topk"};
+  constexpr std::string_view kDomains[] = {
+      "log",  "log2", "log10", "log1p", "xlogy", "logit", "div",   "reciprocal", "rsqrt", "addcdiv",
+      "sqrt", "pow",  "acos",  "asin",  "acosh", "atanh", "erfinv", "lgamma",    "softmax",
+      "log_softmax", "var", "std", "var_mean", "mean", "linalg_vector_norm", "norm"};
+  const std::string_view name = OperatorBaseName(op);
+  const auto holds = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  return holds(kConstants) ? OperatorKind::kConstant
+         : holds(kMoves)   ? OperatorKind::kMoves
+         : holds(kDomains) ? OperatorKind::kDomain
+                           : OperatorKind::kOther;
 }
 
 std::string OperatorWord(std::string_view op) {

@@ -12,6 +12,15 @@ namespace mpnanny::runs {
 // "sub" of "aten._foreach_sub_.ScalarList"; a part of `op`.
 std::string_view OperatorBaseName(std::string_view op);
 
+// What kind of operator gives values that are not finite, of finite ones.
+enum class OperatorKind {
+  kOther,
+  kConstant,  // puts in a number of the program: full, fill
+  kMoves,     // copies, gathers, writes: makes no number of its own
+  kDomain,    // is not defined everywhere: log, sqrt, div
+};
+OperatorKind KindOfOperator(std::string_view op);
+
 // "subtraction" of "aten.sub.Tensor"; the name without its overload where no word is known.
 std::string OperatorWord(std::string_view op);
 

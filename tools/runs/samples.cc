@@ -368,6 +368,16 @@ Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& gl
   return ids;
 }
 
+Result<std::string> StateName(const Source& source, int64_t slot) {
+  auto row = source.database->Prepare(
+      "SELECT substr(text, 1, 120) FROM meaning WHERE what='optimizer_state.slot' AND value=?1");
+  if (!row) return row.error();
+  row->Bind(1, std::to_string(slot));
+  auto next = row->Next();
+  if (!next) return next.error();
+  return *next ? row->TextOr(0) : std::string("not known");
+}
+
 Result<std::map<int64_t, std::string>> ReadDtypeNames(const Source& source) {
   auto statement = source.database->Prepare(
       "SELECT value, text FROM meaning WHERE what='tensor_stats.dtype' LIMIT 1000");

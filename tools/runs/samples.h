@@ -117,6 +117,10 @@ class Layers {
   std::map<int64_t, Layer> known_;
 };
 
+// "exp_avg" for the slot of an optimizer's state, as the file's `meaning` says; raw; "not known" if
+// it does not.
+Result<std::string> StateName(const Source& source, int64_t slot);
+
 // "float16" for a number of tensor_stats.dtype, as the file's `meaning` says; "" if it does not.
 Result<std::map<int64_t, std::string>> ReadDtypeNames(const Source& source);
 

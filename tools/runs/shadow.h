@@ -81,6 +81,14 @@ struct ShadowOrigin {
   std::optional<double> error;  // relative L2 error of what it made; absent: Inf or NaN
 };
 
+// What brought a value that is not finite into the step.
+struct ShadowCarrier {
+  std::string kind;   // data | state | unwritten (memory that nothing was written into); "" not known
+  std::string whose;  // "exp_avg of AdamW", "buffer running_var of BatchNorm1d"
+  std::string at;     // "file:line" that made or loaded it
+  std::optional<int64_t> onset;  // something was not finite at that step already
+};
+
 struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
@@ -99,6 +107,7 @@ struct ShadowFinding {
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
   std::vector<ShadowLine> inputs_from;  // lines of the step that led to what went in, nearest first
   bool was_bad_before = false;  // what is not finite was so before the step began
+  ShadowCarrier carrier;        // what held it then
   std::optional<int64_t> since;  // the step that it was looked at first, where it takes several to tell
   // Values that came into the step in 16 bits decide it by a fraction of their last place.
   bool rounded_before = false;
@@ -141,6 +150,21 @@ ShadowAlert ParseShadowAlert(std::string_view detail);
 Result<std::optional<ShadowFinding>> FindShadowFinding(const Source& source, size_t part,
                                                        int64_t finding_id);
 
+// How many of the things that there are were compared; several steps: of the step with the least.
+struct Covered {
+  int64_t compared = 0, of = 0;
+  bool All() const { return of > 0 && compared >= of; }
+};
+
+// What a shadow step compared with FP64.
+struct ShadowCoverage {
+  Covered gradients;  // of parameters with a gradient that an optimizer was about to use
+  Covered updates;    // of those parameters
+  Covered passes;     // backward passes
+  int64_t states = 0;  // tensors of an optimizer's or an average's state
+  std::vector<std::string> left_out;  // parameters that moved and were not compared; raw names
+};
+
 struct ShadowStep {
   int64_t step = 0;
   std::string why;                             // first | schedule | error | drift | asked | rerun
@@ -148,6 +172,8 @@ struct ShadowStep {
   std::optional<double> plain_seconds;         // median of plain steps until then
   std::optional<int64_t> operators, compared;  // seen; results that were compared
   std::optional<int64_t> restarted, memory;
+  std::optional<ShadowCoverage> covered;  // absent: not recorded
+  bool eager = false;  // what torch.compile has made ran without it
 };
 
 struct ShadowSteps {

@@ -156,6 +156,17 @@ std::optional<ShadowOrigin> OriginOf(const Json& json) {
                       TextOf(*found, "dtype"), NumberOf(*found, "error")};
 }
 
+ShadowCarrier CarrierOf(const Json& json) {
+  if (!json.is_object()) return {};
+  ShadowCarrier carrier{TextOf(json, "carrier"), TextOf(json, "whose"), "", std::nullopt};
+  if (carrier.kind.empty()) return {};
+  carrier.at = TextOf(json, "at");
+  if (const auto onset = NumberOf(json, "onset"); onset && *onset >= 0 && *onset < 1e15) {
+    carrier.onset = static_cast<int64_t>(*onset);
+  }
+  return carrier;
+}
+
 ShadowGrowth GrowthOf(const Json& json) {
   if (!json.is_object()) return {};
   return {NumberOf(json, "growth"), TextOf(json, "at"), TextOf(json, "operator")};
@@ -305,6 +316,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.inputs_from = InputsOf(detail);
   finding.origin = OriginOf(detail);
   finding.was_bad_before = !TextOf(detail, "from").empty();
+  finding.carrier = CarrierOf(detail);
   if (const auto since = NumberOf(detail, "since"); since && *since >= 0 && *since <= finding.step) {
     finding.since = static_cast<int64_t>(*since);
   }

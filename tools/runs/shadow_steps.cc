@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/json.h"
 #include "tools/runs/rank_layers.h"
 #include "tools/runs/shadow.h"
 #include "tools/runs/shadow_parts.h"
@@ -12,6 +13,43 @@ namespace {
 constexpr size_t kMostShadowSteps = 100'000;
 constexpr size_t kMostRows = 200'000;
 constexpr std::string_view kSteps = "shadow_step", kProfile = "shadow_profile";
+
+constexpr size_t kMostLeftOut = 16;
+
+Covered PairOf(const Json& json, const char* key) {
+  const Json& pair = ValueAt(json, {key});
+  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer() ||
+      !pair[1].is_number_integer()) {
+    return {};
+  }
+  return {pair[0].get<int64_t>(), pair[1].get<int64_t>()};
+}
+
+void ReadDetail(const std::string& text, ShadowStep& step) {
+  const auto detail = text.empty() ? Result<Json>(Json()) : ParseJson(text);
+  if (!detail || !detail->is_object()) return;
+  const Json& eager = ValueAt(*detail, {"eager"});
+  step.eager = eager.is_boolean() && eager.get<bool>();
+  const Json& covered = ValueAt(*detail, {"covered"});
+  if (!covered.is_object()) return;
+  ShadowCoverage coverage{PairOf(covered, "gradients"), PairOf(covered, "updates"),
+                          PairOf(covered, "passes"), 0, {}};
+  const Json& states = ValueAt(covered, {"states"});
+  if (states.is_number_integer()) coverage.states = states.get<int64_t>();
+  const Json& left_out = ValueAt(covered, {"not"});
+  if (left_out.is_array()) {
+    for (const Json& name : left_out) {
+      if (name.is_string() && coverage.left_out.size() < kMostLeftOut) {
+        coverage.left_out.push_back(name.get<std::string>().substr(0, 300));
+      }
+    }
+  }
+  step.covered = std::move(coverage);
+}
+
+void KeepLess(Covered& into, const Covered& other) {
+  if (other.of - other.compared > into.of - into.compared) into = other;
+}
 
 // The slower rank decides how long the step took.
 void JoinStep(ShadowStep& into, const ShadowStep& other) {
@@ -24,6 +62,15 @@ void JoinStep(ShadowStep& into, const ShadowStep& other) {
   into.restarted = std::max(into.restarted, other.restarted);
   into.memory = std::max(into.memory, other.memory);
   if (into.why.empty()) into.why = other.why;
+  into.eager = into.eager || other.eager;
+  if (!into.covered || !other.covered) {
+    into.covered.reset();  // of one rank nothing is known
+    return;
+  }
+  KeepLess(into.covered->gradients, other.covered->gradients);
+  KeepLess(into.covered->updates, other.covered->updates);
+  KeepLess(into.covered->passes, other.covered->passes);
+  into.covered->states = std::min(into.covered->states, other.covered->states);
 }
 
 Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange& range,
@@ -36,7 +83,8 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange&
       database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators", "compared",
                                       "restarted", "memory"}) +
       ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) +
-      ", 1, 40) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step");
+      ", 1, 40), substr(" + database.ColumnsOrNull(kSteps, {"detail"}) +
+      ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step");
   if (!rows) return rows.error();
   rows->Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
   for (size_t read = 0;; ++read) {
@@ -57,6 +105,7 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange&
     step.restarted = rows->Int(5);
     step.memory = rows->Int(6);
     step.why = rows->TextOr(7);
+    ReadDetail(rows->TextOr(8), step);
     const auto [place, fresh] = steps.try_emplace(step.step, step);
     if (!fresh) JoinStep(place->second, step);
   }

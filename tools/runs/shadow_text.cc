@@ -145,9 +145,20 @@ std::string Integers(const ShadowFinding& finding) {
   return text;
 }
 
+// It makes nothing itself: what it passes on was not finite before.
+std::string Carried(const ShadowFinding& finding) {
+  const ShadowCarrier& carrier = finding.carrier;
+  std::string text = " gives Inf or NaN in " + ShareText(finding.share) + ", because ";
+  const std::string at = carrier.at.empty() ? "" : " (" + ShownPlace(carrier.at) + ")";
+  if (carrier.kind == "unwritten") return text + "it reads memory that nothing was written into" + at;
+  text += carrier.whose.empty() ? "what goes in" : EscapeControl(carrier.whose, 120);
+  return text + at + " was not finite before the step began";
+}
+
 std::string What(const ShadowFinding& finding) {
   const std::string& kind = finding.kind;
   if (kind == "range") return Range(finding);
+  if (kind == "undefined" && finding.was_bad_before) return Carried(finding);
   if (kind == "undefined") {
     return " gives Inf or NaN in " + ShareText(finding.share) +
            ", and so does the same computation in FP64";
@@ -181,6 +192,7 @@ std::string Precision(const ShadowFinding& finding) {
   if (finding.kind == "diverged") {
     return " More precision would only put it off: FP64 would overflow a little later.";
   }
+  if (finding.was_bad_before) return " It was made before this step, and no precision here changes it.";
   if (finding.precision == "excluded") {
     return " More precision would not help: the FP64 reference has it too.";
   }
@@ -264,6 +276,15 @@ std::string Reach(const ShadowFinding& finding) {
 }
 
 }  // namespace
+
+std::string SubjectOf(const ShadowFinding& finding, std::string_view module) {
+  return Subject(finding, module);
+}
+
+std::string ResultDtype(const ShadowFinding& finding) {
+  const auto format = FormatOf(finding.dtype);
+  return format ? std::string(Info(*format).torch_name) : "";
+}
 
 std::string PercentText(double ratio) {
   if (std::isnan(ratio)) return "an unknown share";

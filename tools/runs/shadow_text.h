@@ -25,6 +25,12 @@ FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 // `module`: the layer's raw name, "" for none.
 std::string FindingText(const ShadowFinding& finding, std::string_view module);
 
+// The format of the result as torch calls it: of "bfloat16 → float16" the second; "" if not known.
+std::string ResultDtype(const ShadowFinding& finding);
+
+// "bfloat16 subtraction at train.py:40 (block.norm, forward)".
+std::string SubjectOf(const ShadowFinding& finding, std::string_view module);
+
 // "0.4 %", "310 %", "less than 0.0001 %"; from 10,000 % on "120 times the value".
 std::string PercentText(double ratio);
 // "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; "" for none.

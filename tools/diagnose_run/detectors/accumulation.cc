@@ -32,7 +32,7 @@ void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims) {
   // The loss of a pass is divided by their number, so late passes differ from the sum by about it.
   claim.strength = facts.protocol.backwards >= 16 ? 1 : 0.8;
   claim.fault = true;
-  claim.rounding = true;
+  claim.lost_in = Claim::LostIn::kPasses;
   claim.place = FaultPlace{
       known ? gradient->first().step : 0, "backward", "", "", "", "gradients added up in " + dtype};
   claims.push_back(std::move(claim));

@@ -12,23 +12,37 @@ namespace {
 // from.
 constexpr double kDead = 0.97;
 
+// Whether a module before it gave as many elements and not zeros: then what goes in here has passed
+// something between the two. The batch itself has not.
+bool FollowsLiveOutput(const Facts& facts, const Series& input) {
+  return std::any_of(facts.profile.series.begin(), facts.profile.series.end(),
+                     [&](const Series& output) {
+                       const Measured& last = output.last();
+                       return output.kind == runs::kActivation && output.type != "operator" &&
+                              output.position < input.position && last.step == input.last().step &&
+                              last.numel == input.last().numel && last.zeros < kDead * last.numel;
+                     });
+}
+
 // What a ReLU gives: by its class, or as the input of the layer behind a functional one.
-bool IsRectified(const Series& series) {
+bool IsRectified(const Facts& facts, const Series& series) {
   if (series.kind == runs::kActivation) return series.type == "ReLU" || series.type == "ReLU6";
-  return series.kind == runs::kInput;
+  return series.kind == runs::kInput && FollowsLiveOutput(facts, series);
 }
 
 }  // namespace
 
 void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims) {
   // A normalisation that gives zeros feeds a ReLU zeros.
-  if (facts.onset || FindClaim(claims, "norm-output-zero")) return;
+  if (facts.onset || FindClaim(claims, "norm-output-zero") || FindClaim(claims, "constant-input")) {
+    return;
+  }
   const Series* dead = nullptr;
   int64_t layers = 0, dead_layers = 0;
   std::optional<int64_t> since, alive;
   double share = 0;
   for (const Series& series : facts.profile.series) {
-    if (!IsRectified(series) || series.points.size() < 2) continue;
+    if (series.points.size() < 2 || !IsRectified(facts, series)) continue;
     ++layers;
     const Measured& last = series.last();
     const Measured& before = series.points[series.points.size() - 2];

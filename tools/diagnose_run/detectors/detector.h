@@ -33,13 +33,21 @@ struct Claim {
   std::vector<std::string> favours, opposes;
   // The run is not healthy for this alone, whatever its loss does.
   bool fault = false;
-  // It is about values that rounding or underflow takes away, told from statistics: shadow steps
-  // measure that, and where they found nothing it is no fault.
-  bool rounding = false;
+  // It is about values that rounding or underflow takes away there, told from statistics: shadow
+  // steps measure that, and where they compared it and found nothing it is no fault.
+  enum class LostIn { kNothing, kForward, kGradients, kUpdates, kPasses };
+  LostIn lost_in = LostIn::kNothing;
   bool measured = false;  // the FP64 reference says so: nothing outweighs it
   bool in_loop = false;  // the training loop did it: what gradients show first made nothing
   bool stays = false;    // what is not finite stays so
   bool passing = false;  // it was over before the record ends
+  bool told = false;     // the sentence stands elsewhere in the answer, or tells nothing alone
+  // The record shows it, and does not show whether it is a fault: said beside a verdict, and no run is
+  // healthy with it.
+  bool open = false;
+  bool note = false;  // worth a look beside a verdict of "healthy", which it does not change
+  // Of a fault that needs no case to be understood: what it is called among the causes, and what to do.
+  std::string title, fix;
   std::optional<FaultPlace> place;
 };
 
@@ -76,6 +84,10 @@ void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims);
 void DetectAdversary(const Facts& facts, std::vector<Claim>& claims);
 void DetectShortJump(const Facts& facts, std::vector<Claim>& claims);
 void DetectWideRange(const Facts& facts, std::vector<Claim>& claims);
+void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims);
+void DetectZeroGradients(const Facts& facts, std::vector<Claim>& claims);
+void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims);
+void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims);
 
 // All claims that hold, in the order above. A detector sees the claims of those before it.
 std::vector<Claim> RunDetectors(const Facts& facts);
@@ -91,6 +103,14 @@ struct Divergence {
   bool loss = false, norm = false, for_good = false;
 };
 Divergence FindDivergence(const Facts& facts);
+
+// Whether that step lies early in a run whose loss went far below `level` afterwards: what was thrown up
+// there was got over.
+bool WasGotOver(const Facts& facts, int64_t step, double level);
+
+// Whether a shadow step measured what the first bad value comes from, and it is no mistake of this
+// sign: then it is not guessed.
+bool IsRuledOut(const Facts& facts, std::string_view sign);
 
 // What the last module of the forward pass gave, over the samples; nullptr if none was seen.
 const Series* LastOutput(const Facts& facts);

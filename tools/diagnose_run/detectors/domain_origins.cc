@@ -86,7 +86,8 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
   const bool own_code = onset.detail.where == runs::Where::kOwnCode;
   if (onset.phase == "forward" && onset.is_nan && !InNarrowRange(facts) &&
       (own_code || NameHas(onset.layer_type, {"pool", "mean"})) &&
-      !FindClaim(claims, "masked-row-softmax") && !FindDivergence(facts).norm) {
+      !FindClaim(claims, "masked-row-softmax") && !FindDivergence(facts).norm &&
+      !IsRuledOut(facts, "domain-error")) {
     Add("domain-error",
         runs::Name(onset.layer) +
             " made NaN of finite inputs in its own code, in a format that "
@@ -99,7 +100,7 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
   const Series* output = LastOutput(facts);
   const double reach = output ? output->last().absmax.value_or(0) : 0;
   const double gap = UsesHalf(facts) ? kGapHalf : kGapWide;
-  if (output && 2 * reach > gap) {
+  if (output && 2 * reach > gap && !IsRuledOut(facts, "log-of-zero")) {
     Add("log-of-zero",
         "Before it the output of " + runs::Name(output->layer) + " reached " + runs::Number(reach) +
             ": logits so far apart make probabilities that underflow to 0, "
@@ -107,14 +108,16 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
         0.6, claims);
     return;
   }
+  if (IsRuledOut(facts, "domain-error")) return;
   const std::string size = output ? " The model's output reached only " + runs::Number(reach) +
                                         " before, which no softmax underflows at."
                                   : "";
   Add("domain-error",
-      "Everything that enters the loss is finite and the loss is not: a logarithm or root of a "
-      "value outside of its domain, or a division by zero." +
+      "Every watched module gave finite values and the loss is not finite: labels, weights or "
+      "constants that enter it were not looked at and may carry the value, or the loss takes a "
+      "logarithm or root outside of its domain, or divides by zero." +
           size,
-      0.7, claims);
+      0.5, claims);
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -21,6 +21,7 @@ bool AllAreBad(const runs::AlertDetail& detail) {
 // gradient is 0 times Inf. Only where no operator was traced.
 void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset || facts.onset->phase != "backward" || !facts.origins.empty()) return;
+  if (IsRuledOut(facts, "log-of-zero")) return;
   if (!facts.onset->is_nan || !AllAreBad(facts.onset->detail)) return;
   const Series* output = LastOutput(facts);
   if (!output) return;

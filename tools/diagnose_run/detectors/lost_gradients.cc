@@ -60,12 +60,14 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   claim.id = weights ? "half-weights" : "no-scaler";
   claim.sentence =
       weights ? "Weights, activations and gradients are held in float16 and there is no loss scale."
-              : "FP16 runs under autocast and the loss is not scaled: no loss scale was recorded.";
+      : facts.protocol.autocast == "float16"
+          ? "FP16 runs under autocast and the loss is not scaled: no loss scale was recorded."
+          : "A part of the model computes in FP16 and the loss is not scaled: no loss scale was recorded.";
   // Values that are not finite are another story: too small a gradient makes none.
   const double share = facts.onset ? kBesideOnset : 1;
   claim.strength = share * (lost ? 1 : 0.7);
   claim.fault = lost && !facts.onset;
-  claim.rounding = true;
+  claim.lost_in = Claim::LostIn::kGradients;
   claims.push_back(claim);
   if (!lost) return;
   Claim gone;
@@ -79,7 +81,7 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
                   runs::Number(largest) + ".";
   gone.strength = share * std::min(1.0, 0.6 + flushed.share);
   gone.fault = !facts.onset;
-  gone.rounding = true;
+  gone.lost_in = Claim::LostIn::kGradients;
   gone.place =
       FaultPlace{flushed.where->first().step,
                  "backward",

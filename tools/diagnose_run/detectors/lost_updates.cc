@@ -58,7 +58,7 @@ void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
                    runs::Name(worst->layer) + "): the weights need an FP32 copy.";
   claim.strength = 1;
   claim.fault = true;
-  claim.rounding = true;
+  claim.lost_in = Claim::LostIn::kUpdates;
   claim.place =
       FaultPlace{first.value_or(0),
                  "optimizer",
@@ -122,7 +122,7 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   }
   claim.strength = 0.9;
   claim.fault = true;
-  claim.rounding = true;
+  claim.lost_in = Claim::LostIn::kUpdates;
   claim.place = FaultPlace{*first, "optimizer", "", "", "", "updates that are exactly 0"};
   claims.push_back(std::move(claim));
   half = half || IsHalf(WeightDtype(facts));
@@ -149,7 +149,7 @@ void DetectHalfClipNorm(const Facts& facts, std::vector<Claim>& claims) {
                      " in float16, with finite gradients: every gradient was multiplied by 0.";
     claim.strength = 1;
     claim.fault = true;
-    claim.rounding = true;
+    claim.lost_in = Claim::LostIn::kUpdates;
     claim.place = FaultPlace{clip.step, "optimizer", "", "", "", "an infinite norm to clip by"};
     claims.push_back(std::move(claim));
     return;

@@ -55,7 +55,7 @@ void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims) {
                          "infinite, and everything is divided by it.";
         claim.strength = 1;
         claim.fault = true;
-        claim.rounding = true;
+        claim.lost_in = Claim::LostIn::kForward;
         claim.place = PlaceOf(
             output,
             ExactStep(facts, before ? std::optional(before->step) : std::nullopt, point.step),

@@ -27,7 +27,8 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   for (const Spike& spike : facts.turns.spikes) {
     if (spike.value < spike.median + kHigh * std::fabs(spike.median)) continue;
     ++high;
-    if (spike.value < spike.largest_before) continue;
+    // Above all of the run, and further from its level than its losses lie apart anyway.
+    if (spike.value < spike.largest_before || spike.value - spike.median < spike.range_before) continue;
     const bool over = spike.over && *spike.over - spike.step <= kSoonOver;
     if (over && (!worst || spike.value > worst->value)) worst = &spike;
   }
@@ -50,7 +51,9 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
                     "; learning rate and optimizer went on as before: that batch is out of the "
                     "ordinary.";
   claim.strength = 0.9;
-  claim.fault = true;
+  const bool got_over = WasGotOver(facts, worst->step, worst->median);
+  claim.fault = !got_over;
+  claim.note = got_over;
   claim.place = FaultPlace{worst->step, "data", "", "", "", "a batch out of the ordinary"};
   claims.push_back(std::move(claim));
 }

@@ -37,6 +37,7 @@ void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
     claims.push_back(std::move(claim));
     return;
   }
+  if (IsRuledOut(facts, "root-gradient-at-zero")) return;
   // Not traced. NaN (no Inf) out of a finite forward pass, in formats whose range a gradient does
   // not leave, is a derivative that does not exist; roots and norms at zero are by far the most.
   if (!facts.onset->is_nan || IsScaled(facts) || InNarrowRange(facts) ||

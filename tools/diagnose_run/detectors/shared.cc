@@ -14,6 +14,8 @@ namespace {
 // training.
 constexpr double kLossRise = 3;
 constexpr double kNormRise = 30;
+constexpr double kEarly = 0.1;     // of the run
+constexpr double kFarBelow = 0.2;  // of the level
 
 }  // namespace
 
@@ -42,6 +44,14 @@ Divergence FindDivergence(const Facts& facts) {
                *c.norm_greatest > kNormRise * *c.norm_median;
   found.for_good = !facts.onset && run_summary::LossRose(facts.summary);
   return found;
+}
+
+bool WasGotOver(const Facts& facts, int64_t step, double level) {
+  const run_summary::Summary& s = facts.summary;
+  if (!s.first_step || !s.last_step || !s.loss_end) return false;
+  const auto into = static_cast<double>(step - *s.first_step);
+  const auto length = static_cast<double>(*s.last_step - *s.first_step);
+  return into < kEarly * length && *s.loss_end < level - kFarBelow * std::fabs(level);
 }
 
 const Claim* FindClaim(const std::vector<Claim>& claims, std::string_view id) {

@@ -1,0 +1,44 @@
+// What kind of mistake a shadow step measured, as a sign that cases list.
+#include <algorithm>
+
+#include "tools/diagnose_run/causes.h"
+#include "tools/diagnose_run/detectors/detector.h"
+#include "tools/diagnose_run/measured_signs.h"
+#include "tools/diagnose_run/measured_text.h"
+
+namespace mpnanny::diagnose_run {
+
+namespace {
+
+// The finding that explains the first bad value; nullptr if none does.
+const runs::ShadowFinding* MeasuredOrigin(const Facts& facts) {
+  const Mechanism* mechanism = LeadingMechanism(facts);
+  return mechanism && ExplainsOnset(facts, *mechanism) ? &facts.measured.Lead(*mechanism).finding
+                                                       : nullptr;
+}
+
+}  // namespace
+
+bool IsRuledOut(const Facts& facts, std::string_view sign) {
+  const runs::ShadowFinding* origin = MeasuredOrigin(facts);
+  if (!origin) return false;
+  const auto signs = SignsOf(*origin);
+  return IsNoOperatorsMistake(*origin) ||
+         (!signs.empty() && std::find(signs.begin(), signs.end(), sign) == signs.end());
+}
+
+void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
+  const runs::ShadowFinding* origin = MeasuredOrigin(facts);
+  if (!origin) return;
+  const auto signs = SignsOf(*origin);
+  // Of several it may be, none is sure.
+  if (signs.size() != 1 || FindClaim(claims, signs.front())) return;
+  Claim claim;
+  claim.id = signs.front();
+  claim.sentence = "This case is about what was measured.";
+  claim.strength = 1;
+  claim.told = true;
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run
