@@ -54,6 +54,7 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
   Placement placement(into.recorder);
   std::optional<Table> table;
   int64_t read = 0, used = 0, cut = 0;
+  std::vector<std::string> reruns;
   while (!into.recorder.Full()) {
     const auto line = lines.Next();
     if (!line) break;
@@ -69,11 +70,20 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
     if (into.precision.empty() && read <= kSettingsLines) {
       into.precision = PrecisionOf(LowerCase(*line));
     }
-    if (figures.Any()) ++used;
+    if (figures.Any() || figures.eval_loss) ++used;
     placement.Add(figures);
+    if (std::string says = RerunSays(*line);
+        !says.empty() && std::find(reruns.begin(), reruns.end(), says) == reruns.end()) {
+      reruns.push_back(std::move(says));
+    }
   }
   into.counts = "figures stand in " + std::to_string(used) + " of " + runs::Count(read, "line");
+  into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
+  if (std::string others = table ? table->OthersText() : ""; !others.empty()) {
+    into.notes.push_back(std::move(others));
+  }
+  into.notes.insert(into.notes.end(), reruns.begin(), reruns.end());
   if (cut > 0) {
     into.notes.push_back("Of " + runs::Count(cut, "very long line") +
                          " only the beginning was read.");
