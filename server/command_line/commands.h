@@ -20,6 +20,9 @@ namespace mpnanny {
 
 inline constexpr int kExitError = 2;
 
+// Where the monitor records, seen from the folder in which a training runs.
+inline constexpr char kRecordedHere[] = "nanny_logs/metrics.db";
+
 struct CommandSet {
   CLI::App& parser;
   const CommandLineContext& context;

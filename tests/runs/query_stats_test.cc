@@ -249,7 +249,27 @@ TEST(QueryStatsTest, TheLargestAreNeitherOptimizerStatesNorNotFinite) {
   EXPECT_EQ(states["series"][0]["worst"]["value"], 500.0);
   const Json largest = Ask({{"top", 9}}, folder);
   EXPECT_EQ(largest["series"].size(), 1u);
-  EXPECT_EQ(Ask({}, folder)["total"], 3);  // a list without `top` leaves nothing out
+  EXPECT_EQ(Ask({}, folder)["total"], 2);  // who asks for no number sees what is not finite, too
+  EXPECT_EQ(Ask({{"layers", {"*"}}}, folder)["total"], 3);  // who names layers sees all of them
+}
+
+TEST(QueryStatsTest, TenSeriesWhereNobodyNamesLayersOrANumber) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("many");
+  for (int layer = 1; layer <= 17; ++layer) db.Layer("l" + std::to_string(layer));
+  for (int64_t step = 0; step < 3; ++step) {
+    for (int64_t layer = 1; layer <= 17; ++layer) {
+      db.Stat(step, layer, {.absmax = static_cast<double>(layer)});
+    }
+  }
+  const Json answer = Ask(Json::object(), folder);
+  EXPECT_EQ(answer["series"].size(), 10u);
+  EXPECT_EQ(answer["series"][0]["layer"], "l17");
+  EXPECT_NE(DumpJson(answer["notes"]).find("The first 10 of 17 series"), std::string::npos)
+      << answer["notes"];
+  EXPECT_EQ(Ask({{"layers", {"*"}}}, folder, SIZE_MAX)["series"].size(), 17u);
+  EXPECT_EQ(Ask({{"top", 12}}, folder, SIZE_MAX)["series"].size(), 12u);
 }
 
 TEST(QueryStatsTest, FastestGrowthComesFirst) {
