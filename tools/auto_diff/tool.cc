@@ -106,7 +106,7 @@ Json InputSchema() {
        Choice({"cuda-autocast", "cpu-autocast", "pure"},
               "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype).")},
       {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
-      {"backward", {{"type", "boolean"}, {"default", true}, {"description", "Also backward."}}},
+      {"backward", {{"type", "boolean"}, {"default", true}, {"description", "The backward pass is compared, too."}}},
       {"loss", Text("file.py:name, called with the result.")},
       {"loss_scale", Number("Default: as a GradScaler finds it, in fp16.")},
       {"steps", Integer(0, 1000, 0, "Training steps beside the first pass.")},
