@@ -123,7 +123,9 @@ void AddRunCommand(CommandSet& set) {
       "(-E, -I, -S) is not watched.");
   const auto options = std::make_shared<RunOptions>();
   command.add_option("command", options->command, "What to run, after --")->type_name("COMMAND");
-  command.add_option("--db", options->db, std::string("The database, ") + kRecordedHere + " by default")
+  command
+      .add_option("--db", options->db,
+                  std::string("The database, ") + kRecordedHere + " by default")
       ->type_name("FILE");
   command
       .add_option("--interval", options->interval,

@@ -189,8 +189,8 @@ bool IsAboutARun(const ToolDefinition& definition) {
 
 // A log may stand in the run's place.
 void AddRecordedHere(const ToolDefinition& definition, Json& arguments) {
-  const bool given = arguments.contains("run") || arguments.contains("log_text") ||
-                     arguments.contains("log_path");
+  const bool given =
+      arguments.contains("run") || arguments.contains("log_text") || arguments.contains("log_path");
   if (IsAboutARun(definition) && !given) arguments["run"] = kRecordedHere;
 }
 

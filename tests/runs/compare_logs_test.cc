@@ -1,4 +1,5 @@
-// compare_runs on logs: what two columns of figures show, and what a person would conclude from them.
+// compare_runs on logs: what two columns of figures show, and what a person would conclude from
+// them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -103,8 +104,9 @@ TEST(CompareLogsTest, WorseAtTheEndIsNotCalledNoDifference) {
 }
 
 TEST(CompareLogsTest, BsDiagnosisIsHeld) {
-  const std::string zeros =
-      Log(40, [](int64_t step) { return Line{Loss(step), step >= 20 ? NAN : Norm(step)}; });
+  const std::string zeros = Log(40, [](int64_t step) {
+    return Line{Loss(step), step >= 20 ? NAN : Norm(step)};
+  });
   const Compared broken = Compare(Sound(40), zeros);
   EXPECT_EQ(broken.json["verdict"], "not_acceptable") << broken.text;
   EXPECT_TRUE(Holds(broken.text, "diagnose_run calls b broken")) << broken.text;

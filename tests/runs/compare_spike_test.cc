@@ -1,5 +1,5 @@
-// Differences that means of windows do not show: single spikes, and gradient norms that differ by one
-// factor where the losses are equal.
+// Differences that means of windows do not show: single spikes, and gradient norms that differ by
+// one factor where the losses are equal.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -85,17 +85,25 @@ TEST(EarlyExcursion, FourTimesTheLossInOneStep) {
 
 TEST(EarlyExcursion, NoiseATrendAndASolvedTaskHaveNone) {
   EXPECT_TRUE(With(600, [](runs::StepRow&) {}).turns.excursions.empty());
-  EXPECT_TRUE(With(600, [](runs::StepRow& row) {  // a loss of single samples
-                row.loss = *row.loss * (1 + 0.9 * std::sin(static_cast<double>(row.step * row.step)));
-              }).turns.excursions.empty());
-  EXPECT_TRUE(With(600, [](runs::StepRow& row) {  // a warm-up that the loss follows slowly
-                row.loss = 3 + 0.01 * static_cast<double>(row.step);
-              }).turns.excursions.empty());
-  EXPECT_TRUE(With(600, [](runs::StepRow& row) {  // solved, with spikes of a thousandth
-                row.loss = row.step < 200 ? 0.5 * std::exp(-0.06 * static_cast<double>(row.step))
-                           : row.step % 50 ? 1.5e-6
-                                           : 0.005;
-              }).turns.excursions.empty());
+  EXPECT_TRUE(With(600,
+                   [](runs::StepRow& row) {  // a loss of single samples
+                     row.loss =
+                         *row.loss * (1 + 0.9 * std::sin(static_cast<double>(row.step * row.step)));
+                   })
+                  .turns.excursions.empty());
+  EXPECT_TRUE(With(600,
+                   [](runs::StepRow& row) {  // a warm-up that the loss follows slowly
+                     row.loss = 3 + 0.01 * static_cast<double>(row.step);
+                   })
+                  .turns.excursions.empty());
+  EXPECT_TRUE(With(600,
+                   [](runs::StepRow& row) {  // solved, with spikes of a thousandth
+                     row.loss = row.step < 200
+                                    ? 0.5 * std::exp(-0.06 * static_cast<double>(row.step))
+                                : row.step % 50 ? 1.5e-6
+                                                : 0.005;
+                   })
+                  .turns.excursions.empty());
   // A hard batch whose gradient is like any other's is told and is no cause.
   const Facts calm = With(600, Hump(30, 1.8, 1));
   EXPECT_EQ(calm.turns.excursions.size(), 1u);
@@ -122,10 +130,11 @@ TEST(ScaleCourse, AConstantScaleOfOneIsNoCollapse) {
 
 TEST(StepCourse, ALossOfZeroCountsWhereNoGradientLives) {
   const auto zeros = [](std::optional<double> norm) {
-    return With(40, [norm](runs::StepRow& row) {
-             if (row.step >= 10) row.loss = 0;
-             if (row.step >= 10) row.grad_norm = norm;
-           })
+    return With(40,
+                [norm](runs::StepRow& row) {
+                  if (row.step >= 10) row.loss = 0;
+                  if (row.step >= 10) row.grad_norm = norm;
+                })
         .course;
   };
   EXPECT_EQ(zeros({}).zero_losses, 30);

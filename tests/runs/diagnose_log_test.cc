@@ -389,7 +389,8 @@ TEST(DiagnoseLogTest, NothingBadStandsBesideHealthy) {
   EXPECT_EQ(nan["verdict"], "broken") << nan;
   EXPECT_EQ(nan["first_bad"]["step"], 10) << nan;
   const std::string headline = nan["headline"];
-  EXPECT_NE(headline.find("eval_loss) is NaN, in 2 of 2 evaluations"), std::string::npos) << headline;
+  EXPECT_NE(headline.find("eval_loss) is NaN, in 2 of 2 evaluations"), std::string::npos)
+      << headline;
   EXPECT_NE(headline.find("logged as exactly 0"), std::string::npos) << headline;
   const Json beside = ask(log("1.5", "", "NaN"));
   EXPECT_EQ(beside["verdict"], "broken") << beside;

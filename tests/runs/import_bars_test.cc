@@ -1,5 +1,6 @@
-// What logs of real trainers hold beside "step 12 loss 2.3": bars of progress, evaluations, counters
-// under other names, sums without a step, and what Megatron says of a step that it ran again.
+// What logs of real trainers hold beside "step 12 loss 2.3": bars of progress, evaluations,
+// counters under other names, sums without a step, and what Megatron says of a step that it ran
+// again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,10 +50,10 @@ TEST(ImportBarsTest, TheStepOfABarAndNotHowFarItHasCome) {
 }
 
 TEST(ImportBarsTest, ANanInABarIsAtItsStep) {
-  const ReadLog log = Read(
-      "train.log",
-      "Steps:  67%|###   | 1997/3000 [6:02:32<3:54:34, 14.02s/it, lr=1e-4, step_loss=0.217]\r"
-      "Steps:  67%|###   | 1998/3000 [6:02:46<3:54:20, 14.02s/it, lr=1e-4, step_loss=nan]\n");
+  const ReadLog log =
+      Read("train.log",
+           "Steps:  67%|###   | 1997/3000 [6:02:32<3:54:34, 14.02s/it, lr=1e-4, step_loss=0.217]\r"
+           "Steps:  67%|###   | 1998/3000 [6:02:46<3:54:20, 14.02s/it, lr=1e-4, step_loss=nan]\n");
   ASSERT_TRUE(log.Find(1998)) << log.notes;
   EXPECT_TRUE(log.Find(1998)->flags & runs::kLossNan);
   EXPECT_FALSE(log.Find(67));
@@ -90,8 +91,9 @@ TEST(ImportBarsTest, AlignedColumnsUnderAHeader) {
   EXPECT_TRUE(Notes(log, "Columns not read: gpu_mem, cls_loss, dfl_loss, instances, size."))
       << log.notes;
   // A sentence with such words is no header.
-  EXPECT_EQ(Read("train.log", "step loss and scale are printed below\nstep 3 loss 1.5\n").steps.size(),
-            1u);
+  EXPECT_EQ(
+      Read("train.log", "step loss and scale are printed below\nstep 3 loss 1.5\n").steps.size(),
+      1u);
 }
 
 TEST(ImportNamesTest, CurrentStepsAreSteps) {
@@ -127,8 +129,9 @@ TEST(ImportEvaluationsTest, TheirLossesAreKeptBesideTheSteps) {
            "{\"current_steps\": 30, \"loss\": 2.125}\n");
   ASSERT_EQ(log.steps.size(), 3u) << log.notes;
   EXPECT_EQ(log.steps[1].loss, 2.25);
-  EXPECT_TRUE(Notes(log, "losses of 2 evaluations (\"eval_loss\"): 2 at first, 2 at the end; 1 of "
-                         "them is not finite, first at step 20"))
+  EXPECT_TRUE(Notes(log,
+                    "losses of 2 evaluations (\"eval_loss\"): 2 at first, 2 at the end; 1 of "
+                    "them is not finite, first at step 20"))
       << log.notes;
 }
 
@@ -157,7 +160,8 @@ TEST(ImportEvaluationsTest, WhereverTheyStand) {
 TEST(ImportMegatronTest, AResultThatTheRerunStateMachineRejects) {
   const auto line = [](int at) {
     return " iteration " + std::to_string(at) +
-           "/ 50 | learning rate: 1.0E-05 | lm loss: 2.0E+00 | loss scale: 1.0 | grad norm: 0.5 |\n";
+           "/ 50 | learning rate: 1.0E-05 | lm loss: 2.0E+00 | loss scale: 1.0 | grad norm: 0.5 "
+           "|\n";
   };
   const std::string rejects =
       "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 3 at iteration #3 "
@@ -165,7 +169,8 @@ TEST(ImportMegatronTest, AResultThatTheRerunStateMachineRejects) {
       "data-parallel communication collective')\n"
       "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 5 at iteration #3 "
       "invocation #2 (message='found NaN in local forward loss calculation')\n"
-      "ERROR:megatron.core.rerun_state_machine:Rank 3, node n1, device 3, iteration #3: First rerun: "
+      "ERROR:megatron.core.rerun_state_machine:Rank 3, node n1, device 3, iteration #3: First "
+      "rerun: "
       "unexpected result is reproducible within the tolerance (nan = nan). Need to rerun on a "
       "different GPU to verify correctness.!\n";
   const ReadLog log = Read("train.log", line(1) + line(2) + line(3) + rejects);

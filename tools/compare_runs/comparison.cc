@@ -51,15 +51,22 @@ Result<void> FindSamples(const runs::Source& a, const runs::Source& b, const Opt
   return {};
 }
 
-FirstDifference DifferenceOf(const CurveParting& parting, const char* metric, const Course& course) {
-  return {parting.step,  "",          metric,
-          parting.a,     parting.b,   parting.limit,
-          static_cast<int64_t>(parting.mean_of) * course.steps_a_point, false, std::nullopt};
+FirstDifference DifferenceOf(const CurveParting& parting, const char* metric,
+                             const Course& course) {
+  return {parting.step,
+          "",
+          metric,
+          parting.a,
+          parting.b,
+          parting.limit,
+          static_cast<int64_t>(parting.mean_of) * course.steps_a_point,
+          false,
+          std::nullopt};
 }
 
 FirstDifference DifferenceOf(const CurveSpike& spike, const char* metric, const Course& course) {
-  return {spike.step, "", metric, spike.a, spike.b, spike.limit, course.steps_a_point, true,
-          std::nullopt};
+  return {spike.step,           "",   metric,      spike.a, spike.b, spike.limit,
+          course.steps_a_point, true, std::nullopt};
 }
 
 // The earliest of all; at one step a tensor says more than the loss that it led to.

@@ -55,8 +55,8 @@ struct FirstDifference {
   std::string metric;  // "loss", "activation rms"
   double a = 0, b = 0;
   double limit = 0;  // by how much noise explains that they differ; in the metric's unit
-  int64_t mean_of = 1;  // steps that a and b are means of, from `step` on
-  bool spike = false;   // the curves are together before and after
+  int64_t mean_of = 1;                 // steps that a and b are means of, from `step` on
+  bool spike = false;                  // the curves are together before and after
   std::optional<int64_t> together_at;  // last step before it at which it was looked at
 };
 

@@ -31,8 +31,8 @@ size_t DefaultWindow(size_t steps);
 
 struct CurveParting {
   int64_t step = 0;
-  double a = 0, b = 0;     // at that step
-  double limit = 0;        // by how much they may differ there; in units of the value
+  double a = 0, b = 0;  // at that step
+  double limit = 0;     // by how much they may differ there; in units of the value
   // More than 1: no single step is beyond the noise; the three are those of the mean of so many
   // values from there on.
   size_t mean_of = 1;

@@ -31,7 +31,8 @@ std::optional<NormFactor> FindNormFactor(const std::vector<Point>& points, doubl
       found.loss_b = point.loss_b;
       found.norm_a = point.norm_a;
       found.norm_b = point.norm_b;
-      found.scale_ratio = point.scale_a > 0 && point.scale_b > 0 ? point.scale_b / point.scale_a : 1;
+      found.scale_ratio =
+          point.scale_a > 0 && point.scale_b > 0 ? point.scale_b / point.scale_a : 1;
     }
     logs.push_back(std::log(point.norm_b / point.norm_a));
   }

@@ -1,5 +1,5 @@
-// Equal losses and unequal gradient norms at the first step: the two forward passes are one, and what
-// leads from the loss to the gradients is not.
+// Equal losses and unequal gradient norms at the first step: the two forward passes are one, and
+// what leads from the loss to the gradients is not.
 //
 // Pure function on plain values.
 #ifndef MPNANNY_TOOLS_COMPARE_RUNS_GRADIENT_PATH_H_
@@ -14,9 +14,9 @@
 namespace mpnanny::compare_runs {
 
 struct NormFactor {
-  int64_t step = 0;  // the first that has both norms
+  int64_t step = 0;                                       // the first that has both norms
   double loss_a = 0, loss_b = 0, norm_a = 0, norm_b = 0;  // there
-  double factor = 1;      // b's norms over a's, the median of `steps`
+  double factor = 1;       // b's norms over a's, the median of `steps`
   double scale_ratio = 1;  // b's loss scale over a's
   int64_t steps = 0;
 };

@@ -53,7 +53,8 @@ std::string FirstText(const Json& json) {
                               " common samples";
     return DiffersAtEnd(json)
                ? "Where they part is not found: the figures at the end differ (above), and no step "
-                 "or sample before shows it beyond its noise (" + where + ").\n"
+                 "or sample before shows it beyond its noise (" +
+                     where + ").\n"
                : "No difference beyond noise was found in " + where + ".\n";
   }
   const bool mean = first["mean_of"] > 1;
@@ -161,8 +162,8 @@ Json ComparisonSchema() {
   difference["properties"]["metric"] = {{"type", "string"}};
   difference["properties"]["noise"] = NumberSchema("By how much noise lets them differ.");
   difference["properties"]["mean_of"] = IntegerSchema("a and b are means of so many steps.");
-  difference["properties"]["spike"] = {{"type", "boolean"},
-                                       {"description", "The curves are together before and after."}};
+  difference["properties"]["spike"] = {
+      {"type", "boolean"}, {"description", "The curves are together before and after."}};
   Json metric = pair("");
   metric["properties"]["metric"] = {{"type", "string"}};
   metric["properties"]["difference"] = NumberSchema("(b - a) / |a|.");

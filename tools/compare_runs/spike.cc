@@ -43,8 +43,9 @@ std::optional<CurveSpike> FindSpike(const Curve& raw, double rounding) {
   }
   const std::vector<double> off_a = OffLevel(a), off_b = OffLevel(b);
   const double own_a = Farthest(off_a), own_b = Farthest(off_b);
-  const double noise = rounding + LimitInDeviations(n) * std::sqrt(2.0) *
-                                      std::max(OwnVariation(a.data(), n), OwnVariation(b.data(), n));
+  const double noise =
+      rounding + LimitInDeviations(n) * std::sqrt(2.0) *
+                     std::max(OwnVariation(a.data(), n), OwnVariation(b.data(), n));
   const auto limit_at = [&](size_t i) {
     // The run that keeps its level there is the measure.
     const double own = std::fabs(off_a[i]) < std::fabs(off_b[i]) ? own_a : own_b;

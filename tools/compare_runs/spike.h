@@ -1,5 +1,5 @@
-// A single spike: a few steps at which one of two runs leaves what both show before and after. Means
-// of windows, by which curves part (curve.h), do not show it.
+// A single spike: a few steps at which one of two runs leaves what both show before and after.
+// Means of windows, by which curves part (curve.h), do not show it.
 //
 // Pure functions on plain values.
 #ifndef MPNANNY_TOOLS_COMPARE_RUNS_SPIKE_H_

@@ -107,7 +107,9 @@ void JudgeAlone(const Diagnoses& diagnoses, Reasons& why) {
   const std::string& verdict = diagnoses.b.verdict;
   if (verdict != "broken" && verdict != "degraded") return;
   const bool same = diagnoses.a.verdict == verdict;
-  (same ? why.good : verdict == "broken" ? why.bad : why.doubts)
+  (same                  ? why.good
+   : verdict == "broken" ? why.bad
+                         : why.doubts)
       .push_back("diagnose_run calls b " + verdict + (same ? ", as it calls a" : "") + ": " +
                  diagnoses.b.headline);
 }
@@ -124,20 +126,22 @@ void JudgeGradientPath(const Comparison& c, Reasons& why) {
                       : ", " + Number(f.factor, 3) + " times a's.";
   // A norm that is printed before unscaling follows the scale.
   if (f.scale_ratio != 1 && std::fabs(std::log(f.factor / f.scale_ratio)) < 0.05) {
-    why.doubts.push_back(text + " That is the factor between their loss scales: one of the two "
-                                "logs the norm of gradients that are still scaled.");
+    why.doubts.push_back(text +
+                         " That is the factor between their loss scales: one of the two "
+                         "logs the norm of gradients that are still scaled.");
     return;
   }
   why.bad.push_back(
       text +
-      " So the gradient path differs, and not the forward pass; no rounding makes this factor. Look "
+      " So the gradient path differs, and not the forward pass; no rounding makes this factor. "
+      "Look "
       "at how gradients are reduced over ranks and micro-batches, at what the loss is divided by, "
       "and whether one of the two logs its norm after clipping.");
 }
 
 void TellSpikes(const Comparison& c, Reasons& why) {
-  for (const auto& [name, spike] : {std::pair("loss", &c.loss_spike),
-                                    std::pair("gradient norm", &c.norm_spike)}) {
+  for (const auto& [name, spike] :
+       {std::pair("loss", &c.loss_spike), std::pair("gradient norm", &c.norm_spike)}) {
     if (!*spike) continue;
     const CurveSpike& s = **spike;
     const bool of_b = s.b > s.a;

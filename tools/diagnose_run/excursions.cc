@@ -15,7 +15,7 @@ constexpr size_t kNear = 8;    // losses that a level is told from
 constexpr double kShare = 0.5;
 constexpr double kShareOfLargest = 0.2;
 constexpr double kMads = 10;
-constexpr int64_t kCalm = 3;  // losses back at the level that end one
+constexpr int64_t kCalm = 3;    // losses back at the level that end one
 constexpr int64_t kLong = 100;  // losses after which it is another level
 
 double MiddleOf(double a, double b, double c) {
@@ -71,10 +71,9 @@ void ExcursionFinder::Close() {
   found_.push_back(*open_);
   open_.reset();
   if (found_.size() <= kMostExcursions) return;
-  found_.erase(std::min_element(found_.begin(), found_.end(),
-                                [](const Excursion& a, const Excursion& b) {
-                                  return Height(a) < Height(b);
-                                }));
+  found_.erase(std::min_element(
+      found_.begin(), found_.end(),
+      [](const Excursion& a, const Excursion& b) { return Height(a) < Height(b); }));
 }
 
 void ExcursionFinder::Add(const runs::StepRow& row) {

@@ -16,8 +16,8 @@
 namespace mpnanny::diagnose_run {
 
 struct Excursion {
-  int64_t step = 0, peak_step = 0;  // where it began to rise, where it was highest
-  double before = 0, peak = 0;      // the level that it left, the highest loss
+  int64_t step = 0, peak_step = 0;               // where it began to rise, where it was highest
+  double before = 0, peak = 0;                   // the level that it left, the highest loss
   std::optional<double> norm_before, norm_peak;  // gradient norm: median before, highest during it
   std::optional<int64_t> over;                   // first step that was back at the level for good
   bool early = false;                            // among the first kEarlyLosses

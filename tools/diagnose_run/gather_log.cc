@@ -22,8 +22,9 @@ Onset OnsetOfEvaluation(const Facts& facts) {
   const Course& course = facts.course;
   if (course.zero_losses > 0 && course.zero_from <= onset.step) {
     onset.step = course.zero_from;
-    onset.what += "; the training loss is logged as exactly 0 from here on, as HF's Trainer logs a "
-                  "loss that is NaN";
+    onset.what +=
+        "; the training loss is logged as exactly 0 from here on, as HF's Trainer logs a "
+        "loss that is NaN";
   }
   onset.how = "a log names no layer";
   return onset;

@@ -31,8 +31,8 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     std::string what = "the loss rises from about " + Number(each.before) + " to " +
                        Number(each.peak) + " (step " + std::to_string(each.peak_step) + ")";
     if (each.norm_before && each.norm_peak && *each.norm_peak > 3 * *each.norm_before) {
-      what += ", the gradient norm from " + Number(each.norm_before) + " to " +
-              Number(each.norm_peak);
+      what +=
+          ", the gradient norm from " + Number(each.norm_before) + " to " + Number(each.norm_peak);
     }
     what += each.over ? ", back at step " + std::to_string(*each.over) : ", and is not back";
     line.push_back({each.step, what});

@@ -242,7 +242,8 @@ class Writer {
       }
     }
     if (count == 0) return;
-    const bool left_out = question_.top && !question_.top_unasked && count < static_cast<int64_t>(answer_.series.size());
+    const bool left_out = question_.top && !question_.top_unasked &&
+                          count < static_cast<int64_t>(answer_.series.size());
     if (left_out) std::erase_if(answer_.series, [](const Series& each) { return !each.worst; });
     const int64_t more = count - static_cast<int64_t>(named.size());
     std::string names = Join(named, ", ");

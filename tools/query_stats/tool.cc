@@ -160,7 +160,8 @@ Json InputSchema() {
           {"minimum", 1},
           {"maximum", 1000},
           {"description",
-           "Only the first so many in `order`: \"which layers are largest?\" 10 where no layers are "
+           "Only the first so many in `order`: \"which layers are largest?\" 10 where no layers "
+           "are "
            "named."}}},
         {"order",
          {{"type", "string"},

@@ -42,8 +42,8 @@ Result<Evaluations> ReadEvaluations(const Source& source) {
 
 std::string EvaluationsText(const Evaluations& e) {
   if (e.count == 0) return "";
-  std::string text = "It holds the losses of " + Count(e.count, "evaluation") + " (\"" +
-                     Name(e.name) + "\")";
+  std::string text =
+      "It holds the losses of " + Count(e.count, "evaluation") + " (\"" + Name(e.name) + "\")";
   if (e.first) text += ": " + Number(e.first) + " at first, " + Number(e.last) + " at the end";
   if (e.nonfinite > 0) {
     text += "; " + std::to_string(e.nonfinite) +

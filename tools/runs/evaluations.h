@@ -1,5 +1,5 @@
-// The losses of evaluations that a log holds: kept beside the steps, for they are not the training's
-// course, and told in one piece.
+// The losses of evaluations that a log holds: kept beside the steps, for they are not the
+// training's course, and told in one piece.
 //
 // Plain values; free functions.
 #ifndef MPNANNY_TOOLS_RUNS_EVALUATIONS_H_
@@ -20,12 +20,12 @@ inline constexpr std::string_view kEvaluation = "evaluation";
 std::string EvaluationDetail(std::string_view name, double loss);
 
 struct Evaluations {
-  std::string name;                      // of the first, as the log has it: "eval_loss"
+  std::string name;  // of the first, as the log has it: "eval_loss"
   int64_t count = 0, nonfinite = 0;
-  std::optional<double> first, last;     // finite ones
-  std::optional<int64_t> first_bad;      // step of the first that is not finite
-  bool is_nan = false;                   // that one
-  bool bad_at_end = false;               // the last one is not finite
+  std::optional<double> first, last;  // finite ones
+  std::optional<int64_t> first_bad;   // step of the first that is not finite
+  bool is_nan = false;                // that one
+  bool bad_at_end = false;            // the last one is not finite
 };
 
 // Of the source's run; none for a monitor's database.

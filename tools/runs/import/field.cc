@@ -49,9 +49,7 @@ bool IsOverOther(const std::string& plain) {
   return AnyWord(plain, [](std::string_view word) { return word == "best" || word == "vs"; });
 }
 
-bool HasWordAside(const std::string& plain) {
-  return IsOfEvaluation(plain) || IsOverOther(plain);
-}
+bool HasWordAside(const std::string& plain) { return IsOfEvaluation(plain) || IsOverOther(plain); }
 
 // "current_steps", "completed_iterations": how far it has come, while "eval_steps" and "save_steps"
 // are settings.

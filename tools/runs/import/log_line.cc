@@ -326,7 +326,8 @@ std::string RerunSays(std::string_view line) {
   const std::string lower = LowerCase(line);
   const auto has = [&](const char* words) { return lower.find(words) != std::string::npos; };
   if (has("first rerun: unexpected result is not reproducible")) {
-    return "Megatron computed that step a second time on the same GPU and got another result: a GPU "
+    return "Megatron computed that step a second time on the same GPU and got another result: a "
+           "GPU "
            "that computes wrongly at times explains that, precision does not.";
   }
   if (has("first rerun: unexpected result is reproducible")) {

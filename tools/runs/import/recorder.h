@@ -41,8 +41,8 @@ class Recorder {
   void Put(int64_t step, const StepFigures& figures);
   bool Full() const { return steps_ >= kMaxSteps; }
 
-  // The loss of an evaluation after that step, under the log's name for it (tools/runs/evaluations.h
-  // reads them).
+  // The loss of an evaluation after that step, under the log's name for it
+  // (tools/runs/evaluations.h reads them).
   void PutEvaluation(int64_t step, std::string_view name, double loss);
   int64_t evaluations() const { return evaluations_; }
 

@@ -17,8 +17,7 @@ constexpr size_t kNameBytes = 300;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 constexpr const char* kFieldNames[] = {
-    "",           "epoch",         "step",           "loss", "gradient norm",
-    "loss scale", "learning rate", "evaluation loss"};
+    "", "epoch", "step", "loss", "gradient norm", "loss scale", "learning rate", "evaluation loss"};
 
 }  // namespace
 

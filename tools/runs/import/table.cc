@@ -29,7 +29,8 @@ void TrimBlanks(std::string& cell) {
   cell.erase(0, start);
 }
 
-// Cells with blanks between them. A bar of progress at the end is none; the colon before it neither.
+// Cells with blanks between them. A bar of progress at the end is none; the colon before it
+// neither.
 std::vector<std::string> AlignedCells(std::string_view line) {
   if (const auto bar = FindBar(line)) line = bar->before;
   std::vector<std::string> cells;

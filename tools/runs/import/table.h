@@ -1,5 +1,5 @@
-// Rows of figures under a header: comma, semicolon, tab or bar between cells, quoted or not; or blanks,
-// as a program that aligns its columns prints them.
+// Rows of figures under a header: comma, semicolon, tab or bar between cells, quoted or not; or
+// blanks, as a program that aligns its columns prints them.
 //
 // A value owned by one reader; the text is data from outside.
 #ifndef MPNANNY_TOOLS_RUNS_IMPORT_TABLE_H_
@@ -16,9 +16,10 @@ namespace mpnanny::imports {
 
 class Table {
  public:
-  // The table that a line begins (one with blanks between cells begins with its epoch or step); nullopt if it is no header with a loss, a gradient norm or a
-  // loss scale. Of several columns for one figure the best-named is read: the step's rather than
-  // the epoch's mean, the total rather than a part.
+  // The table that a line begins (one with blanks between cells begins with its epoch or step);
+  // nullopt if it is no header with a loss, a gradient norm or a loss scale. Of several columns for
+  // one figure the best-named is read: the step's rather than the epoch's mean, the total rather
+  // than a part.
   static std::optional<Table> OfHeader(std::string_view line);
 
   // The figures of a row; nullopt if it has another number of cells.
