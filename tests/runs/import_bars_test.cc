@@ -91,9 +91,10 @@ TEST(ImportBarsTest, AlignedColumnsUnderAHeader) {
   EXPECT_TRUE(Notes(log, "Columns not read: gpu_mem, cls_loss, dfl_loss, instances, size."))
       << log.notes;
   // A sentence with such words is no header.
-  EXPECT_EQ(
-      Read("train.log", "step loss and scale are printed below\nstep 3 loss 1.5\n").steps.size(),
-      1u);
+  const ReadLog prose =
+      Read("train.log", "step loss and scale are printed below\nstep 3 loss 1.5\n");
+  EXPECT_EQ(prose.steps.size(), 1u);
+  EXPECT_FALSE(Notes(prose, "not read")) << prose.notes;
 }
 
 TEST(ImportNamesTest, CurrentStepsAreSteps) {

@@ -9,7 +9,7 @@ namespace mpnanny::compare_runs {
 namespace {
 
 // Gradients of one loss that differ by more than this are not told apart by rounding in any format.
-constexpr double kLeastFactor = 1.25;
+constexpr double kNormsApart = 1.25;
 constexpr double kSpread = 1.5;  // of the factor from step to step: one factor, and not two courses
 constexpr size_t kStepsLookedAt = 50;
 
@@ -38,8 +38,8 @@ std::optional<NormFactor> FindNormFactor(const std::vector<Point>& points, doubl
   }
   if (logs.empty()) return std::nullopt;
   const double middle = Median(logs);
-  if (std::fabs(middle) < std::log(kLeastFactor) ||
-      std::fabs(logs.front()) < std::log(kLeastFactor)) {
+  if (std::fabs(middle) < std::log(kNormsApart) ||
+      std::fabs(logs.front()) < std::log(kNormsApart)) {
     return std::nullopt;
   }
   const auto near = std::count_if(logs.begin(), logs.end(), [&](double each) {

@@ -8,15 +8,15 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr size_t kEnough = 5;  // losses before an excursion can be told
+constexpr size_t kLossesBefore = 5;  // losses before an excursion can be told
 constexpr size_t kNear = 8;    // losses that a level is told from
 // An excursion leaves its level by this share of it, by this share of the largest loss so far (a
 // solved task has spikes of a thousand times a level of nearly 0), and beyond the noise.
 constexpr double kShare = 0.5;
 constexpr double kShareOfLargest = 0.2;
 constexpr double kMads = 10;
-constexpr int64_t kCalm = 3;    // losses back at the level that end one
-constexpr int64_t kLong = 100;  // losses after which it is another level
+constexpr int64_t kCalmLosses = 3;    // losses back at the level that end one
+constexpr int64_t kAnotherLevel = 100;  // losses after which it is another level
 
 double MiddleOf(double a, double b, double c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
@@ -62,7 +62,7 @@ void ExcursionFinder::Begin(const runs::StepRow& row) {
   one.peak = *row.loss;
   one.peak_step = row.step;
   one.early = count_ <= kEarlyLosses;
-  if (norms_.size() >= kEnough) one.norm_before = Median(norms_.All());
+  if (norms_.size() >= kLossesBefore) one.norm_before = Median(norms_.All());
   open_ = one;
   calm_ = 0;
 }
@@ -80,7 +80,7 @@ void ExcursionFinder::Add(const runs::StepRow& row) {
   const bool has_norm = row.grad_norm && std::isfinite(*row.grad_norm);
   if (!row.loss || !std::isfinite(*row.loss)) return;
   ++count_;
-  if (!open_ && losses_.size() >= kEnough) Begin(row);
+  if (!open_ && losses_.size() >= kLossesBefore) Begin(row);
   if (!open_) {
     losses_.Push(*row.loss);
     steps_.push_back(row.step);
@@ -99,11 +99,11 @@ void ExcursionFinder::Add(const runs::StepRow& row) {
   const bool back = *row.loss < open_->before + Height(*open_) / 4;
   if (!back) calm_ = 0;
   if (back && calm_++ == 0) open_->over = row.step;
-  if (calm_ == kCalm) {
+  if (calm_ == kCalmLosses) {
     Close();
     return;
   }
-  if (row.step - open_->step < kLong || calm_ > 0) return;
+  if (row.step - open_->step < kAnotherLevel || calm_ > 0) return;
   open_->over.reset();
   Close();
   losses_ = runs::LastValues(kLately);
