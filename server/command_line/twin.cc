@@ -187,11 +187,13 @@ bool IsAboutARun(const ToolDefinition& definition) {
   return Properties(definition).contains("run") && Holds(BareProperties(definition), "run");
 }
 
-// A log may stand in the run's place.
-void AddRecordedHere(const ToolDefinition& definition, Json& arguments) {
-  const bool given =
-      arguments.contains("run") || arguments.contains("log_text") || arguments.contains("log_path");
-  if (IsAboutARun(definition) && !given) arguments["run"] = kRecordedHere;
+// True if the run recorded here was taken. A log may stand in the run's place.
+bool AddRecordedHere(const ToolDefinition& definition, Json& arguments) {
+  const bool given = arguments.contains("run") || arguments.contains("log_text") ||
+                     arguments.contains("log_path");
+  if (given || !IsAboutARun(definition)) return false;
+  arguments["run"] = kRecordedHere;
+  return true;
 }
 
 // Values of the options that only the command line has, with their defaults.
@@ -247,7 +249,7 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
                          .answer_bytes = SIZE_MAX,
                          .progress = progress.Report()};
   Json arguments = Arguments(definition, values);
-  AddRecordedHere(definition, arguments);
+  const bool recorded_here = AddRecordedHere(definition, arguments);
   std::optional<PastedLog> pasted;
   if (!twin.from_stdin.empty() && arguments.value(twin.from_stdin, Json()) == "-") {
     Result<PastedLog> read = PastedLog::Read(context.in);
@@ -293,7 +295,11 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
     progress.Done();
     if (output && !only_afterwards) show(*output);
   }
-  if (!output) return fail(output.error());
+  if (!output) {
+    Error error = output.error();
+    if (recorded_here && error.kind == ErrorKind::kNotFound) error.hint = kHowToRecord;
+    return fail(error);
+  }
   if (twin.afterwards) {
     const Result<Afterwards> done = twin.afterwards(output->structured, *extra);
     if (!done) return fail(done.error());

@@ -75,6 +75,12 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     facts.bad_at_end = facts.evaluations.bad_at_end;
   }
   if (auto signals = steps.TakeSignals(source, facts); !signals) return signals.error();
+  // A 0 that may stand for NaN is no figure that a case is known by.
+  if (facts.course.zero_losses > 0) {
+    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
+      return hit.signal.find("step.loss ") != std::string::npos && hit.value == 0;
+    });
+  }
   // Logs of FP16 often print the norm of scaled gradients: a bound on it means nothing.
   if (facts.summary.scale_max.value_or(1) > 1) {
     std::erase_if(facts.stat_hits, [](const StatHit& hit) {
