@@ -11,8 +11,10 @@ function ink() { return getComputedStyle(document.documentElement).getPropertyVa
 function grid() { return getComputedStyle(document.documentElement).getPropertyValue("--line").trim(); }
 // Of a logarithmic axis over several decades only powers of ten are told: Chart.js writes 1e-7 as 0.0000001.
 function powers(value) {
-  const few = this.max < 100 * this.min;
-  return few || Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6) ? shown(value) : "";
+  if (this.max < 100 * this.min) return shown(value);
+  const power = Math.round(1e6 * Math.log10(value)) / 1e6;
+  if (!Number.isInteger(power)) return "";
+  return power > -3 && power < 5 ? shown(value) : `1e${power}`;
 }
 function axis(title, more = {}) {
   return { title: { display: true, text: title, color: ink() }, ticks: { color: ink(), ...(more.type === "logarithmic" ? { callback: powers } : {}) }, grid: { color: grid() }, ...more };
@@ -144,8 +146,11 @@ function formatEnds(from) {
         ctx.lineTo(place, chartArea.bottom);
         ctx.stroke();
         ctx.font = "11px system-ui, sans-serif";
-        ctx.textAlign = exponent === least ? "right" : "left";
-        ctx.fillText(mark, place + (exponent === least ? -3 : 3), chartArea.top + 11 + 13 * at);
+        // Outside of the format, or inside where the picture ends.
+        const width = ctx.measureText(mark).width + 3;
+        const before = exponent === least ? place - width >= chartArea.left : place + width > chart.width;
+        ctx.textAlign = before ? "right" : "left";
+        ctx.fillText(mark, place + (before ? -3 : 3), chartArea.top + 11 + 13 * at);
         ctx.restore();
       }
     });
