@@ -22,12 +22,12 @@ bool Notes(const ReadLog& log, const std::string& words) {
 }
 
 TEST(ImportBarsTest, TheStepOfABarAndNotHowFarItHasCome) {
-  struct Line {
+  struct BarLine {
     const char* text;
     int64_t step;
     double loss;
   };
-  const Line lines[] = {
+  const BarLine lines[] = {
       {"Steps:  67%|██████▋   | 1998/3000 [6:02:32<3:54:34, 14.02s/it, lr=1e-4, step_loss=0.25]",
        1998, 0.25},
       {"steps:   0%|          | 160/32000 [27:22<90:51:13, 10.27s/it, avr_loss=0.0985]", 160,
@@ -42,7 +42,7 @@ TEST(ImportBarsTest, TheStepOfABarAndNotHowFarItHasCome) {
       {"Training:  12%|#2        | 120/1000 [00:10<01:12, loss=0.75]", 120, 0.75},
       {"67% 1998/3000 [6:02:32<3:54:34, 14.02s/it, loss=0.25]", 1998, 0.25},  // of a notebook
   };
-  for (const Line& line : lines) {
+  for (const BarLine& line : lines) {
     const imports::Figures figures = imports::ReadFigures(line.text);
     EXPECT_EQ(figures.step, line.step) << line.text;
     EXPECT_EQ(figures.loss, line.loss) << line.text;

@@ -161,7 +161,10 @@ TEST(QueryStatsTest, EveryFigureAndGroupingIsThatOfAPlainLoop) {
       for (const char* grouping : {"layer", "slot", "block", "step"}) {
         const Expected expected = Brute(run, reference, grouping);
         const Json answer =
-            Ask({{"metric", reference.metric}, {"aggregate", grouping}, {"max_points", 2000}},
+            Ask({{"metric", reference.metric},
+                 {"layers", {"*"}},
+                 {"aggregate", grouping},
+                 {"max_points", 2000}},
                 folder, SIZE_MAX);
         SCOPED_TRACE(std::string(reference.metric) + " by " + grouping);
         ASSERT_EQ(answer["series"].size(), expected.size());
@@ -302,11 +305,11 @@ TEST(QueryStatsTest, PagesHoldEverySeriesOnceInOneOrder) {
                      " " + std::to_string(series.value("slot", -1)));
       }
     };
-    add(Ask({{"order", order}}, folder, SIZE_MAX), whole);
+    add(Ask({{"order", order}, {"layers", {"*"}}}, folder, SIZE_MAX), whole);
     std::string cursor;
     int pages = 0;
     do {
-      Json arguments = {{"order", order}};
+      Json arguments = {{"order", order}, {"layers", {"*"}}};
       if (!cursor.empty()) arguments["cursor"] = cursor;
       const Json page = Ask(arguments, folder);
       EXPECT_EQ(page["total"], whole.size());

@@ -71,7 +71,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   question.thorough = arguments.value("detail", "concise") == "full";
   if (arguments.contains("top")) {
     question.top = arguments["top"].get<int64_t>();
-  } else if (!arguments.contains("layers")) {
+  } else if (!arguments.contains("layers") &&
+             LowerCase(arguments.value("metric", "")) != "findings") {
     question.top = kTopUnasked;
     question.top_unasked = true;
   }

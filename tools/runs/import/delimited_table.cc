@@ -40,7 +40,7 @@ std::optional<Table> HeaderOf(const std::string& name, LineReader& lines) {
 bool Fits(const FileHead& head) {
   LineReader lines(ByteSource::OfText(head.bytes), kMaxRowBytes);
   const auto table = HeaderOf(head.name, lines);
-  if (!table) return false;
+  if (!table || table->separator() == ' ') return false;  // columns that a console shows
   const auto row = lines.Next();
   if (!row) return head.name.ends_with(".csv") || head.name.ends_with(".tsv");
   // A first row that the head cuts off has too few cells.
