@@ -25,10 +25,14 @@ void DeadLayers::Sample(int64_t step, std::span<const LayerGradient> layers, Ale
     const std::string word = LayerWord(layer.name);
     AlertRow& alert = out.emplace_back(MakeAlert(
         "DEAD_LAYER", step, "backward",
-        Message("%.*s: its gradient has not passed %.3g in %d samples in a row (under %g), while "
-                "that of other layers reaches %.3g: it no longer learns.",
-                static_cast<int>(word.size()), word.data(), layer.absmax, samples, kDeadAbsmax,
-                largest)));
+        layer.absmax > 0
+            ? Message("%.*s: its gradient has not passed %.3g in %d samples in a row (under %g), "
+                      "while that of other layers reaches %.3g: it no longer learns.",
+                      static_cast<int>(word.size()), word.data(), layer.absmax, samples,
+                      kDeadAbsmax, largest)
+            : Message("%.*s: its gradient was 0 in %d samples in a row, while that of other layers "
+                      "reaches %.3g: it does not learn.",
+                      static_cast<int>(word.size()), word.data(), samples, largest)));
     alert.layer = layer.layer;
     alert.kind = TensorKind::kGradient;
     alert.value = layer.absmax;

@@ -96,7 +96,13 @@ std::string UnexpectedText(const CLI::App& parser) {
   const std::string shown = "'" + EscapeControl(word, 200) + "'";
   if (word.starts_with("-")) {
     const std::string meant = DidYouMean(word.substr(0, word.find('=')), OptionNames(reached));
-    return FullName(reached) + " has no option " + shown + "." + (meant.empty() ? "" : " " + meant);
+    // What `run` runs has options of its own.
+    const std::string after = reached.get_name() == "run"
+                                  ? " What belongs to the command stands after --: mpnanny run -- "
+                                    "python train.py --lr 1e-3."
+                                  : "";
+    return FullName(reached) + " has no option " + shown + "." +
+           (meant.empty() ? "" : " " + meant) + after;
   }
   const std::vector<std::string> commands = CommandNames(reached);
   if (!commands.empty()) {

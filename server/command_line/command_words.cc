@@ -22,9 +22,19 @@ bool IsPartOfMore(std::string_view text, size_t begin, size_t end) {
   return (after == '.' || after == '-') && IsWordByte(at(end + 1));
 }
 
+// What a tool does by an argument, and the command line by a command of its own.
+std::string WithOwnCommands(std::string text) {
+  constexpr std::string_view kOneCase = "search_knowledge with its id";
+  for (size_t at = text.find(kOneCase); at != std::string::npos; at = text.find(kOneCase, at)) {
+    text.replace(at, kOneCase.size(), "`mpnanny knowledge show ID`");
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string WithCommandNames(const std::string& text, const std::vector<Tool>& tools) {
+std::string WithCommandNames(const std::string& given, const std::vector<Tool>& tools) {
+  const std::string text = WithOwnCommands(given);
   std::map<std::string_view, const std::string*> commands;
   for (const Tool& tool : tools) {
     commands[tool.definition.name] = &tool.definition.command.name;

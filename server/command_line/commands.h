@@ -20,6 +20,11 @@ namespace mpnanny {
 
 inline constexpr int kExitError = 2;
 
+// Where the monitor records, seen from the folder in which a training runs.
+inline constexpr char kRecordedHere[] = "nanny_logs/metrics.db";
+inline constexpr char kHowToRecord[] =
+    "Name a run or a log; `mpnanny run -- python train.py` records one here.";
+
 struct CommandSet {
   CLI::App& parser;
   const CommandLineContext& context;

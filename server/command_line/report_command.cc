@@ -26,8 +26,10 @@ struct ReportOptions {
 };
 
 void AddRuns(CLI::App& command, std::vector<std::string>& runs) {
-  command.add_option("RUN", runs, "One or two runs: database, database#id, or a folder")
-      ->required()
+  command
+      .add_option("RUN", runs,
+                  std::string("One or two runs: database, database#id, or a folder (default: ") +
+                      kRecordedHere + ")")
       ->expected(1, 2)
       ->type_name("");
 }
@@ -110,6 +112,7 @@ void AddReportCommand(CommandSet& set) {
   AddPageOptions(command, options->language, options->data_dir);
   command.add_flag("--force", options->force, "Replace FILE even if it is no page of mpnanny");
   set.actions.emplace_back(&command, [&context = set.context, options] {
+    if (options->runs.empty()) options->runs = {kRecordedHere};
     const Result<void> done = RunReport(context, *options);
     return done ? 0 : PrintError(context, "report", done.error(), false);
   });
@@ -128,6 +131,7 @@ void AddViewCommand(CommandSet& set) {
       ->type_name("PORT");
   AddPageOptions(command, options->language, options->data_dir);
   set.actions.emplace_back(&command, [&context = set.context, options] {
+    if (options->runs.empty()) options->runs = {kRecordedHere};
     const Result<void> ended = View(*options, context.out);
     return ended ? 0 : PrintError(context, "view", ended.error(), false);
   });

@@ -20,7 +20,7 @@ namespace mpnanny {
 namespace {
 
 struct RunOptions {
-  std::string db = "nanny_logs/metrics.db";
+  std::string db = kRecordedHere;
   std::string name;
   std::string precision = "auto";
   std::string record = "full";
@@ -167,7 +167,9 @@ void AddRunCommand(CommandSet& set) {
       "(-E, -I, -S) is not watched.");
   const auto options = std::make_shared<RunOptions>();
   command.add_option("command", options->command, "What to run, after --")->type_name("COMMAND");
-  command.add_option("--db", options->db, "The database, nanny_logs/metrics.db by default")
+  command
+      .add_option("--db", options->db,
+                  std::string("The database, ") + kRecordedHere + " by default")
       ->type_name("FILE");
   command
       .add_option("--interval", options->interval,

@@ -114,9 +114,11 @@ std::string BareName(const std::string& property, const Json& schema) {
                                  : ValueName(property, schema);
 }
 
-std::string HelpText(const Json& schema, const std::vector<Tool>& tools, bool or_stdin = false) {
+std::string HelpText(const Json& schema, const std::vector<Tool>& tools, bool or_stdin = false,
+                     bool recorded_here = false) {
   std::string text = WithCommandNames(schema.value("description", ""), tools);
   if (or_stdin) text += " \"-\" reads a log from stdin.";
+  if (recorded_here) text += std::string(" (default: ") + kRecordedHere + ")";
   const auto initial = schema.find("default");
   if (initial != schema.end() && !initial->is_boolean() && !initial->empty() && *initial != "") {
     text += " (default: " + (initial->is_string() ? initial->get<std::string>() : initial->dump()) +
@@ -181,6 +183,20 @@ Json Arguments(const ToolDefinition& definition, const TwinValues& values) {
   return arguments;
 }
 
+// Whether a command is about one run, which is then the one recorded here if none is named.
+bool IsAboutARun(const ToolDefinition& definition) {
+  return Properties(definition).contains("run") && Holds(BareProperties(definition), "run");
+}
+
+// True if the run recorded here was taken. A log may stand in the run's place.
+bool AddRecordedHere(const ToolDefinition& definition, Json& arguments) {
+  const bool given = arguments.contains("run") || arguments.contains("log_text") ||
+                     arguments.contains("log_path");
+  if (given || !IsAboutARun(definition)) return false;
+  arguments["run"] = kRecordedHere;
+  return true;
+}
+
 // Values of the options that only the command line has, with their defaults.
 Result<Json> Extra(const ToolDefinition& definition, const TwinValues& values) {
   const CommandTwin& twin = definition.command;
@@ -235,6 +251,7 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
                          .progress = progress.Report(),
                          .allow_weaker_sandbox = values.allow_weaker_sandbox};
   Json arguments = Arguments(definition, values);
+  const bool recorded_here = AddRecordedHere(definition, arguments);
   std::optional<PastedLog> pasted;
   if (!twin.from_stdin.empty() && arguments.value(twin.from_stdin, Json()) == "-") {
     Result<PastedLog> read = PastedLog::Read(context.in);
@@ -280,7 +297,11 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
     progress.Done();
     if (output && !only_afterwards) show(*output);
   }
-  if (!output) return fail(output.error());
+  if (!output) {
+    Error error = output.error();
+    if (recorded_here && error.kind == ErrorKind::kNotFound) error.hint = kHowToRecord;
+    return fail(error);
+  }
   if (twin.afterwards) {
     const Result<Afterwards> done = twin.afterwards(output->structured, *extra);
     if (!done) return fail(done.error());
@@ -310,6 +331,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
   const auto values = std::make_shared<TwinValues>();
   for (const auto& [property, schema] : Properties(definition).items()) {
     const bool or_stdin = property == twin.from_stdin;
+    const bool recorded_here = property == "run" && IsAboutARun(definition);
     if (Holds(bare, property)) {
       const bool list = IsType(schema, "array");
       // Extra arguments are off, else the parser reads "[a, b]" as a list. It then gives an option
@@ -317,7 +339,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       const int words = list ? CLI::detail::expected_max_vector_size : 1;
       CLI::Option* const added =
           command.add_option(BareName(property, schema), values->given[property],
-                             HelpText(schema, set.tools, or_stdin));
+                             HelpText(schema, set.tools, or_stdin, recorded_here));
       if (auto choices = EnumWords(schema); !choices.empty()) {
         set.choices[added] = std::move(choices);
       }
@@ -334,13 +356,13 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       std::string option = OptionName(twin, property);
       if (initial) option.insert(2, "no-");
       // Its description tells what happens without the flag.
-      const std::string help = (initial ? "Turn this off: " : "") + HelpText(schema, set.tools);
+      const std::string help = (initial ? "Without it: " : "") + HelpText(schema, set.tools);
       command.add_flag(option, values->flags[property], help);
     } else {
       const auto alias = twin.aliases.find(property);
       const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
       AddOption(set, command, OptionName(twin, property) + also, property, schema,
-                HelpText(schema, set.tools, or_stdin), values->given[property]);
+                HelpText(schema, set.tools, or_stdin, recorded_here), values->given[property]);
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {

@@ -192,9 +192,15 @@ TEST(Twin, PositionalsAreTakenAsTheyStand) {
 TEST(Twin, TheOnlyThingThatAToolNeedsMayStandBare) {
   EXPECT_EQ(Type({"need", "--db", "m.db", "--format", "json"}).json()["run"], "m.db");
   EXPECT_EQ(Type({"need", "m.db", "--format", "json"}).json()["run"], "m.db");
-  const Outcome nothing = Type({"need"});
+}
+
+TEST(Twin, ACommandAboutARunTakesTheOneRecordedHere) {
+  const Outcome nothing = Type({"need", "--format", "json"});
   EXPECT_EQ(nothing.code, 2);
-  EXPECT_NE(nothing.err.find("--db is missing"), std::string::npos) << nothing.err;
+  EXPECT_NE(nothing.err.find("nanny_logs/metrics.db"), std::string::npos) << nothing.err;
+  EXPECT_NE(Type({"need", "--help"}).out.find("(default: nanny_logs/metrics.db)"),
+            std::string::npos);
+  EXPECT_FALSE(Type({"echo", "--format", "json"}).json().contains("run")) << "an option of it";
 }
 
 TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {

@@ -130,6 +130,29 @@ const checks = {
       await opened.page.close();
     }
   },
+  async 'axes, columns and bars where there is something'() {
+    const opened = await open(report('healthy.db'));
+    const drawn = await opened.page.evaluate(() => {
+      const run = structuredClone(data.runs[0]);
+      const curve = (values) => ({ least: values, greatest: values, last: values });
+      run.alerts = [];
+      run.course = { steps: 3, step: [0, 1, 2], end: [0, 1, 2], not_finite: [0, 0, 0], skipped: [0, 0, 0],
+        curves: { loss: curve([1, 1e-2, 1e-5]), lr: curve([3e-4, 3e-4, 3e-4]) } };
+      run.heat = { layers: ['a', 'b'], dtypes: ['float32', 'float32'], first_steps: [0, 10, 20], last_steps: [9, 19, 29], samples_read: 3, layers_left_out: 0,
+        maps: [{ kind: 'activation', figure: 'absmax', rows: [[1, null, 2], [null, null, 3]] }] };
+      const histogram = (layer, step, counts) => ({ layer, kind: 'activation', step, counts, zeros: 5 });
+      run.histograms = [histogram('a', 0, []), histogram('b', 0, [[-1, 7]]), histogram('b', 9, [])];
+      data = { runs: [] };
+      Object.assign(chosen, { layer: null, at: null, step: null });
+      show([run]);
+      const bars = histogramCharts[0].data.datasets[0].data;
+      return { loss: charts[0].options.scales.y.type, lr: charts[1].scales.y.ticks.map((tick) => tick.label),
+        columns: [...new Set([...document.querySelectorAll('#heat td')].map((cell) => cell.dataset.column))], elements: bars.reduce((all, one) => all + one, 0) };
+    });
+    assert.deepEqual(drawn, { loss: 'logarithmic', lr: ['3.00e-4'], columns: ['0', '2'], elements: 7 });
+    await shot(opened.page, 'axes');
+    await opened.page.close();
+  },
   async 'view: live, only at its address, gone with the program'() {
     const { child, url } = await startView('broken.db');
     const opened = await openPage(context, url);

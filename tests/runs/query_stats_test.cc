@@ -161,7 +161,10 @@ TEST(QueryStatsTest, EveryFigureAndGroupingIsThatOfAPlainLoop) {
       for (const char* grouping : {"layer", "slot", "block", "step"}) {
         const Expected expected = Brute(run, reference, grouping);
         const Json answer =
-            Ask({{"metric", reference.metric}, {"aggregate", grouping}, {"max_points", 2000}},
+            Ask({{"metric", reference.metric},
+                 {"layers", {"*"}},
+                 {"aggregate", grouping},
+                 {"max_points", 2000}},
                 folder, SIZE_MAX);
         SCOPED_TRACE(std::string(reference.metric) + " by " + grouping);
         ASSERT_EQ(answer["series"].size(), expected.size());
@@ -249,7 +252,27 @@ TEST(QueryStatsTest, TheLargestAreNeitherOptimizerStatesNorNotFinite) {
   EXPECT_EQ(states["series"][0]["worst"]["value"], 500.0);
   const Json largest = Ask({{"top", 9}}, folder);
   EXPECT_EQ(largest["series"].size(), 1u);
-  EXPECT_EQ(Ask({}, folder)["total"], 3);  // a list without `top` leaves nothing out
+  EXPECT_EQ(Ask({}, folder)["total"], 2);  // who asks for no number sees what is not finite, too
+  EXPECT_EQ(Ask({{"layers", {"*"}}}, folder)["total"], 3);  // who names layers sees all of them
+}
+
+TEST(QueryStatsTest, TenSeriesWhereNobodyNamesLayersOrANumber) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("many");
+  for (int layer = 1; layer <= 17; ++layer) db.Layer("l" + std::to_string(layer));
+  for (int64_t step = 0; step < 3; ++step) {
+    for (int64_t layer = 1; layer <= 17; ++layer) {
+      db.Stat(step, layer, {.absmax = static_cast<double>(layer)});
+    }
+  }
+  const Json answer = Ask(Json::object(), folder);
+  EXPECT_EQ(answer["series"].size(), 10u);
+  EXPECT_EQ(answer["series"][0]["layer"], "l17");
+  EXPECT_NE(DumpJson(answer["notes"]).find("The first 10 of 17 series"), std::string::npos)
+      << answer["notes"];
+  EXPECT_EQ(Ask({{"layers", {"*"}}}, folder, SIZE_MAX)["series"].size(), 17u);
+  EXPECT_EQ(Ask({{"top", 12}}, folder, SIZE_MAX)["series"].size(), 12u);
 }
 
 TEST(QueryStatsTest, FastestGrowthComesFirst) {
@@ -282,11 +305,11 @@ TEST(QueryStatsTest, PagesHoldEverySeriesOnceInOneOrder) {
                      " " + std::to_string(series.value("slot", -1)));
       }
     };
-    add(Ask({{"order", order}}, folder, SIZE_MAX), whole);
+    add(Ask({{"order", order}, {"layers", {"*"}}}, folder, SIZE_MAX), whole);
     std::string cursor;
     int pages = 0;
     do {
-      Json arguments = {{"order", order}};
+      Json arguments = {{"order", order}, {"layers", {"*"}}};
       if (!cursor.empty()) arguments["cursor"] = cursor;
       const Json page = Ask(arguments, folder);
       EXPECT_EQ(page["total"], whole.size());

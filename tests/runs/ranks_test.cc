@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 
@@ -257,6 +258,27 @@ TEST(RanksTest, WordsForRanks) {
   EXPECT_EQ(runs::RankFamily("/a/rank1/metrics.rank1.db"), "/a/rank*/metrics.rank*.db");
   EXPECT_EQ(runs::RankFamily("/a/lora_rank8/metrics.rank1.db"), "/a/lora_rank8/metrics.rank*.db");
   EXPECT_EQ(runs::RankFamily("/a/frank/ranking.db"), "/a/frank/ranking.db");
+}
+
+// Under torchrun each rank writes a file of its own; a person types the name that one process has.
+TEST(RanksTest, TheNameOfOneProcessFindsTheRanks) {
+  TempFolder folder;
+  BrokenRanks(folder);
+  const Json s = MustAnswer("run_summary", {{"run", "logs/metrics.db"}}, folder);
+  EXPECT_EQ(s["run"], folder.File("logs/metrics.rank0.db") + "#1");
+  EXPECT_EQ(s["steps"], 30);
+  const Json d = MustAnswer("diagnose_run", {{"run", folder.File("logs/metrics.db")}}, folder);
+  EXPECT_EQ(d["first_bad"]["step"], 20);
+  EXPECT_FALSE(Call("run_summary", {{"run", "logs/other.db"}}, folder.path()));
+  // A file of that name is what was asked about; newer ranks beside it are told.
+  WriteRank(folder.File("logs/metrics.db"), {.world_size = 1, .name = "before"});
+  std::filesystem::last_write_time(
+      folder.File("logs/metrics.db"),
+      std::filesystem::last_write_time(folder.File("logs/metrics.rank0.db")) -
+          std::chrono::hours(1));
+  const Json before = MustAnswer("run_summary", {{"run", "logs/metrics.db"}}, folder);
+  EXPECT_EQ(before["name"], "before");
+  EXPECT_TRUE(AnyHolds(before["notes"], "lie beside this file and are newer")) << before["notes"];
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ inline constexpr std::string_view kCountColumns[] = {
 
 inline constexpr Word kScaleStates[] = {
     {"declining", "five falls or more without a rise between them"},
-    {"collapsed", "at 1 or below for 20 steps or more"},
+    {"collapsed", "came down to 1 or below, or skips steps there, for 20 steps or more"},
     {"stuck", "the same value at 20 steps or more in a row, and all of them are skipped"},
 };
 

@@ -51,8 +51,22 @@ Result<void> FindSamples(const runs::Source& a, const runs::Source& b, const Opt
   return {};
 }
 
-FirstDifference DifferenceOf(const CurveParting& parting, const char* metric) {
-  return {parting.step, "", metric, parting.a, parting.b, parting.limit, std::nullopt};
+FirstDifference DifferenceOf(const CurveParting& parting, const char* metric,
+                             const Course& course) {
+  return {parting.step,
+          "",
+          metric,
+          parting.a,
+          parting.b,
+          parting.limit,
+          static_cast<int64_t>(parting.mean_of) * course.steps_a_point,
+          false,
+          std::nullopt};
+}
+
+FirstDifference DifferenceOf(const CurveSpike& spike, const char* metric, const Course& course) {
+  return {spike.step,           "",   metric,      spike.a, spike.b, spike.limit,
+          course.steps_a_point, true, std::nullopt};
 }
 
 // The earliest of all; at one step a tensor says more than the loss that it led to.
@@ -65,16 +79,18 @@ std::optional<FirstDifference> Earliest(const Comparison& c) {
     const TensorParting& t = *c.tensors.first;
     const double limit = IsShare(t.metric) ? t.limit : t.limit * std::fabs(t.a);
     offer({t.step, c.layers.common[t.key.layer].name,
-           runs::KindName(t.key.kind) + " " + MetricName(t.metric), t.a, t.b, limit,
+           runs::KindName(t.key.kind) + " " + MetricName(t.metric), t.a, t.b, limit, 1, false,
            c.tensors.last_together});
   }
   if (c.course.loss_one_sided) {
     const OneSided& o = *c.course.loss_one_sided;
-    offer({o.step, "", "loss", o.a, o.b, 0, std::nullopt});
+    offer({o.step, "", "loss", o.a, o.b, 0, 1, false, std::nullopt});
   }
-  if (c.loss_parting) offer(DifferenceOf(*c.loss_parting, "loss"));
-  if (c.norm_parting) offer(DifferenceOf(*c.norm_parting, "grad_norm"));
-  if (c.scale_parting) offer(DifferenceOf(*c.scale_parting, "loss_scale"));
+  if (c.loss_parting) offer(DifferenceOf(*c.loss_parting, "loss", c.course));
+  if (c.norm_parting) offer(DifferenceOf(*c.norm_parting, "grad_norm", c.course));
+  if (c.scale_parting) offer(DifferenceOf(*c.scale_parting, "loss_scale", c.course));
+  if (c.loss_spike) offer(DifferenceOf(*c.loss_spike, "loss", c.course));
+  if (c.norm_spike) offer(DifferenceOf(*c.norm_spike, "grad_norm", c.course));
   return first;
 }
 
@@ -149,8 +165,15 @@ const char* VerdictName(Verdict verdict) {
   return "undecided";
 }
 
-Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const Options& options) {
+Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const Options& options,
+                           const Diagnoses& diagnoses) {
   Comparison c;
+  for (const auto& [source, into] :
+       {std::pair(&a, &c.evaluations_a), std::pair(&b, &c.evaluations_b)}) {
+    auto evaluations = runs::ReadEvaluations(*source);
+    if (!evaluations) return evaluations.error();
+    *into = *std::move(evaluations);
+  }
   auto course = ReadCourse(a, b, options.steps);
   if (!course) return course.error();
   c.course = *std::move(course);
@@ -184,11 +207,14 @@ Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const O
   c.loss_parting = FindParting(loss, c.window, rounding);
   c.norm_parting = FindParting(norm, c.window, std::sqrt(2.0) * rounding);
   c.scale_parting = FindScaleParting(CurveOf(c.course, &Point::scale_a, &Point::scale_b), c.window);
+  c.loss_spike = FindSpike(loss, rounding);
+  c.norm_spike = FindSpike(norm, std::sqrt(2.0) * rounding);
+  c.norm_factor = FindNormFactor(c.course.points, rounding);
   c.loss_ending = CompareEndings(loss, c.window);
   c.norm_ending = CompareEndings(norm, c.window);
   c.first = Earliest(c);
   c.settings = DifferentSettings(a, b, c.course, c.layers);
-  JudgeComparison(a.run, b.run, options, c);
+  JudgeComparison(a.run, b.run, options, diagnoses, c);
   TellLimits(a, b, c);
   return c;
 }

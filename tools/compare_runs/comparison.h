@@ -14,8 +14,12 @@
 #include "tools/compare_runs/configuration.h"
 #include "tools/compare_runs/course.h"
 #include "tools/compare_runs/curve.h"
+#include "tools/compare_runs/gradient_path.h"
+#include "tools/compare_runs/spike.h"
 #include "tools/compare_runs/tensor_partings.h"
 #include "tools/compare_runs/tensors.h"
+#include "tools/run_summary/verdict_words.h"
+#include "tools/runs/evaluations.h"
 #include "tools/runs/run.h"
 #include "tools/runs/steps.h"
 
@@ -51,6 +55,8 @@ struct FirstDifference {
   std::string metric;  // "loss", "activation rms"
   double a = 0, b = 0;
   double limit = 0;  // by how much noise explains that they differ; in the metric's unit
+  int64_t mean_of = 1;                 // steps that a and b are means of, from `step` on
+  bool spike = false;                  // the curves are together before and after
   std::optional<int64_t> together_at;  // last step before it at which it was looked at
 };
 
@@ -62,10 +68,13 @@ struct Comparison {
   std::string format;  // that rounding was judged by, "bf16"
   bool format_known = true;
   std::optional<CurveParting> loss_parting, norm_parting, scale_parting;
+  std::optional<CurveSpike> loss_spike, norm_spike;
+  std::optional<NormFactor> norm_factor;
   std::optional<Ending> loss_ending, norm_ending;
   std::optional<Final> final_metric;
   std::optional<FirstDifference> first;
   std::vector<Setting> settings;
+  runs::Evaluations evaluations_a, evaluations_b;  // of logs
 
   Verdict verdict = Verdict::kUndecided;
   // Of what there is, while one of the runs still goes on; the same as `verdict` otherwise.
@@ -74,11 +83,17 @@ struct Comparison {
   std::vector<std::string> limits;   // what the comparison cannot see
 };
 
-Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const Options& options);
+// What diagnose_run says of each run alone; empty where nobody was asked.
+struct Diagnoses {
+  run_summary::RunVerdict a, b;
+};
+
+Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const Options& options,
+                           const Diagnoses& diagnoses = {});
 
 // Fills final_metric, verdict, so_far and reasons of a comparison of which the rest is there.
 void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& options,
-                     Comparison& comparison);
+                     const Diagnoses& diagnoses, Comparison& comparison);
 
 }  // namespace mpnanny::compare_runs
 

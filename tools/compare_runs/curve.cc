@@ -8,22 +8,6 @@ namespace {
 
 constexpr double kScaleFactor = 4;
 
-// A curve without the steps at which one run has no value.
-Curve Paired(const Curve& curve) {
-  Curve paired;
-  for (size_t i = 0; i < curve.steps.size(); ++i) {
-    if (!std::isfinite(curve.a[i]) || !std::isfinite(curve.b[i])) continue;
-    paired.steps.push_back(curve.steps[i]);
-    paired.a.push_back(curve.a[i]);
-    paired.b.push_back(curve.b[i]);
-  }
-  return paired;
-}
-
-bool AllPositive(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(), [](double v) { return v > 1e-30; });
-}
-
 double Mean(const std::vector<double>& values, size_t first, size_t count) {
   double sum = 0;
   for (size_t i = first; i < first + count; ++i) sum += values[i];
@@ -79,6 +63,21 @@ class Windows {
 
 }  // namespace
 
+Curve Paired(const Curve& curve) {
+  Curve paired;
+  for (size_t i = 0; i < curve.steps.size(); ++i) {
+    if (!std::isfinite(curve.a[i]) || !std::isfinite(curve.b[i])) continue;
+    paired.steps.push_back(curve.steps[i]);
+    paired.a.push_back(curve.a[i]);
+    paired.b.push_back(curve.b[i]);
+  }
+  return paired;
+}
+
+bool AllPositive(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return v > 1e-30; });
+}
+
 size_t DefaultWindow(size_t steps) { return std::clamp<size_t>(steps / 20, 5, 200); }
 
 std::optional<CurveParting> FindParting(const Curve& raw, size_t window, double rounding) {
@@ -101,20 +100,23 @@ std::optional<CurveParting> FindParting(const Curve& raw, size_t window, double 
     } else if (windows.count() > 1) {
       continue;  // only the last window: not confirmed
     }
-    size_t first = w * width;
-    for (size_t i = first; i < first + width; ++i) {
+    const size_t begin = w * width;
+    size_t first = begin;
+    const auto beyond = [&](size_t i) {
       const double apart = curve.b[i] - curve.a[i];
-      if (std::fabs(apart) > here.step_limit && (apart > 0) == (here.apart > 0)) {
-        first = i;
-        break;
-      }
-    }
-    const size_t length = std::min(width, plain.a.size() - first);
+      return std::fabs(apart) > here.step_limit && (apart > 0) == (here.apart > 0);
+    };
+    while (first < begin + width && !beyond(first)) ++first;
     CurveParting parting;
+    if (first == begin + width) {
+      first = begin;
+      parting.mean_of = width;
+    }
     parting.step = plain.steps[first];
-    parting.a = Mean(plain.a, first, length);
-    parting.b = Mean(plain.b, first, length);
-    parting.limit = logs ? std::fabs(parting.a) * std::expm1(here.limit) : here.limit;
+    parting.a = Mean(plain.a, first, parting.mean_of);
+    parting.b = Mean(plain.b, first, parting.mean_of);
+    const double limit = parting.mean_of > 1 ? here.limit : here.step_limit;
+    parting.limit = logs ? std::fabs(parting.a) * std::expm1(limit) : limit;
     return parting;
   }
   return std::nullopt;

@@ -20,13 +20,22 @@ struct Curve {
   std::vector<double> a, b;
 };
 
+// A curve without the steps at which one run has no value.
+Curve Paired(const Curve& curve);
+
+// True if the curves can be compared by their logarithms.
+bool AllPositive(const std::vector<double>& values);
+
 // Steps that a mean is taken over, where the caller names none: a twentieth of them, 5 to 200.
 size_t DefaultWindow(size_t steps);
 
 struct CurveParting {
   int64_t step = 0;
-  double a = 0, b = 0;  // means of the window that begins there
+  double a = 0, b = 0;  // at that step
   double limit = 0;     // by how much they may differ there; in units of the value
+  // More than 1: no single step is beyond the noise; the three are those of the mean of so many
+  // values from there on.
+  size_t mean_of = 1;
 };
 
 // The first of two successive windows whose means differ beyond rounding, the reference's variation

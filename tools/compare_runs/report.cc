@@ -127,6 +127,8 @@ Json FirstJson(const std::optional<FirstDifference>& first) {
           {"a", JsonNumber(first->a)},
           {"b", JsonNumber(first->b)},
           {"noise", JsonNumber(first->limit, 3)},
+          {"mean_of", first->mean_of},
+          {"spike", first->spike},
           {"together_at", Step(first->together_at)}};
 }
 

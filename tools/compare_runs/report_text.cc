@@ -1,4 +1,7 @@
 // The answer's text and its schema.
+#include <algorithm>
+#include <cmath>
+
 #include "base/text.h"
 #include "tools/compare_runs/report.h"
 #include "tools/runs/schema.h"
@@ -14,6 +17,13 @@ std::string Value(const Json& value) {
   return DumpJson(value);
 }
 
+// "not acceptable": the verdict as people say it.
+std::string Words(const Json& verdict) {
+  std::string words = Value(verdict);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
 std::string SideText(const char* letter, const Json& side) {
   std::string text = std::string(letter) + ": " + Value(side["run"]) + " \"" + Value(side["name"]) +
                      "\", " + Value(side["status"]);
@@ -25,17 +35,32 @@ std::string SideText(const char* letter, const Json& side) {
   return text + "\n";
 }
 
+// The figure that decides differs by more than its scatter, for better or worse.
+bool DiffersAtEnd(const Json& json) {
+  const Json& final = json["final"];
+  if (!final.is_object() || !final["worse_by"].is_number()) return false;
+  const double least = final["uncertainty"].is_number() ? final["uncertainty"].get<double>() : 0;
+  return std::fabs(final["worse_by"].get<double>()) > std::max(least, 0.01);
+}
+
 std::string FirstText(const Json& json) {
   const Json& first = json["first_difference"];
   const Json& common = json["common"];
   if (first.is_null()) {
-    return common["steps"] == 0 ? ""
-                                : "No difference beyond noise was found in " +
-                                      runs::Count(common["steps"].get<int64_t>(), "common step") +
-                                      ", " + Value(common["sampled_read"]) + " of " +
-                                      Value(common["sampled"]) + " common samples.\n";
+    if (common["steps"] == 0) return "";
+    const std::string where = runs::Count(common["steps"].get<int64_t>(), "common step") + ", " +
+                              Value(common["sampled_read"]) + " of " + Value(common["sampled"]) +
+                              " common samples";
+    return DiffersAtEnd(json)
+               ? "Where they part is not found: the figures at the end differ (above), and no step "
+                 "or sample before shows it beyond its noise (" +
+                     where + ").\n"
+               : "No difference beyond noise was found in " + where + ".\n";
   }
-  std::string text = "First difference beyond noise: step " + Value(first["step"]) + ", ";
+  const bool mean = first["mean_of"] > 1;
+  std::string text = "First difference beyond noise: step " + Value(first["step"]) +
+                     (mean ? " (means of " + Value(first["mean_of"]) + " steps from there)" : "") +
+                     (first["spike"] == true ? " (a spike)" : "") + ", ";
   if (!first["layer"].is_null()) text += Value(first["layer"]) + ", ";
   text += Value(first["metric"]) + ": a " + Value(first["a"]) + ", b " + Value(first["b"]);
   if (first["noise"] != 0) text += " (noise up to " + Value(first["noise"]) + ")";
@@ -76,8 +101,8 @@ std::string LeftOut(const Json& json, const char* list) {
 }  // namespace
 
 std::string ComparisonText(const Json& json) {
-  std::string text = "Verdict on b, with a as the reference: " + Value(json["verdict"]);
-  if (!json["so_far"].is_null()) text += " (so far: " + Value(json["so_far"]) + ")";
+  std::string text = "Verdict on b, with a as the reference: " + Words(json["verdict"]);
+  if (!json["so_far"].is_null()) text += " (so far: " + Words(json["so_far"]) + ")";
   text += ".\n";
   for (const Json& reason : json["reasons"]) text += "- " + Value(reason) + "\n";
   text += SideText("a", json["a"]) + SideText("b", json["b"]) + FirstText(json);
@@ -136,6 +161,9 @@ Json ComparisonSchema() {
   difference["properties"]["layer"] = TextSchema("null: a figure of the whole step.", true);
   difference["properties"]["metric"] = {{"type", "string"}};
   difference["properties"]["noise"] = NumberSchema("By how much noise lets them differ.");
+  difference["properties"]["mean_of"] = IntegerSchema("a and b are means of so many steps.");
+  difference["properties"]["spike"] = {
+      {"type", "boolean"}, {"description", "The curves are together before and after."}};
   Json metric = pair("");
   metric["properties"]["metric"] = {{"type", "string"}};
   metric["properties"]["difference"] = NumberSchema("(b - a) / |a|.");

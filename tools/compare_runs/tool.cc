@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "tools/compare_runs/comparison.h"
 #include "tools/compare_runs/report.h"
+#include "tools/diagnose_run/program.h"
 #include "tools/pictures/run_pictures.h"
 #include "tools/runs/page.h"
 #include "tools/runs/schema.h"
@@ -48,6 +49,20 @@ Error OfSide(const char* which, Error error) {
   return error;
 }
 
+// What each run is by itself; of a part of the steps nobody judges that.
+Result<Diagnoses> DiagnosesOf(const runs::Source& a, const runs::Source& b, const Options& options,
+                              const ToolContext& context) {
+  const runs::StepRange all;
+  Diagnoses diagnoses;
+  if (options.steps.first != all.first || options.steps.last != all.last) return diagnoses;
+  for (const auto& [source, into] : {std::pair(&a, &diagnoses.a), std::pair(&b, &diagnoses.b)}) {
+    auto judged = diagnose_run::JudgeRun(*source, context);
+    if (!judged) return judged.error();
+    *into = std::move(judged->verdict);
+  }
+  return diagnoses;
+}
+
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto options = ReadOptions(arguments);
   if (!options) return options.error();
@@ -55,7 +70,9 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!a) return OfSide("a", a.error());
   auto b = runs::OpenRun(arguments.value("b", ""), context.roots, context.cancel);
   if (!b) return OfSide("b", b.error());
-  auto comparison = Compare(*a, *b, *options);
+  auto diagnoses = DiagnosesOf(*a, *b, *options, context);
+  if (!diagnoses) return diagnoses.error();
+  auto comparison = Compare(*a, *b, *options, *diagnoses);
   if (!comparison) return comparison.error();
   if (FormatRunHandle(a->run.handle) == FormatRunHandle(b->run.handle)) {
     comparison->verdict = comparison->so_far = Verdict::kUndecided;

@@ -93,6 +93,68 @@ void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course
   }
 }
 
+void JudgeEvaluations(const Comparison& c, Reasons& why) {
+  const runs::Evaluations &a = c.evaluations_a, &b = c.evaluations_b;
+  if (b.nonfinite == 0) return;
+  why.bad.push_back("b's evaluation loss (" + runs::Name(b.name) + ") is not finite in " +
+                    std::to_string(b.nonfinite) + " of " + runs::Count(b.count, "evaluation") +
+                    ", first at step " + std::to_string(b.first_bad.value_or(0)) + "; a's in " +
+                    std::to_string(a.nonfinite) + " of " + std::to_string(a.count) + ".");
+}
+
+// What b is by itself. A reference that is no better takes the weight from it.
+void JudgeAlone(const Diagnoses& diagnoses, Reasons& why) {
+  const std::string& verdict = diagnoses.b.verdict;
+  if (verdict != "broken" && verdict != "degraded") return;
+  const bool same = diagnoses.a.verdict == verdict;
+  (same                  ? why.good
+   : verdict == "broken" ? why.bad
+                         : why.doubts)
+      .push_back("diagnose_run calls b " + verdict + (same ? ", as it calls a" : "") + ": " +
+                 diagnoses.b.headline);
+}
+
+void JudgeGradientPath(const Comparison& c, Reasons& why) {
+  if (!c.norm_factor) return;
+  const NormFactor& f = *c.norm_factor;
+  std::string text = "At step " + std::to_string(f.step) + " the losses are equal (a " +
+                     Number(f.loss_a) + ", b " + Number(f.loss_b) +
+                     ") and the gradient norms are not: a " + Number(f.norm_a) + ", b " +
+                     Number(f.norm_b);
+  text += f.steps > 1 ? ", and over " + runs::Count(f.steps, "step") + " b's is " +
+                            Number(f.factor, 3) + " times a's (median)."
+                      : ", " + Number(f.factor, 3) + " times a's.";
+  // A norm that is printed before unscaling follows the scale.
+  if (f.scale_ratio != 1 && std::fabs(std::log(f.factor / f.scale_ratio)) < 0.05) {
+    why.doubts.push_back(text +
+                         " That is the factor between their loss scales: one of the two "
+                         "logs the norm of gradients that are still scaled.");
+    return;
+  }
+  why.bad.push_back(
+      text +
+      " So the gradient path differs, and not the forward pass; no rounding makes this factor. "
+      "Look "
+      "at how gradients are reduced over ranks and micro-batches, at what the loss is divided by, "
+      "and whether one of the two logs its norm after clipping.");
+}
+
+void TellSpikes(const Comparison& c, Reasons& why) {
+  for (const auto& [name, spike] :
+       {std::pair("loss", &c.loss_spike), std::pair("gradient norm", &c.norm_spike)}) {
+    if (!*spike) continue;
+    const CurveSpike& s = **spike;
+    const bool of_b = s.b > s.a;
+    why.good.push_back(
+        std::string(of_b ? "b" : "a") + "'s " + name + " has a spike that " + (of_b ? "a" : "b") +
+        "'s has not: at step " + std::to_string(s.step) + " a " + Number(s.a) + ", b " +
+        Number(s.b) + " (" + Number(of_b ? s.b / s.a : s.a / s.b, 3) + " times" +
+        (s.steps > 1 ? "; " + runs::Count(s.steps, "step") + " from " + std::to_string(s.first_step)
+                     : "") +
+        "), beyond the noise of a step.");
+  }
+}
+
 void JudgeLength(const runs::Run& a, const runs::Run& b, const Course& course, Reasons& why) {
   const auto range = [](const run_summary::Summary& s) {
     return s.first_step ? std::to_string(*s.first_step) + " to " + std::to_string(*s.last_step)
@@ -236,9 +298,11 @@ void TellOrder(const runs::Run& a, const runs::Run& b, Reasons& why) {
 }  // namespace
 
 void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& options,
-                     Comparison& c) {
+                     const Diagnoses& diagnoses, Comparison& c) {
   Reasons why;
   JudgeSoundness(a, b, c.course, why);
+  JudgeEvaluations(c, why);
+  JudgeGradientPath(c, why);
   JudgeLength(a, b, c.course, why);
   c.final_metric = FinalOf(options, c);
   if (c.final_metric) {
@@ -247,6 +311,8 @@ void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& opti
     why.doubts.push_back("No common step has a finite figure of both runs to judge by.");
   }
   JudgeConvergence(options, c, why);
+  JudgeAlone(diagnoses, why);
+  TellSpikes(c, why);
   if (c.course.b.stable && ErrorAlerts(c.course.b, true).empty() &&
       ErrorAlerts(c.course.b, false).empty()) {
     why.good.push_back("b has no ERROR alert.");

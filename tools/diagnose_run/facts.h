@@ -20,6 +20,7 @@
 #include "tools/run_summary/summary.h"
 #include "tools/runs/alert_detail.h"
 #include "tools/runs/alerts.h"
+#include "tools/runs/evaluations.h"
 #include "tools/runs/samples.h"
 #include "tools/runs/steps.h"
 
@@ -39,7 +40,7 @@ struct SeenAlert {
 // How the loss scale went, beyond first and last.
 struct ScaleTrack {
   bool declining = false;     // five falls or more without a rise, the start-up search not counted
-  bool collapsed = false;     // at 1 or below for 20 steps or more
+  bool collapsed = false;     // fell to 1 or below, or skips there: for 20 steps or more
   std::optional<int64_t> collapsed_from;  // the first of those
   bool stuck = false;         // one value at 20 skipped steps or more in a row
   int64_t startup_skips = 0;  // skipped without a break from the first step on, ended by good steps
@@ -110,6 +111,9 @@ struct Course {
       norm_greatest;  // norm_before: greatest of the last 10
   std::optional<double> lr_before;
   int64_t finite_losses = 0;
+  // At the end, without a break: losses of exactly 0 beside which no gradient norm shows life.
+  int64_t zero_losses = 0;
+  int64_t zero_from = 0;  // the first of them
 };
 
 struct StatHit {       // a case's `stat:` signal that a recorded value fits
@@ -149,6 +153,8 @@ struct Parent {
 struct Facts {
   std::set<std::string> known_rules;  // ids of the static rules that there are
   bool monitored = true;              // false: read from a log
+  bool numbered = true;               // false: that log says no steps, they are its lines
+  runs::Evaluations evaluations;      // of a log
   std::string precision;              // fp16 | bf16 | fp8 | fp32 | mixed; "" not known
   run_summary::Summary summary;
   runs::Status status = runs::Status::kClosed;

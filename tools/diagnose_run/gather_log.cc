@@ -3,8 +3,34 @@
 
 #include "tools/diagnose_run/log_hits.h"
 #include "tools/diagnose_run/step_pass.h"
+#include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
+namespace {
+
+// An evaluation's loss is not finite, and the training's looks sound: HF's Trainer logs a training
+// loss that is NaN as 0.
+Onset OnsetOfEvaluation(const Facts& facts) {
+  const runs::Evaluations& seen = facts.evaluations;
+  Onset onset;
+  onset.step = *seen.first_bad;
+  onset.is_nan = seen.is_nan;
+  onset.is_inf = !seen.is_nan;
+  onset.what = "the loss of an evaluation (" + runs::Name(seen.name) + ") is " +
+               (seen.is_nan ? "NaN" : "infinite") + ", in " + std::to_string(seen.nonfinite) +
+               " of " + runs::Count(seen.count, "evaluation");
+  const Course& course = facts.course;
+  if (course.zero_losses > 0 && course.zero_from <= onset.step) {
+    onset.step = course.zero_from;
+    onset.what +=
+        "; the training loss is logged as exactly 0 from here on, as HF's Trainer logs a "
+        "loss that is NaN";
+  }
+  onset.how = "a log names no layer";
+  return onset;
+}
+
+}  // namespace
 
 Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
                         const cases::CaseLibrary& library, CancelToken::Clock::duration limit) {
@@ -13,6 +39,10 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.log_hits = std::move(hits);
   facts.precision = source.run.precision;
   facts.limits = source.notes;
+  facts.numbered = source.numbered;
+  auto evaluations = runs::ReadEvaluations(source);
+  if (!evaluations) return evaluations.error();
+  facts.evaluations = *std::move(evaluations);
   StepPass steps(library, limit);
   auto read = steps.Read(source, std::numeric_limits<int64_t>::max(), facts);
   if (!read) return read.error();
@@ -40,10 +70,19 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     }
     onset.how = "a log names no layer";
     facts.onset = std::move(onset);
+  } else if (facts.evaluations.first_bad) {
+    facts.onset = OnsetOfEvaluation(facts);
+    facts.bad_at_end = facts.evaluations.bad_at_end;
   }
   if (auto signals = steps.TakeSignals(source, facts); !signals) return signals.error();
+  // A 0 that may stand for NaN is no figure that a case is known by.
+  if (facts.course.zero_losses > 0) {
+    std::erase_if(facts.stat_hits, [](const StatHit& hit) {
+      return hit.signal.find("step.loss ") != std::string::npos && hit.value == 0;
+    });
+  }
   // Logs of FP16 often print the norm of scaled gradients: a bound on it means nothing.
-  if (facts.summary.scale_first) {
+  if (facts.summary.scale_max.value_or(1) > 1) {
     std::erase_if(facts.stat_hits, [](const StatHit& hit) {
       return hit.signal.find("step.grad_norm") != std::string::npos;
     });

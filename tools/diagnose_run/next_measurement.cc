@@ -52,9 +52,8 @@ std::string AfterMeasurement(const Facts& facts, const Hypothesis& best) {
     return "None is needed for the cause: it is measured. To see that a fix works, apply it, train "
            "past step " +
            past + " with `mpnanny run --shadow steps=" + past + "-" +
-           std::to_string(lead.step + 2) +
-           " -- …` and ask again: this finding must be gone. With paths=[the training code] the "
-           "lines are shown.";
+           std::to_string(lead.step + 2) + " -- …` and ask again: this finding must be gone." +
+           (facts.code_checked ? "" : " With paths=[the training code] the lines are shown.");
   }
   return "Train past step " + past + " once more with the lines above in FP32 and `mpnanny run "
          "--shadow steps=" + past + "-" + std::to_string(lead.step + 2) +

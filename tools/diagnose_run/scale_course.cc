@@ -54,8 +54,16 @@ void ScaleCourse::Add(const runs::StepRow& row) {
   if (moves & runs::kScaleRose) falls_ = 0;
 
   low_run_ = scale <= 1 ? low_run_ + 1 : 0;
-  if (low_run_ == 1) low_from_ = row.step;
-  if (low_run_ == kCollapseSteps && !track_.collapsed) {
+  if (low_run_ <= 1) {
+    low_from_ = row.step;
+    low_fell_ = false;
+    low_skips_ = 0;
+  }
+  low_fell_ = low_fell_ || (previous_ && scale < *previous_) || (moves & runs::kScaleFell);
+  low_skips_ += skipped ? 1 : 0;
+  // A scale that is 1 throughout is none: trainers print it in BF16.
+  const bool came_down = low_fell_ || 2 * low_skips_ > low_run_;
+  if (low_run_ >= kCollapseSteps && came_down && !track_.collapsed) {
     track_.collapsed = true;
     track_.collapsed_from = low_from_;
   }

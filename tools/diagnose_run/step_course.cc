@@ -41,6 +41,7 @@ SeenAlert Derived(const char* type, const char* severity, const char* phase, int
 void StepCourse::Add(const runs::StepRow& row) {
   scale_.Add(row);
   if (row.loss) AddLoss(row);
+  AddZero(row);
   if (row.grad_norm && !first_bad_loss_) AddNorm(row);
   if (row.lr && !first_bad_loss_) course_.lr_before = row.lr;
   AddGradients(row);
@@ -68,6 +69,17 @@ void StepCourse::AddGradients(const runs::StepRow& row) {
   if (!(row.flags & (runs::kSkipped | runs::kScaleFell))) ++unskipped_;
   zeroed_ = zeroed_ || (row.grad_norm && std::isnan(*row.grad_norm) && row.loss && *row.loss == 0 &&
                         !(row.flags & runs::kSkipped));
+}
+
+// A loss of exactly 0 whose gradients are not known to live.
+void StepCourse::AddZero(const runs::StepRow& row) {
+  if (!row.loss) return;
+  const bool lives = row.grad_norm && std::isfinite(*row.grad_norm) && *row.grad_norm > 0;
+  if (*row.loss != 0 || lives) {
+    course_.zero_losses = 0;
+    return;
+  }
+  if (course_.zero_losses++ == 0) course_.zero_from = row.step;
 }
 
 bool StepCourse::GradientsAreBad() const {

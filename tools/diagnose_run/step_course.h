@@ -29,6 +29,8 @@ class ScaleCourse {
   bool starting_ = true;  // every step so far was skipped: the scaler looks for its scale
   int64_t falls_ = 0, startup_falls_ = 0, skip_run_ = 0, low_run_ = 0, stuck_run_ = 0;
   int64_t low_from_ = 0;  // first step of low_run_
+  bool low_fell_ = false;  // the scale came down to it, or in it
+  int64_t low_skips_ = 0;  // of its steps
   std::optional<int64_t> skip_first_;
   double run_from_ = 0, startup_from_ = 0, startup_to_ = 0;
 };
@@ -64,6 +66,7 @@ class StepCourse {
   void AddGradients(const runs::StepRow& row);
   void AddLoss(const runs::StepRow& row);
   void AddNorm(const runs::StepRow& row);
+  void AddZero(const runs::StepRow& row);
 
   ScaleCourse scale_;
   Course course_;

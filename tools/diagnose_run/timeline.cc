@@ -27,6 +27,16 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   if (s.loss_min && s.loss_min_step) {
     line.push_back({*s.loss_min_step, "least loss, " + Number(s.loss_min)});
   }
+  for (const Excursion& each : facts.turns.excursions) {
+    std::string what = "the loss rises from about " + Number(each.before) + " to " +
+                       Number(each.peak) + " (step " + std::to_string(each.peak_step) + ")";
+    if (each.norm_before && each.norm_peak && *each.norm_peak > 3 * *each.norm_before) {
+      what +=
+          ", the gradient norm from " + Number(each.norm_before) + " to " + Number(each.norm_peak);
+    }
+    what += each.over ? ", back at step " + std::to_string(*each.over) : ", and is not back";
+    line.push_back({each.step, what});
+  }
   if (facts.trend && facts.trend->absmax.size() > 1) {
     // First, middle and last point tell the shape; the sentence about it stands in the evidence.
     const auto& points = facts.trend->absmax;

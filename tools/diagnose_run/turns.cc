@@ -42,6 +42,7 @@ void TurnFinder::Add(const runs::StepRow& row) {
   AddSkip(row);
   AddLoss(row);
   AddNorm(row);
+  excursions_.Add(row);
 }
 
 void TurnFinder::AddNorm(const runs::StepRow& row) {
@@ -163,6 +164,7 @@ void TurnFinder::AddSkip(const runs::StepRow& row) {
 
 Turns TurnFinder::Finish() const {
   Turns turns = turns_;
+  turns.excursions = excursions_.Finish();
   if (burst_ && turns.bursts.size() < kMostTurns) turns.bursts.push_back(*burst_);
   if (!first_norms_.empty()) turns.first_norm = Median(first_norms_);
   if (norms_.size() >= kEnoughSteps) {

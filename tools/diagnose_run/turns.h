@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "tools/diagnose_run/excursions.h"
 #include "tools/runs/last_values.h"
 #include "tools/runs/steps.h"
 
@@ -61,6 +62,7 @@ struct Turns {
   bool lived = false;  // some gradient norm was not 0
   int64_t steps = 0;
   std::vector<ShortStep> first_losses;  // the first kShortRecord finite losses
+  std::vector<Excursion> excursions;
 };
 inline constexpr size_t kMostTurns = 16;
 // Up to so many losses a record has no history of its own that noise could be told from.
@@ -83,6 +85,7 @@ class TurnFinder {
   void AddNorm(const runs::StepRow& row);
 
   Turns turns_;
+  ExcursionFinder excursions_;
   runs::LastValues losses_{kLately}, norms_{kHistory};  // finite ones
   std::vector<double> first_norms_;
   std::optional<double> greatest_lr_, previous_scale_, previous_norm_;

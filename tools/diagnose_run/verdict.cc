@@ -104,6 +104,19 @@ void AddNotes(const Facts& facts, const std::vector<Claim>& claims, std::string&
   for (size_t i = 0; i < notes.size(); ++i) headline += (i > 0 ? " " : "") + notes[i];
 }
 
+// What a record's rows are. A log has few of a run's steps, and some say no step at all.
+const char* UnitOf(const Facts& facts) {
+  return facts.monitored ? "step" : facts.numbered ? "logged step" : "logged line";
+}
+
+// A log whose loss is 0 to its end, and nothing in it that shows what that means.
+std::string ZeroLossText(const Facts& facts) {
+  return "The loss is logged as exactly 0 from step " + std::to_string(facts.course.zero_from) +
+         " to the end, in " + Count(facts.course.zero_losses, UnitOf(facts)) +
+         ", and the log does not show what that means: HF's Trainer logs a loss that is NaN as 0 "
+         "(logging_nan_inf_filter), and no gradient norm above 0 stands beside it.";
+}
+
 // By what the record shows without shadow steps.
 void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const run_summary::Summary& s = facts.summary;
@@ -231,7 +244,11 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     return say("not_established", "The log shows " + Count(s.finite_losses, "loss", "losses") +
                                       ": too few to judge.");
   }
-  std::string headline = "No sign of trouble in " + Count(s.steps, "step");
+  if (!facts.monitored && facts.course.zero_losses >= kLeastSteps) {
+    return say("not_established", ZeroLossText(facts));
+  }
+  std::string headline = (jump ? "No sign of lasting trouble in " : "No sign of trouble in ") +
+                         Count(s.steps, UnitOf(facts));
   if (s.loss_first) {
     headline += ": the loss went from " + Number(s.loss_first) + " to " + Number(s.loss_last) +
                 ", all finite";

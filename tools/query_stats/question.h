@@ -29,6 +29,7 @@ struct Question {
   Grouping grouping = Grouping::kLayer;
   Order order = Order::kWorst;
   std::optional<int64_t> top;
+  bool top_unasked = false;  // nobody asked for it: the answer says so
   bool thorough = false;  // look at everything that the time limit allows
 
   bool Asks(int64_t kind) const {

@@ -238,7 +238,8 @@ class Writer {
       }
     }
     if (count == 0) return;
-    const bool left_out = question_.top && count < static_cast<int64_t>(answer_.series.size());
+    const bool left_out = question_.top && !question_.top_unasked &&
+                          count < static_cast<int64_t>(answer_.series.size());
     if (left_out) std::erase_if(answer_.series, [](const Series& each) { return !each.worst; });
     const int64_t more = count - static_cast<int64_t>(named.size());
     std::string names = Join(named, ", ");
@@ -252,6 +253,12 @@ class Writer {
 
   std::vector<std::string> Notes(size_t shown) const {
     std::vector<std::string> notes = options_.notes;
+    if (question_.top_unasked && static_cast<int64_t>(answer_.series.size()) > *question_.top) {
+      notes.insert(notes.begin(), "The first " + std::to_string(*question_.top) + " of " +
+                                      runs::Count(static_cast<int64_t>(answer_.series.size()),
+                                                  "series", "series") +
+                                      "; `top` asks for more, `layers` for others.");
+    }
     if (!nothing_finite_.empty()) notes.insert(notes.begin(), nothing_finite_);
     if (answer_.out_of_time) {
       notes.push_back(

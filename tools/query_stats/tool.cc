@@ -18,6 +18,8 @@ namespace {
 
 // A client waits for this answer; what is not read until then is told and can be asked for.
 constexpr std::chrono::seconds kTimeLimit{8};
+// Who names no layers asks which matter: a model has thousands of tensors.
+constexpr int64_t kTopUnasked = 10;
 
 std::vector<std::string> Words(const Json& arguments, const char* key) {
   std::vector<std::string> list;
@@ -67,7 +69,13 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   question.grouping = GroupingOf(arguments.value("aggregate", "layer"));
   question.order = OrderOf(arguments.value("order", "worst"));
   question.thorough = arguments.value("detail", "concise") == "full";
-  if (arguments.contains("top")) question.top = arguments["top"].get<int64_t>();
+  if (arguments.contains("top")) {
+    question.top = arguments["top"].get<int64_t>();
+  } else if (!arguments.contains("layers") &&
+             LowerCase(arguments.value("metric", "")) != "findings") {
+    question.top = kTopUnasked;
+    question.top_unasked = true;
+  }
 
   ReportOptions options;
   options.bytes = runs::AnswerBytes(arguments, context);
@@ -152,7 +160,10 @@ Json InputSchema() {
          {{"type", "integer"},
           {"minimum", 1},
           {"maximum", 1000},
-          {"description", "Only the first so many in `order`: \"which layers are largest?\""}}},
+          {"description",
+           "Only the first so many in `order`: \"which layers are largest?\" 10 where no layers "
+           "are "
+           "named."}}},
         {"order",
          {{"type", "string"},
           {"enum", {"worst", "largest", "smallest", "growth", "model"}},

@@ -162,6 +162,8 @@ Json TrendJson(const std::optional<Trend>& trend) {
 
 std::string TrendText(const std::string& what, const std::optional<Trend>& trend) {
   if (!trend) return "";
+  // More scatter than level: a slope means nothing then.
+  if (trend->scatter > 1) return what + " without a trend (it scatters by more than its level)";
   return what + " " + SignedPercent(trend->per_100_steps) + " per 100 steps (scatter " +
          runs::PercentText(trend->scatter) + ")";
 }

@@ -105,6 +105,32 @@ std::vector<std::string> Notes(const runs::Source& source, const Summary& summar
 }
 
 // Findings are worth more room than settings.
+std::string Plain(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : DumpJson(value);
+}
+
+// "python 3.13.1, torch 2.13.0, devices: cuda:0 name H100 …": for people; the JSON has it as it is.
+std::string EnvironmentText(const Json& environment) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : environment.items()) {
+    if (value.is_null() || (value.is_structured() && value.empty())) continue;
+    if (key == "left_out") {
+      parts.push_back(Plain(value) + " more");
+    } else if (value.is_object()) {
+      parts.push_back(key + ": (" + EnvironmentText(value) + ")");
+    } else if (value.is_array()) {
+      std::vector<std::string> each;
+      for (const Json& one : value) {
+        each.push_back(one.is_object() ? "(" + EnvironmentText(one) + ")" : Plain(one));
+      }
+      parts.push_back(key + " " + Join(each, ", "));
+    } else {
+      parts.push_back(key + " " + Plain(value));
+    }
+  }
+  return Join(parts, "; ");
+}
+
 size_t EnvironmentBytes(const Summary& summary) {
   return summary.shadow.findings.empty() ? kEnvironmentBytes : kEnvironmentBytesBesideFindings;
 }
@@ -276,7 +302,7 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   std::string tail;
   for (const std::string& note : Notes(source, s)) tail += "Note: " + note + "\n";
   const Json environment = ShownEnvironment(run.environment, EnvironmentBytes(s));
-  if (!environment.empty()) tail += "Environment: " + DumpJson(environment) + "\n";
+  if (!environment.empty()) tail += "Environment: " + EnvironmentText(environment) + ".\n";
   tail += s.stable.value_or(true)
               ? "Next: query_alerts lists the alerts one by one.\n"
               : "Next: diagnose_run tells why, query_alerts lists the alerts one by one.\n";

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "tools/runs/evaluations.h"
 #include "tools/runs/packed.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/run.h"
@@ -218,6 +219,14 @@ Result<RunHandle> NewestBelow(const std::string& folder, const AllowedRoots& roo
                   "named by its log: a TensorBoard or W&B folder, a CSV, JSON or text file.");
 }
 
+bool IsNewer(const std::string& path, const std::string& other) {
+  std::error_code ec;
+  const auto here = std::filesystem::last_write_time(path, ec);
+  if (ec) return false;
+  const auto there = std::filesystem::last_write_time(other, ec);
+  return !ec && here > there;
+}
+
 Error NoSuchRun(int64_t run_id, const std::string& path, std::vector<Run> runs) {
   return NotFound("Run " + std::to_string(run_id) + " is not in " + EscapeControl(path) + ".",
                   NearestIds(std::move(runs), run_id));
@@ -236,7 +245,13 @@ Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id) {
     source.format = std::move(log.format);
     source.texts = std::move(log.texts);
     source.notes = std::move(log.notes);
+    source.numbered = log.numbered;
     source.database = std::move(log.database);
+    auto evaluations = ReadEvaluations(source);
+    if (!evaluations) return evaluations.error();
+    if (std::string text = EvaluationsText(*evaluations); !text.empty()) {
+      source.notes.push_back(std::move(text));
+    }
     return source;
   }
   return NoSuchRun(run_id.value_or(0), log.database->path(), *std::move(runs));
@@ -265,6 +280,15 @@ Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
       path = std::move(whole);
       wanted.run_id.reset();
     }
+  }
+  std::vector<std::string> beside;  // what to say of rank files that lie beside the path
+  const auto ranks = wanted.run_id ? std::nullopt : LowestRankOf(wanted.path, roots, cancel);
+  if (!path && ranks) {
+    path = *ranks;
+  } else if (path && ranks && IsNewer(*ranks, *path)) {
+    beside.push_back(EscapeControl(*ranks) +
+                     " and what belongs to it lie beside this file and are newer: a run of several "
+                     "processes was recorded there since.");
   }
   if (!path) {
     Error error = path.error();
@@ -309,7 +333,7 @@ Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
     return NoSuchRun(*wanted.run_id, *path, std::move(runs));
   }
 
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = std::move(beside);
   if (found->world_size <= 1 && rank.value_or(found->rank) == found->rank) {
     if (ring.present && runs.size() == 1 && !RingBelongs(ring, *found)) {
       notes.push_back("The flight recorder beside the database belongs to another run.");

@@ -126,6 +126,27 @@ std::vector<std::string> RankFiles(const std::string& path, const AllowedRoots& 
   return files;
 }
 
+std::optional<std::string> LowestRankOf(const std::string& path, const AllowedRoots& roots,
+                                        const CancelToken& cancel) {
+  const fs::path whole(path);
+  if (whole.extension().empty()) return std::nullopt;
+  const fs::path parent = whole.parent_path();
+  auto folder = roots.Resolve(parent.empty() ? "." : parent.generic_string());
+  if (!folder) return std::nullopt;
+  const std::string family =
+      whole.stem().generic_string() + ".rank*" + whole.extension().generic_string();
+  std::optional<std::pair<int64_t, std::string>> lowest;
+  for (const fs::path& file : EntriesOf(*folder, family, cancel)) {
+    const std::string number = FamilyOf(file.filename().generic_string()).number;
+    const int64_t rank = number.size() > 9 ? kMaxWorldSize : std::stoll(number);
+    if (lowest && lowest->first <= rank) continue;
+    auto resolved = roots.Resolve(file.generic_string());
+    if (resolved && LooksLikeDatabase(*resolved)) lowest = {rank, *std::move(resolved)};
+  }
+  if (!lowest) return std::nullopt;
+  return lowest->second;
+}
+
 std::vector<std::vector<size_t>> GroupRanks(const std::vector<Run>& runs) {
   std::vector<size_t> order(runs.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

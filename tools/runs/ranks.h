@@ -8,6 +8,7 @@
 #define MPNANNY_TOOLS_RUNS_RANKS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ std::string RankFamily(const std::string& path);
 // The databases of the path's family, itself among them, sorted; canonical and inside the roots.
 std::vector<std::string> RankFiles(const std::string& path, const AllowedRoots& roots,
                                    const CancelToken& cancel);
+
+// The database of the lowest rank that was recorded under `path`'s name: under torchrun each rank
+// writes metrics.rank3.db where one process would write metrics.db. nullopt: there is none.
+std::optional<std::string> LowestRankOf(const std::string& path, const AllowedRoots& roots,
+                                        const CancelToken& cancel);
 
 // Puts the runs of one family together: each group lists indices into `runs`, one a rank, by rank.
 // A run of one process is a group of its own.

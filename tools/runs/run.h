@@ -62,6 +62,7 @@ struct Source {
   // A log that another program wrote has the name of its format here ("TensorBoard event files")
   // and steps only; "" for a monitor's database.
   std::string format;
+  bool numbered = true;            // false: that log says no steps, they are its lines
   std::vector<std::string> texts;  // console output that belongs to the run: canonical paths
 };
 

@@ -289,7 +289,11 @@ std::string ResultDtype(const ShadowFinding& finding) {
 std::string PercentText(double ratio) {
   if (std::isnan(ratio)) return "an unknown share";
   const double percent = 100 * ratio;
-  if (!(std::fabs(percent) < 1e4)) return Number(ratio, 2) + " times the value";
+  if (!(std::fabs(percent) < 1e4)) {
+    // "690 times", not "6.9e+02 times".
+    return (std::fabs(ratio) < 1e6 ? Number(std::round(ratio), 6) : Number(ratio, 2)) +
+           " times the value";
+  }
   if (percent != 0 && std::fabs(percent) < 1e-4) return "less than 0.0001 %";
   char text[32];
   // Two digits, without an exponent; 99.96 % is not all.

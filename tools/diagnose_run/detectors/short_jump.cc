@@ -40,13 +40,50 @@ std::optional<Jumped> FindJump(const std::vector<ShortStep>& steps) {
   return std::nullopt;
 }
 
+// The early excursion of a longer record that no other detector explains; nullptr: there is none.
+// One whose gradient norm stays calm is a matter of the batches.
+const Excursion* EarlyExcursion(const Facts& facts, const std::vector<Claim>& claims) {
+  for (const char* explained :
+       {"lr-jump", "outlier-batch", "optimizer-restarted", "scaler-restarted"}) {
+    if (FindClaim(claims, explained)) return nullptr;
+  }
+  const Excursion* highest = nullptr;
+  for (const Excursion& each : facts.turns.excursions) {
+    const bool calm =
+        each.norm_before && each.norm_peak && *each.norm_peak <= kNormJump * *each.norm_before;
+    if (!each.early || !each.over || calm) continue;
+    if (!highest || each.peak - each.before > highest->peak - highest->before) highest = &each;
+  }
+  return highest;
+}
+
+void TellEarly(const Excursion& early, std::vector<Claim>& claims) {
+  Claim claim;
+  claim.id = "loss-jumped";
+  claim.sentence = "Early in the run, from step " + std::to_string(early.step) +
+                   " on, the loss rose from about " + Number(early.before) + " to " +
+                   Number(early.peak) + " (step " + std::to_string(early.peak_step) + ")";
+  if (early.norm_before && early.norm_peak) {
+    claim.sentence +=
+        ", the gradient norm from " + Number(early.norm_before) + " to " + Number(early.norm_peak);
+  }
+  claim.sentence += ", and came back by itself by step " + std::to_string(*early.over) + ".";
+  claim.strength = 0.6;
+  claim.passing = true;
+  claim.place = FaultPlace{early.step, "", "", "", "", "the loss rose to " + Number(early.peak)};
+  claims.push_back(std::move(claim));
+}
+
 }  // namespace
 
-// A record with a history of its own is judged by DetectDivergence and by its spikes.
+// A record with a history of its own is judged by DetectDivergence and by its spikes; what was
+// early in it is told here as well.
 void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
+  if (FindClaim(claims, "diverged")) return;
   const std::vector<ShortStep>& steps = facts.turns.first_losses;
-  if (facts.summary.finite_losses > static_cast<int64_t>(kShortRecord) ||
-      FindClaim(claims, "diverged")) {
+  if (facts.summary.finite_losses > static_cast<int64_t>(kShortRecord)) {
+    const Excursion* early = facts.onset ? nullptr : EarlyExcursion(facts, claims);
+    if (early) TellEarly(*early, claims);
     return;
   }
   const auto jump = FindJump(steps);

@@ -9,10 +9,35 @@ const FORMATS = {  // exponents of the smallest subnormal, the smallest normal a
 };
 function ink() { return getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(); }
 function grid() { return getComputedStyle(document.documentElement).getPropertyValue("--line").trim(); }
-// Of a logarithmic axis only powers of ten are told: Chart.js writes 1e-7 as 0.0000001.
-function powers(value) { return Number.isInteger(Math.round(1e6 * Math.log10(value)) / 1e6) ? shown(value) : ""; }
+// Of a logarithmic axis over several decades only powers of ten are told: Chart.js writes 1e-7 as 0.0000001.
+function powers(value) {
+  if (this.max < 100 * this.min) return shown(value);
+  const power = Math.round(1e6 * Math.log10(value)) / 1e6;
+  if (!Number.isInteger(power)) return "";
+  return power > -3 && power < 5 ? shown(value) : `1e${power}`;
+}
 function axis(title, more = {}) {
   return { title: { display: true, text: title, color: ink() }, ticks: { color: ink(), ...(more.type === "logarithmic" ? { callback: powers } : {}) }, grid: { color: grid() }, ...more };
+}
+// The values that a metric has in the runs, as far as they are numbers.
+function valuesOf(metric, runs) {
+  return runs.flatMap((run) => ["least", "greatest", "last"].flatMap((key) => run.course.curves?.[metric]?.[key] ?? [])).map(number).filter(Number.isFinite);
+}
+// Not Math.min(...values): a curve may have more points than a call takes arguments.
+function endsOf(values) { return values.reduce(([least, greatest], value) => [Math.min(least, value), Math.max(greatest, value)], [Infinity, -Infinity]); }
+// Over how many powers of ten positive values reach; 0 where one of them is not positive.
+function decades(values) {
+  const [least, greatest] = endsOf(values);
+  return least > 0 && Number.isFinite(greatest) ? Math.log10(greatest / least) : 0;
+}
+// The axis of a curve. That of a constant is the constant's: one value in its middle, and no numbers that nothing has.
+function valueAxis(title, values, isLog) {
+  const type = isLog ? "logarithmic" : "linear";
+  const [least, greatest] = endsOf(values);
+  if (!(greatest - least <= 1e-9 * Math.abs(greatest))) return axis(title, { type });
+  const room = Math.abs(least) / 2 || 1;
+  const plain = axis(title, { type: "linear", min: least - room, max: least + room });
+  return { ...plain, ticks: { ...plain.ticks, callback: (value) => shown(value) }, afterBuildTicks: (scale) => { scale.ticks = [{ value: least }]; } };
 }
 // A table of what a picture shows, at most `most` rows, evenly taken.
 function tableOf(heads, rows, most = 60) {
@@ -33,7 +58,7 @@ function curveSets(metric, runs, isLog) {
     if (!curve) return;
     const fits = (point) => ({ x: point.x, y: isLog && point.y <= 0 ? NaN : point.y });
     const line = { borderColor: colours[which], backgroundColor: colours[which] + "33", pointRadius: 0, pointStyle: "line", spanGaps: true, run: which };
-    const name = runs.length > 1 ? `${which + 1} ${run.summary.name}`.slice(0, 40) + ": " : "";
+    const name = runs.length > 1 ? brief(`${which + 1} ${run.summary.name}`, 40) + ": " : "";
     if (curve.least.some((least, at) => least !== curve.greatest[at])) {
       sets.push({ ...line, label: name + t("range"), data: points(run.course, curve.least).map(fits), borderWidth: 0, fill: "+1" });
       sets.push({ ...line, label: "", data: points(run.course, curve.greatest).map(fits), borderWidth: 0 });
@@ -64,12 +89,12 @@ function drawCurve(canvas, metric, runs, isLog, onStep) {
       animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true,
       interaction: { mode: "nearest", axis: "x", intersect: false },
       onClick: (event, found, chart) => onStep(Math.round(chart.scales.x.getValueForPixel(event.x))),
-      scales: { x: axis(t("step"), { type: "linear" }), y: axis(t(metric), { type: isLog ? "logarithmic" : "linear" }) },
+      scales: { x: axis(t("step"), { type: "linear" }), y: valueAxis(t(metric), valuesOf(metric, runs), isLog) },
       plugins: {
         legend: { labels: { color: ink(), usePointStyle: true, filter: (item) => item.text !== "" } },
         tooltip: { callbacks: {
           title: (items) => items.length ? `${t("step")} ${items[0].parsed.x}` : "",
-          label: (item) => item.raw.alert ? `${item.raw.alert.type} ${item.raw.alert.layer ?? ""}`.slice(0, 120) : `${item.dataset.label}: ${shown(item.parsed.y)}` } },
+          label: (item) => item.raw.alert ? brief(`${item.raw.alert.type} ${item.raw.alert.layer ?? ""}`, 120) : `${item.dataset.label}: ${shown(item.parsed.y)}` } },
       },
     },
   });
@@ -92,10 +117,10 @@ function drawSeries(canvas, series, title, isLog) {
   const colours = lineColours();
   return new Chart(canvas, {
     type: "line",
-    data: { datasets: series.map((each, at) => ({ label: each.name.slice(0, 60), data: each.points.map(([step, value]) => ({ x: step, y: place(value) })),
+    data: { datasets: series.map((each, at) => ({ label: brief(each.name, 60), data: each.points.map(([step, value]) => ({ x: step, y: place(value) })),
       borderColor: colours[at], backgroundColor: colours[at], borderDash: at % 2 ? [6, 4] : [], borderWidth: 1.5, pointRadius: 1.5, pointStyle: "line" })) },
     options: { animation: false, responsive: true, maintainAspectRatio: false, parsing: false,
-      scales: { x: axis(t("step"), { type: "linear" }), y: axis(title, { type: isLog ? "logarithmic" : "linear" }) },
+      scales: { x: axis(t("step"), { type: "linear" }), y: valueAxis(title, series.flatMap((each) => each.points.map(([, value]) => number(value))).filter(Number.isFinite), isLog) },
       plugins: { legend: { labels: { color: ink(), usePointStyle: true } } } },
   });
 }
@@ -121,8 +146,11 @@ function formatEnds(from) {
         ctx.lineTo(place, chartArea.bottom);
         ctx.stroke();
         ctx.font = "11px system-ui, sans-serif";
-        ctx.textAlign = exponent === least ? "right" : "left";
-        ctx.fillText(mark, place + (exponent === least ? -3 : 3), chartArea.top + 11 + 13 * at);
+        // Outside of the format, or inside where the picture ends.
+        const width = ctx.measureText(mark).width + 3;
+        const before = exponent === least ? place - width >= chartArea.left : place + width > chart.width;
+        ctx.textAlign = before ? "right" : "left";
+        ctx.fillText(mark, place + (before ? -3 : 3), chartArea.top + 11 + 13 * at);
         ctx.restore();
       }
     });

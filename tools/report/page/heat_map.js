@@ -37,12 +37,15 @@ function firstBadCell(heat, firstBad) {
   return row < 0 || column < 0 ? null : { row, column };
 }
 function heatTable(heat, map, rows, firstBad, onCell) {
-  const columns = heat.first_steps.length, scale = scaleOf(map);
+  // What was recorded at some steps only (shadow steps, gradients) has columns for those.
+  const kept = heat.first_steps.map((step, at) => at).filter((at) => map.rows.some((row) => row[at] !== null));
+  const columns = kept.length, scale = scaleOf(map);
   const every = Math.max(1, Math.ceil(columns / 8));
   const head = el("tr", {}, el("th", { scope: "col" }, t("layer")),
-    ...heat.first_steps.map((step, at) => el("th", { scope: "col", "data-first": step, "data-last": heat.last_steps[at] }, el("span", { class: at % every === 0 ? null : "unseen" }, String(step)))));
+    ...kept.map((column, at) => el("th", { scope: "col", "data-first": heat.first_steps[column], "data-last": heat.last_steps[column] }, el("span", { class: at % every === 0 ? null : "unseen" }, String(heat.first_steps[column])))));
   const body = rows.map((row) => el("tr", {}, el("th", { scope: "row" }, heat.layers[row] || "(model)"),
-    ...map.rows[row].map((raw, column) => {
+    ...kept.map((column) => {
+      const raw = map.rows[row][column];
       const value = number(raw);
       const cell = el("td", { role: "gridcell", tabindex: -1, "data-row": row, "data-column": column });
       let text = shown(raw);

@@ -1,6 +1,7 @@
 "use strict";
 // Where the data comes from: the file itself, the server of `mpnanny view`, or the client that shows the page (host.js).
 const given = JSON.parse(document.getElementById("data").textContent);
+const SEVERAL_DECADES = 3;
 function show(runs, more = {}) {
   const first = !data.runs.length;
   data = { ...given, ...more, runs };
@@ -9,6 +10,8 @@ function show(runs, more = {}) {
   // A break shows in magnitudes, a quiet loss of precision in the errors that shadow steps measured.
   const { verdict, first_bad: bad } = runs[0].diagnosis, backward = bad?.phase === "backward";
   const kind = verdict === "degraded" && bad?.operator ? (backward ? "shadow_backward" : "shadow_forward") : backward ? "gradient" : "activation";
+  // Losses that fall over decades end in a line along the bottom of a linear axis.
+  for (const metric of ["loss", "grad_norm"]) if (decades(valuesOf(metric, runs)) >= SEVERAL_DECADES) chosen.log.add(metric);
   chosen.map = Math.max(0, maps.findIndex((map) => map.kind === kind));
   draw();
 }

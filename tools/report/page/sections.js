@@ -46,7 +46,7 @@ function drawAsked() {
   askedChart = drawSeries(canvas, drawn.map((each) => ({ name: name(each), points: each.points })), title, chosen.log.has("asked"));
 }
 function drawTitles(name) {
-  document.title = `mpnanny: ${name}`.slice(0, 120);
+  document.title = brief(`mpnanny: ${name}`, 120);
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
   for (const title of document.querySelectorAll("[data-word]")) title.textContent = t(title.dataset.word);
   put("name", name);
@@ -155,13 +155,19 @@ function drawHistogramSection() {
   const all = data.runs[0].histograms ?? [];
   if (!all.length) return put("histogram", el("p", {}, t("none")));
   const layers = [...new Set(all.map((each) => each.layer))];
-  if (!layers.includes(chosen.layer)) chosen.layer = layers.includes(data.runs[0].diagnosis.first_bad?.layer) ? data.runs[0].diagnosis.first_bad.layer : layers[0];
+  // Nothing is chosen yet: where something is to be seen, a histogram of zeros or of NaN alone has no bar.
+  const filled = (each) => each.counts.length > 0;
+  if (!layers.includes(chosen.layer)) {
+    const bad = data.runs[0].diagnosis.first_bad?.layer;
+    chosen.layer = all.some((each) => each.layer === bad && filled(each)) ? bad : (all.find(filled) ?? all[0]).layer;
+  }
   const ofLayer = all.filter((each) => each.layer === chosen.layer);
   const kinds = [...new Set(ofLayer.map((each) => each.kind))];
-  if (!kinds.includes(chosen.kind)) chosen.kind = kinds[0];
+  if (!kinds.includes(chosen.kind)) chosen.kind = (ofLayer.find(filled) ?? ofLayer[0]).kind;
   const ofKind = ofLayer.filter((each) => each.kind === chosen.kind);
   const steps = ofKind.map((each) => each.step);
-  const one = ofKind[Math.max(0, steps.findLastIndex((step) => chosen.at === null || step <= chosen.at))];
+  const one = chosen.at === null ? (ofKind.findLast(filled) ?? ofKind[ofKind.length - 1])
+    : ofKind[Math.max(0, steps.findLastIndex((step) => step <= chosen.at))];
   const total = one.counts.reduce((sum, [, count]) => sum + count, 0) + one.zeros;
   const fates = Object.keys(FORMATS).map((name) => {
     const sum = (fate) => one.counts.filter(([exponent]) => fateIn(name, exponent) === fate).reduce((all, [, count]) => all + count, 0) / Math.max(1, total);
@@ -173,7 +179,7 @@ function drawHistogramSection() {
   const change = (key, value) => { chosen[key] = value; drawHistogramSection(); };
   const swatch = (colour, word) => el("span", {}, el("span", { class: "swatch", style: `background:${colour}` }), t(word));
   put("histogram", el("div", { class: "controls no-print" },
-    choice(t("layer"), layers.map((name) => [name, name.slice(0, 80) || "(model)"]), chosen.layer, (value) => change("layer", value)),
+    choice(t("layer"), layers.map((name) => [name, brief(name, 80) || "(model)"]), chosen.layer, (value) => change("layer", value)),
     choice(t("figure"), kinds.map((kind) => [kind, t(kind)]), chosen.kind, (value) => change("kind", value)),
     choice(t("step"), steps.map((step) => [step, step]), one.step, (value) => change("at", Number(value))),
     choice(t("format"), Object.keys(FORMATS).map((name) => [name, name]), chosen.format, (value) => change("format", value))),

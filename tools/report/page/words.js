@@ -77,4 +77,6 @@ function shown(value) {
   if (value === 0 || (size >= 0.01 && size < 100000)) return String(Number(value.toPrecision(4)));
   return value.toExponential(2);
 }
+// A name that is too long keeps its beginning and, since layers differ there, more of its end.
+function brief(text, most) { return text.length <= most ? text : `${text.slice(0, Math.floor(most / 3))}…${text.slice(-Math.ceil((2 * most) / 3) + 1)}`; }
 function percent(share) { return shown(100 * share) + " %"; }

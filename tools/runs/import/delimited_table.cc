@@ -13,7 +13,6 @@ namespace mpnanny::imports {
 namespace {
 
 constexpr size_t kMaxRowBytes = 256 * 1024;
-constexpr size_t kOthersNamed = 12;
 
 // What TensorBoard exports of one tag has no name of it but the file's
 // ("run-x-tag-train_loss.csv").
@@ -41,7 +40,7 @@ std::optional<Table> HeaderOf(const std::string& name, LineReader& lines) {
 bool Fits(const FileHead& head) {
   LineReader lines(ByteSource::OfText(head.bytes), kMaxRowBytes);
   const auto table = HeaderOf(head.name, lines);
-  if (!table) return false;
+  if (!table || table->separator() == ' ') return false;  // columns that a console shows
   const auto row = lines.Next();
   if (!row) return head.name.ends_with(".csv") || head.name.ends_with(".tsv");
   // A first row that the head cuts off has too few cells.
@@ -81,18 +80,15 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
     placement.Add(*figures);
   }
   into.counts = runs::Count(rows, "row");
+  into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
   if (by_epoch) into.notes.push_back("The table has no steps: its epochs stand for them.");
   if (odd > 0) {
     into.notes.push_back(runs::Count(odd, "row") +
                          " with another number of cells than the header was left out.");
   }
-  std::vector<std::string> others = table->Others();
-  if (!others.empty()) {
-    const size_t more = others.size() > kOthersNamed ? others.size() - kOthersNamed : 0;
-    others.resize(others.size() - more);
-    into.notes.push_back("Columns not read: " + EscapeControl(Join(others, ", "), 600) +
-                         (more > 0 ? " and " + std::to_string(more) + " more" : "") + ".");
+  if (std::string others = table->OthersText(); !others.empty()) {
+    into.notes.push_back(std::move(others));
   }
   return {};
 }

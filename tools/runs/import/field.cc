@@ -27,17 +27,41 @@ std::string Plain(std::string_view key) {
   return plain;
 }
 
-bool HasWordAside(const std::string& plain) {
+template <typename F>
+bool AnyWord(const std::string& plain, const F& fits) {
   for (size_t start = 0; start <= plain.size();) {
     const size_t end = std::min(plain.find_first_of("_/", start), plain.size());
-    const std::string_view word = std::string_view(plain).substr(start, end - start);
-    for (const char* other : {"val", "test", "best", "dev", "vs"}) {
-      if (word == other) return true;
-    }
-    if (word.starts_with("eval") || word.starts_with("valid")) return true;
+    if (fits(std::string_view(plain).substr(start, end - start))) return true;
     start = end + 1;
   }
   return false;
+}
+
+bool IsOfEvaluation(const std::string& plain) {
+  return AnyWord(plain, [](std::string_view word) {
+    return word == "val" || word == "test" || word == "dev" || word.starts_with("eval") ||
+           word.starts_with("valid");
+  });
+}
+
+// Taken over something else than the steps: the best so far, a figure over samples.
+bool IsOverOther(const std::string& plain) {
+  return AnyWord(plain, [](std::string_view word) { return word == "best" || word == "vs"; });
+}
+
+bool HasWordAside(const std::string& plain) { return IsOfEvaluation(plain) || IsOverOther(plain); }
+
+// "current_steps", "completed_iterations": how far it has come, while "eval_steps" and "save_steps"
+// are settings.
+bool IsCountSoFar(const std::string& plain) {
+  if (!plain.ends_with("steps") && !plain.ends_with("iterations") && !plain.ends_with("iters") &&
+      !plain.ends_with("updates")) {
+    return false;
+  }
+  return AnyWord(plain, [](std::string_view word) {
+    return word == "current" || word == "cur" || word == "completed" || word == "done" ||
+           word == "finished" || word == "elapsed";
+  });
 }
 
 // The key without the folders before it: "loss" of "train/loss".
@@ -71,7 +95,10 @@ Field FieldOf(std::string_view key) {
   if (key.ends_with(".py")) return Field::kNone;  // "loss_scaler.py:181" says who prints
   const std::string plain = Plain(key);
   const auto has = [&](const char* word) { return plain.find(word) != std::string::npos; };
-  if (HasWordAside(plain)) return Field::kNone;
+  if (HasWordAside(plain)) {
+    const bool loss = has("loss") && !has("scale") && !has("norm") && !IsOverOther(plain);
+    return loss ? Field::kEvalLoss : Field::kNone;
+  }
   const std::string_view last = Last(plain);
   if (has("scale")) {
     return has("loss") || has("grad") || last == "scale" ? Field::kScale : Field::kNone;
@@ -86,6 +113,7 @@ Field FieldOf(std::string_view key) {
                            "num_updates", "trainer/global_step", "global_steps", "iterations"}) {
     if (plain == step) return Field::kStep;
   }
+  if (IsCountSoFar(plain)) return Field::kStep;
   for (const char* other : {"per_", "max", "total", "warmup", "num_", "save", "accum"}) {
     if (has(other)) return Field::kNone;
   }
@@ -105,7 +133,7 @@ int RankOf(Field field, std::string_view key) {
     return plain == "steps" || plain == "iterations" ? 0 : 1;
   }
   int rank = 0;
-  if (field == Field::kLoss) {
+  if (field == Field::kLoss || field == Field::kEvalLoss) {
     static constexpr std::array<std::string_view, 8> kTotals{
         "loss",          "train_loss", "total_loss", "lm_loss",
         "training_loss", "train/loss", "loss/train", "loss/total"};

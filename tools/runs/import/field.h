@@ -5,16 +5,18 @@
 #ifndef MPNANNY_TOOLS_RUNS_IMPORT_FIELD_H_
 #define MPNANNY_TOOLS_RUNS_IMPORT_FIELD_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace mpnanny::imports {
 
-enum class Field { kNone, kEpoch, kStep, kLoss, kGradNorm, kScale, kLr };
+enum class Field { kNone, kEpoch, kStep, kLoss, kGradNorm, kScale, kLr, kEvalLoss };
+inline constexpr size_t kFields = 8;  // with kNone
 
-// What a key in lower case stands for, by its words. Validation figures are none: they are not the
-// training's course.
+// What a key in lower case stands for, by its words. The loss of an evaluation is one of its own:
+// it is not the training's course. Other figures of an evaluation are none.
 Field FieldOf(std::string_view key);
 
 // True if one of the key's words says that its figure is not of the training, or not over its

@@ -23,6 +23,7 @@ struct Import {
   std::string precision;                       // if the log says so; "" otherwise
   std::optional<double> started_at, ended_at;  // Unix seconds
   std::string name;                            // of the run, if the log has one
+  bool numbered = true;            // false: no line says its step, steps are lines counted from 0
   std::string counts;              // what was read, for people: "figures stand in 12 of 30 lines"
   std::vector<std::string> notes;  // what limits the reading, for people
   std::vector<std::string> texts;  // files of this source that are console output

@@ -2,6 +2,7 @@
 // array of objects.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/resolved_path.h"
 #include "base/text.h"
@@ -9,6 +10,7 @@
 #include "tools/runs/import/format.h"
 #include "tools/runs/import/loose_json.h"
 #include "tools/runs/import/placement.h"
+#include "tools/runs/import/table.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::imports {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr uint64_t kMaxDocumentBytes = 256u << 20;
 constexpr size_t kMaxLineBytes = 1 << 20;
+constexpr size_t kMostNames = 1'000;
 constexpr char kHistory[] = "log_history";
 
 // The figures of one object.
@@ -29,7 +32,9 @@ class Row {
         if (*value.number > 1e9 && *value.number < 1e11) at_ = value.number;
       }
       if (key == "train_runtime") closing_ = true;
-      figures_.Add(FieldOf(key), key, *value.number);
+      const Field field = FieldOf(key);
+      figures_.Add(field, key, *value.number);
+      NoteKey(field, key);
     } else if (value.text &&
                (key == "mode" || key == "split" || key == "phase" || key == "stage")) {
       evaluation_ = evaluation_ || (IsAside(LowerCase(*value.text)));
@@ -37,16 +42,39 @@ class Row {
   }
   Figures Take() {
     // The closing entry gives means over the whole training, which are no step's.
-    Figures figures = closing_ || evaluation_ ? Figures() : figures_.Take();
+    Figures figures = closing_ ? Figures() : figures_.Take();
+    if (evaluation_) {
+      const std::optional<double> loss = figures.eval_loss ? figures.eval_loss : figures.loss;
+      const std::optional<double> step = figures.step;
+      figures = {};
+      figures.step = step;
+      figures.eval_loss = loss;
+      figures.eval_name = "loss";
+    }
     figures.at = at_;
-    *this = Row();
+    Clear();
     return figures;
+  }
+  void Clear() {
+    figures_ = {};
+    at_.reset();
+    closing_ = evaluation_ = false;
+  }
+  // Names of figures that were not read, as a sentence.
+  std::string OthersText() const {
+    return NotRead("Figures", std::vector<std::string>(others_.begin(), others_.end()));
   }
 
  private:
+  void NoteKey(Field field, const std::string& key) {
+    const bool time = key == "timestamp" || key == "_timestamp" || key == "wall_time";
+    if (field == Field::kNone && !time && others_.size() < kMostNames) others_.insert(key);
+  }
+
   FigureCollector figures_;
   std::optional<double> at_;
   bool closing_ = false, evaluation_ = false;
+  std::set<std::string> others_;  // of all rows
 };
 
 std::string_view WithoutMark(std::string_view text) {
@@ -108,7 +136,11 @@ Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
   };
   const bool whole = ReadLooseJson(document, events);
   into.counts = runs::Count(rows, "entry", "entries");
+  into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
+  if (std::string others = row.OthersText(); !others.empty()) {
+    into.notes.push_back(std::move(others));
+  }
   if (!whole) {
     into.notes.push_back(
         "The file ends, or stops being JSON, before its end: what stands before "
@@ -149,12 +181,16 @@ Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
     if (ReadLooseJson(*line, events)) {
       placement.Add(row.Take());
     } else {
-      row = Row();
+      row.Clear();
       ++broken;
     }
   }
   into.counts = runs::Count(read, "line");
+  into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
+  if (std::string others = row.OthersText(); !others.empty()) {
+    into.notes.push_back(std::move(others));
+  }
   if (broken > 0) {
     into.notes.push_back(runs::Count(broken, "line") + " that are no JSON were left out.");
   }

@@ -93,6 +93,7 @@ Figures Pairs(std::string_view line) {
       // Without a separator only the last word is the key ("at step 12").
       Field field = FieldOf(separator ? key : LastWord(key));
       if (field == Field::kNone && !IsAside(key)) field = FieldOf(LastWord(key));
+      if (field == Field::kLoss && IsAside(key)) field = FieldOf(key);  // "val loss 2.1"
       if (key.ends_with("skipped iterations") || key.ends_with("nan iterations")) {
         size_t end = value_at;
         AddIterations(key, NumberAt(line, end), figures);
@@ -102,7 +103,9 @@ Figures Pairs(std::string_view line) {
       size_t end = value_at;
       if (field != Field::kNone) {
         if (const auto value = field == Field::kStep ? CountAt(line, end) : NumberAt(line, end)) {
-          found.Add(field, key, *value);
+          // "Steps:  67%|": how far a bar has come is no step.
+          const bool share = end < line.size() && line[end] == '%';
+          if (!share) found.Add(field, key, *value);
           i = end;
           continue;
         }
@@ -191,17 +194,35 @@ bool IsEvaluation(const std::string& lower) {
   return false;
 }
 
-// "| 12/100 [" of a bar of progress: the step that its figures belong to.
-std::optional<double> StepOfBar(std::string_view line) {
-  const size_t bracket = line.find(" [");
-  if (bracket == std::string_view::npos) return std::nullopt;
-  size_t start = bracket;
-  while (start > 0 && (IsDigit(line[start - 1]) || line[start - 1] == '/')) --start;
-  const std::string_view count = line.substr(start, bracket - start);
-  const size_t slash = count.find('/');
-  if (slash == 0 || slash == std::string_view::npos) return std::nullopt;
-  if (line.substr(0, start).find('|') == std::string_view::npos) return std::nullopt;
-  return NumberOf(count.substr(0, slash));
+// A bar that shows no figure counts the training's steps if nothing else is said of it: data is
+// read and models are loaded under bars as well.
+bool CountsSteps(const Bar& bar) {
+  const std::string lower = LowerCase(bar.before);
+  const auto has = [&](const char* word) { return lower.find(word) != std::string::npos; };
+  return bar.before.empty() || has("train") || has("step") || has("iter");
+}
+
+// "Unexpected result nan on rank 3 at iteration #11 invocation #2 (message='found NaN in local
+// forward loss calculation')", as Megatron's rerun state machine writes it. Its iterations begin at
+// 0 with the process; those of Megatron's own lines at 1.
+std::optional<Figures> RejectedResult(std::string_view line, const std::string& lower) {
+  constexpr std::string_view kSays = "unexpected result ";
+  const size_t says = lower.find(kSays);
+  const size_t message = lower.find("(message='");
+  if (says == std::string::npos || message == std::string::npos) return std::nullopt;
+  Figures figures;
+  size_t at = says + kSays.size();
+  const auto result = NumberAt(line, at);
+  if (!result || std::isfinite(*result)) return figures;  // one rank's, and no figure of the step
+  (lower.find("grad", message) != std::string::npos ? figures.grad_norm : figures.loss) = result;
+  constexpr std::string_view kIteration = "iteration ";
+  if (const size_t iteration = lower.find(kIteration); iteration != std::string::npos) {
+    at = iteration + kIteration.size();
+    if (at < line.size() && line[at] == '#') ++at;
+    if (const auto count = NumberAt(line, at)) figures.step = *count + 1;
+  }
+  figures.of_process = true;
+  return figures;
 }
 
 // "[3][50/294]" and "[3/300][370/1251]": an epoch, and how far it has come.
@@ -229,12 +250,32 @@ void AddBrackets(std::string_view line, Figures& figures) {
 
 }  // namespace
 
+std::optional<Bar> FindBar(std::string_view line) {
+  const size_t bracket = line.find(" [");
+  if (bracket == std::string_view::npos) return std::nullopt;
+  size_t start = bracket;
+  if (start > 0 && line[start - 1] == '?') --start;  // of a total that is not known
+  while (start > 0 && (IsDigit(line[start - 1]) || line[start - 1] == '/')) --start;
+  const std::string_view count = line.substr(start, bracket - start);
+  const size_t slash = count.find('/');
+  if (slash == 0 || slash == std::string_view::npos) return std::nullopt;
+  // A notebook's bar has the share alone.
+  size_t before = line.substr(0, start).find_first_of("%|");
+  const auto done = NumberOf(count.substr(0, slash));
+  if (before == std::string_view::npos || !done) return std::nullopt;
+  while (before > 0 && (IsDigit(line[before - 1]) || line[before - 1] == '.')) --before;
+  while (before > 0 && (line[before - 1] == ' ' || line[before - 1] == ':')) --before;
+  return Bar{line.substr(0, before), *done};
+}
+
 void FigureCollector::Add(Field field, std::string_view key, double value) {
   if (field == Field::kNone) return;
   const int rank = RankOf(field, key);
   if (field == Field::kLoss && !std::isfinite(value) && !bad_part_) bad_part_ = value;
   Named& named = found_[static_cast<size_t>(field)];
-  if (!named.known || rank > named.rank) named = {true, rank, value};
+  if (named.known && rank <= named.rank) return;
+  named = {true, rank, value};
+  if (field == Field::kEvalLoss) eval_name_ = key;
 }
 
 Figures FigureCollector::Take() const {
@@ -249,6 +290,8 @@ Figures FigureCollector::Take() const {
   figures.grad_norm = of(Field::kGradNorm);
   figures.scale = of(Field::kScale);
   figures.lr = of(Field::kLr);
+  figures.eval_loss = of(Field::kEvalLoss);
+  figures.eval_name = eval_name_;
   if (figures.loss && std::isfinite(*figures.loss)) figures.bad_part = bad_part_;
   // "steps: 100000" alone is a setting, beside a loss it is where the loss stands.
   if (found_[static_cast<size_t>(Field::kStep)].rank == 0 && !figures.loss) figures.step.reset();
@@ -259,14 +302,46 @@ Figures ReadFigures(std::string_view line) {
   const std::string lower = LowerCase(line);
   // The trainer's closing line gives the mean loss of the whole training, which is no step's.
   if (lower.find("train_runtime") != std::string::npos) return {};
+  if (auto rejected = RejectedResult(line, lower)) return *rejected;
   Figures figures = Pairs(line);
   if (!figures.loss) figures.loss = LossInWords(line, lower);
   if (const auto scale = ScaleInWords(line, lower)) figures.scale = scale;
   figures.skipping = SaysSkipping(lower);
-  if (figures.loss && std::isfinite(*figures.loss) && IsEvaluation(lower)) figures.loss.reset();
-  if ((figures.loss || figures.skipping) && !figures.step) figures.step = StepOfBar(line);
+  if (figures.loss && IsEvaluation(lower)) {
+    figures.eval_loss = figures.loss;
+    figures.eval_name = "loss";
+    figures.loss.reset();
+    figures.bad_part.reset();
+  }
+  if (!figures.step) {
+    const auto bar = FindBar(line);
+    if (bar && (figures.loss || figures.skipping || CountsSteps(*bar))) figures.step = bar->done;
+  }
   if (figures.loss && !figures.step) AddBrackets(line, figures);
   return figures;
+}
+
+std::string RerunSays(std::string_view line) {
+  if (line.find("erun: unexpected result") == std::string_view::npos) return "";
+  const std::string lower = LowerCase(line);
+  const auto has = [&](const char* words) { return lower.find(words) != std::string::npos; };
+  if (has("first rerun: unexpected result is not reproducible")) {
+    return "Megatron computed that step a second time on the same GPU and got another result: a "
+           "GPU "
+           "that computes wrongly at times explains that, precision does not.";
+  }
+  if (has("first rerun: unexpected result is reproducible")) {
+    return "Megatron computed that step a second time on the same GPU and got the same result: it "
+           "is no passing error of the GPU.";
+  }
+  if (has("second rerun: unexpected result is not reproducible")) {
+    return "On another GPU Megatron got another result: the first GPU computes wrongly.";
+  }
+  if (has("second rerun: unexpected result is reproducible")) {
+    return "On another GPU Megatron got the same result: the data, the model or the program makes "
+           "it, not a GPU.";
+  }
+  return "";
 }
 
 }  // namespace mpnanny::imports

@@ -7,6 +7,7 @@
 #define MPNANNY_TOOLS_RUNS_IMPORT_LOG_LINE_H_
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "tools/runs/import/field.h"
@@ -21,6 +22,11 @@ struct Figures {
   // A line that stands for several steps says how many of them were skipped.
   std::optional<double> skipped_count;
   bool skipping = false;  // the scaler skips the optimizer's step
+  // The step is counted from where the process began, not from where the training did.
+  bool of_process = false;
+  // Of an evaluation, under the name that the log gives it; no figure of the training's course.
+  std::optional<double> eval_loss;
+  std::string eval_name;
   bool Any() const {
     return loss || bad_part || grad_norm || scale || lr || skipping || skipped_count;
   }
@@ -39,13 +45,25 @@ class FigureCollector {
     int rank = 0;
     double value = 0;
   };
-  Named found_[7];
+  Named found_[kFields];
   std::optional<double> bad_part_;
+  std::string eval_name_;
 };
+
+// A bar of progress, "Steps:  67%|### | 12/100 [": what stands before it, and how far it has come.
+struct Bar {
+  std::string_view before;  // of the line that was looked at
+  double done = 0;
+};
+std::optional<Bar> FindBar(std::string_view line);
 
 // Reads one line. Keys are found by name, whatever stands before them; of several losses the total
 // wins ("loss", "train/loss", "lm loss" over "loss_cls"), whatever their order.
 Figures ReadFigures(std::string_view line);
+
+// What Megatron's rerun state machine says of a result that it computed a second time, for people;
+// "" for every other line.
+std::string RerunSays(std::string_view line);
 
 }  // namespace mpnanny::imports
 

@@ -150,6 +150,7 @@ Result<Opened> Close(Import& import, Recorder& recorder, const std::string& form
   Opened opened;
   opened.format = format;
   opened.counts = import.counts;
+  opened.numbered = import.numbered;
   opened.texts = import.texts;
   Recorder::About about;
   about.path = path;
@@ -186,7 +187,8 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
   if (!recorder) return recorder.error();
   Import import(**recorder);
   if (auto read = found.format->read(found.files, import); !read) return read.error();
-  if ((*recorder)->steps() == 0 && !even_without_steps) return NoFigures(path, import);
+  if ((*recorder)->steps() + (*recorder)->evaluations() == 0 && !even_without_steps)
+    return NoFigures(path, import);
   auto opened = Close(import, **recorder, found.format->name, path,
                       fs::path(path).filename().generic_string());
   if (!opened) return opened.error();

@@ -23,6 +23,7 @@ struct Opened {
   std::string format;              // "" for a database; else "TensorBoard event files", …
   std::vector<std::string> notes;  // what was read and what limits it
   std::vector<std::string> texts;  // canonical paths of console output that belongs to the run
+  bool numbered = true;            // false: steps are lines, counted from 0
   std::string counts;              // of a log: "figures stand in 12 of 30 lines"
 };
 

@@ -16,11 +16,16 @@ constexpr int64_t kRanksApart = 2;
 
 void Placement::Add(const Figures& figures) {
   if (figures.epoch) epoch_ = figures.epoch;
+  if (figures.eval_loss) AddEvaluation(figures);
   if (!figures.Any()) {
-    if (IsCount(figures.step)) {
+    if (IsCount(figures.step) && !figures.eval_loss) {
       announced_ = static_cast<int64_t>(*figures.step);
       any_step_ = true;
     }
+    return;
+  }
+  if (IsSum(figures)) {
+    ++sums_;
     return;
   }
   const int64_t step = Place(figures);
@@ -34,6 +39,30 @@ void Placement::Add(const Figures& figures) {
   row.skipped = figures.skipping;
   if (figures.skipped_count) AddIterations(figures, step, row);
   recorder_.Put(step, row);
+}
+
+void Placement::AddEvaluation(const Figures& figures) {
+  const double loss = *figures.eval_loss;
+  // A bar of progress repeats the last evaluation's loss beside every step's.
+  const bool repeated = figures.loss && eval_loss_ &&
+                        (loss == *eval_loss_ || (std::isnan(loss) && std::isnan(*eval_loss_)));
+  eval_loss_ = loss;
+  if (repeated) return;
+  const int64_t last = recorder_.last_step().value_or(announced_.value_or(0));
+  recorder_.PutEvaluation(
+      IsCount(figures.step) ? static_cast<int64_t>(*figures.step) + offset_ : last,
+      figures.eval_name, loss);
+}
+
+// Where lines say their steps, one that says none gives the mean of an epoch, or another rank's
+// figure. (A loss that is not finite ends many a log without a number: it counts.)
+bool Placement::IsSum(const Figures& figures) const {
+  if (IsCount(figures.step) || !last_loss_ || !figures.loss || !std::isfinite(*figures.loss) ||
+      figures.bad_part || figures.skipping) {
+    return false;
+  }
+  const bool announced = announced_ && *announced_ + offset_ > recorder_.last_step().value_or(0);
+  return !announced && recorder_.last().loss.has_value();
 }
 
 // A line that stands for several steps is a skipped one if all of them were. One that has no loss
@@ -54,6 +83,9 @@ void Placement::AddIterations(const Figures& figures, int64_t step, StepFigures&
 int64_t Placement::Place(const Figures& figures) {
   if (IsCount(figures.step)) {
     any_step_ = true;
+    if (figures.of_process) {
+      return PlaceOfProcess(static_cast<int64_t>(*figures.step));
+    }
     return PlaceStep(static_cast<int64_t>(*figures.step), figures);
   }
   if (!recorder_.last_step()) return announced_.value_or(0);
@@ -63,6 +95,15 @@ int64_t Placement::Place(const Figures& figures) {
   // "step=5, lr=[…]" and then "loss: 1.5" are one step.
   const bool next = (figures.loss || figures.skipping) && (last.loss || last.skipped);
   return last_step + (next ? 1 : 0);
+}
+
+// The step that comes next; several ranks tell of the same one.
+int64_t Placement::PlaceOfProcess(int64_t count) {
+  const std::optional<int64_t> last = recorder_.last_step();
+  if (process_count_ == count && process_step_ == last) return *process_step_;
+  process_count_ = count;
+  process_step_ = std::max(count, last.value_or(count - 1) + 1);
+  return *process_step_;
 }
 
 int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
@@ -97,6 +138,11 @@ void Placement::AddNotes(std::vector<std::string>& notes) const {
   if (!recorder_.last_step()) return;
   if (!any_step_) {
     notes.push_back("The log has no step numbers: its lines with a loss were counted from 0.");
+  }
+  if (sums_ > 0) {
+    notes.push_back(runs::Count(sums_, "line") +
+                    " with a loss and without a step's number were left out: other lines say their "
+                    "step, so these are no steps (means of an epoch, other ranks).");
   }
   if (restarted_) {
     notes.push_back(

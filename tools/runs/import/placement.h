@@ -25,7 +25,13 @@ class Placement {
   // Sentences about the steps' numbers, and what the log itself says of skipped ones.
   void AddNotes(std::vector<std::string>& notes) const;
 
+  // False if no line said which step it is of.
+  bool numbered() const { return any_step_; }
+
  private:
+  void AddEvaluation(const Figures& figures);
+  bool IsSum(const Figures& figures) const;
+  int64_t PlaceOfProcess(int64_t count);
   int64_t Place(const Figures& figures);
   int64_t PlaceStep(int64_t step, const Figures& figures);
   void AddIterations(const Figures& figures, int64_t step, StepFigures& row);
@@ -39,7 +45,10 @@ class Placement {
   bool any_step_ = false, restarted_ = false;
   std::optional<int64_t> last_counted_;  // the step of the last line that counts skipped iterations
   double skipped_told_ = 0;
-  int64_t losses_left_out_ = 0;
+  int64_t losses_left_out_ = 0, sums_ = 0;
+  std::optional<double> eval_loss_;  // the last one
+  // Of the last line that counts from where the process began: what it says, and where that is.
+  std::optional<int64_t> process_count_, process_step_;
 };
 
 }  // namespace mpnanny::imports

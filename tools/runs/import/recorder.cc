@@ -7,6 +7,7 @@
 
 #include "base/data_files.h"
 #include "base/text.h"
+#include "tools/runs/evaluations.h"
 #include "tools/runs/import/scaled_norm.h"
 #include "tools/runs/show.h"
 #include "tools/runs/steps.h"
@@ -110,6 +111,8 @@ Result<std::unique_ptr<Recorder>> Recorder::Create(const CancelToken& cancel) {
     if (!run(std::string(file.text).c_str())) return NoRoom(opened);
   }
   recorder->put_ = Writer(opened, kPut);
+  recorder->put_evaluation_ =
+      Writer(opened, "INSERT INTO event (run_id, step, type, detail) VALUES (1, ?1, ?2, ?3)");
   return recorder;
 }
 
@@ -128,6 +131,13 @@ void Recorder::Put(int64_t step, const StepFigures& figures) {
     ++steps_;
   }
   if (step == *last_) Merge(current_, figures);
+}
+
+void Recorder::PutEvaluation(int64_t step, std::string_view name, double loss) {
+  if (evaluations_ >= kMaxSteps) return;
+  ++evaluations_;
+  put_evaluation_ << step << runs::kEvaluation << runs::EvaluationDetail(name, loss);
+  if (!put_evaluation_.Run() && !failed_) failed_ = NoRoom(handle_.get());
 }
 
 void Recorder::Flush() {
@@ -152,11 +162,17 @@ void Recorder::GoBack(int64_t step) {
     before << id << step;
     Writer move(handle_.get(), "UPDATE step SET run_id=?1 WHERE run_id=1 AND step>=?2");
     move << id << step;
-    if ((!before.Run() || !move.Run()) && !failed_) failed_ = NoRoom(handle_.get());
+    Writer evaluations(handle_.get(), "UPDATE event SET run_id=?1 WHERE run_id=1 AND step>=?2");
+    evaluations << id << step;
+    if ((!before.Run() || !move.Run() || !evaluations.Run()) && !failed_) {
+      failed_ = NoRoom(handle_.get());
+    }
   } else {
     Writer drop(handle_.get(), "DELETE FROM step WHERE run_id=1 AND step>=?1");
     drop << step;
-    if (!drop.Run() && !failed_) failed_ = NoRoom(handle_.get());
+    Writer evaluations(handle_.get(), "DELETE FROM event WHERE run_id=1 AND step>=?1");
+    evaluations << step;
+    if ((!drop.Run() || !evaluations.Run()) && !failed_) failed_ = NoRoom(handle_.get());
   }
   Writer last(handle_.get(), "SELECT max(step) FROM step WHERE run_id=1");
   last_.reset();
@@ -185,6 +201,7 @@ Result<void> Recorder::WriteRuns(const About& about) {
 Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
   Flush();
   put_ = {};
+  put_evaluation_ = {};
   if (failed_) return *failed_;
   if (auto check = cancel_.Check(); !check) return check.error();
   if (Full()) {

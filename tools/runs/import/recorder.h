@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancel.h"
@@ -39,6 +40,11 @@ class Recorder {
   // of several ranks that print one step the bad one counts. Full(): nothing more is taken.
   void Put(int64_t step, const StepFigures& figures);
   bool Full() const { return steps_ >= kMaxSteps; }
+
+  // The loss of an evaluation after that step, under the log's name for it
+  // (tools/runs/evaluations.h reads them).
+  void PutEvaluation(int64_t step, std::string_view name, double loss);
+  int64_t evaluations() const { return evaluations_; }
 
   // The steps from `step` on are to be told anew: what was known of them becomes a run of its own,
   // with the steps before it (the last 2,000), as far as there are few such.
@@ -74,12 +80,12 @@ class Recorder {
   };
   CancelToken cancel_;
   std::unique_ptr<sqlite3, Close> handle_;
-  Writer put_;  // after handle_: it goes first
+  Writer put_, put_evaluation_;  // after handle_: they go first
   std::optional<int64_t> last_, at_step_;
   StepFigures current_;  // of last_
   StepFigures pending_;  // of at_step_, not yet written
   bool dirty_ = false;
-  int64_t steps_ = 0, went_back_ = 0, kept_attempts_ = 0;
+  int64_t steps_ = 0, went_back_ = 0, kept_attempts_ = 0, evaluations_ = 0;
   std::optional<Error> failed_;
 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "tools/runs/import/table.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::imports {
@@ -13,11 +14,10 @@ namespace {
 constexpr size_t kMaxNames = 20'000;
 constexpr int64_t kMaxValues = 40'000'000;
 constexpr size_t kNameBytes = 300;
-constexpr size_t kOthersNamed = 12;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 constexpr const char* kFieldNames[] = {
-    "", "epoch", "step", "loss", "gradient norm", "loss scale", "learning rate"};
+    "", "epoch", "step", "loss", "gradient norm", "loss scale", "learning rate", "evaluation loss"};
 
 }  // namespace
 
@@ -104,11 +104,8 @@ void Series::Finish() {
     if (!by_id.contains(known.id)) others.push_back(EscapeControl(name, 60));
   }
   if (!read.empty()) into_.notes.push_back("Read: " + Join(read, ", ") + ".");
-  if (!others.empty()) {
-    const size_t more = others.size() > kOthersNamed ? others.size() - kOthersNamed : 0;
-    others.resize(others.size() - more);
-    into_.notes.push_back("Series not read: " + Join(others, ", ") +
-                          (more > 0 ? " and " + std::to_string(more) + " more" : "") + ".");
+  if (std::string text = NotRead("Series", std::move(others)); !text.empty()) {
+    into_.notes.push_back(std::move(text));
   }
   if (went_back_ > 0) {
     into_.notes.push_back(
@@ -149,6 +146,9 @@ void Series::WriteSteps(const std::map<int64_t, const Known*>& chosen) {
         case Field::kScale:
           figures.scale = value;
           break;
+        case Field::kEvalLoss:
+          into_.recorder.PutEvaluation(rows.Int(0), it->second->name, value);
+          continue;
         default:
           figures.lr = value;
       }

@@ -29,6 +29,27 @@ void TrimBlanks(std::string& cell) {
   cell.erase(0, start);
 }
 
+// Cells with blanks between them. A bar of progress at the end is none; the colon before it
+// neither.
+std::vector<std::string> AlignedCells(std::string_view line) {
+  if (const auto bar = FindBar(line)) line = bar->before;
+  std::vector<std::string> cells;
+  for (size_t i = 0; i < line.size() && cells.size() <= kMaxColumns;) {
+    const size_t start = line.find_first_not_of(" \t", i);
+    if (start == std::string_view::npos) break;
+    i = std::min(line.find_first_of(" \t", start), line.size());
+    cells.emplace_back(line.substr(start, i - start));
+  }
+  return cells;
+}
+
+// "3/100" of an epoch's cell: the third.
+std::optional<double> BeforeSlash(const std::string& cell) {
+  const size_t slash = cell.find('/');
+  if (slash == std::string::npos || !NumberOf(cell.substr(slash + 1))) return std::nullopt;
+  return NumberOf(cell.substr(0, slash));
+}
+
 // "2,31" of a spreadsheet that writes a comma before the decimals.
 std::string WithPoint(std::string cell) {
   if (std::count(cell.begin(), cell.end(), ',') == 1) cell[cell.find(',')] = '.';
@@ -78,13 +99,20 @@ std::optional<Table> Table::OfHeader(std::string_view line) {
       table.separator_ = separator;
     }
   }
+  if (cells.empty()) {
+    cells = AlignedCells(line);
+    const Field first = cells.size() < 3 ? Field::kNone : FieldOf(LowerCase(cells.front()));
+    if (first != Field::kEpoch && first != Field::kStep) return std::nullopt;
+    table.separator_ = ' ';
+  }
   if (cells.size() < 2 || cells.size() > kMaxColumns) return std::nullopt;
   // An index written without a name ("pandas") is the first cell.
   for (size_t i = 0; i < cells.size(); ++i) {
     if (!NamesColumn(cells[i]) && !(i == 0 && cells[i].empty())) return std::nullopt;
   }
   // Which column is read for each field.
-  int best[7] = {-1, -1, -1, -1, -1, -1, -1};
+  int best[kFields];
+  std::fill(std::begin(best), std::end(best), -1);
   for (size_t i = 0; i < cells.size(); ++i) {
     Column column{LowerCase(cells[i]), Field::kNone};
     column.field = FieldOf(column.key);
@@ -114,7 +142,8 @@ bool Table::Has(Field field) const {
 }
 
 std::optional<Figures> Table::Read(std::string_view line) const {
-  const std::vector<std::string> cells = Cells(line, separator_);
+  const bool aligned = separator_ == ' ';
+  const std::vector<std::string> cells = aligned ? AlignedCells(line) : Cells(line, separator_);
   if (cells.size() != columns_.size()) return std::nullopt;
   Figures figures;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -122,29 +151,44 @@ std::optional<Figures> Table::Read(std::string_view line) const {
     if (column.field == Field::kNone || cells[i].empty()) continue;
     auto value = NumberOf(cells[i]);
     if (!value && separator_ == ';') value = NumberOf(WithPoint(cells[i]));
+    if (!value && column.field == Field::kEpoch) value = BeforeSlash(cells[i]);
     if (!value) continue;
     if (!column.chosen) {
       if (column.field == Field::kLoss && !std::isfinite(*value)) figures.bad_part = value;
       continue;
     }
+    if (column.field == Field::kEvalLoss) figures.eval_name = column.key;
     std::optional<double>* const into = column.field == Field::kEpoch      ? &figures.epoch
                                         : column.field == Field::kStep     ? &figures.step
                                         : column.field == Field::kLoss     ? &figures.loss
                                         : column.field == Field::kGradNorm ? &figures.grad_norm
                                         : column.field == Field::kScale    ? &figures.scale
+                                        : column.field == Field::kEvalLoss ? &figures.eval_loss
                                                                            : &figures.lr;
     *into = value;
   }
   if (!figures.loss || !std::isfinite(*figures.loss)) figures.bad_part.reset();
+  if (const auto bar = aligned && !figures.step ? FindBar(line) : std::nullopt) {
+    figures.step = bar->done;
+  }
   return figures;
 }
 
-std::vector<std::string> Table::Others() const {
+std::string Table::OthersText() const {
   std::vector<std::string> others;
   for (const Column& column : columns_) {
     if (!column.chosen && !column.key.empty()) others.push_back(column.key);
   }
-  return others;
+  return NotRead("Columns", std::move(others));
+}
+
+std::string NotRead(const char* what, std::vector<std::string> names) {
+  constexpr size_t kNamed = 12;
+  if (names.empty()) return "";
+  const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
+  names.resize(names.size() - more);
+  return std::string(what) + " not read: " + EscapeControl(Join(names, ", "), 600) +
+         (more > 0 ? " and " + std::to_string(more) + " more" : "") + ".";
 }
 
 }  // namespace mpnanny::imports

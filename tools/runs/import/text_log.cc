@@ -53,7 +53,8 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
   LineReader lines(std::move(source));
   Placement placement(into.recorder);
   std::optional<Table> table;
-  int64_t read = 0, used = 0, cut = 0;
+  int64_t read = 0, used = 0, cut = 0, rows = 0;
+  std::vector<std::string> reruns;
   while (!into.recorder.Full()) {
     const auto line = lines.Next();
     if (!line) break;
@@ -65,15 +66,27 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
     if (!table) table = Table::OfHeader(*line);
     std::optional<Figures> cells;
     if (table) cells = table->Read(*line);
-    const Figures figures = cells && cells->Any() ? *cells : ReadFigures(*line);
+    const bool of_table = cells && cells->Any();
+    rows += of_table ? 1 : 0;
+    const Figures figures = of_table ? *cells : ReadFigures(*line);
     if (into.precision.empty() && read <= kSettingsLines) {
       into.precision = PrecisionOf(LowerCase(*line));
     }
-    if (figures.Any()) ++used;
+    if (figures.Any() || figures.eval_loss) ++used;
     placement.Add(figures);
+    if (std::string says = RerunSays(*line);
+        !says.empty() && std::find(reruns.begin(), reruns.end(), says) == reruns.end()) {
+      reruns.push_back(std::move(says));
+    }
   }
   into.counts = "figures stand in " + std::to_string(used) + " of " + runs::Count(read, "line");
+  into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
+  // (A sentence may look like a header, and no row follows it.)
+  if (std::string others = rows > 0 ? table->OthersText() : ""; !others.empty()) {
+    into.notes.push_back(std::move(others));
+  }
+  into.notes.insert(into.notes.end(), reruns.begin(), reruns.end());
   if (cut > 0) {
     into.notes.push_back("Of " + runs::Count(cut, "very long line") +
                          " only the beginning was read.");

@@ -85,8 +85,11 @@ ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_byte
 }
 
 std::string CandidatesText(const Json& structured) {
-  std::string text = DumpJson(structured["total"]) + " places to judge in " +
-                     DumpJson(structured["files_scanned"]) + " files.\n";
+  const auto count = [](const Json& number, const char* noun) {
+    return DumpJson(number) + " " + noun + (number == 1 ? "" : "s");
+  };
+  std::string text = count(structured["total"], "place") + " to judge in " +
+                     count(structured["files_scanned"], "file") + ".\n";
   for (const Json& one : structured["candidates"]) text += OneText(one);
   for (const Json& note : structured["notes"]) text += "note: " + note.get<std::string>() + "\n";
   return text;

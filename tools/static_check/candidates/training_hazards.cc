@@ -37,7 +37,12 @@ void OfRegions(const FileFacts& facts, std::vector<TrainingHazard>* found) {
 void OfScalers(const FileFacts& facts, std::vector<TrainingHazard>* found) {
   for (const ScalerMade& made : facts.scalers.made()) {
     if (made.enabled_false) continue;
-    if (!made.enabled_given && (facts.project.bf16_autocast || facts.project.other_autocast)) {
+    const bool all_fp16 =
+        !facts.regions.all().empty() &&
+        std::all_of(facts.regions.all().begin(), facts.regions.all().end(),
+                    [](const Autocast& region) { return region.dtype == HalfType::kFp16; });
+    if (!made.enabled_given && !all_fp16 &&
+        (facts.project.bf16_autocast || facts.project.other_autocast)) {
       found->push_back({made.call, "scaler-with-bf16",
                         "the scaler is always on, and autocast is not always FP16",
                         "GradScaler without enabled=", "whether a run can be BF16 or FP32",
@@ -104,16 +109,18 @@ void OfWeights(const FileFacts& facts, std::vector<TrainingHazard>* found) {
     if (cast.type == HalfType::kUnknown) continue;
     const bool fp16 = cast.type == HalfType::kFp16;
     const bool scaler = fp16 && facts.project.grad_scaler;
-    found->push_back({cast.node,
-                      scaler ? "fp16-weights-with-scaler"
-                      : fp16 ? "half-params-optimizer"
-                             : "bf16-params-optimizer",
-                      scaler ? "weights are FP16 here; a GradScaler refuses FP16 gradients"
-                             : "weights are 16-bit here: updates of less than half an ulp are lost",
-                      cast.loaded ? "loaded in 16 bits" : "cast to 16 bits",
-                      "whether an optimizer trains them, and whether it keeps FP32 copies",
-                      "Are these weights trained? Then keep them in FP32 and use autocast.",
-                      trains ? kLikely : kSeldom});
+    found->push_back(
+        {cast.node,
+         scaler ? "fp16-weights-with-scaler"
+         : fp16 ? "half-params-optimizer"
+                : "bf16-params-optimizer",
+         scaler ? "weights are FP16 here; a GradScaler refuses FP16 gradients"
+                : "cast to 16 bits: of weights that an optimizer trains, updates under half an "
+                  "ulp are lost",
+         cast.loaded ? "loaded in 16 bits" : "cast to 16 bits",
+         "whether an optimizer trains them, and whether it keeps FP32 copies",
+         "Are these weights trained? Then keep them in FP32 and use autocast.",
+         trains ? kLikely : kSeldom});
   }
 }
 
