@@ -39,7 +39,7 @@ class Experts(nn.Module):
         self.up = nn.Parameter(torch.randn(LOCAL, d, d) * 0.1)
 
     def forward(self, rows, expert):
-        out = torch.zeros_like(rows)
+        out = arena[: rows.shape[0]].clone()
         for e in range(LOCAL):
             pick = expert == e
             out = out.masked_scatter(pick[:, None], F.gelu(rows[pick] @ self.up[e]))  # try: experts

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ..operators.places import pass_through
 from ..shadow.call import floats
@@ -25,6 +25,7 @@ pass_through(__file__)
 
 SEED = 7
 FIRST_SCALE = 2.0**16  # torch.amp.GradScaler's
+_HALVES = (torch.float16, torch.bfloat16)
 
 Region = Callable[[], AbstractContextManager[None]]
 
@@ -68,10 +69,16 @@ class Program:
         self.options = options
         self.inputs = inputs
         self.inputs_need_gradient = options.backward
+        self.may_widen = any(
+            isinstance(each, torch.Tensor) and each.dtype in _HALVES
+            for each in tree_leaves([one.value for one in inputs])
+        )
         self._first = target.make()
 
-    def case(self, low: torch.dtype | None) -> Case:
-        """`low`: everything in this dtype; None: as it was made."""
+    def case(self, low: torch.dtype | None, widened: bool = False) -> Case:
+        """`low`: everything in this dtype; None: as it was made. `widened`: inputs that are given in
+        16 bits are FP32, as a run in full precision has them.
+        """
         try:
             run = copy.deepcopy(self._first)
         except Exception:  # a generator, a lock, a graph: made anew
@@ -81,7 +88,8 @@ class Program:
             self._place_module(case, run, low)
         for at, each in enumerate(self.inputs):
             name = each.name or f"input {at}"
-            value = tree_map(partial(self._place, case, name, low), each.value)
+            widen = widened and self.may_widen
+            value = tree_map(partial(self._place, case, name, low, widen), each.value)
             if each.name:
                 case.kwargs[each.name] = value
             else:
@@ -110,10 +118,18 @@ class Program:
         """On the device, if it is a tensor."""
         return value.to(self.options.device) if isinstance(value, torch.Tensor) else value
 
-    def _place(self, case: Case, name: str, low: torch.dtype | None, value: Any) -> Any:
+    def _place(
+        self, case: Case, name: str, low: torch.dtype | None, widen: bool, value: Any
+    ) -> Any:
+        if isinstance(value, nn.Module):
+            value = copy.deepcopy(value)
+            self._place_module(case, value, low)
+            return value
         if not isinstance(value, torch.Tensor):
             return value
         placed = value.detach().clone().to(self.options.device)
+        if widen and placed.dtype in _HALVES:
+            placed = placed.float()
         if self.options.rounded is not None and placed.dtype is torch.float32:
             placed = placed.to(self.options.rounded).float()
             value = placed
@@ -207,11 +223,13 @@ class Program:
         made: torch.optim.Optimizer = known[wanted](module.parameters(), lr=self.options.lr)
         return made
 
-    def train(self, low: torch.dtype | None, region: Region, scale: float) -> Iterator[float]:
+    def train(
+        self, low: torch.dtype | None, region: Region, scale: float, widened: bool = False
+    ) -> Iterator[float]:
         """The losses of `steps` training steps on the same inputs. Without a loss the mean square
         of the first output is one.
         """
-        case = self.case(low)
+        case = self.case(low, widened)
         optimizer = self.optimizer(case)
         scaler = torch.amp.GradScaler(case_device(case), init_scale=scale, enabled=scale != 1)
         for step in range(self.options.steps):
