@@ -40,6 +40,7 @@ ToolContext MakeToolContext(const ProductSettings& settings, const RequestContex
                      .data = settings.data,
                      .cancel = request.cancel,
                      .allow_exec = settings.allow_exec,
+                     .python = settings.python,
                      .progress = request.progress};
 }
 

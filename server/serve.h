@@ -15,6 +15,7 @@ struct ServeOptions {
   std::vector<std::string> roots;  // --root; empty: the working directory (base/files.h)
   std::string data_dir;     // --data-dir: overlay of the product's data files; empty for none
   bool allow_exec = false;  // --allow-exec: tools may run models and user code
+  std::string python = {};  // --python: the interpreter of that code; empty: that of its project
 
   std::string http = "";                        // --http HOST:PORT; empty: stdin and stdout
   std::vector<std::string> allow_hosts = {};    // --allow-host

@@ -37,11 +37,17 @@ struct AccessOptions {
   std::vector<std::string> roots;
   std::string data_dir;
   bool allow_exec = false;
+  std::string python = "";  // absolute
 };
 void AddAccessOptions(CLI::App& command, AccessOptions& access);
+// --python, of those that start a server.
+void AddPythonOption(CLI::App& command, AccessOptions& access);
 
 void AddServeCommand(CommandSet& set);
 void AddTwinCommand(CommandSet& set, const Tool& tool);
+// `--input A B` becomes `--input A --input B`, of a tool's command that has no bare words: nothing
+// else could be meant there.
+void RepeatListOptions(const std::vector<Tool>& tools, std::vector<std::string>& words);
 void AddRulesCommand(CommandSet& set);
 void AddKnowledgeCommands(CommandSet& set);
 void AddCallCommand(CommandSet& set);

@@ -91,6 +91,9 @@ Result<Launch> ServerOf(const InstallOptions& options) {
     if (auto added = add("--data-dir", access.data_dir); !added) return added.error();
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
+  if (!access.python.empty()) {
+    launch.arguments.insert(launch.arguments.end(), {"--python", access.python});
+  }
   return launch;
 }
 
@@ -215,6 +218,7 @@ Result<int> Install(const CommandLineContext& context, InstallOptions options) {
     PrintChecks(context.out, checks, false);
   }
   context.out << client->after << "\n";
+  if (options.client.http_url.empty()) context.out << ExecText(options.client.access);
   return Failed(checks) ? 1 : 0;
 }
 
@@ -231,6 +235,8 @@ void AddInstallCommand(CommandSet& set) {
       "Everything else in\nthe file stays as it is. Run it on the machine where the client runs. "
       "Exit code 1 if it was written\nbut does not work.\n\n"
       "  mpnanny install cursor --root ~/project              client and code on one machine\n"
+      "  mpnanny install cursor --root ~/project --allow-exec --python .venv/bin/python\n"
+      "                                                       it may also try code of yours\n"
       "  mpnanny install cursor --dry-run                     show the change, write nothing\n"
       "  mpnanny install cursor --undo                        take it out again\n"
       "  mpnanny install cursor --ssh me@gpu-box --program /home/me/mpnanny --root /home/me/code\n"

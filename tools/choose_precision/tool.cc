@@ -48,13 +48,10 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto question = python_code::ReadQuestion(
       "mpnanny.precision", {"model", "config"},
       "Give `model` (model.py:build), `config` (transformers:GPT2LMHeadModel) or a recorded `run`.",
-      arguments, context.roots);
+      arguments, context);
   if (!question) return question.error();
   if (!context.allow_exec) {
-    return Unavailable(
-        "choose_precision runs code of yours, which this server may not.",
-        "Start it with --allow-exec, or run `mpnanny precision` in a terminal. The code then runs "
-        "in a process of its own, without network, that can write to a temporary folder only.");
+    return python_code::MayNotRun("choose_precision", "precision", context);
   }
   auto answer = python_code::RunChild(*question, context);
   if (!answer) return answer.error();

@@ -14,18 +14,21 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-// Error messages that the question quotes are evidence as a log's lines are.
-void AddQuestionHits(const std::string& question, const cases::CaseLibrary& library, Facts& facts) {
-  if (question.empty()) return;
+// Error messages that the question quotes are evidence as a log's lines are. Whether it quotes any.
+bool AddQuestionHits(const std::string& question, const cases::CaseLibrary& library, Facts& facts) {
+  bool quotes = false;
   for (const cases::Case& entry : library.all()) {
     for (const cases::Signal& signal : entry.signals) {
-      if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, question) &&
-          std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
+      if (signal.kind != cases::Signal::Kind::kLog || !cases::FitsLogLine(signal, question))
+        continue;
+      quotes = true;
+      if (std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
                        [&](const LogHit& hit) { return hit.signal == signal.text; })) {
         facts.log_hits.push_back({signal.text, signal.weight, question.substr(0, 400), true});
       }
     }
   }
+  return quotes;
 }
 
 Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
@@ -92,11 +95,17 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
     facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
   }
-  AddQuestionHits(request.question, library, facts);
+  const bool used =
+      !request.question.empty() && AddQuestionHits(request.question, library, facts);
   if (!request.paths.empty()) {
     if (auto checked = CheckCode(request.paths, context, facts); !checked) return checked.error();
   }
   Diagnosis diagnosis = Diagnose(facts, library);
+  if (!request.question.empty() && !used) {
+    diagnosis.limits.push_back(
+        "The question was not used: it quotes no message that a documented case has. The answer "
+        "rests on the record; `search_knowledge` takes the question's own words.");
+  }
   return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
 }
 

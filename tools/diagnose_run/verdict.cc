@@ -57,6 +57,11 @@ const LogHit* StrongestHit(const Facts& facts, double least) {
   return best;
 }
 
+// "UserWarning: …", in a log or quoted in a question.
+bool IsWarning(const std::string& line) {
+  return line.find("Warning") != std::string::npos && line.find("Error") == std::string::npos;
+}
+
 // By what the record shows without shadow steps.
 void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const run_summary::Summary& s = facts.summary;
@@ -87,8 +92,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     return say("degraded",
                "Values left the range, " + first + ", while the logged loss is finite.");
   }
-  // A message of this weight is an exception of PyTorch: the training went no further.
-  if (const LogHit* error = StrongestHit(facts, kErrorWeight)) {
+  // A message of this weight is an exception of PyTorch: the training went no further. After a
+  // warning it does.
+  if (const LogHit* error = StrongestHit(facts, kErrorWeight); error && !IsWarning(error->line)) {
     return say("broken", "A known error was raised: " + EscapeControl(error->line, 200));
   }
   if (facts.protocol.failed && !OutOfRangeText(*facts.protocol.failed).empty()) {

@@ -5,6 +5,8 @@
 #ifndef MPNANNY_TOOLS_PYTHON_CODE_CHILD_H_
 #define MPNANNY_TOOLS_PYTHON_CODE_CHILD_H_
 
+#include <string>
+
 #include "base/json.h"
 #include "base/result.h"
 #include "tools/python_code/question.h"
@@ -15,6 +17,10 @@ namespace mpnanny::python_code {
 // The answer of the Python side. What the target's code does, whatever it is, ends in an error that
 // says what and, where it printed something last, what.
 Result<Json> RunChild(const Question& question, const ToolContext& context);
+
+// The error of a server that may not run code: `tool` "auto_diff", `command` "diff". It has the very
+// line that the client's file needs.
+Error MayNotRun(const std::string& tool, const std::string& command, const ToolContext& context);
 
 }  // namespace mpnanny::python_code
 

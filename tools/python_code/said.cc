@@ -33,18 +33,27 @@ Error ToldError(const Json& error, const std::string& errors) {
   return InvalidInput(message, hint);
 }
 
+std::string At(const Said& said) { return said.at.empty() ? "" : ", at last with: " + said.at; }
+
 // Why there is no answer.
 Error Ended(const Said& said, const Allowed& allowed, const std::string& errors) {
   if (!said.end && said.garbage) {
     return InvalidInput("What the process that ran it wrote as its answer makes no sense." +
                         Printed(errors));
   }
-  if (!said.end)
-    return Unavailable("The process that ran it ended without a word." + Printed(errors));
+  if (!said.end) {
+    const std::string how =
+        !said.exit_code         ? "it did not end in time and was killed"
+        : *said.exit_code > 128 ? "signal " + std::to_string(*said.exit_code - 128) + " ended it"
+                                : "exit code " + std::to_string(*said.exit_code);
+    return Unavailable("The process that ran it ended without an answer: " + how + At(said) + "." +
+                       Printed(errors));
+  }
   const std::string exceeded = ErrorText(*said.end, "exceeded");
   if (exceeded == "time") {
     return DeadlineExceeded(allowed.what + " ran longer than " +
-                                std::to_string(allowed.seconds.count()) + " s." + Printed(errors),
+                                std::to_string(allowed.seconds.count()) + " s" + At(said) + "." +
+                                Printed(errors),
                             "Give smaller inputs or a larger timeout_s.");
   }
   if (exceeded == "memory") {
@@ -88,9 +97,9 @@ void Said::Take(const std::string& line, const ToolContext& context) {
   if (const auto it = json->find("progress"); it != json->end() && it->is_object()) {
     const Json done = it->value("done", Json());
     const Json what = it->value("what", Json());
-    if (context.progress && done.is_number() && what.is_string()) {
-      context.progress(done.get<double>(), 1.0, EscapeControl(what.get<std::string>(), 100));
-    }
+    if (!done.is_number() || !what.is_string()) return;
+    at = EscapeControl(what.get<std::string>(), 100);
+    if (context.progress) context.progress(done.get<double>(), 1.0, at);
   }
 }
 

@@ -31,6 +31,8 @@ inline constexpr std::chrono::seconds kGrace{5};
 struct Said {
   std::optional<Json> answer, error, end;
   bool garbage = false;  // a line that is none of ours
+  std::string at;        // what it was last busy with, by its own words
+  std::optional<int> exit_code;  // of the process itself, where it ended without saying how
 
   void Take(const std::string& line, const ToolContext& context);
 

@@ -29,17 +29,24 @@ def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) ->
     if request.get("root"):
         os.chdir(request["root"])  # where the project's own scripts are started
     with os.fdopen(given.answer_fd, "w", encoding="utf-8") as out:
-        from .problem import Problem
+        from .problem import Problem, stopped
 
         def say(done: float, what: str) -> None:
             _write(out, progress={"done": done, "what": what})
 
+        def refuse(problem: Problem) -> None:
+            shown = {"kind": problem.kind, "message": problem.message, "try": problem.advice}
+            _write(out, error=shown)
+
         try:
             _write(out, answer=answer(request, say))
         except Problem as problem:
-            shown = {"kind": problem.kind, "message": problem.message, "try": problem.advice}
-            _write(out, error=shown)
+            refuse(problem)
         except Exception as error:
+            told = stopped(error, str(request.get("root") or ""))
+            if told is not None:
+                refuse(told)
+                return 0
             traceback.print_exc()
             message = f"{tool} itself failed: {type(error).__name__}: {error}"
             _write(out, error={"kind": "Internal", "message": message, "try": ""})

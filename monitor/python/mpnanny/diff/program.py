@@ -5,6 +5,7 @@ backward pass, and training steps.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ class Case:
     exact: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     outputs: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     loss: torch.Tensor | None = None
+    labels: list[Any] = field(default_factory=list)  # inputs that the loss takes, not the target
 
     @property
     def module(self) -> nn.Module | None:
@@ -74,6 +76,8 @@ class Program:
             for each in tree_leaves([one.value for one in inputs])
         )
         self._first = target.make()
+        # Of positional inputs, those that the target does not take: labels, for the loss.
+        self.surplus = _surplus(self._first, [each for each in inputs if not each.name])
 
     def case(self, low: torch.dtype | None, widened: bool = False) -> Case:
         """`low`: everything in this dtype; None: as it was made. `widened`: inputs that are given in
@@ -94,7 +98,20 @@ class Program:
                 case.kwargs[each.name] = value
             else:
                 case.args.append(value)
+        self.part(case)
         return case
+
+    def part(self, case: Case) -> None:
+        """Takes what the target does not take from its arguments: it goes to the loss."""
+        if self.surplus:
+            case.args, case.labels = case.args[: -self.surplus], case.args[-self.surplus :]
+
+    def loss_of(self, case: Case, result: Any) -> torch.Tensor | None:
+        """What is derived; None where there is none."""
+        if self.options.loss is None:
+            return loss_of(result)
+        made: torch.Tensor = self.options.loss(result, *case.labels)
+        return made
 
     def _place_module(self, case: Case, module: nn.Module, low: torch.dtype | None) -> None:
         module.to(self.options.device)
@@ -153,10 +170,7 @@ class Program:
         with region():
             result = case.run(*case.args, **case.kwargs)
             case.outputs = list(_named("", result))
-            if self.options.loss is not None:
-                case.loss = self.options.loss(result)
-            else:
-                case.loss = loss_of(result)
+            case.loss = self.loss_of(case, result)
         if not case.outputs and not _holds_number(result):
             raise Problem(
                 f"{self.target.name} gives neither a tensor nor a number, but a"
@@ -236,7 +250,7 @@ class Program:
             torch.manual_seed(SEED + step)
             with region():
                 result = case.run(*case.args, **case.kwargs)
-                made = self.options.loss(result) if self.options.loss else loss_of(result)
+                made = self.loss_of(case, result)
                 if made is None:
                     made = next(floats(result)).float().square().mean()
             optimizer.zero_grad()
@@ -244,6 +258,21 @@ class Program:
             scaler.step(optimizer)
             scaler.update()
             yield made.item()
+
+
+def _surplus(run: Any, inputs: list[Value]) -> int:
+    """How many of the positional `inputs` are more than `run` takes: one batch (x, y) of a model of
+    x has one.
+    """
+    described = run.forward if isinstance(run, nn.Module) else run
+    try:
+        parameters = inspect.signature(described).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    if not isinstance(run, nn.Module) or any(e.kind is e.VAR_POSITIONAL for e in parameters):
+        return 0
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return max(0, len(inputs) - sum(each.kind in plain for each in parameters))
 
 
 def case_device(case: Case) -> str:
