@@ -40,7 +40,6 @@ ToolContext MakeToolContext(const ProductSettings& settings, const RequestContex
                      .data = settings.data,
                      .cancel = request.cancel,
                      .allow_exec = settings.allow_exec,
-                     .python = settings.python,
                      .progress = request.progress};
 }
 

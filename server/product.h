@@ -4,8 +4,6 @@
 #ifndef MPNANNY_SERVER_PRODUCT_H_
 #define MPNANNY_SERVER_PRODUCT_H_
 
-#include <string>
-
 #include "base/data_files.h"
 #include "base/files.h"
 #include "server/registry.h"
@@ -17,7 +15,6 @@ struct ProductSettings {
   const AllowedRoots& roots;
   const DataFiles& data;
   bool allow_exec = false;
-  std::string python = {};  // that runs user code; empty: that of the code's project
 };
 
 Registry ProductRegistry(const ProductSettings& settings);

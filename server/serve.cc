@@ -11,6 +11,7 @@
 #include "base/descriptors.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/python.h"
 #include "base/stop_event.h"
 #include "base/text.h"
 #include "server/http_server.h"
@@ -52,6 +53,7 @@ Result<bool> ServeHttp(const ServeOptions& options, const Registry& registry, St
 }  // namespace
 
 int Serve(const ServeOptions& options) {
+  UsePython(options.python);
   StopEvent stop;
   stop.BindSignals();
   // First of all: from here on nothing but the protocol reaches the client.
@@ -62,7 +64,7 @@ int Serve(const ServeOptions& options) {
   const auto roots = AllowedRoots::Create(options.roots);
   if (!roots) return Refuse(roots.error());
 
-  const Registry registry = ProductRegistry({*roots, *data, options.allow_exec, options.python});
+  const Registry registry = ProductRegistry({*roots, *data, options.allow_exec});
   if (options.http.empty()) {
     std::unique_ptr<Recorder> recorder;
     if (!options.record.empty()) {
@@ -87,7 +89,7 @@ int ReplayFile(const ServeOptions& options, const std::string& file, std::ostrea
   if (!roots) return Refuse(roots.error());
   const auto text = ReadFile(file, kMostTranscriptBytes);
   if (!text) return Refuse(text.error());
-  const Registry registry = ProductRegistry({*roots, *data, options.allow_exec, options.python});
+  const Registry registry = ProductRegistry({*roots, *data, options.allow_exec});
   const auto report = Replay(registry, *text, {.roots = roots->roots()});
   const std::string shown = EscapeControl(file);
   if (!report)

@@ -46,7 +46,6 @@ struct ToolContext {
   const DataFiles& data;
   CancelToken cancel;       // ask it in every loop that can be long
   bool allow_exec = false;  // --allow-exec: may run models and user code
-  std::string python = {};  // that runs user code; empty: that of the code's project
   // How large text and structuredContent may each be. The command line asks for everything
   // (SIZE_MAX).
   size_t answer_bytes = kAnswerBytes;

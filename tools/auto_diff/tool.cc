@@ -47,7 +47,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
       "Give `model` (model.py:build, or an exported model.pt2), `function` (losses.py:my_loss), "
       "`code`, `config` "
       "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).",
-      arguments, context);
+      arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
     return python_code::MayNotRun("auto_diff", "diff", context);

@@ -48,7 +48,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto question = python_code::ReadQuestion(
       "mpnanny.precision", {"model", "config"},
       "Give `model` (model.py:build), `config` (transformers:GPT2LMHeadModel) or a recorded `run`.",
-      arguments, context);
+      arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
     return python_code::MayNotRun("choose_precision", "precision", context);

@@ -88,8 +88,7 @@ Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& ro
 
 Result<Question> ReadQuestion(const std::string& module, const std::vector<std::string>& targets,
                               const std::string& how, const Json& arguments,
-                              const ToolContext& context) {
-  const AllowedRoots& roots = context.roots;
+                              const AllowedRoots& roots) {
   if (auto checked = CheckTarget(arguments, targets, how); !checked) return checked.error();
   Question question;
   question.module = module;
@@ -133,10 +132,7 @@ Result<Question> ReadQuestion(const std::string& module, const std::vector<std::
   const std::string here = roots.roots().empty()
                                ? std::filesystem::current_path(error).generic_string()
                                : roots.roots().front();
-  question.python = arguments.value("python", context.python);
-  if (question.python.empty()) {
-    question.python = FindPython(file.empty() ? here + "/snippet" : file);
-  }
+  question.python = arguments.value("python", FindPython(file.empty() ? here + "/snippet" : file));
   question.seconds = std::chrono::seconds(arguments.value("timeout_s", 60));
   question.memory_mb = arguments.value("memory_mb", uint64_t{8192});
   return question;

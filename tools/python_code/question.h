@@ -13,7 +13,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "tools/tool.h"
 
 namespace mpnanny::python_code {
 
@@ -29,7 +28,7 @@ struct Question {
 // otherwise `how` to give one. What AllowedRoots says of a path.
 Result<Question> ReadQuestion(const std::string& module, const std::vector<std::string>& targets,
                               const std::string& how, const Json& arguments,
-                              const ToolContext& context);
+                              const AllowedRoots& roots);
 
 // An input that names a file of tensors ("batch.pt", "x=batch.pt#key") with the file resolved;
 // other words, which describe one, as they are.
