@@ -1,6 +1,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/static_check/facts/torch_calls.h"
 #include "tools/static_check/rule_support.h"
 
 namespace mpnanny::static_check::autocast_literal_beside_config {
@@ -10,8 +11,7 @@ namespace {
 NodeId GivenDtype(const FileFacts& facts, const Autocast& autocast) {
   const Call* call = facts.names.CallAt(facts.bindings.ValueOf(autocast.node));
   if (call == nullptr || !IsAutocast(call->callee) || HasSplat(facts, call->node)) return kNoNode;
-  const bool old = call->callee.starts_with("torch.cuda") || call->callee.starts_with("torch.cpu");
-  return facts.names.Argument(call->node, old ? 2 : 1, "dtype");
+  return facts.names.Argument(call->node, 1, "dtype");
 }
 
 bool IsLiteral(const FileFacts& facts, NodeId dtype) {

@@ -121,8 +121,10 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
         limits = (request.get("rel_warn"), request.get("rel_error"))
         if request.get("finding"):
             options.rounded = chosen.low if policy == "pure" else None
+            say(0.0, "importing the file, and trying its function")
             return _prove(str(request["finding"]), root, options, chosen, seed)
         inputs = make_inputs(list(request.get("input") or []), seed)
+        say(0.0, "importing the file")
         target = find_target(request)
         made = not inputs and "function" in request
         if made:

@@ -85,6 +85,7 @@ def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) 
     steps = int(request.get("try") or 0)
     device = _device(str(request.get("device") or ""))
     has_cuda = torch.cuda.is_available()
+    say(0.0, "importing the file")
     with contextlib.ExitStack() as stack:
         if not has_cuda:
             stack.enter_context(CudaOnCpu())
