@@ -1,5 +1,5 @@
-"""The functions of tried/ are made callable and given inputs with which they run, as their labels say
-what they need; how many run whole is in tried/README.md (tries.py).
+"""The functions of tried/ are made callable and given inputs with which they run, as their labels
+say what they need; how many run whole is in tried/README.md (tries.py).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ def test_three_quarters_run():
 
 def test_inputs_that_nothing_fits_are_said_with_the_line(tmp_path):
     file = tmp_path / "wrong.py"
-    file.write_text("import torch\n\n\ndef always(x):\n    y = x.exp()\n    return y.no_such_thing()\n")
+    file.write_text(
+        "import torch\n\n\ndef always(x):\n    y = x.exp()\n    return y.no_such_thing()\n"
+    )
     with pytest.raises(Problem, match=r"no_such_thing.*\(line 6\)"):
         inputs_for(find_target({"function": f"{file}:always", "root": str(tmp_path)}), "")

@@ -1,11 +1,12 @@
-"""What somebody meets who asks for the first time: batches of (x, y), a model that stops, minutes of
-measuring, a recommendation beside what beats it.
+"""What somebody meets who asks for the first time: batches of (x, y), a model that stops, minutes
+of measuring, a recommendation beside what beats it.
 """
 
 from __future__ import annotations
 
 import pytest
 import torch
+from mpnanny.diff.problem import Problem
 from mpnanny.diff.program import Options, Program
 from mpnanny.diff.specification import values_of
 from mpnanny.diff.target import Target
@@ -14,7 +15,6 @@ from mpnanny.precision.candidates import WAYS, Candidate
 from mpnanny.precision.costs import Memory, Work
 from mpnanny.precision.effect import Effect
 from mpnanny.precision.plan import GOALS, best
-from mpnanny.diff.problem import Problem
 from torch import nn
 
 MODEL = """

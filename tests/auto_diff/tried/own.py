@@ -1,4 +1,4 @@
-"""Twenty functions of the kinds that trainings have, each to be tried by its line (`# try: NAME`)."""
+"""Functions of the kinds that trainings have, each to be tried by its line (`# try: NAME`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlainMomentum:
 
     @torch.no_grad()
     def step(self):
-        for p, buffer in zip(self.params, self.buffers):
+        for p, buffer in zip(self.params, self.buffers, strict=True):
             buffer.mul_(self.momentum).add_(p.grad)
             p.add_(buffer, alpha=-self.lr)  # try: momentum
 

@@ -1,5 +1,5 @@
-"""The functions that eight public reports turn on, as their scripts have them: with a training at the
-top level below. Each is to be tried by its line (`# try: NAME`) or by its name.
+"""The functions that eight public reports turn on, as their scripts have them: with a training at
+the top level below. Each is to be tried by its line (`# try: NAME`) or by its name.
 """
 
 from __future__ import annotations

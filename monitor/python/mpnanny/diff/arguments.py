@@ -21,9 +21,7 @@ def literal(word: Any) -> Any:
         return word
 
 
-def called_with(
-    args: list[Any], kwargs: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
+def called_with(args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments: `name=value` among the first is one of the second."""
     plain: list[Any] = []
     named: dict[str, Any] = {}

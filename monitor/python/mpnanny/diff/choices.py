@@ -1,4 +1,5 @@
-"""Which words an argument may be, from its annotation, its default and its use, the likeliest first.
+"""Which words an argument may be, from its annotation, its default and its use, the likeliest
+first.
 
 A word may have its shape open (`float32[{}]`). An argument that holds several values (a dict, an
 object) has a slot for each of them.

@@ -127,7 +127,10 @@ def inputs_for(target: Target, root: str) -> list[Value]:
         parameters = inspect.signature(described).parameters.values()
     except (TypeError, ValueError):
         return []
-    if not any(e.default is e.empty and e.kind in (e.POSITIONAL_OR_KEYWORD, e.KEYWORD_ONLY) for e in parameters):
+    if not any(
+        e.default is e.empty and e.kind in (e.POSITIONAL_OR_KEYWORD, e.KEYWORD_ONLY)
+        for e in parameters
+    ):
         return []
     code = getattr(described, "__code__", None)
     file = "" if code is None else code.co_filename
@@ -219,8 +222,8 @@ class Trials:
     def build(
         self, owner: type, node: ast.FunctionDef | None, known: list[dict[str, str]]
     ) -> Iterator[Any]:
-        """Objects of a class: as the file makes them (`known`), then made with small numbers. `node`:
-        the constructor.
+        """Objects of a class: as the file makes them (`known`), then made with small numbers.
+        `node`: the constructor.
         """
         for words in known:
             if self._try(lambda words=words: owner(**arguments_of(words, _SEED))).ended:  # type: ignore[misc]
@@ -230,8 +233,8 @@ class Trials:
             yield owner(**arguments_of(found, _SEED))
 
     def search(self, function: Callable[..., Any], node: ast.FunctionDef | None) -> Found | None:
-        """Words with which `function` runs and comes to the line; `node`: its code. Without lines it
-        only has to run.
+        """Words with which `function` runs and comes to the line; `node`: its code. Without lines
+        it only has to run.
         """
 
         def done(tried: _Tried) -> bool:
@@ -290,8 +293,8 @@ class Trials:
                     yield {**words, name: fitted}
 
     def _proposals(self, choices: dict[str, list[str]], best: _Best) -> Iterator[dict[str, str]]:
-        """First everything of one shape, also with numbers in [0, 1], then of parts of one, then the
-        best one so far with one or two changes.
+        """First everything of one shape, also with numbers in [0, 1], then of parts of one, then
+        the best one so far with one or two changes.
         """
         first = {name: each[0] for name, each in choices.items()}
         for shape in SHAPES:
@@ -328,8 +331,8 @@ class Trials:
 
 
 def _of_parts(words: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Each tensor has a shape, its first size, all but its last, its last, or none: an index has one
-    number a row, a mask one a position, a scale none.
+    """Each tensor has a shape, its first size, all but its last, its last, or none: an index has
+    one number a row, a mask one a position, a scale none.
     """
     open_names = [name for name, each in words.items() if "{}" in each]
     for shape in ("8,16", "2,8,16", "16", "8", "2,3,16,16"):

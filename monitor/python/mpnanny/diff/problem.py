@@ -46,8 +46,8 @@ def stopped(error: BaseException, root: str) -> Problem | None:
 
 
 def fails_in_full_precision(program: Any, error: BaseException) -> Problem:
-    """Of a target that stops in FP32 already. Where a line of its own stops, that is said first: the
-    inputs may not fit it, or it is wrong itself.
+    """Of a target that stops in FP32 already. Where a line of its own stops, that is said first:
+    the inputs may not fit it, or it is wrong itself.
     """
     name = program.target.name
     words = f"{type(error).__name__}: {error}"[:600]

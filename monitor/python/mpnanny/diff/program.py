@@ -80,8 +80,8 @@ class Program:
         self.surplus = _surplus(self._first, [each for each in inputs if not each.name])
 
     def case(self, low: torch.dtype | None, widened: bool = False) -> Case:
-        """`low`: everything in this dtype; None: as it was made. `widened`: inputs that are given in
-        16 bits are FP32, as a run in full precision has them.
+        """`low`: everything in this dtype; None: as it was made. `widened`: inputs that are given
+        in 16 bits are FP32, as a run in full precision has them.
         """
         try:
             run = copy.deepcopy(self._first)

@@ -33,8 +33,8 @@ Run = Callable[[Program], dict[str, Any] | None]
 def prove(
     words: str, root: str, options: Options, run: Run, seed: int, low: torch.dtype | None = None
 ) -> dict[str, Any]:
-    """`words`: file.py:line. `low`: the 16-bit dtype that inputs may have beside FP32, None where the
-    policy itself makes them so. The answer that confirms the suspicion, or the worst one, with
+    """`words`: file.py:line. `low`: the 16-bit dtype that inputs may have beside FP32, None where
+    the policy itself makes them so. The answer that confirms the suspicion, or the worst one, with
     `proof`. Raises Problem where there is no such line.
     """
     file, _, line = words.rpartition(":")

@@ -20,7 +20,7 @@ from torch import nn
 
 from .arguments import called_with
 from .compiled import uncompiled
-from .loading import file_root, load_file, load_in_pieces, left_out_of
+from .loading import file_root, left_out_of, load_file, load_in_pieces
 from .optimizers import is_optimizer, stepped
 from .problem import Problem
 

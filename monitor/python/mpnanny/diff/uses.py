@@ -70,7 +70,7 @@ def _see_parts(node: ast.AST, found: dict[str, Use]) -> None:
 
 
 def _parts_by_name(function: ast.FunctionDef, found: dict[str, Use]) -> dict[str, Use]:
-    """The parts of a dict that are given names: `logits, labels = batch["logits"], batch["labels"]`."""
+    """The parts of a dict that are given names: `x, y = batch["x"], batch["y"]`."""
     named: dict[str, Use] = {}
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
@@ -127,9 +127,7 @@ def _told_by_call(node: ast.Call) -> list[tuple[str, str]]:
         first = node.args[:1] if name == "one_hot" else []
         return told + [(each, "is_index") for argument in first for each in _names(argument)]
     if name in ("cat", "stack", "hstack", "vstack", "concat"):
-        return [
-            (each.id, "is_list") for each in node.args[:1] if isinstance(each, ast.Name)
-        ]
+        return [(each.id, "is_list") for each in node.args[:1] if isinstance(each, ast.Name)]
     if name in ("gather", "index_select", "embedding", "nll_loss", "cross_entropy"):
         return [(each, "is_index") for argument in node.args[1:] for each in _names(argument)] + [
             (each, "is_index")
@@ -139,7 +137,9 @@ def _told_by_call(node: ast.Call) -> list[tuple[str, str]]:
         ]
     if name in ("index_add", "index_add_", "index_copy", "index_copy_", "scatter_add", "bincount"):
         at = 0 if name == "bincount" else 1
-        return [(each, "is_index") for argument in node.args[at : at + 1] for each in _names(argument)]
+        return [
+            (each, "is_index") for argument in node.args[at : at + 1] for each in _names(argument)
+        ]
     if name in ("masked_fill", "masked_fill_", "where", "masked_scatter", "masked_select"):
         told = [(each, "is_condition") for argument in node.args[:1] for each in _names(argument)]
         of_torch = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)

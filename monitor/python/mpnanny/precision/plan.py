@@ -23,8 +23,8 @@ _ENDS = {"fp16": 65504.0, "bf16": 3.39e38, "fp8": 3.39e38}
 
 
 def best(candidates: Sequence[Candidate], goal: str) -> Candidate:
-    """Of those that are established the one for `goal`; FP32 is always among them. None that another
-    one beats in everything that is shown: error, memory and time.
+    """Of those that are established the one for `goal`; FP32 is always among them. None that
+    another one beats in everything that is shown: error, memory and time.
     """
     sound = [each for each in candidates if each.established]
     sound = [each for each in sound if not any(_beats(other, each) for other in sound)]
