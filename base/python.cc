@@ -69,7 +69,20 @@ Result<std::filesystem::path> FindPythonPackage(const std::string& given) {
                   "Build it (./scripts/build), or pass --package DIR, the folder that holds it.");
 }
 
+namespace {
+
+// Written before threads begin.
+std::string& PythonInUse() {
+  static std::string python;
+  return python;
+}
+
+}  // namespace
+
+void UsePython(const std::string& python) { PythonInUse() = python; }
+
 std::string FindPython(const std::string& file) {
+  if (!PythonInUse().empty()) return PythonInUse();
   std::error_code error;
   std::filesystem::path folder = std::filesystem::path(file).parent_path();
   while (!file.empty() && !folder.empty()) {

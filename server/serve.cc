@@ -11,6 +11,7 @@
 #include "base/descriptors.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/python.h"
 #include "base/stop_event.h"
 #include "base/text.h"
 #include "server/http_server.h"
@@ -52,6 +53,7 @@ Result<bool> ServeHttp(const ServeOptions& options, const Registry& registry, St
 }  // namespace
 
 int Serve(const ServeOptions& options) {
+  UsePython(options.python);
   StopEvent stop;
   stop.BindSignals();
   // First of all: from here on nothing but the protocol reaches the client.

@@ -16,6 +16,7 @@ struct ServeOptions {
   std::string data_dir;     // --data-dir: overlay of the product's data files; empty for none
   bool allow_exec = false;  // --allow-exec: tools may run models and user code
   bool allow_weaker_sandbox = false;  // --allow-weaker-sandbox: also where they are confined less
+  std::string python = {};  // --python: the interpreter of that code; empty: that of its project
 
   std::string http = "";                        // --http HOST:PORT; empty: stdin and stdout
   std::vector<std::string> allow_hosts = {};    // --allow-host

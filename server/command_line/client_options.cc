@@ -27,6 +27,14 @@ void AddClientOptions(CommandSet& set, CLI::App& command, ClientOptions& options
                   "With --http: file of the bearer token that the server asks for")
       ->type_name("FILE");
   AddAccessOptions(command, options.access);
+  AddPythonOption(command, options.access);
+}
+
+std::string ExecText(const AccessOptions& access) {
+  if (access.allow_exec) return "";
+  return "This server reads code and runs none. For it to try a loss or a model (auto_diff, "
+         "choose_precision), add --allow-exec to this command and, where the trainings have an "
+         "environment of their own, --python /path/to/venv/bin/python.\n";
 }
 
 Result<Client> ChosenClient(ClientOptions& options) {

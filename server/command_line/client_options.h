@@ -30,6 +30,9 @@ void AddClientOptions(CommandSet& set, CLI::App& command, ClientOptions& options
                       const std::string& ssh);
 
 // The client, if the options go together.
+// What "is this loss safe in FP16?" needs of a server that may run no code; "" of one that may.
+std::string ExecText(const AccessOptions& access);
+
 Result<Client> ChosenClient(ClientOptions& options);
 
 }  // namespace mpnanny

@@ -43,14 +43,20 @@ struct AccessOptions {
   std::string data_dir;
   bool allow_exec = false;
   bool allow_weaker_sandbox = false;
+  std::string python = "";  // absolute
 };
 void AddAccessOptions(CLI::App& command, AccessOptions& access);
+// --python, of those that start a server.
+void AddPythonOption(CLI::App& command, AccessOptions& access);
 
 // --allow-weaker-sandbox, of everything that can run code of the user's.
 void AddWeakerSandboxOption(CLI::App& command, bool& allowed);
 
 void AddServeCommand(CommandSet& set);
 void AddTwinCommand(CommandSet& set, const Tool& tool);
+// `--input A B` becomes `--input A --input B`, of a tool's command that has no bare words: nothing
+// else could be meant there.
+void RepeatListOptions(const std::vector<Tool>& tools, std::vector<std::string>& words);
 void AddRulesCommand(CommandSet& set);
 void AddKnowledgeCommands(CommandSet& set);
 void AddCallCommand(CommandSet& set);

@@ -81,6 +81,7 @@ Result<void> PrintStdio(const CommandLineContext& context, const Client& client,
   }
   const Json block = StdioBlock(client, *launch);
   TellWhere(err, client, first);
+  err << ExecText(options.access);
   if (!options.wsl) {
     TellOneLine(err, client, block, options.ssh_host.empty() ? "" : " on the client's machine");
   }
@@ -212,6 +213,7 @@ Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
     err << "The block holds the token: keep it out of what others read, version control first.\n";
   }
   TellOneLine(err, client, block, " on the client's machine");
+  err << ExecText(options.access);
   TellDoctor(err, *endpoint, local->command, token_file);
   context.out << BlockText(client.format, block);
   return {};
@@ -234,6 +236,8 @@ void AddConfigCommand(CommandSet& set) {
       "Run it on the machine where the code lies. The block to paste goes to stdout, where to put "
       "it to\nstderr. Nothing is written and nothing is started; `mpnanny install` writes it.\n\n"
       "  mpnanny config cursor --root ~/project               client and code on one machine\n"
+      "  mpnanny config cursor --root ~/project --allow-exec --python .venv/bin/python\n"
+      "                                                       it may also try code of yours\n"
       "  mpnanny config claude-desktop --ssh me@gpu-box       client elsewhere: it starts ssh\n"
       "  mpnanny config claude-desktop --wsl                  client in Windows, code in WSL\n"
       "  mpnanny config claude-code --http http://127.0.0.1:8765/mcp --token-file FILE\n"

@@ -92,6 +92,9 @@ Result<Launch> ServerOf(const InstallOptions& options) {
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
   if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
+  if (!access.python.empty()) {
+    launch.arguments.insert(launch.arguments.end(), {"--python", access.python});
+  }
   return launch;
 }
 
@@ -216,6 +219,7 @@ Result<int> Install(const CommandLineContext& context, InstallOptions options) {
     PrintChecks(context.out, checks, false);
   }
   context.out << client->after << "\n";
+  if (options.client.http_url.empty()) context.out << ExecText(options.client.access);
   return Failed(checks) ? 1 : 0;
 }
 
@@ -232,6 +236,8 @@ void AddInstallCommand(CommandSet& set) {
       "Everything else in\nthe file stays as it is. Run it on the machine where the client runs. "
       "Exit code 1 if it was written\nbut does not work.\n\n"
       "  mpnanny install cursor --root ~/project              client and code on one machine\n"
+      "  mpnanny install cursor --root ~/project --allow-exec --python .venv/bin/python\n"
+      "                                                       it may also try code of yours\n"
       "  mpnanny install cursor --dry-run                     show the change, write nothing\n"
       "  mpnanny install cursor --undo                        take it out again\n"
       "  mpnanny install cursor --ssh me@gpu-box --program /home/me/mpnanny --root /home/me/code\n"

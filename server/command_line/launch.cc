@@ -20,6 +20,14 @@ bool IsAbsolute(const std::string& path, bool here) {
   return here ? std::filesystem::path(path).is_absolute() : path.starts_with("/");
 }
 
+std::string AbsolutePython(const std::string& python) {
+  if (python.find('/') == std::string::npos) return python;  // looked up in PATH
+  std::error_code error;
+  // Not its target: that of a virtual environment is the bare interpreter.
+  const std::filesystem::path path = std::filesystem::absolute(python, error);
+  return error ? python : path.lexically_normal().generic_string();
+}
+
 Result<Launch> LocalLaunch(const AccessOptions& access) {
   Launch launch;
   launch.command = ProgramPath();
@@ -42,6 +50,9 @@ Result<Launch> LocalLaunch(const AccessOptions& access) {
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
   if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
+  if (!access.python.empty()) {
+    launch.arguments.insert(launch.arguments.end(), {"--python", AbsolutePython(access.python)});
+  }
   for (const std::string& word : launch.Words()) {
     if (IsUtf8(word)) continue;
     return InvalidInput("The path " + EscapeControl(word) +

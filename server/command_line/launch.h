@@ -27,6 +27,9 @@ bool IsAbsolute(const std::string& path, bool here);
 // This very program serving what `access` opens, all paths absolute. Without a root the working
 // directory is one; where that cannot be, an error: clients start servers anywhere. An error, too,
 // for a path that is not UTF-8: a client's file cannot name it.
+// An interpreter as a client's file names it, which is started anywhere.
+std::string AbsolutePython(const std::string& python);
+
 Result<Launch> LocalLaunch(const AccessOptions& access);
 
 // `remote` started on `host` over ssh: without a terminal, without questions that nobody could

@@ -18,7 +18,7 @@ void AddAccessOptions(CLI::App& command, AccessOptions& access) {
                   "Folder of your own rules and cases, laid out as in the repository")
       ->type_name("DIR");
   command.add_flag("--allow-exec", access.allow_exec,
-                   "Allow tools to run models, which can run any code in them");
+                   "Allow auto_diff and choose_precision to run code and models of yours, confined");
   AddWeakerSandboxOption(command, access.allow_weaker_sandbox);
 }
 
@@ -26,6 +26,14 @@ void AddWeakerSandboxOption(CLI::App& command, bool& allowed) {
   command.add_flag("--allow-weaker-sandbox", allowed,
                    "Run code also where this machine cannot confine it wholly; answers then say "
                    "what lacks");
+}
+
+void AddPythonOption(CLI::App& command, AccessOptions& access) {
+  command
+      .add_option("--python", access.python,
+                  "With --allow-exec: the interpreter that trains, in which code of yours runs "
+                  "(default: the project's .venv, the active environment, or python3)")
+      ->type_name("PYTHON");
 }
 
 void AddServeCommand(CommandSet& set) {
@@ -40,6 +48,7 @@ void AddServeCommand(CommandSet& set) {
   const auto options = std::make_shared<ServeOptions>();
   const auto access = std::make_shared<AccessOptions>();
   AddAccessOptions(command, *access);
+  AddPythonOption(command, *access);
   const auto folders = std::make_shared<std::vector<std::string>>();
   command.add_option("DIR", *folders, "Folders that may be read, as with --root")->type_name("");
   CLI::Option* const http =
@@ -90,6 +99,7 @@ void AddServeCommand(CommandSet& set) {
         options->data_dir = access->data_dir;
         options->allow_exec = access->allow_exec;
         options->allow_weaker_sandbox = access->allow_weaker_sandbox;
+        options->python = access->python;
         if (!transcript->empty()) return ReplayFile(*options, *transcript, context.out);
         return Serve(*options);
       });

@@ -313,6 +313,32 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
 
 }  // namespace
 
+void RepeatListOptions(const std::vector<Tool>& tools, std::vector<std::string>& words) {
+  const auto tool = std::find_if(tools.begin(), tools.end(), [&](const Tool& each) {
+    return each.definition.command.name == words.front();
+  });
+  if (tool == tools.end() || !BareProperties(tool->definition).empty()) return;
+  std::vector<std::string> lists;
+  for (const auto& [property, schema] : Properties(tool->definition).items()) {
+    if (IsOption(property, schema) && IsType(schema, "array")) {
+      lists.push_back(OptionName(tool->definition.command, property));
+    }
+  }
+  std::string open;  // the list whose first word has come
+  std::vector<std::string> made;
+  for (size_t at = 0; at < words.size(); ++at) {
+    const bool is_option = words[at].starts_with("--");
+    if (!open.empty() && !is_option) made.push_back(open);
+    made.push_back(words[at]);
+    if (is_option) open.clear();
+    if (Holds(lists, words[at]) && at + 1 < words.size()) {
+      open = words[at];
+      made.push_back(words[++at]);
+    }
+  }
+  words = std::move(made);
+}
+
 void AddTwinCommand(CommandSet& set, const Tool& tool) {
   const ToolDefinition& definition = tool.definition;
   const CommandTwin& twin = definition.command;

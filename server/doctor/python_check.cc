@@ -92,9 +92,12 @@ void JudgeMonitor(const std::string& python, const Json& monitor, Checks& checks
   const bool missing = FactText(monitor, "error") == "ModuleNotFoundError" &&
                        FactText(monitor, "message").find("'mpnanny'") != std::string::npos;
   if (missing) {
-    checks.push_back({CheckStatus::kWarning, "monitor",
-                      python + " has no mpnanny, so it cannot watch a training.",
-                      ShellQuote(python) + " -m pip install . in mpnanny's folder."});
+    checks.push_back({CheckStatus::kOk, "monitor",
+                      python +
+                          " has no mpnanny of its own, and needs none for `mpnanny run`, "
+                          "`mpnanny diff` and `mpnanny precision`, which bring it. For `import "
+                          "mpnanny` in your code, install the wheel there.",
+                      ""});
     return;
   }
   checks.push_back({CheckStatus::kFailed, "monitor", "import mpnanny fails: " + why + ".",

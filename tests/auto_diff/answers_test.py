@@ -25,7 +25,8 @@ def test_whole_numbers_that_stay_in_a_float_are_looked_at():
     answer = auto_diff(index, torch.randn(400, 4), torch.bfloat16, "pure")
     assert answer["verdict"] == "degraded"
     assert answer["first_bad"]["what"] in ("whole_numbers", "integers")
-    clean = auto_diff(lambda x: (x > 0).float().sum(-1), torch.randn(400, 60), torch.bfloat16)
+    half = torch.randn(400, 60).bfloat16()
+    clean = auto_diff(lambda x: (x > 0).float().sum(-1), half, torch.bfloat16)
     assert clean["verdict"] == "clean"
 
 

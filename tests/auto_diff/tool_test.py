@@ -174,7 +174,28 @@ def test_a_server_that_may_not_run_code_says_how_to_allow_it():
         check=False,
     )
     assert done.returncode != 0
-    assert "--allow-exec" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert '"args": ["serve", "--root", ' in said.replace('\\"', '"').replace(",", ", ").replace(
+        ",  ", ", "
+    )
+    assert "--allow-exec" in said and "--python" in said
+
+
+def test_several_inputs_stand_behind_one_option(tmp_path):
+    (tmp_path / "sums.py").write_text("def add(a, b, c=0.0):\n    return (a + b * c).exp()\n")
+    words = ("--function", f"{tmp_path}/sums.py:add", "--dtype", "fp16", "--policy", "pure")
+    inputs = ("--input", "float32[4]~ones", "float32[4]~ones", "c=20.0")
+    code, out, err = diff(*words, *inputs, "--no-backward")
+    assert (code, err) == (1, "")
+    assert "exponential at sums.py:2" in out
+    apart = [each for word in inputs[1:] for each in ("--input", word)]
+    assert diff(*words, *apart, "--no-backward")[1].splitlines()[0] == out.splitlines()[0]
+
+
+def test_what_ended_without_an_answer_is_said_with_how(tmp_path):
+    (tmp_path / "ends.py").write_text("import os\n\n\ndef end(x):\n    os._exit(7)\n")
+    code, _, err = diff("--function", f"{tmp_path}/ends.py:end", "--input", "float32[4]")
+    assert code == 2 and "exit code 7" in err
 
 
 def test_tokens_do_not_reach_the_code():

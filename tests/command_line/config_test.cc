@@ -147,6 +147,20 @@ TEST_F(Config, CodexGetsToml) {
   EXPECT_NE(output.err.find("~/.codex/config.toml"), std::string::npos) << output.err;
 }
 
+TEST_F(Config, SaysWhatRunningCodeNeeds) {
+  const std::vector<std::string> plain = {"config", "codex", "--root", root_};
+  const ProgramOutput reads = Run(plain);
+  EXPECT_NE(reads.err.find("--allow-exec"), std::string::npos) << reads.err;
+  EXPECT_NE(reads.err.find("--python"), std::string::npos) << reads.err;
+  std::vector<std::string> words = plain;
+  words.insert(words.end(), {"--allow-exec", "--python", "/opt/venv/bin/python"});
+  const ProgramOutput runs = Run(words);
+  EXPECT_NE(runs.out.find("\"--allow-exec\", \"--python\", \"/opt/venv/bin/python\"]"),
+            std::string::npos)
+      << runs.out;
+  EXPECT_EQ(runs.err.find("runs none"), std::string::npos) << runs.err;
+}
+
 TEST_F(Config, OverSshEveryWordArrivesAsItIs) {
   const FakePrograms path(place_ / "fake");
   for (const std::string& client : kClients) {

@@ -138,6 +138,27 @@ bool Says(const Json& sentences, const std::string& words) {
   return false;
 }
 
+TEST(DiagnoseLogTest, AQuestionIsUsedOrSaidNotToBe) {
+  TempFolder folder;
+  std::string log;
+  for (int step = 0; step < 60; ++step) {
+    log += "step " + std::to_string(step) + " loss " + std::to_string(2.0 - 0.02 * step) + "\n";
+  }
+  const std::string unused = "The question was not used";
+  const Json plain = DiagnoseLog(folder, {{"log_text", log}});
+  EXPECT_FALSE(Says(plain["limits"], unused)) << plain["limits"];
+  const Json vague = DiagnoseLog(folder, {{"log_text", log}, {"question", "why is it slow?"}});
+  EXPECT_TRUE(Says(vague["limits"], unused)) << vague["limits"];
+  EXPECT_EQ(vague["verdict"], plain["verdict"]);
+  // A warning that is quoted ended nothing.
+  const Json warned = DiagnoseLog(
+      folder, {{"log_text", log},
+               {"question", "I get RuntimeWarning: overflow encountered in reduce, is that bad?"}});
+  EXPECT_FALSE(Says(warned["limits"], unused)) << warned["limits"];
+  EXPECT_NE(warned["verdict"], "broken") << warned["headline"];
+  EXPECT_EQ(warned["headline"].get<std::string>().find("known error"), std::string::npos);
+}
+
 TEST(DiagnoseLogTest, NanNormsAtTheEndAreNoSearchForAScale) {
   TempFolder folder;
   const std::string good = Repeated(0, 20, "{'loss': 2.3, 'grad_norm': 1.0, 'epoch': 0.%}");

@@ -32,6 +32,20 @@ std::string FigureAt(const Json& object, const char* key) {
   return value ? runs::Number(*value, 5) : "not known";
 }
 
+// Whether no operator of the run in the low precision met it: then it says nothing of it.
+bool NothingLow(const Json& answer) {
+  for (const Json& each : ListAt(answer, "limits")) {
+    if (each == "nothing_in_low_precision") return true;
+  }
+  return false;
+}
+
+// "0 of 23 operators ran in FP16".
+std::string NoneRan(const Json& answer) {
+  return "0 of " + runs::Number(NumberAt(answer, "operators"), 8) + " operators ran in " +
+         UpperCase(TextAt(answer, "dtype"));
+}
+
 // "auto_diff of losses.py:giou_loss in FP16 under cuda-autocast (emulated on the CPU): broken."
 std::string Headline(const Json& answer) {
   std::string text = EscapeControl(TextAt(answer, "target"), 200);
@@ -43,11 +57,25 @@ std::string Headline(const Json& answer) {
   if (verdict == "clean") {
     return text + ": clean. No difference from FP64 beyond what this dtype must have.";
   }
-  if (verdict == "not_established") return text + ": not established.";
+  if (verdict == "not_established") {
+    return text + ": not established" + (NothingLow(answer) ? ": " + NoneRan(answer) : "") + ".";
+  }
   return text + ": " + verdict + ".";
 }
 
-std::string Proof(const Json& proof) {
+// "float16 and float32": of the inputs that were tried.
+std::string DtypesTried(const Json& proof) {
+  std::vector<std::string> dtypes;
+  for (const Json& each : ListAt(proof, "tried")) {
+    const std::string one = EscapeControl(TextAt(each, "dtypes"), 100);
+    if (!one.empty() && std::find(dtypes.begin(), dtypes.end(), one) == dtypes.end()) {
+      dtypes.push_back(one);
+    }
+  }
+  return Join(dtypes, "; ");
+}
+
+std::string Proof(const Json& answer, const Json& proof) {
   const std::string result = TextAt(proof, "result");
   std::string text = EscapeControl(TextAt(proof, "line"), 300);
   if (const std::string name = TextAt(proof, "function"); !name.empty()) {
@@ -64,7 +92,14 @@ std::string Proof(const Json& proof) {
         ranges.push_back(range);
       }
     }
-    return text + ": not at these inputs. Tried: " + Join(ranges, "; ") + ".\n";
+    const std::string dtypes = DtypesTried(proof);
+    return text + ": not at these inputs. Tried: " + Join(ranges, "; ") +
+           (dtypes.empty() ? "" : ", as " + dtypes) + ".\n";
+  }
+  if (result == "not_in_low_precision") {
+    return text + ": NOT TRIED in " + UpperCase(TextAt(answer, "dtype")) + ": " + NoneRan(answer) +
+           ", so this refutes nothing. What gives this line its 16-bit values in the training is "
+           "not in its function: write a snippet (`code`) that does.\n";
   }
   return text + ": cannot be run alone. Missing: " + WordsOf(ListAt(proof, "missing")) +
          ". Give a snippet (`code`) that calls it with real inputs.\n";
@@ -162,6 +197,13 @@ std::string Limits(const Json& answer) {
     const std::string code = each.get<std::string>();
     if (code == "no_gradients") {
       text += "No gradients: the outputs do not depend on what could have one.\n";
+    } else if (code == "inputs_were_made") {
+      std::vector<std::string> words;
+      for (const Json& made : ListAt(answer, "inputs")) {
+        words.push_back(EscapeControl(TextAt(made, "name") + "=" + TextAt(made, "words"), 200));
+      }
+      text += "No inputs were given; these were made by trying: " + Join(words, " ") +
+              ". Give those of your training with `input`.\n";
     } else if (code == "operators_not_followed") {
       text += "Operators were not followed (level modules): leave out `level` for the line.\n";
     } else if (code.starts_with("not_followed:")) {
@@ -178,6 +220,12 @@ std::string Limits(const Json& answer) {
 std::string Next(const Json& answer) {
   const std::string verdict = TextAt(answer, "verdict");
   if (answer.contains("proof")) return "";
+  if (NothingLow(answer)) {
+    const std::string dtype = TextAt(answer, "dtype") == "fp16" ? "float16" : "bfloat16";
+    return "Autocast casts nothing of it, and its inputs are wider. Where a layer makes them in the "
+           "training they are 16-bit: give " +
+           dtype + "[...], or `policy` pure.\n";
+  }
   if (verdict == "clean") {
     return "It says so for these inputs: try ranges that occur in training (~normal(0,30), "
            "~lognormal(0,4), ~offset(1000), ~equal_rows, ~zeros).\n";
@@ -194,7 +242,7 @@ std::string Next(const Json& answer) {
 std::string ReportText(const Json& answer, size_t bytes) {
   std::string text;
   if (const auto proof = answer.find("proof"); proof != answer.end() && proof->is_object()) {
-    text += Proof(*proof);
+    text += Proof(answer, *proof);
   }
   if (answer.contains("target")) {
     const std::string verdict = TextAt(answer, "verdict");

@@ -15,18 +15,12 @@
 namespace mpnanny::auto_diff {
 namespace {
 
-constexpr char kMayNot[] =
-    "Start it with --allow-exec (in the client's configuration: \"args\": [\"serve\", "
-    "\"--allow-exec\"]), or run `mpnanny diff` in a terminal. The code then runs in a process of "
-    "its "
-    "own, without network, that can write to a temporary folder only.";
-
 // Of a file of TorchScript or torch.export.
 Result<Json> AskOfFile(const Json& arguments, const ToolContext& context) {
   auto question = exported::ReadQuestion("diff", arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
-    return Unavailable("auto_diff runs the model, which this server may not.", kMayNot);
+    return python_code::MayNotRun("auto_diff", "diff", context);
   }
   const auto folder = TemporaryFolder::Create();
   if (!folder) return folder.error();
@@ -56,7 +50,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
       arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
-    return Unavailable("auto_diff runs code of yours, which this server may not.", kMayNot);
+    return python_code::MayNotRun("auto_diff", "diff", context);
   }
   auto answer = python_code::RunChild(*question, AnswerSchema(), context);
   if (!answer) return answer.error();
@@ -96,10 +90,13 @@ Json InputSchema() {
       {"finding", Text("file.py:123, a suspected line; inputs are made for its function.")},
       {"captures", Texts("Two files of mpnanny.diff.capture().")},
       {"input", Texts("A word per argument: float16[8,3]~normal(0,1), int64[2,8]<1000, "
-                      "mask=bool[8]~bernoulli(0.9), a file (x.pt, w.safetensors#key), a number. "
+                      "mask=bool[8]~bernoulli(0.9), a file (x.pt, w.safetensors#key), a number, "
+                      "(3,4), list(W; W), dict(x=W; y=W). "
                       "Also ~uniform(a,b) ~lognormal(m,s) ~offset(c) ~constant(c) ~zeros ~ones "
-                      "~equal_rows ~max ~arange.")},
-      {"args", {{"type", "array"}, {"description", "Of build, class or config."}}},
+                      "~equal_rows ~max ~arange. A function without any gets some by trying.")},
+      {"args",
+       {{"type", "array"},
+        {"description", "Of build, class or config: 64, (3,4), None, or n=64 for one by name."}}},
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},
       {"dtype", Choice({"bf16", "fp16", "fp8"}, "fp8: linear layers, simulated.")},
       {"policy",

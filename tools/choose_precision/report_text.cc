@@ -122,12 +122,14 @@ std::string States(const Json& answer) {
   for (const Json& each : ListAt(answer, "states")) {
     const std::string text = TextAt(each, "state") + " (" + TextAt(each, "format") + " loses " +
                              PercentAt(each, "lost") + ")";
-    std::string& where = each.value("keep_fp32", true) ? keep : may;
+    // What four steps lose of the weights tells nothing of a training's end: nobody is invited.
+    const bool weights = TextAt(each, "state") == "weights";
+    std::string& where = weights || each.value("keep_fp32", true) ? keep : may;
     where += (where.empty() ? "" : ", ") + EscapeControl(text, 120);
   }
   std::string text;
   if (!keep.empty()) text += "Kept between steps, in FP32: " + keep + ".\n";
-  if (!may.empty()) text += "Kept between steps, 16 bits are enough: " + may + ".\n";
+  if (!may.empty()) text += "Kept between steps, 16 bits lose little of: " + may + ".\n";
   return text;
 }
 

@@ -51,10 +51,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
       arguments, context.roots);
   if (!question) return question.error();
   if (!context.allow_exec) {
-    return Unavailable(
-        "choose_precision runs code of yours, which this server may not.",
-        "Start it with --allow-exec, or run `mpnanny precision` in a terminal. The code then runs "
-        "in a process of its own, without network, that can write to a temporary folder only.");
+    return python_code::MayNotRun("choose_precision", "precision", context);
   }
   auto answer = python_code::RunChild(*question, AnswerSchema(), context);
   if (!answer) return answer.error();

@@ -14,19 +14,22 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-// Error messages that the question quotes, and the exception that ended the training, are evidence as a
-// log's lines are.
-void AddHits(const std::string& text, bool raised, const cases::CaseLibrary& library, Facts& facts) {
-  if (text.empty()) return;
+// Error messages that the question quotes, and the exception that ended the training, are evidence
+// as a log's lines are. Whether there is any in `text`.
+bool AddHits(const std::string& text, bool raised, const cases::CaseLibrary& library,
+             Facts& facts) {
+  bool quotes = false;
   for (const cases::Case& entry : library.all()) {
     for (const cases::Signal& signal : entry.signals) {
-      if (signal.kind == cases::Signal::Kind::kLog && cases::FitsLogLine(signal, text) &&
-          std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
+      if (signal.kind != cases::Signal::Kind::kLog || !cases::FitsLogLine(signal, text)) continue;
+      quotes = true;
+      if (std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
                        [&](const LogHit& hit) { return hit.signal == signal.text; })) {
         facts.log_hits.push_back({signal.text, signal.weight, text.substr(0, 400), raised, true});
       }
     }
   }
+  return quotes;
 }
 
 Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
@@ -96,11 +99,17 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   if (const auto& failed = facts.protocol.failed) {
     AddHits(failed->error + ": " + failed->text, /*raised=*/true, library, facts);
   }
-  AddHits(request.question, /*raised=*/false, library, facts);
+  const bool used =
+      !request.question.empty() && AddHits(request.question, /*raised=*/false, library, facts);
   if (!request.paths.empty()) {
     if (auto checked = CheckCode(request.paths, context, facts); !checked) return checked.error();
   }
   Diagnosis diagnosis = Diagnose(facts, library);
+  if (!request.question.empty() && !used) {
+    diagnosis.limits.push_back(
+        "The question was not used: it quotes no message that a documented case has. The answer "
+        "rests on the record; `search_knowledge` takes the question's own words.");
+  }
   return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
 }
 

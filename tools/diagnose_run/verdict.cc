@@ -117,6 +117,11 @@ std::string ZeroLossText(const Facts& facts) {
          "(logging_nan_inf_filter), and no gradient norm above 0 stands beside it.";
 }
 
+// "UserWarning: …", in a log or quoted in a question.
+bool IsWarning(const std::string& line) {
+  return line.find("Warning") != std::string::npos && line.find("Error") == std::string::npos;
+}
+
 // By what the record shows without shadow steps.
 void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const run_summary::Summary& s = facts.summary;
@@ -151,8 +156,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (facts.protocol.failed && IsKnownFailure(facts)) {
     return say("broken", FailedCallText(*facts.protocol.failed));
   }
-  // A message of this weight is an exception of PyTorch: the training went no further.
-  if (const LogHit* error = StrongestHit(facts, kErrorWeight)) {
+  // A message of this weight is an exception of PyTorch: the training went no further. After a
+  // warning it does.
+  if (const LogHit* error = StrongestHit(facts, kErrorWeight); error && !IsWarning(error->line)) {
     return say("broken", "A known error was raised: " + EscapeControl(error->line, 200));
   }
   if (s.steps < kLeastSteps) {

@@ -62,6 +62,24 @@ Result<std::string> FindSandbox(const std::string& program) {
 
 }  // namespace
 
+Error MayNotRun(const std::string& tool, const std::string& command, const ToolContext& context) {
+  Json arguments = {"serve"};
+  for (const std::string& root : context.roots.roots()) {
+    arguments.push_back("--root");
+    arguments.push_back(root);
+  }
+  arguments.push_back("--allow-exec");
+  return Unavailable(
+      tool + " runs code of yours, which this server may not.",
+      "In the client's file, this is the server's line that allows it: \"args\": " +
+          DumpJson(arguments) +
+          " (`mpnanny install CLIENT --allow-exec` writes it; with --python, the interpreter that "
+          "trains). Or run `mpnanny " +
+          command +
+          "` in a terminal. The code then runs in a process of its own, without network, that can "
+          "write to a temporary folder only.");
+}
+
 Result<Json> RunChild(const Question& question, const Json& schema, const ToolContext& context) {
   if (!kCanConfine) {
     return Unavailable(
@@ -88,7 +106,7 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
   (*child)->WriteLine(DumpJson(request), until);
   (*child)->CloseInput();
   if (auto heard = said.Listen(**child, until, context); !heard) return heard.error();
-  (*child)->Wait(ChildProcess::Clock::now() + kLastWords);
+  said.exit_code = (*child)->Wait(ChildProcess::Clock::now() + kLastWords);
   const std::string& errors = (*child)->errors();
   return said.Answer({.what = "The code",
                       .seconds = question.seconds,

@@ -45,15 +45,24 @@ Error Stray(const std::string& stray, const std::string& errors) {
                       "code, and in what it imports, for what else does.");
 }
 
+std::string At(const Said& said) { return said.at.empty() ? "" : ", at last with: " + said.at; }
+
 // Why there is no answer.
 Error Ended(const Said& said, const Allowed& allowed, const std::string& errors) {
   if (!said.end && !said.stray.empty()) return Stray(said.stray, errors);
-  if (!said.end)
-    return Unavailable("The process that ran it ended without a word." + Printed(errors));
+  if (!said.end) {
+    const std::string how =
+        !said.exit_code         ? "it did not end in time and was killed"
+        : *said.exit_code > 128 ? "signal " + std::to_string(*said.exit_code - 128) + " ended it"
+                                : "exit code " + std::to_string(*said.exit_code);
+    return Unavailable("The process that ran it ended without an answer: " + how + At(said) + "." +
+                       Printed(errors));
+  }
   const std::string exceeded = ErrorText(*said.end, "exceeded");
   if (exceeded == "time") {
     return DeadlineExceeded(allowed.what + " ran longer than " +
-                                std::to_string(allowed.seconds.count()) + " s." + Printed(errors),
+                                std::to_string(allowed.seconds.count()) + " s" + At(said) + "." +
+                                Printed(errors),
                             "Give smaller inputs or a larger timeout_s.");
   }
   if (exceeded == "memory") {
@@ -139,10 +148,9 @@ void Said::TakeOfJob(std::string_view line, const ToolContext& context) {
   } else if (field.key() == "progress") {
     const Json& done = ValueAt(field.value(), {"done"});
     const Json& what = ValueAt(field.value(), {"what"});
-    if (context.progress && done.is_number() && what.is_string()) {
-      context.progress(std::clamp(done.get<double>(), 0.0, 1.0), 1.0,
-                       EscapeControl(what.get<std::string>(), 100));
-    }
+    if (!done.is_number() || !what.is_string()) return;
+    at = EscapeControl(what.get<std::string>(), 100);
+    if (context.progress) context.progress(std::clamp(done.get<double>(), 0.0, 1.0), 1.0, at);
   } else {
     stray = "there is a line of an unknown kind";
   }

@@ -36,9 +36,12 @@ struct Said {
   // the user's. It keeps out what has the descriptor only, not what reads the job's memory.
   std::string token;
 
+
   std::optional<Json> answer, error, end;
   // Lines of the job that are none, by whom they were written, or too many: the first one's fault.
   std::string stray;
+  std::string at;                // what it was last busy with, by its own words
+  std::optional<int> exit_code;  // of the process itself, where it ended without saying how
 
   // One line of the output, with the mark of the job or without.
   void Take(const std::string& line, const ToolContext& context);

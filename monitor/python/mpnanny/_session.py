@@ -118,8 +118,9 @@ class Session:
             raise
         if rank == 0 and not console.quiet:
             self.reporter.progress = Progress(console, self._course)
+        leaves = self._changes.leaves
         console.say_for_all(
-            f"watching {self._changes.leaves} modules and"
+            f"watching {leaves} module{'' if leaves == 1 else 's'} and"
             f" {len(self._watched.parameters.parameters)} parameters, recording into {self.run}"
         )
 

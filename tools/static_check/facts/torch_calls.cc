@@ -248,8 +248,40 @@ bool IsTensorIndex(const FileFacts& facts, NodeId subscript) {
     if (facts.syntax[part].field != PythonFields().subscript) continue;
     if (facts.syntax.Is(part, Kind::kComparison)) return true;
     if (facts.dtypes->Of(part).type == Type::kIndex) return true;
+    // A tensor that is an index holds whole numbers, whatever it was put together from.
+    if (TracedCall(facts, part,
+                   {"cat", "stack", "arange", "randperm", "randint", "nonzero", "argsort"}))
+      return true;
   }
   return false;
+}
+
+std::string_view ZeroForm(const FileFacts& facts, NodeId expression, int depth) {
+  if (depth == 0) return {};
+  const NodeId id = Traced(facts, expression);
+  if (SquareOf(facts, id) != kNoNode) return "a square";
+  if (OperatorOf(facts, id) == "-") {
+    // max - min, E[x^2] - E[x]^2.
+    const Fields& f = PythonFields();
+    const auto left = TracedCall(facts, facts.syntax.Child(id, f.left), {"max", "amax"});
+    const auto right = TracedCall(facts, facts.syntax.Child(id, f.right), {"min", "amin"});
+    if (left && right) return "a range";
+    return {};
+  }
+  const auto call = TorchCallAt(facts, id);
+  if (!call) return {};
+  if (call->name == "var") return "a variance";
+  if (call->name == "std") return "a standard deviation";
+  if (call->name == "norm" || call->name == "vector_norm") return "a norm";
+  if (call->name == "relu") return "a rectified value";
+  const bool sum =
+      call->name == "sum" || call->name == "mean" || call->name == "max" || call->name == "amax";
+  if (sum && SquareOf(facts, call->tensor) != kNoNode) return "a sum of squares";
+  if (sum && TracedCall(facts, call->tensor, {"abs", "relu"})) return "a sum of magnitudes";
+  if (call->name == "unsqueeze" || call->name == "view" || call->name == "expand_as" ||
+      call->name == "sqrt")
+    return ZeroForm(facts, call->tensor, depth - 1);
+  return {};
 }
 
 bool MayTrain(const FileFacts& facts, NodeId node) {

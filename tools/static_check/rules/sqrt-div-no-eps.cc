@@ -7,40 +7,11 @@
 namespace mpnanny::static_check::sqrt_div_no_eps {
 namespace {
 
-// What an FP16 value is that is zero for plausible inputs; "" if its form does not say so.
-std::string_view MayBeZero(const FileFacts& facts, NodeId expression, int depth = 6) {
-  if (depth == 0) return {};
-  const NodeId id = Traced(facts, expression);
-  if (SquareOf(facts, id) != kNoNode) return "a square";
-  if (OperatorOf(facts, id) == "-") {
-    // max - min, E[x^2] - E[x]^2.
-    const Fields& f = PythonFields();
-    const auto left = TracedCall(facts, facts.syntax.Child(id, f.left), {"max", "amax"});
-    const auto right = TracedCall(facts, facts.syntax.Child(id, f.right), {"min", "amin"});
-    if (left && right) return "a range";
-    return {};
-  }
-  const auto call = TorchCallAt(facts, id);
-  if (!call) return {};
-  if (call->name == "var") return "a variance";
-  if (call->name == "std") return "a standard deviation";
-  if (call->name == "norm" || call->name == "vector_norm") return "a norm";
-  if (call->name == "relu") return "a rectified value";
-  const bool sum =
-      call->name == "sum" || call->name == "mean" || call->name == "max" || call->name == "amax";
-  if (sum && SquareOf(facts, call->tensor) != kNoNode) return "a sum of squares";
-  if (sum && TracedCall(facts, call->tensor, {"abs", "relu"})) return "a sum of magnitudes";
-  if (call->name == "unsqueeze" || call->name == "view" || call->name == "expand_as" ||
-      call->name == "sqrt")
-    return MayBeZero(facts, call->tensor, depth - 1);
-  return {};
-}
-
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId operand,
             std::string_view what) {
   const Value type = facts.dtypes->Of(operand);
   if (!type.is_fp16() || !MayTrain(facts, node)) return;
-  const std::string_view zero = MayBeZero(facts, operand);
+  const std::string_view zero = ZeroForm(facts, operand);
   if (zero.empty()) return;
   RawFinding& finding =
       sink.Add(node, std::string(what) + " " + std::string(zero) +

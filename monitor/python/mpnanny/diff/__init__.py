@@ -13,16 +13,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from .answer import Answer, number
+from .answer import NOTHING_LOW, Answer, number
+from .compiled import running_eagerly
 from .cuda_on_cpu import CudaOnCpu
 from .eight_bit import GRANULARITIES
+from .inputs_by_trial import INPUTS_MADE, inputs_for
 from .modules import capture
 from .policy import LOW, POLICIES, Policy, full_precision
-from .problem import Problem
+from .problem import Problem, fails_in_full_precision
 from .program import Options, Program
 from .quick import captured_answer, quick_answer
 from .shadowed import Measured, measure
-from .specification import make_inputs, values_of
+from .specification import in_dtype, make_inputs, values_of
 from .target import Target, find_target, load_callable
 from .verdict import Verdict
 
@@ -119,27 +121,38 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
         limits = (request.get("rel_warn"), request.get("rel_error"))
         if request.get("finding"):
             options.rounded = chosen.low if policy == "pure" else None
+            say(0.0, "importing the file, and trying its function")
             return _prove(str(request["finding"]), root, options, chosen, seed)
         inputs = make_inputs(list(request.get("input") or []), seed)
-        program = Program(find_target(request), inputs, options)
+        say(0.0, "importing the file")
+        target = find_target(request)
+        made = not inputs and "function" in request
+        if made:
+            inputs = inputs_for(target, root)
+        program = Program(target, inputs, options)
+        stack.enter_context(running_eagerly())
         if request.get("level") == "modules":
             return quick_answer(program, chosen)
-        return _diff(program, chosen, *limits, say)
+        answer = _diff(program, chosen, *limits, say)
+        if made and NOTHING_LOW in answer["limits"]:  # a layer before it would give 16 bits
+            program = Program(target, in_dtype(inputs, chosen.low), options)
+            answer = _diff(program, chosen, *limits, say)
+        if made and inputs:
+            answer["limits"].append(INPUTS_MADE)
+        return answer
 
 
 def _prove(words: str, root: str, options: Options, policy: Policy, seed: int) -> dict[str, Any]:
     def run(program: Program) -> dict[str, Any] | None:
-        try:
-            full = _measure_full(program)
-        except Problem:
-            return None
+        full = _measure_full(program)
         if any(each.found.bad for each in full.outputs):
             return None
         return _measure_low(program, policy, full, None, None)
 
     from .proof import prove
 
-    return prove(words, root, options, run, seed)
+    low = None if policy.name == "pure" else policy.low
+    return prove(words, root, options, run, seed, low)
 
 
 def _two(captures: list[str]) -> tuple[str, str]:
@@ -205,21 +218,20 @@ def _measure_full(program: Program) -> Measured:
     device = program.options.device
     with full_precision(device):
         made = measure(program, None, contextlib.nullcontext, 1.0)
+        if made.raised is not None and program.may_widen:
+            program.may_widen = False  # it takes 16-bit inputs only
+            made = measure(program, None, contextlib.nullcontext, 1.0)
         if made.raised is not None and program.inputs_need_gradient:
             program.inputs_need_gradient = False  # it writes its inputs, which leaves do not allow
             made = measure(program, None, contextlib.nullcontext, 1.0)
     if made.raised is not None:
-        error = made.raised
-        raise Problem(
-            f"{program.target.name} fails in FP32 already: {type(error).__name__}: {error}",
-            "Check the inputs: number, shapes, dtypes, values.",
-        ) from error
+        raise fails_in_full_precision(program, made.raised) from made.raised
     return made
 
 
 def _train(program: Program, policy: Policy, low: Any, scale: float) -> list[dict[str, Any]]:
     with full_precision(program.options.device):
-        plain = list(program.train(None, contextlib.nullcontext, 1.0))
+        plain = list(program.train(None, contextlib.nullcontext, 1.0, widened=True))
     lossy = list(program.train(low, policy.region, scale))
     return [
         {"step": step, "fp32": number(a), "low": number(b)}

@@ -43,22 +43,29 @@ def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) ->
     if request.get("root"):
         os.chdir(request["root"])  # where the project's own scripts are started
     with os.fdopen(given.answer_fd, "w", encoding="utf-8") as out:
-        from .problem import Problem
+        from .problem import Problem, stopped
 
         lines = _Lines(out, request.pop("token"))
 
         def say(done: float, what: str) -> None:
             lines.write(progress={"done": done, "what": what})
 
+        def refuse(problem: Problem) -> None:
+            shown = {"kind": problem.kind, "message": problem.message, "try": problem.advice}
+            lines.write(error=shown)
+
         try:
             lines.write(answer=answer(request, say))
         except Problem as problem:
-            shown = {"kind": problem.kind, "message": problem.message, "try": problem.advice}
-            lines.write(error=shown)
+            refuse(problem)
         except Exception as error:
-            traceback.print_exc()
-            message = f"{tool} itself failed: {type(error).__name__}: {error}"
-            lines.write(error={"kind": "Internal", "message": message, "try": ""})
+            told = stopped(error, str(request.get("root") or ""))
+            if told is not None:
+                refuse(told)
+            else:
+                traceback.print_exc()
+                message = f"{tool} itself failed: {type(error).__name__}: {error}"
+                lines.write(error={"kind": "Internal", "message": message, "try": ""})
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # they are the target's
             stream.flush()

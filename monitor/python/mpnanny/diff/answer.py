@@ -19,6 +19,7 @@ from .policy import Policy
 from .program import Program
 from .verdict import Verdict, is_bad
 
+NOTHING_LOW = "nothing_in_low_precision"  # among the limits
 MOST_FINDINGS = 10
 MOST_CONTRIBUTORS = 12
 MOST_GRADIENTS = 8
@@ -78,6 +79,7 @@ class Answer:
             for each in self._program.inputs
         ]
         answer["operators"] = self._low.operators
+        answer["operators_in_low"] = self._low.in_low
         answer["seconds"] = {
             "fp32": round(self._full.seconds, 3),
             "low": round(self._low.seconds, 3),
@@ -346,6 +348,8 @@ class Answer:
         limits = [f"not_followed:{each}" for each in self._low.not_followed]
         if self._program.options.backward and not self._low.gradients and not self._low.raised:
             limits.append("no_gradients")
+        if self._low.operators and not self._low.in_low and self._low.raised is None:
+            limits.append(NOTHING_LOW)
         return limits
 
 

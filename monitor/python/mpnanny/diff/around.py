@@ -5,6 +5,7 @@ it runs. Which inputs those are is found by trying (trial.py), not by names.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,10 +13,13 @@ from typing import Any
 
 from torch import nn
 
+from .callers import dtypes_at_calls, numbers_at_calls
+from .compiled import uncompiled
 from .inputs_by_trial import Found, Trials
+from .loading import left_out_of, load_file, load_in_pieces
+from .optimizers import is_optimizer, stepped
 from .problem import Problem
 from .ranges import LENGTHENED, LONG, RANGES, in_range
-from .target import load_file, load_in_pieces
 
 
 @dataclass(slots=True)
@@ -30,6 +34,8 @@ class Located:
     callable: Callable[..., Any] | None = None  # of a method: of the class, without self
     owner: type | None = None  # the class of a method
     node: ast.FunctionDef | None = None
+    tree: ast.Module | None = None  # of the file
+    names: dict[str, Any] = field(default_factory=dict)  # of its top level
     failed: dict[str, str] = field(default_factory=dict)  # why names of the file are not there
 
     def explained(self, error: str) -> str:
@@ -43,10 +49,10 @@ class Call:
     """One way to call it. `words`: of each argument, for a person to repeat it."""
 
     function: Callable[..., Any]
-    args: list[Any]
     kwargs: dict[str, Any]
     words: list[str]
     range: str  # how the floating-point numbers were drawn
+    dtypes: dict[str, str] = field(default_factory=dict)  # that all callers in the file give
 
 
 def locate(file: str, line: int, root: str) -> Located:
@@ -72,7 +78,7 @@ def locate(file: str, line: int, root: str) -> Located:
     node = path[-1]
     names = [each.name for each in path if isinstance(each, (ast.ClassDef, *_FUNCTIONS))]
     kind = "method" if len(names) > 1 else "function"
-    located = Located(file, ".".join(names), lines, kind, node=node)  # type: ignore[arg-type]
+    located = Located(file, ".".join(names), lines, kind, node=node, tree=tree)  # type: ignore[arg-type]
     if isinstance(node, ast.AsyncFunctionDef) or any(
         isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(node)
     ):
@@ -117,13 +123,15 @@ def _load(located: Located, tree: ast.Module, names: list[str], root: str) -> No
         module = load_file(located.file, root)
     except Problem:
         module, located.failed = load_in_pieces(located.file, tree, root)
+    located.names = vars(module)
     found: Any = module
     for name in names:
-        owner, found = found, getattr(found, name, None)
+        owner, found = found, uncompiled(getattr(found, name, None))
         if found is None:
-            located.missing.append(
-                located.failed.get(name, f"{name} is not there once the file runs")
-            )
+            line = left_out_of(module, name)
+            why = f"line {line} trains, and was not run" if line else ""
+            why = why or located.failed.get(name, f"{name} is not there once the file runs")
+            located.missing.append(why)
             return
     if located.kind == "method":
         located.owner = owner
@@ -142,29 +150,73 @@ def calls(located: Located, seed: int, budget_seconds: float) -> Iterator[Call]:
     """
     assert located.callable is not None
     trials = Trials(located.lines, located.file, budget_seconds)
-    function: Callable[..., Any] = located.callable
-    if located.owner is not None:
-        made = trials.build(located.owner)
-        if made is None:
-            why = located.explained(trials.last_error)
-            located.missing.append(f"{located.owner.__name__} cannot be made: {why}")
+    for function in _callables(located, trials):
+        node = located.node if located.owner is None or not _is_stepped(located) else None
+        found = trials.search(function, node)
+        if found is not None:
+            yield from _in_ranges(trials, located, function, found, seed)
             return
-        name = located.qualname.rpartition(".")[2]
-        function = (
-            made if name == "forward" and isinstance(made, nn.Module) else getattr(made, name)
-        )
-    found = trials.search(function, located.node)
-    if found is None:
         why = located.explained(trials.last_error)
-        located.missing.append(f"no inputs were found with which it runs: {why}")
+        located.missing[:] = [f"no inputs were found with which it runs: {why}"]
+
+
+def _is_stepped(located: Located) -> bool:
+    return located.owner is not None and is_optimizer(located.owner)
+
+
+def _callables(located: Located, trials: Trials) -> Iterator[Callable[..., Any]]:
+    """What is called: the function, a method of an object that could be made, an optimizer's steps.
+    Where there is none, `located.missing` says why.
+    """
+    owner = located.owner
+    if owner is None or located.tree is None:
+        assert located.callable is not None
+        yield located.callable
         return
-    yield from _in_ranges(trials, function, found, seed)
+    known = numbers_at_calls(located.tree, owner.__name__, owner, located.names)
+    if is_optimizer(owner):
+        yield _steps_of(owner)
+        return
+    name = located.qualname.rpartition(".")[2]
+    any_made = False
+    for made in trials.build(owner, _constructor(located), known):
+        any_made = True
+        is_forward = name == "forward" and isinstance(made, nn.Module)
+        yield made if is_forward else getattr(made, name)
+    if not any_made:
+        why = located.explained(trials.last_error)
+        located.missing.append(f"{owner.__name__} cannot be made: {why}")
+
+
+def _steps_of(owner: type) -> Callable[..., Any]:
+    """With a small number for each argument that has no default, such as a learning rate."""
+    parameters = list(inspect.signature(owner).parameters.values())[1:]
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind in plain]
+    return stepped(owner, [], dict.fromkeys(needed, 1e-3))
+
+
+def _constructor(located: Located) -> ast.FunctionDef | None:
+    assert located.owner is not None and located.tree is not None
+    for node in ast.walk(located.tree):
+        if isinstance(node, ast.ClassDef) and node.name == located.owner.__name__:
+            for each in node.body:
+                if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+                    return each
+    return None
 
 
 def _in_ranges(
-    trials: Trials, function: Callable[..., Any], found: Found, seed: int
+    trials: Trials, located: Located, function: Callable[..., Any], found: Found, seed: int
 ) -> Iterator[Call]:
     plain = in_range(found.words, "normal(0,1)", "")
+    name_called = located.qualname.rpartition(".")[2]
+    described = function.forward if isinstance(function, nn.Module) else function
+    dtypes = (
+        {}
+        if located.tree is None or name_called == "forward"
+        else dtypes_at_calls(located.tree, name_called, described)
+    )
     for long in ("", *LENGTHENED):
         if long and in_range(found.words, "normal(0,1)", long) == plain:
             continue
@@ -174,4 +226,4 @@ def _in_ranges(
             if kwargs is None:
                 continue
             shown = name + (f", {LONG} instead of {long}" if long else "")
-            yield Call(function, [], kwargs, [*words.values()], shown)
+            yield Call(function, kwargs, [*words.values()], shown, dtypes)

@@ -8,6 +8,7 @@ Both are relative, in the L2 norm; the largest of each place is kept.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,7 @@ class OperatorErrors(StepMode):
         self.dimensions: dict[int, list[Dimension]] = {}  # of what went in, by number of a finding
         self.decisions = decisions
         self.trouble: list[Exception] = []
+        self.in_low = 0  # operators that read or gave a 16-bit or an 8-bit value
         self._shadow = shadow
         self._places = places
         self._seen = 0
@@ -67,6 +69,8 @@ class OperatorErrors(StepMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
+        if self.looking and self._shadow.looking:
+            self.in_low += any(each.itemsize < 4 for each in _dtypes_of((args, kwargs, result)))
         operator = operator_of(func)
         looked_at = self.looking and self._shadow.looking and operator.kind is PLAIN
         if looked_at and not types and not operator.is_list:
@@ -144,6 +148,10 @@ class OperatorErrors(StepMode):
         except Exception:
             return []
         return [each for each in made if each.is_floating_point() or each.is_complex()]
+
+
+def _dtypes_of(values: Any) -> Iterator[torch.dtype]:
+    return (each.dtype for each in floats(values))
 
 
 def _counts(found: Comparison) -> bool:

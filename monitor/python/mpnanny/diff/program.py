@@ -5,6 +5,7 @@ backward pass, and training steps.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ..operators.places import pass_through
 from ..shadow.call import floats
@@ -25,6 +26,7 @@ pass_through(__file__)
 
 SEED = 7
 FIRST_SCALE = 2.0**16  # torch.amp.GradScaler's
+_HALVES = (torch.float16, torch.bfloat16)
 
 Region = Callable[[], AbstractContextManager[None]]
 
@@ -56,6 +58,7 @@ class Case:
     exact: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
     outputs: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     loss: torch.Tensor | None = None
+    labels: list[Any] = field(default_factory=list)  # inputs that the loss takes, not the target
 
     @property
     def module(self) -> nn.Module | None:
@@ -68,10 +71,18 @@ class Program:
         self.options = options
         self.inputs = inputs
         self.inputs_need_gradient = options.backward
+        self.may_widen = any(
+            isinstance(each, torch.Tensor) and each.dtype in _HALVES
+            for each in tree_leaves([one.value for one in inputs])
+        )
         self._first = target.make()
+        # Of positional inputs, those that the target does not take: labels, for the loss.
+        self.surplus = _surplus(self._first, [each for each in inputs if not each.name])
 
-    def case(self, low: torch.dtype | None) -> Case:
-        """`low`: everything in this dtype; None: as it was made."""
+    def case(self, low: torch.dtype | None, widened: bool = False) -> Case:
+        """`low`: everything in this dtype; None: as it was made. `widened`: inputs that are given
+        in 16 bits are FP32, as a run in full precision has them.
+        """
         try:
             run = copy.deepcopy(self._first)
         except Exception:  # a generator, a lock, a graph: made anew
@@ -81,12 +92,26 @@ class Program:
             self._place_module(case, run, low)
         for at, each in enumerate(self.inputs):
             name = each.name or f"input {at}"
-            value = tree_map(partial(self._place, case, name, low), each.value)
+            widen = widened and self.may_widen
+            value = tree_map(partial(self._place, case, name, low, widen), each.value)
             if each.name:
                 case.kwargs[each.name] = value
             else:
                 case.args.append(value)
+        self.part(case)
         return case
+
+    def part(self, case: Case) -> None:
+        """Takes what the target does not take from its arguments: it goes to the loss."""
+        if self.surplus:
+            case.args, case.labels = case.args[: -self.surplus], case.args[-self.surplus :]
+
+    def loss_of(self, case: Case, result: Any) -> torch.Tensor | None:
+        """What is derived; None where there is none."""
+        if self.options.loss is None:
+            return loss_of(result)
+        made: torch.Tensor = self.options.loss(result, *case.labels)
+        return made
 
     def _place_module(self, case: Case, module: nn.Module, low: torch.dtype | None) -> None:
         module.to(self.options.device)
@@ -110,10 +135,18 @@ class Program:
         """On the device, if it is a tensor."""
         return value.to(self.options.device) if isinstance(value, torch.Tensor) else value
 
-    def _place(self, case: Case, name: str, low: torch.dtype | None, value: Any) -> Any:
+    def _place(
+        self, case: Case, name: str, low: torch.dtype | None, widen: bool, value: Any
+    ) -> Any:
+        if isinstance(value, nn.Module):
+            value = copy.deepcopy(value)
+            self._place_module(case, value, low)
+            return value
         if not isinstance(value, torch.Tensor):
             return value
         placed = value.detach().clone().to(self.options.device)
+        if widen and placed.dtype in _HALVES:
+            placed = placed.float()
         if self.options.rounded is not None and placed.dtype is torch.float32:
             placed = placed.to(self.options.rounded).float()
             value = placed
@@ -137,10 +170,7 @@ class Program:
         with region():
             result = case.run(*case.args, **case.kwargs)
             case.outputs = list(_named("", result))
-            if self.options.loss is not None:
-                case.loss = self.options.loss(result)
-            else:
-                case.loss = loss_of(result)
+            case.loss = self.loss_of(case, result)
         if not case.outputs and not _holds_number(result):
             raise Problem(
                 f"{self.target.name} gives neither a tensor nor a number, but a"
@@ -207,18 +237,20 @@ class Program:
         made: torch.optim.Optimizer = known[wanted](module.parameters(), lr=self.options.lr)
         return made
 
-    def train(self, low: torch.dtype | None, region: Region, scale: float) -> Iterator[float]:
+    def train(
+        self, low: torch.dtype | None, region: Region, scale: float, widened: bool = False
+    ) -> Iterator[float]:
         """The losses of `steps` training steps on the same inputs. Without a loss the mean square
         of the first output is one.
         """
-        case = self.case(low)
+        case = self.case(low, widened)
         optimizer = self.optimizer(case)
         scaler = torch.amp.GradScaler(case_device(case), init_scale=scale, enabled=scale != 1)
         for step in range(self.options.steps):
             torch.manual_seed(SEED + step)
             with region():
                 result = case.run(*case.args, **case.kwargs)
-                made = self.options.loss(result) if self.options.loss else loss_of(result)
+                made = self.loss_of(case, result)
                 if made is None:
                     made = next(floats(result)).float().square().mean()
             optimizer.zero_grad()
@@ -226,6 +258,21 @@ class Program:
             scaler.step(optimizer)
             scaler.update()
             yield made.item()
+
+
+def _surplus(run: Any, inputs: list[Value]) -> int:
+    """How many of the positional `inputs` are more than `run` takes: one batch (x, y) of a model of
+    x has one.
+    """
+    described = run.forward if isinstance(run, nn.Module) else run
+    try:
+        parameters = inspect.signature(described).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    if not isinstance(run, nn.Module) or any(e.kind is e.VAR_POSITIONAL for e in parameters):
+        return 0
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return max(0, len(inputs) - sum(each.kind in plain for each in parameters))
 
 
 def case_device(case: Case) -> str:

@@ -1,18 +1,26 @@
 """Tries a suspected line: runs the function around it on inputs made for it, and says whether what
 is suspected happens there.
+
+Under autocast an input is FP32 as a loader gives it, or 16-bit as a layer does: what the callers in
+the file say, else both are tried. Only a run that met 16 bits can clear a suspicion of them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
+from .answer import NOTHING_LOW
 from .around import Call, Located, calls, locate
+from .compiled import running_eagerly
 from .problem import Problem
 from .program import Options, Program
-from .specification import Value
+from .specification import Value, in_dtype
 from .target import Target
 
 MOST_SECONDS = 30.0
@@ -22,8 +30,11 @@ MOST_TRIED = 60  # rows of the answer
 Run = Callable[[Program], dict[str, Any] | None]
 
 
-def prove(words: str, root: str, options: Options, run: Run, seed: int) -> dict[str, Any]:
-    """`words`: file.py:line. The answer that confirms the suspicion, or the worst one, with
+def prove(
+    words: str, root: str, options: Options, run: Run, seed: int, low: torch.dtype | None = None
+) -> dict[str, Any]:
+    """`words`: file.py:line. `low`: the 16-bit dtype that inputs may have beside FP32, None where
+    the policy itself makes them so. The answer that confirms the suspicion, or the worst one, with
     `proof`. Raises Problem where there is no such line.
     """
     file, _, line = words.rpartition(":")
@@ -39,40 +50,92 @@ def prove(words: str, root: str, options: Options, run: Run, seed: int) -> dict[
     }
     if located.missing:
         return {"verdict": "not_established", "proof": proof}
+    with running_eagerly():
+        return _tried(located, proof, root, options, run, seed, low)
+
+
+def _tried(
+    located: Located,
+    proof: dict[str, Any],
+    root: str,
+    options: Options,
+    run: Run,
+    seed: int,
+    low: torch.dtype | None,
+) -> dict[str, Any]:
+    def target_of(call: Call) -> Target:
+        return Target(located.qualname, lambda: call.function, root)
+
     worst: dict[str, Any] | None = None
     deadline = time.monotonic() + MOST_SECONDS
+    met_low = False
+    failed = "inputs whose result in FP32 is finite"
+    useless: set[str] = set()  # dtypes of inputs with which nothing ran in 16 bits
     for call in calls(located, seed, MOST_SECONDS / 2):
         if time.monotonic() > deadline or len(proof["tried"]) >= MOST_TRIED:
             break
-        answer = run(_program(call, located, root, options))
-        if answer is None:
-            continue
-        confirmed = shows(answer, file, located.lines, root)
-        proof["tried"].append(
-            {"input": call.words, "range": call.range, "verdict": answer["verdict"]}
-        )
-        if confirmed or worst is None or _badness(answer) > _badness(worst):
-            worst = answer
-            proof["input"] = call.words
-        if confirmed:
-            proof["result"] = "confirmed"
-            break
+        for given in _as_given(call, low):
+            words = [each.words for each in given]
+            dtypes = ", ".join(dict.fromkeys(_dtypes(words)))
+            if dtypes in useless:
+                continue
+            try:
+                answer = run(Program(target_of(call), given, options))
+            except Problem as problem:
+                failed = problem.message
+                continue
+            if answer is None:
+                continue
+            confirmed = shows(answer, located.file, located.lines, root)
+            proof["tried"].append(
+                {
+                    "input": words,
+                    "range": call.range,
+                    "dtypes": dtypes,
+                    "verdict": answer["verdict"],
+                }
+            )
+            if NOTHING_LOW in answer.get("limits", []):
+                useless.add(dtypes)
+            else:
+                met_low = True
+            if confirmed or worst is None or _badness(answer) > _badness(worst):
+                worst = answer
+                proof["input"] = words
+            if confirmed:
+                proof["result"] = "confirmed"
+                return {**answer, "proof": proof}
     if worst is None:
-        proof["missing"] = list(located.missing) or ["inputs with which it runs in FP32"]
+        proof["missing"] = list(located.missing) or [failed]
         return {"verdict": "not_established", "proof": proof}
-    if proof["result"] != "confirmed":
-        proof["result"] = "not_at_these_inputs"
+    proof["missing"] = []
+    proof["result"] = "not_at_these_inputs" if met_low else "not_in_low_precision"
     return {**worst, "proof": proof}
 
 
-def _program(call: Call, located: Located, root: str, options: Options) -> Program:
-    inputs = [Value("", words, each) for words, each in zip(call.words, call.args, strict=False)]
-    rest = call.words[len(call.args) :]
-    inputs += [
-        Value(name, words, each)
-        for words, (name, each) in zip(rest, call.kwargs.items(), strict=False)
+def _as_given(call: Call, low: torch.dtype | None) -> Iterator[list[Value]]:
+    """The inputs of `call` with their floating-point numbers as the training may give them: all
+    16-bit, all FP32; an input whose dtype the callers say has that one.
+    """
+    plain = [
+        Value(name, words, value)
+        for words, (name, value) in zip(call.words, call.kwargs.items(), strict=True)
     ]
-    return Program(Target(located.qualname, lambda: call.function, root), inputs, options)
+    kinds = [low, torch.float32] if low is not None else [None]
+    seen: set[tuple[str, ...]] = set()
+    for kind in kinds:
+        given = list(plain)
+        if kind is not None:
+            known = {name: getattr(torch, each) for name, each in call.dtypes.items()}
+            given = [in_dtype([each], known.get(each.name, kind))[0] for each in plain]
+        words = tuple(each.words for each in given)
+        if words not in seen:
+            seen.add(words)
+            yield given
+
+
+def _dtypes(words: list[str]) -> list[str]:
+    return [found for each in words for found in re.findall(r"\b(b?float\d+)\[", each)]
 
 
 def _badness(answer: dict[str, Any]) -> int:

@@ -23,7 +23,7 @@ RANGES = {
     "uniform(0,0.0001)": "uniform(0,0.0001)",
 }
 _SHAPE = re.compile(r"\[([\d,]+)\]")
-_DRAWN = re.compile(r"(float32\[[\d,]*\])~.*$")
+_DRAWN = re.compile(r"(float32\[[\d,]*\])~\w+(?:\([^()]*\))?")
 LONG = 2048
 LENGTHENED = ("16", "8")  # sizes that are also tried so long, as sequences and vocabularies are
 

@@ -40,6 +40,7 @@ class Measured:
     raised: Exception | None = None  # by the target
     missing_kernels: set[str] = field(default_factory=set)
     operators: int = 0
+    in_low: int = 0  # of these, that read or gave a value of less than 32 bits
     seconds: float = 0.0
     not_followed: list[str] = field(default_factory=list)
     case: Case | None = None
@@ -59,7 +60,7 @@ def measure(
     whole numbers this one's are held against.
     """
     made = Measured()
-    case = made.case = program.case(low)
+    case = made.case = program.case(low, widened=full is None)
     began = time.perf_counter()
     module = case.module
     modules = {} if module is None else {id(each): name for name, each in module.named_modules()}
@@ -81,8 +82,9 @@ def measure(
     stack = ModeStack()
     modes = (missing, step.mode, errors)
     try:
-        if not all(stack.push(each) for each in modes):
-            raise Problem(f"Operators cannot be followed: {stack.refusal()}.", kind="Unavailable")
+        if not all(stack.push(each, eager=True) for each in modes):
+            why = stack.refusal(eager=True)
+            raise Problem(f"Operators cannot be followed: {why}.", kind="Unavailable")
         _run(program, case, region, scale, step, made)
     except Problem:
         raise
@@ -97,6 +99,7 @@ def measure(
     made.dimensions = errors.dimensions
     made.missing_kernels = missing.names
     made.operators = step.mode.operators
+    made.in_low = errors.in_low
     made.seconds = time.perf_counter() - began
     made.not_followed = [f"{type(each).__name__}: {each}" for each in (*trouble, *errors.trouble)]
     made.not_followed += sorted(step.mode.restarts)

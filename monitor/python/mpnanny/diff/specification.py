@@ -1,5 +1,7 @@
 """Inputs in words: `float16[8,3,224,224]~normal(0,1)`, `mask=bool[8,128]~bernoulli(0.9)`,
 `int64[2,128]<1000`, or a file of tensors (`batch.pt`, `x.npy`, `w.safetensors#weight`).
+Several in one argument: `list(W; W)`, `dict(logits=W; labels=W)`, `object(width=16; depth=2)` (with
+these attributes), `(3, 4)`, and `linear(16, 32)`, a layer that stands in for a model.
 
 A word is `[name=]dtype[shape]` and how its numbers are drawn; `name=` makes it a keyword argument.
 Numbers are drawn in FP64 from a generator of their own and rounded to the dtype, so the same word
@@ -11,13 +13,17 @@ from __future__ import annotations
 import math
 import os
 import re
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils._pytree import tree_map
 
 from ..report.safetensors import load
+from .arguments import literal
 from .problem import Problem
 
 _DTYPES = {
@@ -53,6 +59,9 @@ _WORD = re.compile(
 )
 _NUMBER = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>[-+]?(?:\d|\.\d|inf|nan)\S*|True|False|None)$"
+)
+_NEST = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<kind>list|dict|object|linear|)\((?P<parts>.*)\)$", re.DOTALL
 )
 
 # Draws FP64 numbers: (shape, generator, the word's numbers, the largest number of the dtype).
@@ -114,6 +123,23 @@ class Value:
     value: Any  # a tensor, a number, or a nest of them
 
 
+_FLOAT32 = re.compile(r"\bfloat32(?=\[)")
+
+
+def in_dtype(values: list[Value], dtype: torch.dtype) -> list[Value]:
+    """What is FP32 among `values` in another dtype, in words as well."""
+
+    def cast(each: Any) -> Any:
+        is_float = isinstance(each, torch.Tensor) and each.dtype is torch.float32
+        return each.to(dtype) if is_float else each
+
+    word = str(dtype).removeprefix("torch.")
+    return [
+        Value(each.name, _FLOAT32.sub(word, each.words), tree_map(cast, each.value))
+        for each in values
+    ]
+
+
 def values_of(sample: Any) -> list[Value]:
     """The arguments of a Python caller: a tensor, a tuple (positional) or a dict (by name)."""
     if isinstance(sample, dict):
@@ -138,6 +164,9 @@ def _make(word: str, seed: int) -> list[Value]:
     number = _NUMBER.match(word)
     if number is not None:
         return [Value(number["name"] or "", word, _plain(number["value"], word))]
+    nest = _NEST.match(word)
+    if nest is not None:
+        return [Value(nest["name"] or "", word, _nested(nest["kind"], nest["parts"], word, seed))]
     described = _WORD.match(word)
     if described is not None:
         return [Value(described["name"] or "", word, _draw(described, word, seed))]
@@ -151,6 +180,39 @@ def _make(word: str, seed: int) -> list[Value]:
         "'int64[8]<1000', 'mask=bool[8,128]~bernoulli(0.9)', or the path of a .pt, .npy, .npz or "
         ".safetensors file (with '#key' for one tensor of it).",
     )
+
+
+def _nested(kind: str, text: str, word: str, seed: int) -> Any:
+    """What holds several values."""
+    if kind in ("", "linear"):
+        numbers = literal(f"({text},)" if text.strip() else "()")
+        if not isinstance(numbers, tuple):
+            raise Problem(f"'{word}' is no list of numbers.", "Write (3, 4), or linear(16, 32).")
+        if kind == "":
+            return numbers
+        torch.manual_seed(seed)
+        return nn.Linear(*numbers)
+    parts = [
+        each for at, one in enumerate(_parts(text)) for each in _make(one, seed * 1000 + at + 1)
+    ]
+    if kind == "list":
+        return [each.value for each in parts]
+    if not all(each.name for each in parts):
+        raise Problem(f"A part of '{word}' has no name.", "Write dict(x=float32[8]; y=int64[8]<4).")
+    named = {each.name: each.value for each in parts}
+    return named if kind == "dict" else types.SimpleNamespace(**named)
+
+
+def _parts(text: str) -> list[str]:
+    """Split at semicolons that are not inside of parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == ";" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [each.strip() for each in parts if each.strip()]
 
 
 def _plain(text: str, word: str) -> Any:

@@ -1,18 +1,16 @@
 """What is run: a model, a function, a class, a snippet or a configuration, found by the words of a
 request and made anew as often as it is needed.
 
-Runs code of the user's. Imports happen here and nowhere else.
+Runs code of the user's.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import os
 import sys
 import tempfile
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +18,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from .arguments import called_with
+from .compiled import uncompiled
+from .loading import file_root, left_out_of, load_file, load_in_pieces
+from .optimizers import is_optimizer, stepped
 from .problem import Problem
 
 SEED = 20_260_101
@@ -38,7 +40,7 @@ class Target:
 
 def find_target(request: dict[str, Any]) -> Target:
     """Raises Problem where the request names nothing that can be run."""
-    args, kwargs = list(request.get("args") or []), dict(request.get("kwargs") or {})
+    args, kwargs = called_with(list(request.get("args") or []), dict(request.get("kwargs") or {}))
     root = request.get("root") or ""
     if request.get("code") is not None:
         return _snippet(str(request["code"]), args, kwargs, request)
@@ -56,7 +58,7 @@ def find_target(request: dict[str, Any]) -> Target:
     return Target(
         f"{os.path.basename(file)}:{name}",
         _seeded(lambda: _made(found, is_model, args, kwargs, words)),
-        root or _root_of(file)[0],
+        root or file_root(file),
     )
 
 
@@ -70,8 +72,11 @@ def _seeded(make: Callable[[], Any]) -> Callable[[], Callable[..., Any]]:
 
 
 def _made(found: Any, is_model: bool, args: list[Any], kwargs: dict[str, Any], words: str) -> Any:
+    found = uncompiled(found)
     if isinstance(found, nn.Module):
         return found
+    if isinstance(found, type) and is_optimizer(found):
+        return stepped(found, args, kwargs)
     if isinstance(found, type) or is_model or args or kwargs:
         try:
             found = found(*args, **kwargs)
@@ -105,101 +110,15 @@ def _attribute(module: Any, name: str, file: str) -> Any:
     for part in name.split("."):
         if not hasattr(found, part):
             known = [each for each in vars(module) if not each.startswith("_")]
+            line = left_out_of(module, part)
+            if line:
+                raise Problem(
+                    f"{file}:{line} makes '{part}', and trains: it was not run.",
+                    "Make it in a function, such as build(), which trains nothing.",
+                )
             raise Problem(f"{file} has no '{name}'.", "It defines: " + ", ".join(known)[:500] + ".")
         found = getattr(found, part)
     return found
-
-
-# --- files as modules ---
-
-
-def _root_of(file: str) -> tuple[str, str]:
-    """The folder that has to be on sys.path for `file`, and its dotted name below that: a file in a
-    package is imported as a part of the package, so that its relative imports work.
-    """
-    folder, stem = os.path.split(os.path.abspath(file))
-    parts = [os.path.splitext(stem)[0]]
-    while os.path.isfile(os.path.join(folder, "__init__.py")):
-        folder, name = os.path.split(folder)
-        parts.insert(0, name)
-    return folder, ".".join(parts)
-
-
-def load_file(file: str, root: str = "") -> Any:
-    """`file` as a module. Raises Problem where it cannot be imported."""
-    if not os.path.isfile(file):
-        raise Problem(f"There is no file {file}.", kind="NotFound")
-    folder, name = _root_of(file)
-    for each in (root, folder):
-        if each and each not in sys.path:
-            sys.path.insert(0, each)
-    known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) == os.path.abspath(file):
-        return known
-    try:
-        if "." in name:
-            return importlib.import_module(name)
-        if known is not None:
-            name = f"{name}_of_mpnanny"  # another module has its name
-        spec = importlib.util.spec_from_file_location(name, os.path.abspath(file))
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
-    except (Exception, SystemExit) as error:
-        sys.modules.pop(name, None)
-        raise import_problem(file, error) from error
-
-
-def load_in_pieces(file: str, tree: ast.Module, root: str) -> tuple[Any, dict[str, str]]:
-    """A file that cannot be imported, statement by statement: what fails is left out. Second: why
-    what is not there is not, by name.
-    """
-    folder, name = _root_of(file)
-    for each in (root, folder):
-        if each and each not in sys.path:
-            sys.path.insert(0, each)
-    module = types.ModuleType(f"{name}_in_pieces")
-    module.__file__ = os.path.abspath(file)
-    module.__package__ = name.rpartition(".")[0]
-    sys.modules[module.__name__] = module
-    failed: dict[str, str] = {}
-    for statement in tree.body:
-        try:
-            exec(compile(ast.Module([statement], []), file, "exec"), module.__dict__)
-        except BaseException as error:
-            why = f"line {statement.lineno} fails: {type(error).__name__}: {error}"[:200]
-            if isinstance(error, NameError) and error.name in failed:
-                why = failed[error.name]
-            for bound in _names_of(statement):
-                failed[bound] = why
-    return module, failed
-
-
-def _names_of(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-        return [statement.name]
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return [(each.asname or each.name).split(".")[0] for each in statement.names]
-    return [each.id for each in ast.walk(statement) if isinstance(each, ast.Name)]
-
-
-def import_problem(file: str, error: BaseException) -> Problem:
-    """What an import that failed means."""
-    if isinstance(error, SyntaxError):
-        return Problem(f"{file}:{error.lineno} is no valid Python: {error.msg}.")
-    if isinstance(error, ModuleNotFoundError):
-        return Problem(
-            f"{file} imports '{error.name}', which is not installed in {sys.executable}.",
-            "Choose the interpreter of the training with `python`, or install it there.",
-            "Unavailable",
-        )
-    return Problem(
-        f"{file} cannot be imported: {type(error).__name__}: {error}",
-        "Importing it runs its top level; what needs data or a GPU belongs under "
-        "if __name__ == '__main__'.",
-    )
 
 
 def load_callable(words: str, root: str) -> Callable[..., Any]:

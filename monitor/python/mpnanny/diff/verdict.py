@@ -76,7 +76,7 @@ class Verdict:
             return "degraded"
         if self.wrong_whole() is not None:
             return "degraded"
-        if not self.low.operators:
+        if not self.low.in_low:  # no operator met the dtype: nothing was tried
             return "not_established"
         return "clean"
 

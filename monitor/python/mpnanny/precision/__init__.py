@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from ..diff.compiled import running_eagerly
 from ..diff.cuda_on_cpu import CudaOnCpu
 from ..diff.eight_bit import GRANULARITIES
 from ..diff.policy import full_precision
-from ..diff.problem import Problem
+from ..diff.problem import Problem, fails_in_full_precision
 from ..diff.program import Options, Program
 from ..diff.specification import make_inputs, values_of
 from ..diff.target import Target, find_target, load_callable
@@ -84,6 +85,7 @@ def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) 
     steps = int(request.get("try") or 0)
     device = _device(str(request.get("device") or ""))
     has_cuda = torch.cuda.is_available()
+    say(0.0, "importing the file")
     with contextlib.ExitStack() as stack:
         if not has_cuda:
             stack.enter_context(CudaOnCpu())
@@ -108,7 +110,13 @@ def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) 
             fp8,
             steps or None,
         )
+        stack.enter_context(running_eagerly())
         return _choose(program, question, goal, list(request.get("ways") or []), steps, data, say)
+
+
+def _part_of(say: Say, at: int, ways: int) -> Say:
+    """Of one of the ways: these take most of the time, a pass of the model for each unit."""
+    return lambda done, what: say(0.05 + 0.6 * (at + done) / ways, what)
 
 
 def _device(words: str) -> Device:
@@ -130,6 +138,12 @@ def _choose(
             raise Problem(f"'{name}' is no way to train.", f"Known are {known}.")
     say(0.02, "in FP32")
     case = program.case(None)
+    if program.surplus and program.options.loss is None:
+        raise Problem(
+            f"{program.target.name} takes fewer inputs than a batch has.",
+            "Give `loss` (file.py:name): what the model does not take, such as labels, goes to it "
+            "behind the model's result.",
+        )
     if case.module is None:
         raise Problem(
             f"{program.target.name} is no module: formats are chosen for a model's layers.",
@@ -138,8 +152,13 @@ def _choose(
     if any(each.requires_grad for each in case.module.parameters()):
         program.inputs_need_gradient = False  # training uses the weights' gradients
         case = program.case(None)
-    with full_precision(program.options.device):
-        anatomy = look(program, case, _LOCAL)
+    try:
+        with full_precision(program.options.device):
+            anatomy = look(program, case, _LOCAL)
+    except Problem:
+        raise
+    except Exception as error:
+        raise fails_in_full_precision(program, error) from error
     if not anatomy.units:
         raise Problem(
             f"No operator of {program.target.name} could be followed: {anatomy.trouble}.",
@@ -148,8 +167,9 @@ def _choose(
     ways, without = ways_for(question.device, [*names, "fp32"] if names else [])
     candidates = []
     for at, way in enumerate(ways):
-        say(0.05 + 0.6 * at / len(ways), way.name)
-        candidates.append(measure_way(way, program, anatomy, question))
+        candidates.append(
+            measure_way(way, program, anatomy, question, _part_of(say, at, len(ways)))
+        )
     say(0.7, "states")
     states = measure_states(program)
     answer = plan_json(anatomy, candidates, without, states, question, goal, program)

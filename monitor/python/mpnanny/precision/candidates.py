@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..diff.policy import Policy, full_precision
@@ -24,6 +24,9 @@ from .tf32 import tf32_products
 from .units import Anatomy
 
 pass_through(__file__)
+
+
+Say = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,17 @@ def ways_for(device: Device, names: Sequence[str] = ()) -> tuple[list[Way], list
     return chosen, without
 
 
-def measure_way(way: Way, program: Program, anatomy: Anatomy, question: Question) -> Candidate:
-    """Measures `way` on `program`, whose units are those of `anatomy`."""
+def measure_way(
+    way: Way,
+    program: Program,
+    anatomy: Anatomy,
+    question: Question,
+    say: Say = lambda done, what: None,
+) -> Candidate:
+    """Measures `way` on `program`, whose units are those of `anatomy`. `say(done, what)`: before
+    each pass.
+    """
+    say(0.0, way.name)
     if way.precision == "fp32":
         return _full(way, program, question)
     if way.precision == "tf32":
@@ -104,6 +116,10 @@ def measure_way(way: Way, program: Program, anatomy: Anatomy, question: Question
     deadline = time.monotonic() + question.seconds
     with policy.installed():
         trials = Trials(program, policy, way.base)
+        most = 2 * len(anatomy.units) + 2  # passes, about: all, each alone, a search
+        trials.say = lambda: say(
+            min(trials.passes / most, 0.99), f"{way.name}, pass {trials.passes} of about {most}"
+        )
         if way.precision == "fp16":
             trials.scale_for = lambda low: first_scale(anatomy.units[name] for name in low)
         units = list(anatomy.units)

@@ -110,7 +110,7 @@ def count_work(
     own = {each.untyped_storage()._cdata for _, each in case.leaves}
     stack = ModeStack()
     mode = _Count(work, wide_products)
-    stack.push(mode)
+    stack.push(mode, eager=True)
     try:
         with _kept_activations(work, own):
             program.forward(case, region_for(case))

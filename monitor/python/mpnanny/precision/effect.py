@@ -129,6 +129,7 @@ class Trials:
         # Of the loss, by the units that are low.
         self.scale_for: Callable[[Collection[str]], float] = lambda low_units: 1.0
         self.passes = 0
+        self.say: Callable[[], None] = lambda: None  # before each pass
         self.reference = self.full()
 
     @contextlib.contextmanager
@@ -176,6 +177,7 @@ class Trials:
 
     def _pass(self, region: Any, scale: float) -> Pass:
         self.passes += 1
+        self.say()
         for buffer, was in self._buffers:
             if buffer.numel():
                 buffer.data.copy_(was)

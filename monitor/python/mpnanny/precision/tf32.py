@@ -43,7 +43,7 @@ def tf32_products() -> Iterator[None]:
     """Matrix products of this thread are those of TF32, of the backward pass as well."""
     stack = ModeStack()
     mode = _Operands()  # type: ignore[no-untyped-call]
-    stack.push(mode)
+    stack.push(mode, eager=True)
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 from ..diff.answer import number
 from ..diff.policy import Policy, full_precision
 from ..diff.problem import Problem
-from ..diff.program import SEED, Case, Program, Region, loss_of
+from ..diff.program import SEED, Case, Program, Region
 from ..diff.specification import values_of
 from ..operators.places import pass_through
 from ..shadow.call import floats
@@ -310,10 +310,11 @@ class _Training:
                     case.kwargs[value.name] = placed
                 else:
                     case.args.append(placed)
+            program.part(case)
         torch.manual_seed(seed)
         with region():
             result = module(*case.args, **case.kwargs)
-            made = program.options.loss(result) if program.options.loss else loss_of(result)
+            made = program.loss_of(case, result)
             if made is None:
                 self.own_loss = False
                 made = next(floats(result)).float().square().mean()

@@ -169,8 +169,8 @@ def look(program: Program, case: Case, formats: list[str]) -> Anatomy:
     anatomy = Anatomy()
     stack = ModeStack()
     mode = _Look(anatomy, Places(modules), [FORMATS[name] for name in formats])
-    if not stack.push(mode):
-        anatomy.trouble = stack.refusal()
+    if not stack.push(mode, eager=True):
+        anatomy.trouble = stack.refusal(eager=True)
     try:
         program.forward(case, contextlib.nullcontext)
         if program.derives(case):

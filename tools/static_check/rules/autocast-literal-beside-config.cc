@@ -1,0 +1,53 @@
+#include <string>
+#include <string_view>
+
+#include "tools/static_check/facts/torch_calls.h"
+#include "tools/static_check/rule_support.h"
+
+namespace mpnanny::static_check::autocast_literal_beside_config {
+namespace {
+
+// The dtype that a region is given; kNoNode where it has none of its own.
+NodeId GivenDtype(const FileFacts& facts, const Autocast& autocast) {
+  const Call* call = facts.names.CallAt(facts.bindings.ValueOf(autocast.node));
+  if (call == nullptr || !IsAutocast(call->callee) || HasSplat(facts, call->node)) return kNoNode;
+  return facts.names.Argument(call->node, 1, "dtype");
+}
+
+bool IsLiteral(const FileFacts& facts, NodeId dtype) {
+  const std::string name = facts.names.Resolve(dtype);
+  return name == "torch.float16" || name == "torch.half" || name == "torch.bfloat16";
+}
+
+// Chosen when the program starts: self.dtype, args.dtype, a parameter, a choice.
+bool IsConfigured(const FileFacts& facts, NodeId dtype) {
+  if (dtype == kNoNode || IsLiteral(facts, dtype)) return false;
+  return facts.regions.ReadHalfType(dtype) == HalfType::kUnknown &&
+         !facts.names.Resolve(dtype).starts_with("torch.");
+}
+
+}  // namespace
+
+void Check(const FileFacts& facts, Sink& sink) {
+  std::string configured;
+  NodeId where = kNoNode;
+  for (const Autocast& autocast : facts.regions.all()) {
+    const NodeId dtype = GivenDtype(facts, autocast);
+    if (!IsConfigured(facts, dtype)) continue;
+    configured = facts.syntax.Text(dtype).substr(0, 60);
+    where = autocast.node;
+  }
+  if (where == kNoNode) return;
+  for (const Autocast& autocast : facts.regions.all()) {
+    const NodeId dtype = GivenDtype(facts, autocast);
+    if (dtype == kNoNode || !IsLiteral(facts, dtype) || autocast.enabled == Tri::kNo ||
+        autocast.device == Device::kCpu || !MayTrain(facts, autocast.node))
+      continue;
+    sink.Add(facts.bindings.ValueOf(autocast.node),
+             "This region names " + std::string(facts.syntax.Text(dtype)) +
+                 ", whereas another one of this file takes " + configured +
+                 ": with the other format configured a step runs in both.");
+  }
+}
+
+}  // namespace mpnanny::static_check::autocast_literal_beside_config
