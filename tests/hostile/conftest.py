@@ -24,13 +24,14 @@ STEPS = 60
 class Server:
     """`mpnanny serve` and one client of it."""
 
-    def __init__(self, root: pathlib.Path, *options: str) -> None:
+    def __init__(self, root: pathlib.Path, *options: str, **environment: str) -> None:
         self._process = subprocess.Popen(
             [str(PROGRAM), "serve", "--root", str(root), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env={**os.environ, **environment},
         )
         self._id = 0
         client = {"name": "test", "version": "1"}

@@ -90,6 +90,12 @@ def make_cut_wal(folder: pathlib.Path, held: Held) -> None:
     os.truncate(beside(folder, "-wal"), beside(folder, "-wal").stat().st_size - 3000)
 
 
+def make_no_wal(folder: pathlib.Path, held: Held) -> None:
+    """What is called a WAL is none: it holds nothing, and is not waited for."""
+    make_without_wal(folder, held)
+    beside(folder, "-wal").write_bytes(os.urandom(100_000))
+
+
 def make_ring(folder: pathlib.Path, held: Held) -> None:
     record_and_die(folder / NAME)
     beside(folder, "-ring").write_bytes(b"MPNYRING" + bytes(4000))
@@ -125,6 +131,7 @@ KINDS = {
     "with a hard-linked index": (hard_linked("-shm"), True),
     "with the index of another file": (make_index_of_another, True),
     "with a cut WAL": (make_cut_wal, False),
+    "with a WAL that is none": (make_no_wal, True),
     "with a ring": (make_ring, True),
     "with a journal": (make_journal, False),
 }

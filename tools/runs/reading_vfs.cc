@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@ sqlite3_vfs* TheirVfs() { return sqlite3_vfs_find(nullptr); }
 struct File {
   sqlite3_file base;
   bool named = false;
+  bool wal = false;
   // Of a database: nobody may have begun to write it since, which its "-shm" would tell.
   bool unwritten = false;
   bool index_mapped = false;          // theirs has the "-shm" open
@@ -44,6 +46,20 @@ bool CanBeOpened(const std::string& path) {
   std::error_code ec;
   const auto status = std::filesystem::status(path, ec);
   return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+}
+
+// A WAL whose beginning is none holds nothing, as SQLite sees it too. But where it keeps the index in
+// memory it takes such a file for one that a writer is about to begin, and waits for it in vain.
+bool BeginsAsWal(sqlite3_file* file) {
+  unsigned char head[12];
+  if (Theirs(file)->pMethods->xRead(Theirs(file), head, sizeof(head), 0) != SQLITE_OK) return false;
+  const auto number = [&](int at) {
+    return uint32_t{head[at]} << 24 | uint32_t{head[at + 1]} << 16 | uint32_t{head[at + 2]} << 8 |
+           head[at + 3];
+  };
+  constexpr uint32_t kMagic = 0x377f0682;  // or one more, by the order of its checksums' bytes
+  const uint32_t page = number(8);
+  return (number(0) & ~1u) == kMagic && (page & (page - 1)) == 0 && page >= 512 && page <= 65536;
 }
 
 int Close(sqlite3_file* file) {
@@ -71,7 +87,9 @@ int Sync(sqlite3_file* file, int flags) {
   return Theirs(file)->pMethods->xSync(Theirs(file), flags);
 }
 int FileSize(sqlite3_file* file, sqlite3_int64* bytes) {
-  return Theirs(file)->pMethods->xFileSize(Theirs(file), bytes);
+  const int code = Theirs(file)->pMethods->xFileSize(Theirs(file), bytes);
+  if (code == SQLITE_OK && Ours(file)->wal && *bytes > 0 && !BeginsAsWal(file)) *bytes = 0;
+  return code;
 }
 int Lock(sqlite3_file* file, int level) {
   if (Ours(file)->named && level > SQLITE_LOCK_SHARED) return SQLITE_READONLY;
@@ -147,6 +165,7 @@ int Open(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* fla
     if (!ours->index_path) return SQLITE_NOMEM;
     ours->database = ours;
   } else if (flags & SQLITE_OPEN_WAL) {
+    ours->wal = true;
     ours->database = Ours(sqlite3_database_file_object(path));
   }
   if (ours->named) {
