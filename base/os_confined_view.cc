@@ -136,7 +136,7 @@ bool MountOwnProcesses() {
 
 uint64_t BytesInMemory(const std::string& folder) {
   constexpr auto kTmpfs = 0x01021994;
-  struct statfs use{};
+  struct statfs use {};
   if (statfs(folder.c_str(), &use) != 0 || use.f_type != kTmpfs) return 0;
   return (use.f_blocks - use.f_bfree) * static_cast<uint64_t>(use.f_bsize);
 }

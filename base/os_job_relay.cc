@@ -1,5 +1,3 @@
-#include "base/job_relay.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -13,6 +11,7 @@
 #include <string_view>
 
 #include "base/descriptors.h"
+#include "base/job_relay.h"
 #include "base/stop_event.h"
 
 namespace mpnanny {

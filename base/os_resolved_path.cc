@@ -34,7 +34,7 @@ FolderEntry::Kind KindOf(int folder, const dirent& entry) {
     default:
       return Kind::kOther;
   }
-  struct stat info{};  // some file systems do not tell
+  struct stat info {};  // some file systems do not tell
   if (fstatat(folder, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) return Kind::kOther;
   return S_ISREG(info.st_mode)   ? Kind::kFile
          : S_ISDIR(info.st_mode) ? Kind::kFolder
@@ -60,7 +60,7 @@ Descriptor OpenWithoutLinks(const std::string& path, int flags) {
                                            last ? flags | O_NOFOLLOW | O_CLOEXEC : kOnTheWay);
     if (next < 0) {
       // Of a link in the place of a folder, "not a directory" is said.
-      struct stat info{};
+      struct stat info {};
       const int code = errno;
       const bool link = code == ENOTDIR &&
                         fstatat(at.get(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -101,7 +101,7 @@ Result<ResolvedFile> ResolvedFile::Open(const std::string& path) {
   auto opened = std::make_unique<Opened>(OpenWithoutLinks(path, O_RDONLY | O_NONBLOCK), 0);
   const std::string shown = EscapeControl(path);
   if (opened->file.get() < 0) return OpenFailure(shown, errno);
-  struct stat info{};
+  struct stat info {};
   if (fstat(opened->file.get(), &info) != 0 || !S_ISREG(info.st_mode))
     return InvalidInput(shown + ": not a regular file.");
   opened->bytes = static_cast<uint64_t>(info.st_size);

@@ -3,8 +3,8 @@
 #include "monitor/bindings/call_tensors.h"
 #include "numerics/format_error.h"
 #include "numerics/format_loss.h"
-#include "numerics/tensor_stats.h"
 #include "numerics/reference_error.h"
+#include "numerics/tensor_stats.h"
 
 namespace mpnanny {
 namespace {

@@ -196,8 +196,7 @@ PyObject* Event(PyObject* object, PyObject* args) {
   std::optional<int64_t> number;
   if (step != Py_None) number = PyLong_AsLongLong(step);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  if (const HeldRecorder recorder(object); recorder)
-    recorder->Event(number, type, OrEmpty(detail));
+  if (const HeldRecorder recorder(object); recorder) recorder->Event(number, type, OrEmpty(detail));
   Py_RETURN_NONE;
 }
 

@@ -95,8 +95,8 @@ PyObject* AfterUpdate(PyObject* object, PyObject* args) {
   for (Py_ssize_t i = 0; i < Shortest({layers, tensors, gradients, judge}); ++i) {
     const auto view = Read(*list, tensors, i);
     if (!view) continue;
-    weights.push_back({Whole(layers, i), *view, Read(*list, gradients, i),
-                       PyList_GetItem(judge, i) == Py_True});
+    weights.push_back(
+        {Whole(layers, i), *view, Read(*list, gradients, i), PyList_GetItem(judge, i) == Py_True});
   }
   PyErr_Clear();
   if (const HeldRecorder recorder(object); recorder) recorder->AfterUpdate(weights);

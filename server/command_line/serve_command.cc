@@ -17,8 +17,9 @@ void AddAccessOptions(CLI::App& command, AccessOptions& access) {
       .add_option("--data-dir", access.data_dir,
                   "Folder of your own rules and cases, laid out as in the repository")
       ->type_name("DIR");
-  command.add_flag("--allow-exec", access.allow_exec,
-                   "Allow auto_diff and choose_precision to run code and models of yours, confined");
+  command.add_flag(
+      "--allow-exec", access.allow_exec,
+      "Allow auto_diff and choose_precision to run code and models of yours, confined");
   AddWeakerSandboxOption(command, access.allow_weaker_sandbox);
 }
 

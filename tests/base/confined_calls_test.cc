@@ -173,7 +173,7 @@ TEST_F(ConfinedCall, MetadataOfFilesOutsideStayAsTheyAre) {
   for (const Without without : {Without::kNothing, Without::kNamespaces, Without::kLandlock}) {
     std::ofstream(outside) << "precious";
     chmod(outside.c_str(), 0600);
-    struct stat before{};
+    struct stat before {};
     ASSERT_EQ(stat(outside.c_str(), &before), 0);
     const fs::path report = fs::path(limits_.writable) / "report";
     Run(
@@ -185,7 +185,7 @@ TEST_F(ConfinedCall, MetadataOfFilesOutsideStayAsTheyAre) {
     std::string told;
     std::getline(std::ifstream(report), told);
     EXPECT_EQ(told, "changed: ");
-    struct stat after{};
+    struct stat after {};
     ASSERT_EQ(stat(outside.c_str(), &after), 0);
     EXPECT_EQ(after.st_mode, before.st_mode);
     EXPECT_EQ(after.st_ctim.tv_sec, before.st_ctim.tv_sec);

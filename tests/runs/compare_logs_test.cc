@@ -64,9 +64,9 @@ TEST(CompareLogsTest, EqualLossesWithNormsApartAreTheGradientPath) {
     EXPECT_TRUE(Holds(c.text, "a 0.36, b 0.1332")) << "that step's own figures: " << c.text;
   }
   // Another card: the last digits.
-  const Compared sound = Compare(Sound(40), Log(40, [](int64_t step) {
-                                   return Line{Loss(step) * 1.0003, Norm(step) * 1.002};
-                                 }));
+  const Compared sound =
+      Compare(Sound(40),
+              Log(40, [](int64_t step) { return Line{Loss(step) * 1.0003, Norm(step) * 1.002}; }));
   EXPECT_EQ(sound.json["verdict"], "acceptable") << sound.text;
   EXPECT_TRUE(sound.json["first_difference"].is_null()) << sound.text;
 }
@@ -104,9 +104,8 @@ TEST(CompareLogsTest, WorseAtTheEndIsNotCalledNoDifference) {
 }
 
 TEST(CompareLogsTest, BsDiagnosisIsHeld) {
-  const std::string zeros = Log(40, [](int64_t step) {
-    return Line{Loss(step), step >= 20 ? NAN : Norm(step)};
-  });
+  const std::string zeros =
+      Log(40, [](int64_t step) { return Line{Loss(step), step >= 20 ? NAN : Norm(step)}; });
   const Compared broken = Compare(Sound(40), zeros);
   EXPECT_EQ(broken.json["verdict"], "not_acceptable") << broken.text;
   EXPECT_TRUE(Holds(broken.text, "diagnose_run calls b broken")) << broken.text;

@@ -1,4 +1,5 @@
-// Detectors of faults that no value shows that is not finite: what never moves, and what is only seen.
+// Detectors of faults that no value shows that is not finite: what never moves, and what is only
+// seen.
 #include <gtest/gtest.h>
 
 #include "tests/runs/detector_facts.h"
@@ -150,9 +151,7 @@ TEST(OutlierBatch, IsNoneWithinTheRangeOfANoisyLoss) {
   facts.summary.loss_first = facts.summary.loss_end = 0.05;
   const auto noisy = [](double spike) {
     return [spike](int64_t step) {
-      return step == 20    ? -0.6
-             : step == 120 ? spike
-                           : 0.05 + 0.001 * static_cast<double>(step % 5);
+      return step == 20 ? -0.6 : step == 120 ? spike : 0.05 + 0.001 * static_cast<double>(step % 5);
     };
   };
   facts.turns = Losses(200, noisy(0.62));

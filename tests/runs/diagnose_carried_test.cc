@@ -1,5 +1,5 @@
-// What diagnose_run says of values that came in bad, that nothing came of, and of exceptions: what was
-// measured and where, and nothing that was not.
+// What diagnose_run says of values that came in bad, that nothing came of, and of exceptions: what
+// was measured and where, and nothing that was not.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -37,7 +37,8 @@ class DiagnoseCarriedTest : public ::testing::Test {
 };
 
 // A value that was not finite before its step, as the monitor tells it.
-FindingSpec Carried(const std::string& kind, const std::string& whose, const std::string& more = "") {
+FindingSpec Carried(const std::string& kind, const std::string& whose,
+                    const std::string& more = "") {
   FindingSpec spec;
   spec.kind = "undefined";
   spec.severity = "ERROR";
@@ -48,8 +49,8 @@ FindingSpec Carried(const std::string& kind, const std::string& whose, const std
   spec.error_in = spec.error_out = {};
   spec.precision = kind == "state" ? "not_tested" : "excluded";
   spec.cure = "";
-  spec.detail = R"({"from":"it was not finite before","carrier":")" + kind + R"(","whose":")" + whose +
-                "\"" + more + "}";
+  spec.detail = R"({"from":"it was not finite before","carrier":")" + kind + R"(","whose":")" +
+                whose + "\"" + more + "}";
   return spec;
 }
 
@@ -67,7 +68,8 @@ TEST_F(DiagnoseCarriedTest, NanThatNothingCameOfMakesNoVerdict) {
 TEST_F(DiagnoseCarriedTest, NanWhoseGradientsAreNotFiniteIsAFault) {
   const int64_t experts = db_.Layer("experts");
   for (int64_t step = 0; step < 60; ++step) {
-    db_.Step(step, {.loss = 2.0, .grad_norm = step == 0 ? Real{kNan} : Real{1.0},
+    db_.Step(step, {.loss = 2.0,
+                    .grad_norm = step == 0 ? Real{kNan} : Real{1.0},
                     .flags = step == 0 ? 4u : 0u});
   }
   db_.Alert(0, {.type = "NAN", .layer = experts, .kind = 1, .producer = 1});
@@ -120,7 +122,8 @@ TEST_F(DiagnoseCarriedTest, TheStateThatBroughtItInIsNamed) {
   AddFinding(db_, 0, Carried("state", "exp_avg of AdamW", R"(,"at":"train.py:52")"));
   const ToolOutput answer = Ask();
   const Json& first = answer.structured["hypotheses"][0];
-  EXPECT_NE(first["title"].get<std::string>().find("because exp_avg of AdamW"), std::string::npos) << first;
+  EXPECT_NE(first["title"].get<std::string>().find("because exp_avg of AdamW"), std::string::npos)
+      << first;
   EXPECT_NE(first["fix"].get<std::string>().find("mpnanny analyze"), std::string::npos) << first;
   EXPECT_EQ(answer.text.find("add a small number"), answer.text.npos) << answer.text;
 }
@@ -130,8 +133,9 @@ TEST_F(DiagnoseCarriedTest, MemoryThatNothingWasWrittenIntoIsCalledThat) {
   AddShadowStep(db_, 0);
   AddFinding(db_, 0, Carried("unwritten", "", R"(,"at":"moe.py:18")"));
   const Json first = Ask().structured["hypotheses"][0];
-  EXPECT_NE(first["title"].get<std::string>().find("memory that nothing was written into (moe.py:18)"),
-            std::string::npos)
+  EXPECT_NE(
+      first["title"].get<std::string>().find("memory that nothing was written into (moe.py:18)"),
+      std::string::npos)
       << first;
   EXPECT_NE(first["fix"].get<std::string>().find("0 times NaN is NaN"), std::string::npos) << first;
 }
@@ -170,12 +174,14 @@ TEST_F(DiagnoseCarriedTest, TheCaseThatIsNamedFitsTheMeasurement) {
 }
 
 TEST_F(DiagnoseCarriedTest, TheExceptionThatEndedTheRunIsMatchedAndQuotedFirst) {
-  Ended(R"({"error":"RuntimeError","text":"Index put requires the source and destination dtypes match, )"
-        R"(got Float for the destination and BFloat16 for the source","source":"train.py:18"})",
-        0);
+  Ended(
+      R"({"error":"RuntimeError","text":"Index put requires the source and destination dtypes match, )"
+      R"(got Float for the destination and BFloat16 for the source","source":"train.py:18"})",
+      0);
   const ToolOutput answer = Ask();
   EXPECT_EQ(answer.structured["verdict"], "broken") << answer.text;
-  EXPECT_EQ(answer.structured["hypotheses"][0]["cause"], "autocast-fp32-op-meets-half-index-assign");
+  EXPECT_EQ(answer.structured["hypotheses"][0]["cause"],
+            "autocast-fp32-op-meets-half-index-assign");
   EXPECT_EQ(answer.structured["first_bad"]["source"], "train.py:18");
   const std::string opening = answer.text.substr(0, answer.text.find('\n'));
   EXPECT_NE(opening.find("train.py:18"), std::string::npos) << opening;
@@ -192,8 +198,10 @@ TEST_F(DiagnoseCarriedTest, AnExceptionOfNoCaseIsQuotedAllTheSame) {
 
 TEST_F(DiagnoseCarriedTest, ALearningRateThatWentOnInFewSkippedStepsIsNoVerdict) {
   for (int64_t step = 0; step < 400; ++step) {
-    db_.Step(step, {.loss = 2.0 - 0.004 * static_cast<double>(step), .scale = 1024,
-                    .grad_norm = 1.0, .flags = step >= 20 && step < 30 ? 8u : 0u});
+    db_.Step(step, {.loss = 2.0 - 0.004 * static_cast<double>(step),
+                    .scale = 1024,
+                    .grad_norm = 1.0,
+                    .flags = step >= 20 && step < 30 ? 8u : 0u});
   }
   AddShadowStep(db_, 29);
   FindingSpec spec = Carried("", "");

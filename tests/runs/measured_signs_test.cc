@@ -31,7 +31,8 @@ cases::Case WithSigns(std::initializer_list<const char*> names) {
 }
 
 TEST(MeasuredSigns, AreOfTheOperatorAndOfWhatWentIn) {
-  EXPECT_EQ(SignsOf(Finding("range", "aten.rsqrt.default", {{0, 1e-9}})), Signs{"half-zero-division"});
+  EXPECT_EQ(SignsOf(Finding("range", "aten.rsqrt.default", {{0, 1e-9}})),
+            Signs{"half-zero-division"});
   EXPECT_EQ(SignsOf(Finding("range", "aten.exp.default", {{91.5, 91.5}})), Signs{"exp-overflow"});
   EXPECT_EQ(SignsOf(Finding("undefined", "aten.log.default", {{0, 0}})),
             (Signs{"log-of-zero", "domain-error"}));
@@ -50,7 +51,8 @@ TEST(MeasuredSigns, ACaseOfAnotherOperatorIsNotWhatWasMeasured) {
   EXPECT_TRUE(IsOfAnotherOperator(WithSigns({"sum-overflow", "square-overflow"}), root));
   EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"half-zero-division"}), root));
   EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"no-scaler"}), root)) << "of no operator at all";
-  EXPECT_FALSE(IsOfAnotherOperator(WithSigns({"sum-overflow"}), Finding("amplified", "aten.sub.Tensor")))
+  EXPECT_FALSE(
+      IsOfAnotherOperator(WithSigns({"sum-overflow"}), Finding("amplified", "aten.sub.Tensor")))
       << "nothing is known";
 }
 
@@ -58,7 +60,8 @@ TEST(MeasuredSigns, AConstantIsNoOperatorsMistake) {
   EXPECT_TRUE(IsNoOperatorsMistake(Finding("undefined", "aten.full.default")));
   EXPECT_TRUE(IsNoOperatorsMistake(Finding("undefined", "aten.masked_scatter.default")));
   EXPECT_FALSE(IsNoOperatorsMistake(Finding("undefined", "aten.log.default")));
-  EXPECT_TRUE(IsOfAnotherOperator(WithSigns({"domain-error"}), Finding("undefined", "aten.full.default")));
+  EXPECT_TRUE(
+      IsOfAnotherOperator(WithSigns({"domain-error"}), Finding("undefined", "aten.full.default")));
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ const Json& AnswerSchema() {
     fields["findings"] = {{"type", "array"}, {"items", fields["first_bad"]}};
     fields["contributors"] =
         RowsSchema({"op", "module", "source", "phase"}, {"local", "accumulated", "share"});
-    fields["output"] = RowsSchema({"name", "dtype"},
-                                  {"error", "max_error", "expected", "nonfinite", "flushed"});
+    fields["output"] =
+        RowsSchema({"name", "dtype"}, {"error", "max_error", "expected", "nonfinite", "flushed"});
     fields["loss"] = RowSchema({}, {"fp32", "low", "reference", "error"});
     fields["gradients"] = RowSchema({}, {"error", "loss_scale"});
     fields["gradients"]["properties"]["worst"] = RowsSchema({"name", "dtype"}, {"error"});
@@ -92,8 +92,9 @@ Json ReportSchema() {
       {"emulated", Described(texts, "What stands in for the device.")},
       {"first_bad", Described(FindingSchema(), "The first operator at fault.")},
       {"findings", Described(rows, "The others, as first_bad, worst first.")},
-      {"contributors", Described(rows, "Operators that round most: module, op, source, local, "
-                                       "accumulated, share of all rounding.")},
+      {"contributors", Described(rows,
+                                 "Operators that round most: module, op, source, local, "
+                                 "accumulated, share of all rounding.")},
       {"keep_fp32", Described(texts, "Modules whose FP32 cures it.")},
       {"cure", Described(Schema({{"lines", texts},
                                  {"what", text},
@@ -107,15 +108,14 @@ Json ReportSchema() {
       {"layers", Described(rows, "module, operators, local, accumulated, absmax, nonfinite.")},
       {"dims", Described(rows, "Inputs of the worst operators: dim, size, imbalance, absorbed.")},
       {"ill_conditioned", Described(rows, "Wrong in FP32 already: op, source, error.")},
-      {"proof",
-       Schema({{"line", text},
-               {"result",
-                {{"enum",
-                  {"confirmed", "not_at_these_inputs", "not_in_low_precision",
-                   "cannot_be_run_alone"}}}},
-               {"input", texts},
-               {"tried", rows},
-               {"missing", texts}})},
+      {"proof", Schema({{"line", text},
+                        {"result",
+                         {{"enum",
+                           {"confirmed", "not_at_these_inputs", "not_in_low_precision",
+                            "cannot_be_run_alone"}}}},
+                        {"input", texts},
+                        {"tried", rows},
+                        {"missing", texts}})},
       {"operators", number},
       {"operators_in_low", Described(number, "Of these, that met the low dtype.")},
       {"inputs", rows},

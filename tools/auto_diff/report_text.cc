@@ -222,7 +222,8 @@ std::string Next(const Json& answer) {
   if (answer.contains("proof")) return "";
   if (NothingLow(answer)) {
     const std::string dtype = TextAt(answer, "dtype") == "fp16" ? "float16" : "bfloat16";
-    return "Autocast casts nothing of it, and its inputs are wider. Where a layer makes them in the "
+    return "Autocast casts nothing of it, and its inputs are wider. Where a layer makes them in "
+           "the "
            "training they are 16-bit: give " +
            dtype + "[...], or `policy` pure.\n";
   }

@@ -39,11 +39,10 @@ const Json& AnswerSchema() {
     fields["error_all_low"] = effect;
     fields["tolerance"] = python_code::FigureSchema();
     fields["device"] = RowSchema({"name", "title", "kind"}, {});
-    fields["islands"] =
-        RowsSchema({"module", "kind", "format"}, {"alone", "without_it", "absmax"});
+    fields["islands"] = RowsSchema({"module", "kind", "format"}, {"alone", "without_it", "absmax"});
     fields["states"] = RowsSchema({"state", "format"}, {"lost"});
-    fields["layers"] = RowsSchema({"module", "kind", "format"},
-                                  {"alone", "absmax", "gradient_absmax", "room"});
+    fields["layers"] =
+        RowsSchema({"module", "kind", "format"}, {"alone", "absmax", "gradient_absmax", "room"});
     fields["alternatives"] = RowsSchema({"way"}, {});
     fields["code"] = RowsSchema({"library", "language", "text"}, {});
     fields["trial"] = RowSchema({"verdict", "reason"}, {"difference", "noise"});
@@ -72,8 +71,9 @@ Json ReportSchema() {
         {"device", object},
         {"islands", Described(rows, "Modules in FP32: alone, without_it (errors), absmax, lines.")},
         {"fp8_left_out", Described(texts, "Linear layers in BF16 beside FP8.")},
-        {"error", Described(object, "Against FP32, relative: output, loss, gradient, "
-                                    "worst_gradient.")},
+        {"error", Described(object,
+                            "Against FP32, relative: output, loss, gradient, "
+                            "worst_gradient.")},
         {"error_all_low", Described(object, "The same with no island.")},
         {"tolerance", number},
         {"fp32_operators", Described(number, "Share that computes in FP32.")},

@@ -95,7 +95,8 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
 }
 
 // Whether the case has its values that are not finite in other parts of the step only.
-bool IsOfAnotherPhase(const cases::Case& entry, const Facts& facts, const runs::ShadowFinding& lead) {
+bool IsOfAnotherPhase(const cases::Case& entry, const Facts& facts,
+                      const runs::ShadowFinding& lead) {
   bool elsewhere = false;
   for (const cases::Signal& signal : entry.signals) {
     if (signal.kind != cases::Signal::Kind::kAlert || signal.phase.empty()) continue;
@@ -112,11 +113,13 @@ void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
   if (!mechanism || !ExplainsOnset(facts, *mechanism)) return;
   const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
   for (Hypothesis& each : cases) {
-    if (!IsOfAnotherOperator(*each.cause, lead) && !IsOfAnotherPhase(*each.cause, facts, lead)) continue;
+    if (!IsOfAnotherOperator(*each.cause, lead) && !IsOfAnotherPhase(*each.cause, facts, lead))
+      continue;
     each.confidence *= kAnotherOperator;
     each.established = false;
-    each.against.insert(each.against.begin(), "What was measured is the mistake of another operator, or "
-                                              "in another part of the step.");
+    each.against.insert(each.against.begin(),
+                        "What was measured is the mistake of another operator, or "
+                        "in another part of the step.");
   }
   std::stable_sort(cases.begin(), cases.end(), [](const Hypothesis& a, const Hypothesis& b) {
     return a.confidence > b.confidence;
@@ -127,15 +130,14 @@ void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
 void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& causes) {
   for (const Claim& claim : claims) {
     if (claim.title.empty()) continue;
-    const bool documented =
-        std::any_of(causes.begin(), causes.end(), [&](const Hypothesis& cause) {
-          return cause.cause && cause.established &&
-                 std::any_of(cause.cause->signals.begin(), cause.cause->signals.end(),
-                             [&](const cases::Signal& signal) {
-                               return signal.kind == cases::Signal::Kind::kSign &&
-                                      signal.name == claim.id && signal.weight >= kProvingWeight;
-                             });
-        });
+    const bool documented = std::any_of(causes.begin(), causes.end(), [&](const Hypothesis& cause) {
+      return cause.cause && cause.established &&
+             std::any_of(cause.cause->signals.begin(), cause.cause->signals.end(),
+                         [&](const cases::Signal& signal) {
+                           return signal.kind == cases::Signal::Kind::kSign &&
+                                  signal.name == claim.id && signal.weight >= kProvingWeight;
+                         });
+    });
     if (documented) continue;
     Hypothesis cause;
     cause.title = claim.title;
@@ -146,8 +148,8 @@ void AddUndocumented(const std::vector<Claim>& claims, std::vector<Hypothesis>& 
   }
 }
 
-// Where no step that was compared shows the first bad value: what came near the end of its format in
-// one before. That it passed it is likely, and not measured.
+// Where no step that was compared shows the first bad value: what came near the end of its format
+// in one before. That it passed it is likely, and not measured.
 void AddNearLimit(const Facts& facts, std::vector<Hypothesis>& causes) {
   if (!facts.onset) return;
   for (const MeasuredFinding& each : facts.measured.near_limit) {
@@ -233,8 +235,8 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
   if (!facts.onset || !GivesNonFinite(lead)) return false;
   if (lead.step <= facts.onset->step) return true;
-  // What is not finite spreads into weights, states and averages: after the first bad step only what
-  // was made of finite values, or came in anew with the batch, is the same thing once more.
+  // What is not finite spreads into weights, states and averages: after the first bad step only
+  // what was made of finite values, or came in anew with the batch, is the same thing once more.
   if (lead.was_bad_before && lead.carrier.kind != "data" && lead.carrier.kind != "unwritten" &&
       !(lead.carrier.kind.empty() && lead.precision == "excluded")) {
     return false;

@@ -60,7 +60,8 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
   if (!measured) return recorded;
   Onset first_bad = PlaceOfMeasured(facts);
   // Steps that a scaler left out are not where a fault began that only the measurement shows.
-  const bool shown = std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.fault; });
+  const bool shown =
+      std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.fault; });
   if (!recorded || !shown || recorded->step > first_bad.step) return first_bad;
   recorded->finding = first_bad.finding;
   return recorded;

@@ -60,7 +60,7 @@ struct Carrier {
 // gradient or a weight.
 struct Masked {
   int64_t step = 0, last_step = 0, places = 0;
-  std::string what;  // "NaN in the activation of experts": of the first; for people, escaped
+  std::string what;    // "NaN in the activation of experts": of the first; for people, escaped
   std::string source;  // raw
   std::string batch;   // of data: which elements; escaped
 };

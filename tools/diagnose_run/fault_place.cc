@@ -51,7 +51,8 @@ void JoinMeasured(const Facts& facts, Onset& onset) {
   onset.place = Onset::Place::kProducer;
   onset.what = measured.what;
   onset.how = measured.how;
-  if (measured.step > onset.step && !ComparesWithItself(facts.measured.findings[*measured.finding].finding)) {
+  if (measured.step > onset.step &&
+      !ComparesWithItself(facts.measured.findings[*measured.finding].finding)) {
     onset.how = "step " + std::to_string(measured.step) +
                 " was compared with FP64; this one was not, and shows the same";
   }

@@ -75,8 +75,8 @@ void AddDerived(const StepCourse& course, Facts& facts) {
                    [](const SeenAlert& a, const SeenAlert& b) { return a.row.step < b.row.step; });
 }
 
-// A fixed bound on gradients assumes a loss of ordinary size: what is no more than the run began with is
-// the scale of its loss, a sum over many samples for instance.
+// A fixed bound on gradients assumes a loss of ordinary size: what is no more than the run began
+// with is the scale of its loss, a sum over many samples for instance.
 void RemoveThoseOfScale(Facts& facts) {
   const std::optional<double>& first = facts.turns.first_norm;
   if (!first || !(*first > 0)) return;
@@ -86,8 +86,8 @@ void RemoveThoseOfScale(Facts& facts) {
   });
 }
 
-// NaN in a state of the optimizer after a step on finite gradients was there before: sums and products
-// of finite numbers make none.
+// NaN in a state of the optimizer after a step on finite gradients was there before: sums and
+// products of finite numbers make none.
 Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, Facts& facts) {
   if (!facts.onset->detail.finite_before) return {};
   auto rows = runs::ReadSample(source, facts.onset->step);
@@ -101,7 +101,8 @@ Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, F
     if (parameter->name != module && !parameter->name.starts_with(module + ".")) continue;
     auto name = runs::StateName(source, row.slot);
     if (!name) return name.error();
-    if (std::find(facts.bad_states.begin(), facts.bad_states.end(), *name) == facts.bad_states.end()) {
+    if (std::find(facts.bad_states.begin(), facts.bad_states.end(), *name) ==
+        facts.bad_states.end()) {
       facts.bad_states.push_back(*std::move(name));
     }
   }

@@ -17,17 +17,19 @@ bool IsPassingValue(const runs::AlertRow& row) {
   return value && (row.phase == "forward" || row.phase == "data" || row.phase == "backward");
 }
 
-// Whether a shadow step ran while the alert held, and none found anything that such a value reached.
+// Whether a shadow step ran while the alert held, and none found anything that such a value
+// reached.
 bool ShadowSawNothing(const ShadowEvidence& measured, const runs::AlertRow& row) {
   const int64_t last = row.last_step.value_or(row.step) + kStepsLookedAtAfter;
   const bool looked = std::any_of(
       measured.steps.begin(), measured.steps.end(),
       [&](const runs::ShadowStep& step) { return step.step >= row.step && step.step <= last; });
-  return looked && std::none_of(measured.mechanisms.begin(), measured.mechanisms.end(),
-                                [&](const Mechanism& mechanism) {
-                                  const runs::ShadowFinding& lead = measured.Lead(mechanism).finding;
-                                  return GivesNonFinite(lead) && (IsUsed(lead) || !lead.was_bad_before);
-                                });
+  return looked &&
+         std::none_of(measured.mechanisms.begin(), measured.mechanisms.end(),
+                      [&](const Mechanism& mechanism) {
+                        const runs::ShadowFinding& lead = measured.Lead(mechanism).finding;
+                        return GivesNonFinite(lead) && (IsUsed(lead) || !lead.was_bad_before);
+                      });
 }
 
 }  // namespace
@@ -54,7 +56,8 @@ std::string MaskedText(const Masked& masked) {
 }
 
 bool IsWorthALook(const runs::ShadowFinding& finding) {
-  if (finding.source.empty() || finding.source.find("site-packages") != std::string::npos) return false;
+  if (finding.source.empty() || finding.source.find("site-packages") != std::string::npos)
+    return false;
   if (finding.was_bad_before) return false;
   const bool used = std::any_of(finding.reach.begin(), finding.reach.end(), [](const auto& reach) {
     return reach.what == "decision" || reach.what == "index" || reach.what == "input" ||

@@ -1,5 +1,5 @@
-// Values that are not finite and that nothing came of: rows that a mask takes out before they are used,
-// tensors that are never read. They are told and decide nothing.
+// Values that are not finite and that nothing came of: rows that a mask takes out before they are
+// used, tensors that are never read. They are told and decide nothing.
 //
 // Free functions without state.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_MASKED_H_
@@ -21,8 +21,8 @@ Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const Seen
 // "At step 0 and later there is NaN in …; nothing of it reached the loss, …".
 std::string MaskedText(const Masked& masked);
 
-// Whether a finding that is no fault names a line of the user's own code at which something is wrong
-// in numbers that somebody may use.
+// Whether a finding that is no fault names a line of the user's own code at which something is
+// wrong in numbers that somebody may use.
 bool IsWorthALook(const runs::ShadowFinding& finding);
 
 }  // namespace mpnanny::diagnose_run

@@ -12,9 +12,9 @@ using Signs = std::vector<std::string_view>;
 
 // Each says what kind of operator went wrong, and how.
 constexpr std::string_view kOperatorSigns[] = {
-    "matmul-overflow", "add-overflow",       "sum-overflow",           "square-overflow",
-    "exp-overflow",    "cast-overflow",      "mask-constant-overflow", "masked-row-softmax",
-    "log-of-zero",     "domain-error",       "zero-division",          "half-zero-division",
+    "matmul-overflow",  "add-overflow",         "sum-overflow",           "square-overflow",
+    "exp-overflow",     "cast-overflow",        "mask-constant-overflow", "masked-row-softmax",
+    "log-of-zero",      "domain-error",         "zero-division",          "half-zero-division",
     "norm-output-zero", "root-gradient-at-zero"};
 
 bool IsAny(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -24,9 +24,7 @@ bool IsAny(std::string_view name, std::initializer_list<std::string_view> names)
 bool TakesLog(std::string_view op) {
   return IsAny(op, {"log", "log2", "log10", "log1p", "xlogy", "logit"});
 }
-bool Divides(std::string_view op) {
-  return IsAny(op, {"div", "reciprocal", "rsqrt", "addcdiv"});
-}
+bool Divides(std::string_view op) { return IsAny(op, {"div", "reciprocal", "rsqrt", "addcdiv"}); }
 bool HasBounds(std::string_view op) {
   return IsAny(op, {"sqrt", "pow", "acos", "asin", "acosh", "atanh", "erfinv", "lgamma"});
 }

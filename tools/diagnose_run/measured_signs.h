@@ -1,6 +1,6 @@
 // Signs (kSigns of tools/cases/vocabulary.h) that a finding of a shadow step shows: what kind of
-// mistake its operator made, by what went in and what came out. A case that is about another kind of
-// operator's mistake is not what was measured, whatever the layers are called.
+// mistake its operator made, by what went in and what came out. A case that is about another kind
+// of operator's mistake is not what was measured, whatever the layers are called.
 //
 // Pure functions.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_MEASURED_SIGNS_H_

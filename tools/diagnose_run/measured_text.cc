@@ -124,7 +124,8 @@ std::string FixOfPrecision(const runs::ShadowFinding& finding) {
 }
 
 constexpr char kMaskFirst[] =
-    " Rows that are not to count are taken out before anything is multiplied by them: a mask on the "
+    " Rows that are not to count are taken out before anything is multiplied by them: a mask on "
+    "the "
     "result does not help the gradient, in which 0 times NaN is NaN.";
 
 // Of what was not finite before the step began: whose it is, and where that came from.
@@ -133,12 +134,16 @@ std::string FixOfCarried(const runs::ShadowFinding& finding) {
   const std::string whose = carrier.whose.empty() ? "it" : EscapeControl(carrier.whose, 120);
   const std::string at = carrier.at.empty() ? "" : " at " + EscapeControl(carrier.at, kPlaceBytes);
   if (carrier.kind == "unwritten") {
-    return "Write every element" + at + " before it is read (torch.zeros, not torch.empty), or leave the "
-           "rows out that nothing writes." + kMaskFirst;
+    return "Write every element" + at +
+           " before it is read (torch.zeros, not torch.empty), or leave the "
+           "rows out that nothing writes." +
+           kMaskFirst;
   }
   if (carrier.kind == "state") {
-    return "Find what wrote " + whose + at + ": a checkpoint that holds it (`mpnanny analyze FILE` names the "
-           "tensors of one that are not finite), or an earlier step of another run. Load or reset that state.";
+    return "Find what wrote " + whose + at +
+           ": a checkpoint that holds it (`mpnanny analyze FILE` names the "
+           "tensors of one that are not finite), or an earlier step of another run. Load or reset "
+           "that state.";
   }
   return "Find where " + whose + " got values that are not finite" + at +
          ", and repair or leave out those rows." + kMaskFirst;
@@ -151,27 +156,30 @@ std::string FixOfUndefined(const runs::ShadowFinding& finding) {
   const std::string first =
       finding.rounded_before ? "Make what comes in there in FP32: it is held in 16 bits. Or " : "";
   const auto sentence = [&](std::string text) {
-    if (first.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    if (first.empty())
+      text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
     return first + text;
   };
   switch (runs::KindOfOperator(finding.op)) {
     case runs::OperatorKind::kConstant:
-      return sentence("take the constant away that is put in " + where + ", or what it stands for." +
-                      kMaskFirst);
+      return sentence("take the constant away that is put in " + where +
+                      ", or what it stands for." + kMaskFirst);
     case runs::OperatorKind::kMoves:
       return sentence("find what writes the values that are passed on " + where +
                       ": the operator itself makes none." + kMaskFirst);
     case runs::OperatorKind::kDomain:
-      return sentence("keep the operator " + where +
-                      " away from inputs that it is not defined for (0, negative numbers, rows "
-                      "without an element): clamp or mask its input, or add a small number inside the "
-                      "root, the logarithm or the divisor. Masking the result afterwards does not help "
-                      "the gradient.");
+      return sentence(
+          "keep the operator " + where +
+          " away from inputs that it is not defined for (0, negative numbers, rows "
+          "without an element): clamp or mask its input, or add a small number inside the "
+          "root, the logarithm or the divisor. Masking the result afterwards does not help "
+          "the gradient.");
     case runs::OperatorKind::kOther:
       break;
   }
-  return sentence("look at what goes in " + where +
-                  ": with these inputs the result is not finite in any format. Bound or mask it before.");
+  return sentence(
+      "look at what goes in " + where +
+      ": with these inputs the result is not finite in any format. Bound or mask it before.");
 }
 
 }  // namespace
@@ -189,7 +197,8 @@ std::string NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_
                     std::to_string(*finding.last_step)
               : "") +
          ". Step " + std::to_string(first_bad_step) +
-         " was not run a second time, so that it went past the end there is likely and not measured.";
+         " was not run a second time, so that it went past the end there is likely and not "
+         "measured.";
 }
 
 std::string NearLimitFix(const runs::ShadowFinding& finding) {
@@ -198,7 +207,8 @@ std::string NearLimitFix(const runs::ShadowFinding& finding) {
     return "Subtract the largest of a row before the exponential " + WhereToChange(finding) +
            ", which changes no ratio (as softmax and logsumexp do), or bound what goes in.";
   }
-  return "Bound or scale what is computed " + WhereToChange(finding) + ", or use a format of wider range.";
+  return "Bound or scale what is computed " + WhereToChange(finding) +
+         ", or use a format of wider range.";
 }
 
 bool ComparesWithItself(const runs::ShadowFinding& finding) {

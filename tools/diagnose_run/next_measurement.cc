@@ -45,7 +45,8 @@ std::string AfterMeasurement(const Facts& facts, const Hypothesis& best) {
   const std::string past = std::to_string(lead.step);
   if (lead.was_bad_before && lead.precision == "not_tested") {
     return "What came in was not finite before step " + past +
-           ": look at what is loaded or made before it (`mpnanny analyze FILE` of a checkpoint), not at the "
+           ": look at what is loaded or made before it (`mpnanny analyze FILE` of a checkpoint), "
+           "not at the "
            "step itself.";
   }
   if (lead.precision != "not_tested") {
@@ -80,9 +81,10 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
            ". Change that, run again and ask again.";
   }
   if (diagnosis.verdict == "not_established") {
-    return facts.summary.steps >= kSomeSteps
-               ? "Look at what the headline names: whether it is meant to be so, the record cannot tell."
-               : "Let the run make some steps with a logged loss (record.log(loss=loss)) and ask again.";
+    return facts.summary.steps >= kSomeSteps ? "Look at what the headline names: whether it is "
+                                               "meant to be so, the record cannot tell."
+                                             : "Let the run make some steps with a logged loss "
+                                               "(record.log(loss=loss)) and ask again.";
   }
   const auto& hypotheses = diagnosis.hypotheses;
   const bool settled =

@@ -213,7 +213,8 @@ void MoveToFirstBurst(const Turns& turns, Onset& onset) {
 
 namespace {
 
-Result<void> AddMasked(const SeenAlert& alert, runs::Layers& layers, std::optional<Masked>& masked) {
+Result<void> AddMasked(const SeenAlert& alert, runs::Layers& layers,
+                       std::optional<Masked>& masked) {
   const runs::AlertRow& row = alert.row;
   if (!masked) {
     Onset value;
@@ -225,8 +226,8 @@ Result<void> AddMasked(const SeenAlert& alert, runs::Layers& layers, std::option
     if (row.layer_id) {
       if (auto set = SetLayer(value, *row.layer_id, layers); !set) return set;
     }
-    masked = Masked{row.step, row.step, 0, WhatOf(value), value.source,
-                    runs::BatchText(alert.detail, row.step)};
+    masked = Masked{row.step,      row.step,     0,
+                    WhatOf(value), value.source, runs::BatchText(alert.detail, row.step)};
   }
   masked->last_step = std::max(masked->last_step, row.last_step.value_or(row.step));
   ++masked->places;

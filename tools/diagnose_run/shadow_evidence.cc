@@ -45,22 +45,23 @@ bool IsOneMistake(const runs::ShadowFinding& first, const runs::ShadowFinding& l
 
 bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first_bad_step) {
   if (!lead.was_bad_before) return false;
-  const bool state = lead.carrier.kind.empty() ? lead.precision != "excluded"
-                                               : lead.carrier.kind == "state";
+  const bool state =
+      lead.carrier.kind.empty() ? lead.precision != "excluded" : lead.carrier.kind == "state";
   if (!first_bad_step) return state || !IsUsed(lead);
   if (!state) return lead.step > *first_bad_step + kStepsLookedAtAfter;
   return lead.step > *first_bad_step || (lead.carrier.onset && *lead.carrier.onset < lead.step);
 }
 
-// A loss whose terms cancel by what they mean: an average of advantages, at a ratio of 1. No gradient
-// depends on the sum.
+// A loss whose terms cancel by what they mean: an average of advantages, at a ratio of 1. No
+// gradient depends on the sum.
 bool IsCancelledLoss(const runs::ShadowFinding& finding, double usual) {
   const std::string_view op = runs::OperatorBaseName(finding.op);
   return finding.kind == "amplified" && finding.phase == "loss" && (op == "mean" || op == "sum") &&
          finding.magnitude && *finding.magnitude < kNoLoss * usual &&
-         std::all_of(finding.reach.begin(), finding.reach.end(), [](const runs::ShadowReach& reach) {
-           return reach.what == "loss" || reach.what == "output";
-         });
+         std::all_of(finding.reach.begin(), finding.reach.end(),
+                     [](const runs::ShadowReach& reach) {
+                       return reach.what == "loss" || reach.what == "output";
+                     });
 }
 
 }  // namespace
@@ -149,7 +150,8 @@ void FoldRepeated(std::vector<MeasuredFinding>& findings) {
         std::find_if(folded.begin(), folded.end(), [&](const MeasuredFinding& other) {
           return SameLine(each.finding, other.finding) && each.finding.kind == other.finding.kind &&
                  each.module == other.module &&
-                 runs::OperatorBaseName(each.finding.op) == runs::OperatorBaseName(other.finding.op);
+                 runs::OperatorBaseName(each.finding.op) ==
+                     runs::OperatorBaseName(other.finding.op);
         });
     if (known == folded.end()) {
       folded.push_back(std::move(each));
@@ -157,7 +159,8 @@ void FoldRepeated(std::vector<MeasuredFinding>& findings) {
     }
     runs::ShadowFinding &kept = known->finding, &other = each.finding;
     const int64_t step = std::min(kept.step, other.step);
-    if (runs::SeverityRank(other.severity) < runs::SeverityRank(kept.severity)) std::swap(kept, other);
+    if (runs::SeverityRank(other.severity) < runs::SeverityRank(kept.severity))
+      std::swap(kept, other);
     kept.step = step;
     kept.last_step = std::max(kept.last_step, other.last_step);
     kept.repeats = std::max(kept.repeats, other.repeats);
@@ -176,9 +179,9 @@ void FoldRepeated(std::vector<MeasuredFinding>& findings) {
 void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) {
   const auto skipped = static_cast<double>(steps.skipped_steps);
   const bool few_skips = skipped < kManySkips * static_cast<double>(steps.steps);
-  const double usual = std::max({std::fabs(steps.loss_start.value_or(0)),
-                                 std::fabs(steps.loss_end.value_or(0)),
-                                 std::fabs(steps.loss_min.value_or(0))});
+  const double usual =
+      std::max({std::fabs(steps.loss_start.value_or(0)), std::fabs(steps.loss_end.value_or(0)),
+                std::fabs(steps.loss_min.value_or(0))});
   std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
     const MeasuredFinding& lead = measured.Lead(mechanism);
     const bool skips = lead.finding.kind == "moved_on_skip" && few_skips;
@@ -209,8 +212,8 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
     const bool minor = runs::SeverityRank(finding.severity) > kWarning;
     const bool near = !GivesNonFinite(finding) && NearnessToLimit(finding) > 0 &&
                       measured.near_limit.size() < kMostNearEnd;
-    const bool full = minor ? measured.minor.size() == kMostMinor
-                            : measured.findings.size() == kMostFindings;
+    const bool full =
+        minor ? measured.minor.size() == kMostMinor : measured.findings.size() == kMostFindings;
     if (full && !minor) ++measured.left_out;
     if (full && !near) continue;
     if (auto done = runs::CompleteFinding(source, finding); !done) return done.error();

@@ -53,18 +53,18 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
 std::vector<Mechanism> GroupFindings(const std::vector<MeasuredFinding>& findings);
 
 // Takes away mechanisms that only show states or batches which were not finite before their step:
-// what came of an earlier failure. Those of the first bad step itself brought it in, and a batch may
-// be as bad right after it (nullopt: there is none, and what no loss, gradient or state has met is
-// no fault).
+// what came of an earlier failure. Those of the first bad step itself brought it in, and a batch
+// may be as bad right after it (nullopt: there is none, and what no loss, gradient or state has met
+// is no fault).
 void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first_bad_step);
 
 // Takes away mechanisms that the whole run shows to be no fault: a schedule that went on in the few
-// steps that a scaler leaves out anyway, and a mean that is near 0 because its terms are meant to cancel,
-// whose error reaches nothing but the printed loss.
+// steps that a scaler leaves out anyway, and a mean that is near 0 because its terms are meant to
+// cancel, whose error reaches nothing but the printed loss.
 void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured);
 
-// How near to the end of its format the result was, 0 to 1: of exponentials by what goes in. 0 where
-// that is not known.
+// How near to the end of its format the result was, 0 to 1: of exponentials by what goes in. 0
+// where that is not known.
 double NearnessToLimit(const runs::ShadowFinding& finding);
 
 // Whether something came of it: a value that is left in an output may never be used.

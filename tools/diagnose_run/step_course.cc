@@ -130,8 +130,8 @@ void StepCourse::AddNorm(const runs::StepRow& row) {
   if (!std::isfinite(norm)) return;
   if (!explosion_ && norms_.size() >= kEnough && norm > 10 * MeanOfLast(norms_, kEnough)) {
     const double median = Median(norms_.All());
-    // To a run that has all but converged a hard batch is as far from the median, and not beyond what
-    // the run has had before.
+    // To a run that has all but converged a hard batch is as far from the median, and not beyond
+    // what the run has had before.
     if (median > 0 && norm > kExplosionRatio * median && norm > course_.norm_greatest.value_or(0)) {
       explosion_ =
           Derived("GRAD_EXPLOSION", "ERROR", "backward", row.step, norm, kExplosionRatio * median,

@@ -94,7 +94,8 @@ void ListTested(const Facts& facts, Diagnosis& d) {
   const auto shadows = static_cast<int64_t>(facts.measured.steps.size());
   add(shadows > 0, ShadowTested(facts.measured, s.steps),
       "precision (no step was run a second time in FP64)");
-  if (const auto left_out = LeftOut(facts.measured); !left_out.empty()) d.not_tested.push_back(left_out);
+  if (const auto left_out = LeftOut(facts.measured); !left_out.empty())
+    d.not_tested.push_back(left_out);
   const std::string samples = " in " + Count(s.sampled_steps, "sample");
   add(facts.has_activations, "activations" + samples, "activations");
   add(facts.has_gradients, "gradients" + samples, "gradients");

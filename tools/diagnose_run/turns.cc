@@ -104,8 +104,8 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
   }
   // Of late: a loss that falls back to where it began has left its level as well.
   if (losses_.size() >= kEnoughSteps && IsSpike(losses_.All(), loss)) {
-    Spike spike{row.step, Median(losses_.All()), loss, loss, {}, {}, row.grad_norm, largest_,
-                range_};
+    Spike spike{row.step, Median(losses_.All()), loss,     loss,  {},
+                {},       row.grad_norm,         largest_, range_};
     if (norms_.size() >= kEnoughSteps) spike.norm_median = Median(norms_.All());
     Keep(spike);
     return;

@@ -58,9 +58,8 @@ const Burst* LongBurst(const Turns& turns) {
 // Whether the exception that ended the training is a documented one, or says itself what it met.
 bool IsKnownFailure(const Facts& facts) {
   if (!OutOfRangeText(*facts.protocol.failed).empty()) return true;
-  return std::any_of(facts.log_hits.begin(), facts.log_hits.end(), [](const LogHit& hit) {
-    return hit.raised && hit.weight >= kSignWeight;
-  });
+  return std::any_of(facts.log_hits.begin(), facts.log_hits.end(),
+                     [](const LogHit& hit) { return hit.raised && hit.weight >= kSignWeight; });
 }
 
 // The strongest telling line of the log or the question; nullptr below the weight that matters.
@@ -166,10 +165,10 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
       return say("degraded", "A line tells of a known fault: " + EscapeControl(sign->line, 200));
     }
     if (facts.protocol.failed) {
-      return say("not_established", FailedCallText(*facts.protocol.failed) +
-                                        (s.steps == 0 ? " No step was recorded before."
-                                                      : " Only " + Count(s.steps, "step") +
-                                                            " were recorded before."));
+      return say("not_established",
+                 FailedCallText(*facts.protocol.failed) +
+                     (s.steps == 0 ? " No step was recorded before."
+                                   : " Only " + Count(s.steps, "step") + " were recorded before."));
     }
     return say("not_established",
                s.steps == 0 ? "No step was recorded, so nothing can be said."
@@ -213,10 +212,13 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     if (claim.fault && (!fault || claim.strength > fault->strength)) fault = &claim;
   }
   if (fault) return say("degraded", fault->sentence);
-  if (const auto open = std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.open; });
+  if (const auto open =
+          std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.open; });
       open != claims.end()) {
-    return say("not_established", "The figures do not say that anything is wrong, and one thing is not "
-                                  "understood. " + open->sentence);
+    return say("not_established",
+               "The figures do not say that anything is wrong, and one thing is not "
+               "understood. " +
+                   open->sentence);
   }
   if (LearnsNothing(facts)) {
     return say("degraded", "The loss does not fall (" + Number(s.loss_start) + " at first, " +

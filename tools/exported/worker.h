@@ -14,8 +14,8 @@
 
 namespace mpnanny::exported {
 
-// The answer to the question, which fits `schema`. `folder`: that it may write in, of this job alone.
-// Unavailable where there is no worker or none that fits; what the job says else.
+// The answer to the question, which fits `schema`. `folder`: that it may write in, of this job
+// alone. Unavailable where there is no worker or none that fits; what the job says else.
 Result<Json> AskWorker(const Question& question, const std::string& folder, const Json& schema,
                        const ToolContext& context);
 

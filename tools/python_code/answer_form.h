@@ -1,5 +1,5 @@
-// The form of an answer that comes from a process which ran code of the user's: what is not of it is
-// no answer, and what it holds is safe to show.
+// The form of an answer that comes from a process which ran code of the user's: what is not of it
+// is no answer, and what it holds is safe to show.
 //
 // Free functions without state; safe from any thread.
 #ifndef MPNANNY_TOOLS_PYTHON_CODE_ANSWER_FORM_H_

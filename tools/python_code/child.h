@@ -24,8 +24,8 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
 // What this machine cannot keep such code from, as mpnanny-sandbox beside `program` finds out.
 Result<std::vector<Lack>> FindLacks(const std::string& program);
 
-// The error of a server that may not run code: `tool` "auto_diff", `command` "diff". It has the very
-// line that the client's file needs.
+// The error of a server that may not run code: `tool` "auto_diff", `command` "diff". It has the
+// very line that the client's file needs.
 Error MayNotRun(const std::string& tool, const std::string& command, const ToolContext& context);
 
 }  // namespace mpnanny::python_code

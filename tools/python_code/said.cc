@@ -51,9 +51,9 @@ std::string At(const Said& said) { return said.at.empty() ? "" : ", at last with
 Error Ended(const Said& said, const Allowed& allowed, const std::string& errors) {
   if (!said.end && !said.stray.empty()) return Stray(said.stray, errors);
   if (!said.end) {
-    const std::string how =
-        !said.exit_code         ? "it did not end in time and was killed"
-        : *said.exit_code > 128 ? "signal " + std::to_string(*said.exit_code - 128) + " ended it"
+    const std::string how = !said.exit_code ? "it did not end in time and was killed"
+                            : *said.exit_code > 128
+                                ? "signal " + std::to_string(*said.exit_code - 128) + " ended it"
                                 : "exit code " + std::to_string(*said.exit_code);
     return Unavailable("The process that ran it ended without an answer: " + how + At(said) + "." +
                        Printed(errors));

@@ -1,5 +1,5 @@
-// What is said of a confined job, line by line: by the job, progress, then an answer or an error; by
-// those that watch over it, how it ended (base/job_relay.h). Both mpnanny-sandbox and
+// What is said of a confined job, line by line: by the job, progress, then an answer or an error;
+// by those that watch over it, how it ended (base/job_relay.h). Both mpnanny-sandbox and
 // mpnanny-worker speak so.
 //
 // What comes from the job is taken for what it is, the word of a process that may be hostile: one
@@ -35,7 +35,6 @@ struct Said {
   // That each line of the job has to hold, beside its one field; "" for jobs that run no code of
   // the user's. It keeps out what has the descriptor only, not what reads the job's memory.
   std::string token;
-
 
   std::optional<Json> answer, error, end;
   // Lines of the job that are none, by whom they were written, or too many: the first one's fault.

@@ -88,18 +88,21 @@ std::string_view OperatorBaseName(std::string_view op) {
 }
 
 OperatorKind KindOfOperator(std::string_view op) {
-  constexpr std::string_view kConstants[] = {"full", "full_like", "new_full", "fill", "masked_fill",
-                                             "index_fill", "scalar_tensor"};
+  constexpr std::string_view kConstants[] = {"full",        "full_like",  "new_full",     "fill",
+                                             "masked_fill", "index_fill", "scalar_tensor"};
   constexpr std::string_view kMoves[] = {
-      "copy",      "to_copy",   "clone",         "detach",        "cat",          "stack",
-      "gather",    "index",     "index_select",  "index_put",     "index_copy",   "masked_scatter",
-      "scatter",   "where",     "select",        "slice",         "slice_scatter", "select_scatter",
-      "view",      "expand",    "repeat",        "roll",          "flip",         "embedding",
-      "max",       "amax",      "min",           "amin",          "sort",         "topk"};
+      "copy",    "to_copy", "clone",        "detach",    "cat",           "stack",
+      "gather",  "index",   "index_select", "index_put", "index_copy",    "masked_scatter",
+      "scatter", "where",   "select",       "slice",     "slice_scatter", "select_scatter",
+      "view",    "expand",  "repeat",       "roll",      "flip",          "embedding",
+      "max",     "amax",    "min",          "amin",      "sort",          "topk"};
   constexpr std::string_view kDomains[] = {
-      "log",  "log2", "log10", "log1p", "xlogy", "logit", "div",   "reciprocal", "rsqrt", "addcdiv",
-      "sqrt", "pow",  "acos",  "asin",  "acosh", "atanh", "erfinv", "lgamma",    "softmax",
-      "log_softmax", "var", "std", "var_mean", "mean", "linalg_vector_norm", "norm"};
+      "log",   "log2",   "log10",      "log1p",   "xlogy",
+      "logit", "div",    "reciprocal", "rsqrt",   "addcdiv",
+      "sqrt",  "pow",    "acos",       "asin",    "acosh",
+      "atanh", "erfinv", "lgamma",     "softmax", "log_softmax",
+      "var",   "std",    "var_mean",   "mean",    "linalg_vector_norm",
+      "norm"};
   const std::string_view name = OperatorBaseName(op);
   const auto holds = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);

@@ -83,9 +83,10 @@ struct ShadowOrigin {
 
 // What brought a value that is not finite into the step.
 struct ShadowCarrier {
-  std::string kind;   // data | state | unwritten (memory that nothing was written into); "" not known
-  std::string whose;  // "exp_avg of AdamW", "buffer running_var of BatchNorm1d"
-  std::string at;     // "file:line" that made or loaded it
+  std::string
+      kind;  // data | state | unwritten (memory that nothing was written into); "" not known
+  std::string whose;             // "exp_avg of AdamW", "buffer running_var of BatchNorm1d"
+  std::string at;                // "file:line" that made or loaded it
   std::optional<int64_t> onset;  // something was not finite at that step already
 };
 
@@ -158,9 +159,9 @@ struct Covered {
 
 // What a shadow step compared with FP64.
 struct ShadowCoverage {
-  Covered gradients;  // of parameters with a gradient that an optimizer was about to use
-  Covered updates;    // of those parameters
-  Covered passes;     // backward passes
+  Covered gradients;   // of parameters with a gradient that an optimizer was about to use
+  Covered updates;     // of those parameters
+  Covered passes;      // backward passes
   int64_t states = 0;  // tensors of an optimizer's or an average's state
   std::vector<std::string> left_out;  // parameters that moved and were not compared; raw names
 };
@@ -173,7 +174,7 @@ struct ShadowStep {
   std::optional<int64_t> operators, compared;  // seen; results that were compared
   std::optional<int64_t> restarted, memory;
   std::optional<ShadowCoverage> covered;  // absent: not recorded
-  bool eager = false;  // what torch.compile has made ran without it
+  bool eager = false;                     // what torch.compile has made ran without it
 };
 
 struct ShadowSteps {

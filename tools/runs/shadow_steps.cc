@@ -32,8 +32,8 @@ void ReadDetail(const std::string& text, ShadowStep& step) {
   step.eager = eager.is_boolean() && eager.get<bool>();
   const Json& covered = ValueAt(*detail, {"covered"});
   if (!covered.is_object()) return;
-  ShadowCoverage coverage{PairOf(covered, "gradients"), PairOf(covered, "updates"),
-                          PairOf(covered, "passes"), 0, {}};
+  ShadowCoverage coverage{
+      PairOf(covered, "gradients"), PairOf(covered, "updates"), PairOf(covered, "passes"), 0, {}};
   const Json& states = ValueAt(covered, {"states"});
   if (states.is_number_integer()) coverage.states = states.get<int64_t>();
   const Json& left_out = ValueAt(covered, {"not"});
@@ -82,8 +82,8 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange&
       "SELECT " +
       database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators", "compared",
                                       "restarted", "memory"}) +
-      ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) +
-      ", 1, 40), substr(" + database.ColumnsOrNull(kSteps, {"detail"}) +
+      ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
+      database.ColumnsOrNull(kSteps, {"detail"}) +
       ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step");
   if (!rows) return rows.error();
   rows->Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);

@@ -150,7 +150,8 @@ std::string Carried(const ShadowFinding& finding) {
   const ShadowCarrier& carrier = finding.carrier;
   std::string text = " gives Inf or NaN in " + ShareText(finding.share) + ", because ";
   const std::string at = carrier.at.empty() ? "" : " (" + ShownPlace(carrier.at) + ")";
-  if (carrier.kind == "unwritten") return text + "it reads memory that nothing was written into" + at;
+  if (carrier.kind == "unwritten")
+    return text + "it reads memory that nothing was written into" + at;
   text += carrier.whose.empty() ? "what goes in" : EscapeControl(carrier.whose, 120);
   return text + at + " was not finite before the step began";
 }
@@ -192,7 +193,8 @@ std::string Precision(const ShadowFinding& finding) {
   if (finding.kind == "diverged") {
     return " More precision would only put it off: FP64 would overflow a little later.";
   }
-  if (finding.was_bad_before) return " It was made before this step, and no precision here changes it.";
+  if (finding.was_bad_before)
+    return " It was made before this step, and no precision here changes it.";
   if (finding.precision == "excluded") {
     return " More precision would not help: the FP64 reference has it too.";
   }

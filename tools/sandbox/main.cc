@@ -5,9 +5,9 @@
 //   --writable DIR -- COMMAND …
 //   mpnanny-sandbox --check --writable DIR        runs nothing: what this machine lacks for that
 //
-// What the command writes to its descriptor 3 comes on our standard output, each line with a space in
-// front; its standard output and error are our standard error. When it has ended a last line without
-// one is written to standard output, which nobody but us has (base/job_relay.h):
+// What the command writes to its descriptor 3 comes on our standard output, each line with a space
+// in front; its standard output and error are our standard error. When it has ended a last line
+// without one is written to standard output, which nobody but us has (base/job_relay.h):
 //   {"end": {"exit_code": 0, "exceeded": "", "missing": [], "refused": false}}, or
 //   {"end": {"error": "…"}}
 // `missing`: words of base/confinement.h. With any of them nothing is run but under --allow-weaker.
@@ -68,12 +68,13 @@ int Main(int argc, char** argv) {
   }
   WipeEnvironment();  // here, too: this process lives as long as the command
   constexpr int kStandardOutput = 1;
-  const bool read = RelayJob(kStandardOutput, StandardStreams::kOfTheJob, [&](int /*told*/) -> Json {
-    const auto end = command.empty() ? RunConfinedCall(limits, -1, [] { return 0; })
-                                     : RunConfined(limits, command);
-    if (!end) return {{"error", end.error().Text()}};
-    return EndJson(*end);
-  });
+  const bool read =
+      RelayJob(kStandardOutput, StandardStreams::kOfTheJob, [&](int /*told*/) -> Json {
+        const auto end = command.empty() ? RunConfinedCall(limits, -1, [] { return 0; })
+                                         : RunConfined(limits, command);
+        if (!end) return {{"error", end.error().Text()}};
+        return EndJson(*end);
+      });
   return read ? 0 : 1;
 }
 

@@ -116,8 +116,7 @@ class Session {
     const bool read = RelayJob(streams_.out, StandardStreams::kOurs, [&](int told) -> Json {
       const auto end = RunConfinedCall(limits, told, [&] {
         const StopEvent never;  // the one from before the fork is closed
-        RunJob(request,
-               [&](const Json& line) { WriteWhole(told, DumpJson(line) + "\n", never); });
+        RunJob(request, [&](const Json& line) { WriteWhole(told, DumpJson(line) + "\n", never); });
         return 0;
       });
       if (!end) return {{"error", end.error().Text()}};

@@ -33,8 +33,8 @@ void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims) {
   claim.strength = facts.protocol.backwards >= 16 ? 1 : 0.8;
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kPasses;
-  claim.place = FaultPlace{
-      known ? gradient->first().step : 0, "backward", "", "", "", "gradients added up in " + dtype};
+  claim.place = FaultPlace{known ? gradient->first().step : 0, "backward", "", "", "",
+                           "gradients added up in " + dtype};
   claims.push_back(std::move(claim));
 }
 

@@ -40,14 +40,16 @@ void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims) {
   claim.sentence = "The batch that enters " + LayerWord(runs::Name(batch->layer)) +
                    " is 0 in every element, in each of " +
                    runs::Count(static_cast<int64_t>(batch->points.size()), "sample") + " (steps " +
-                   std::to_string(batch->first().step) + " to " + std::to_string(batch->last().step) +
+                   std::to_string(batch->first().step) + " to " +
+                   std::to_string(batch->last().step) +
                    "): the model is given nothing to learn from.";
   claim.strength = 0.8;
   claim.fault = true;
   claim.title = "The batches hold nothing but 0 when they enter the model";
   claim.fix =
       "Look at one batch, from where it is read to the model: what it is scaled by, and in which "
-      "format that was computed. A standard deviation that is infinite (NumPy sums float16 arrays in "
+      "format that was computed. A standard deviation that is infinite (NumPy sums float16 arrays "
+      "in "
       "float16, which ends at 65504) makes 0 of everything that is divided by it.";
   claim.place = PlaceOf(*batch, batch->first().step, "data", "a batch of nothing but 0");
   claims.push_back(std::move(claim));

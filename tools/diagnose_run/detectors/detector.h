@@ -42,11 +42,12 @@ struct Claim {
   bool stays = false;    // what is not finite stays so
   bool passing = false;  // it was over before the record ends
   bool told = false;     // the sentence stands elsewhere in the answer, or tells nothing alone
-  // The record shows it, and does not show whether it is a fault: said beside a verdict, and no run is
-  // healthy with it.
+  // The record shows it, and does not show whether it is a fault: said beside a verdict, and no run
+  // is healthy with it.
   bool open = false;
   bool note = false;  // worth a look beside a verdict of "healthy", which it does not change
-  // Of a fault that needs no case to be understood: what it is called among the causes, and what to do.
+  // Of a fault that needs no case to be understood: what it is called among the causes, and what to
+  // do.
   std::string title, fix;
   std::optional<FaultPlace> place;
 };
@@ -104,8 +105,8 @@ struct Divergence {
 };
 Divergence FindDivergence(const Facts& facts);
 
-// Whether that step lies early in a run whose loss went far below `level` afterwards: what was thrown up
-// there was got over.
+// Whether that step lies early in a run whose loss went far below `level` afterwards: what was
+// thrown up there was got over.
 bool WasGotOver(const Facts& facts, int64_t step, double level);
 
 // Whether a shadow step measured what the first bad value comes from, and it is no mistake of this

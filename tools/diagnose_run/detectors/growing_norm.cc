@@ -7,10 +7,10 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr double kGrownTimes = 10;      // as large at the end as at first
-constexpr double kMostlyRises = 0.9;     // of the stretches: nearly all
+constexpr double kGrownTimes = 10;    // as large at the end as at first
+constexpr double kMostlyRises = 0.9;  // of the stretches: nearly all
 constexpr size_t kLeastStretches = 10;
-constexpr double kFlatLoss = 0.05;     // of the loss
+constexpr double kFlatLoss = 0.05;  // of the loss
 
 }  // namespace
 
@@ -43,7 +43,8 @@ void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims) {
   claim.open = true;
   claim.title = "The gradient norm grows all along and the loss does not move";
   claim.fix =
-      "Look whether gradients are set to zero once for each update (zero_grad), and whether they are "
+      "Look whether gradients are set to zero once for each update (zero_grad), and whether they "
+      "are "
       "divided by a scale that the loss was multiplied by.";
   claims.push_back(std::move(claim));
 }

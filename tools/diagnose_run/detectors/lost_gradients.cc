@@ -62,7 +62,8 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
       weights ? "Weights, activations and gradients are held in float16 and there is no loss scale."
       : facts.protocol.autocast == "float16"
           ? "FP16 runs under autocast and the loss is not scaled: no loss scale was recorded."
-          : "A part of the model computes in FP16 and the loss is not scaled: no loss scale was recorded.";
+          : "A part of the model computes in FP16 and the loss is not scaled: no loss scale was "
+            "recorded.";
   // Values that are not finite are another story: too small a gradient makes none.
   const double share = facts.onset ? kBesideOnset : 1;
   claim.strength = share * (lost ? 1 : 0.7);

@@ -14,35 +14,40 @@ bool IsOptimizerKind(const std::optional<int64_t>& kind) {
   return kind == runs::kWeight || kind == runs::kUpdate || kind == runs::kOptimizerState;
 }
 
-// Weights and gradient were finite, and a state that is made of gradients alone is not: it came in so.
+// Weights and gradient were finite, and a state that is made of gradients alone is not: it came in
+// so.
 void AddBadState(const Facts& facts, std::vector<Claim>& claims) {
   const Onset& onset = *facts.onset;
   const std::string states = EscapeControl(Join(facts.bad_states, ", "), 200);
   const auto& optimizers = facts.protocol.optimizers;
   const bool with_state = !optimizers.empty() && optimizers.front().with_state > 0;
-  const bool loaded = std::any_of(facts.protocol.loads.begin(), facts.protocol.loads.end(),
-                                  [&](const LoadSeen& load) {
-                                    return load.what == "optimizer" && load.step <= onset.step;
-                                  });
+  const bool loaded = std::any_of(
+      facts.protocol.loads.begin(), facts.protocol.loads.end(),
+      [&](const LoadSeen& load) { return load.what == "optimizer" && load.step <= onset.step; });
   Claim claim;
   claim.id = "state-not-finite";
-  claim.sentence = "The optimizer's state " + states + " of " + LayerWord(runs::Name(onset.layer)) +
-                   " holds NaN after step " + std::to_string(onset.step) +
-                   ", while the weights and the gradient were finite before it: sums and products of "
-                   "finite numbers make no NaN, so that the state held it before.";
+  claim.sentence =
+      "The optimizer's state " + states + " of " + LayerWord(runs::Name(onset.layer)) +
+      " holds NaN after step " + std::to_string(onset.step) +
+      ", while the weights and the gradient were finite before it: sums and products of "
+      "finite numbers make no NaN, so that the state held it before.";
   if (with_state || loaded) {
     claim.sentence += " It came with the state that the optimizer had when " +
                       std::string(loaded ? "it was loaded." : "this run began.");
   }
   claim.strength = 0.9;
   claim.favours = {"component:checkpoint"};
-  claim.title = "The optimizer's state " + states + " was not finite before the first step that used it";
+  claim.title =
+      "The optimizer's state " + states + " was not finite before the first step that used it";
   claim.fix =
-      "Look into the checkpoint that it was loaded from (`mpnanny analyze FILE` names the tensors that "
-      "are not finite) and at what saved it: a copy to the host that was still under way, a state of "
+      "Look into the checkpoint that it was loaded from (`mpnanny analyze FILE` names the tensors "
+      "that "
+      "are not finite) and at what saved it: a copy to the host that was still under way, a state "
+      "of "
       "memory that nothing was written into. Resume from an earlier one, or reset the moments.";
-  claim.place = FaultPlace{onset.step, "optimizer", onset.layer, onset.layer_type, onset.source,
-                           "a state of the optimizer that was not finite before"};
+  claim.place = FaultPlace{onset.step,   "optimizer",
+                           onset.layer,  onset.layer_type,
+                           onset.source, "a state of the optimizer that was not finite before"};
   claims.push_back(std::move(claim));
 }
 
@@ -77,10 +82,11 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
       return;
     }
     // Which division it was, only a comparison shows.
-    claim.sentence += made ? ". Weights and gradient were finite before the optimizer's step: its own "
-                             "arithmetic made them, as a division by a second moment and eps that are 0 "
-                             "does, or a state of it was not finite before."
-                           : ". The optimizer's step before made it.";
+    claim.sentence +=
+        made ? ". Weights and gradient were finite before the optimizer's step: its own "
+               "arithmetic made them, as a division by a second moment and eps that are 0 "
+               "does, or a state of it was not finite before."
+             : ". The optimizer's step before made it.";
     claim.strength = state ? 1 : 0.7;
     claim.favours = {"component:optimizer", "component:weights"};
     claim.opposes = {"!component:optimizer"};

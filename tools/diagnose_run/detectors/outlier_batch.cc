@@ -28,7 +28,8 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
     if (spike.value < spike.median + kHigh * std::fabs(spike.median)) continue;
     ++high;
     // Above all of the run, and further from its level than its losses lie apart anyway.
-    if (spike.value < spike.largest_before || spike.value - spike.median < spike.range_before) continue;
+    if (spike.value < spike.largest_before || spike.value - spike.median < spike.range_before)
+      continue;
     const bool over = spike.over && *spike.over - spike.step <= kSoonOver;
     if (over && (!worst || spike.value > worst->value)) worst = &spike;
   }

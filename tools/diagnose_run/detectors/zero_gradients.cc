@@ -8,8 +8,8 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
-constexpr int64_t kZeroSteps = 20;    // with a norm of 0, and none without
-constexpr double kLearnsAnyway = 0.05;   // a loss that falls by this share learns by other means
+constexpr int64_t kZeroSteps = 20;      // with a norm of 0, and none without
+constexpr double kLearnsAnyway = 0.05;  // a loss that falls by this share learns by other means
 constexpr size_t kGradientSamples = 2;
 constexpr size_t kTensorsNamed = 3;
 
@@ -24,7 +24,8 @@ std::string NamesOf(const std::vector<const Series*>& series) {
   for (size_t i = 0; i < std::min(kTensorsNamed, series.size()); ++i) {
     text += (i > 0 ? ", " : "") + runs::Name(series[i]->layer);
   }
-  if (series.size() > kTensorsNamed) text += " and " + std::to_string(series.size() - kTensorsNamed) + " more";
+  if (series.size() > kTensorsNamed)
+    text += " and " + std::to_string(series.size() - kTensorsNamed) + " more";
   return text;
 }
 
@@ -53,9 +54,10 @@ void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   claim.title = "No weight gets a gradient other than 0, from the first step on";
   claim.fix =
       "Look for what makes 0 of the gradient on its way back from the loss: the backward() of a "
-      "custom autograd.Function, a mask or a weight that is 0 for every sample, a factor that begins "
+      "custom autograd.Function, a mask or a weight that is 0 for every sample, a factor that "
+      "begins "
       "at 0. retain_grad() on the model's output tells on which side of it.";
-  claim.place = FaultPlace{turns.zero_norms_first.value_or(0), "backward", "", "", "",
+  claim.place = FaultPlace{turns.zero_norms_first.value_or(0),       "backward", "", "", "",
                            "a gradient of exactly 0 in every weight"};
   claims.push_back(std::move(claim));
 }
@@ -85,17 +87,18 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
   const Series& first = *zero.front();
   Claim claim;
   claim.id = "zero-gradients";
-  claim.sentence =
-      "The gradient of " + std::to_string(zero.size()) + " of " +
-      runs::Count(trained, "trained tensor") + " is exactly 0 in every element, in every sample " +
-      "(steps " + std::to_string(first.first().step) + " to " + std::to_string(first.last().step) +
-      "): " + NamesOf(zero) + ".";
+  claim.sentence = "The gradient of " + std::to_string(zero.size()) + " of " +
+                   runs::Count(trained, "trained tensor") +
+                   " is exactly 0 in every element, in every sample " + "(steps " +
+                   std::to_string(first.first().step) + " to " + std::to_string(first.last().step) +
+                   "): " + NamesOf(zero) + ".";
   claim.strength = empty.empty() ? 0.5 : 0.7;
   claim.title = std::to_string(zero.size()) + " of " + runs::Count(trained, "trained tensor") +
                 " never get a gradient other than 0";
   if (!empty.empty()) {
-    claim.sentence += " Beside them the " + std::string(empty.size() == 1 ? "buffer " : "buffers ") +
-                      NamesOf(empty) + (empty.size() == 1 ? " holds" : " hold") +
+    claim.sentence += " Beside them the " +
+                      std::string(empty.size() == 1 ? "buffer " : "buffers ") + NamesOf(empty) +
+                      (empty.size() == 1 ? " holds" : " hold") +
                       " nothing but 0: what is multiplied by that is 0, forward and backward.";
     claim.title += ", beside buffers that hold nothing but 0";
     claim.fix =
@@ -104,7 +107,8 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
         "construction on the meta device, until something fills them.";
   } else {
     claim.fix =
-        "If these tensors are to train, look for what multiplies them by 0: a factor that begins at "
+        "If these tensors are to train, look for what multiplies them by 0: a factor that begins "
+        "at "
         "0, a mask, an expert that is never chosen, a branch whose result is not used. If not, "
         "requires_grad_(False) says so.";
   }

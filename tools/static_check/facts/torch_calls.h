@@ -54,7 +54,8 @@ std::optional<double> Constant(const FileFacts& facts, NodeId expression);
 // x.max(), clamp(max=…) up to `bound`, log_softmax.
 bool IsBoundedAbove(const FileFacts& facts, NodeId expression, double bound, int depth = 5);
 
-// What the value is that is zero for plausible inputs ("a variance"); "" if its form does not say so.
+// What the value is that is zero for plausible inputs ("a variance"); "" if its form does not say
+// so.
 std::string_view ZeroForm(const FileFacts& facts, NodeId expression, int depth = 6);
 
 // True where the value is worked on in training: not in no_grad, nor in a function whose name says

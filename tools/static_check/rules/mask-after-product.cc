@@ -12,9 +12,8 @@ bool StartsUnwritten(const FileFacts& facts, NodeId expression) {
   const NodeId id = facts.syntax.Unwrap(expression);
   const auto is_empty = [&](NodeId value) {
     const Call* call = facts.names.CallAt(facts.syntax.Unwrap(value));
-    return call != nullptr &&
-           (call->callee == "torch.empty" || call->callee == "torch.empty_like" ||
-            call->method == "new_empty");
+    return call != nullptr && (call->callee == "torch.empty" ||
+                               call->callee == "torch.empty_like" || call->method == "new_empty");
   };
   if (is_empty(id)) return true;
   if (!facts.syntax.Is(id, Kind::kIdentifier)) return false;
@@ -45,8 +44,7 @@ void Report(const FileFacts& facts, Sink& sink, NodeId masked) {
   if (facts.syntax.Is(product, Kind::kIdentifier)) {
     NodeId last = kNoNode;
     for (const Assignment& each : facts.bindings.AssignmentsOf(product)) {
-      if (each.value != kNoNode && each.value < masked &&
-          !IsInside(facts, masked, each.value))
+      if (each.value != kNoNode && each.value < masked && !IsInside(facts, masked, each.value))
         last = each.value;
     }
     product = facts.syntax.Unwrap(last);
