@@ -136,7 +136,8 @@ std::optional<std::string> LowestRankOf(const std::string& path, const AllowedRo
   const std::string family =
       whole.stem().generic_string() + ".rank*" + whole.extension().generic_string();
   std::optional<std::pair<int64_t, std::string>> lowest;
-  for (const fs::path& file : EntriesOf(*folder, family, cancel)) {
+  for (const fs::path& file : EntriesOf(*folder, family)) {
+    if (cancel.stop_requested()) break;
     const std::string number = FamilyOf(file.filename().generic_string()).number;
     const int64_t rank = number.size() > 9 ? kMaxWorldSize : std::stoll(number);
     if (lowest && lowest->first <= rank) continue;
