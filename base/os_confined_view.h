@@ -20,7 +20,7 @@ struct OwnView {
 // allow it; root needs no user namespace.
 OwnView EnterOwnView(const std::string& writable, uint64_t shared_memory_bytes);
 
-// For the first process of the new namespace: a /proc that only it and its children see. False
+// For the first process of the new namespace: a /proc that shows it and its children only. False
 // where a container's rules hide parts of /proc, so that there can be no whole one.
 bool MountOwnProcesses();
 

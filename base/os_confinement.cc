@@ -9,14 +9,16 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "base/confinement.h"
 #include "base/os_confined_calls.h"
 #include "base/os_confined_environment.h"
+#include "base/os_confined_group.h"
 #include "base/os_confined_self.h"
 #include "base/os_confined_view.h"
-#include "base/process_tree.h"
+#include "base/process_table.h"
 #include "base/text.h"
 
 namespace mpnanny {
@@ -27,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{20};
 constexpr milliseconds kKeeperLooksEvery{100};
-constexpr rlim_t kThreads = 1024;  // of all its processes: the kernel counts threads as processes
+constexpr int kThreads = 1024;  // of all its processes: the kernel counts threads as processes
 
 volatile std::sig_atomic_t g_asked_to_end = 0;
 
@@ -65,41 +67,55 @@ struct Started {
   std::vector<Lack> missing;
   bool refused = false;
   bool no_program = false;
-  uint64_t in_memory = 0;  // of the folder's file system, before
+  std::unique_ptr<ProcessTable> table;  // of the machine, not of the view
+  uint64_t in_memory = 0;               // of the folder's file system, before
+  std::unique_ptr<ControlGroup> group;  // null where there can be none
 };
 
-Told LacksOf(const OwnView& view, bool own_processes, const WritingLimits& held, bool filtered) {
+// What the child has found of itself.
+struct Held {
+  bool group = false;
+  bool own_processes = false;
+  WritingLimits files;
+  bool filtered = false;
+};
+
+Told LacksOf(const OwnView& view, const Held& held) {
   Told lacks = 0;
-  if (!held.writing) lacks |= Bit(Lack::kWriting);
-  if (!filtered) lacks |= Bit(Lack::kSystemCalls) | Bit(Lack::kNetwork);
-  if (!own_processes) lacks |= Bit(Lack::kProcesses);
+  if (!held.files.writing) lacks |= Bit(Lack::kWriting);
+  if (!held.filtered) lacks |= Bit(Lack::kSystemCalls) | Bit(Lack::kNetwork);
+  if (!held.own_processes) lacks |= Bit(Lack::kProcesses);
   if (!view.devices) lacks |= Bit(Lack::kDevices);
-  if (!view.devices || !filtered) lacks |= Bit(Lack::kMemory);
+  if (!held.group && (!view.devices || !held.filtered)) lacks |= Bit(Lack::kMemory);
   return lacks;
 }
 
 // In the child, before the program or the call.
-Told ConfineSelf(const Confinement& limits, const OwnView& view, bool own_processes) {
+Told ConfineSelf(const Confinement& limits, const Started& started, bool own_processes) {
+  const OwnView& view = started.view;
+  Held held;
+  held.own_processes = own_processes;
+  held.group = started.group && started.group->Enter();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setsid();
   SetLimit(RLIMIT_CORE, 1);  // of 0 a crash handler of the machine would still be told
   SetLimit(RLIMIT_FSIZE, limits.file_bytes);
   SetLimit(RLIMIT_DATA, limits.memory_bytes);
-  if (view.namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes) + kThreads);
+  if (view.namespaces) SetLimit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes + kThreads));
   for (const int signal : {SIGTERM, SIGINT, SIGPIPE, SIGHUP}) std::signal(signal, SIG_DFL);
   Block(SIGCHLD, SIG_UNBLOCK);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   DropCapabilities();
-  const WritingLimits held = WriteOnlyBelow(limits.writable, view.devices);
-  const bool filtered = RefuseSystemCalls(
-      {.metadata = !view.read_only, .truncation = !view.read_only && !held.truncation});
-  return LacksOf(view, own_processes, held, filtered);
+  held.files = WriteOnlyBelow(limits.writable, view.devices);
+  held.filtered = RefuseSystemCalls(
+      {.metadata = !view.read_only, .truncation = !view.read_only && !held.files.truncation});
+  return LacksOf(view, held);
 }
 
 // Everything that is left of it. In a namespace of its own the kernel has done that already.
-void EndAll() {
+void EndAll(const ProcessTable& table) {
   for (int round = 0; round < 500; ++round) {
-    const std::vector<int> left = DescendantsOf(getpid(), 100'000);
+    const std::vector<int> left = table.DescendantsOf(getpid(), 100'000);
     for (const int each : left) kill(each, SIGKILL);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -131,7 +147,7 @@ void WaitForChild(milliseconds most) {
     }
     pollfd end{supervisor, 0, 0};
     if (poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0) {
-      if (!in_namespaces) EndAll();  // else they end with us
+      if (!in_namespaces) EndAll(ProcessTable());  // else they end with us
       _exit(1);
     }
     WaitForChild(kKeeperLooksEvery);
@@ -149,27 +165,27 @@ Result<Pipe> MakePipe() {
   return Pipe{ends[0], ends[1]};
 }
 
-// In the keeper. `told`: from the program's process to the supervisor; `go`: from that to it.
-[[noreturn]] void StartBelowKeeper(const Confinement& limits, const OwnView& view, Pipe told,
-                                   Pipe go, const std::function<int(int told)>& body) {
+// In the keeper. `told`: from the program's process to the supervisor; `alive`: open while that is.
+[[noreturn]] void StartBelowKeeper(const Confinement& limits, const Started& started, Pipe told,
+                                   Pipe alive, const std::function<int(int told)>& body) {
+  const bool in_namespaces = started.view.namespaces;
   close(told.read);
-  close(go.write);
+  close(alive.write);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
   setsid();
-  if (view.namespaces) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (in_namespaces) prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const bool own_processes = view.namespaces && MountOwnProcesses();
+  const bool own_processes = in_namespaces && MountOwnProcesses();
   const pid_t program = fork();
   if (program < 0) _exit(126);
   if (program > 0) {
     close(told.write);
-    Keep(program, go.read, view.namespaces);
+    Keep(program, alive.read, in_namespaces);
   }
-  const Told lacks = ConfineSelf(limits, view, own_processes);
-  char let = 0;
-  if (write(told.write, &lacks, sizeof lacks) != sizeof lacks || read(go.read, &let, 1) != 1)
-    _exit(126);  // refused, or nobody waits any more
-  close(go.read);
+  close(alive.read);
+  const Told lacks = ConfineSelf(limits, started, own_processes);
+  if (write(told.write, &lacks, sizeof lacks) != sizeof lacks) _exit(126);
+  if (lacks != 0 && !limits.allow_weaker) _exit(126);
   _exit(body(told.write));
 }
 
@@ -180,31 +196,31 @@ Result<Started> Start(const Confinement& limits, const std::function<int(int tol
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const auto told = MakePipe();
   if (!told) return told.error();
-  const auto go = MakePipe();
-  if (!go) return go.error();
+  const auto alive = MakePipe();
+  if (!alive) return alive.error();
+  started.table = std::make_unique<ProcessTable>();
+  started.group = ControlGroup::Create(limits.memory_bytes, limits.processes + kThreads);
   started.view = EnterOwnView(limits.writable, limits.memory_bytes / 2);
   started.in_memory = BytesInMemory(limits.writable);
   prctl(PR_SET_DUMPABLE, 0);  // its memory and environment cannot be read; after the user's mapping
   started.keeper = fork();
   if (started.keeper < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
-  if (started.keeper == 0) StartBelowKeeper(limits, started.view, *told, *go, body);
+  if (started.keeper == 0) StartBelowKeeper(limits, started, *told, *alive, body);
   close(told->write);
-  close(go->read);
+  close(alive->read);
   Told lacks = 0;
   const bool ready = read(told->read, &lacks, sizeof lacks) == sizeof lacks;
   for (const LackName& each : LackNames()) {
     if ((lacks & Bit(each.lack)) != 0) started.missing.push_back(each.lack);
   }
   started.refused = !started.missing.empty() && !limits.allow_weaker;
-  if (ready && !started.refused && write(go->write, "", 1) == 1) {
-    Told failed = 0;  // nothing comes where the program has started
-    started.no_program = read(told->read, &failed, sizeof failed) == sizeof failed;
-  }
+  Told failed = 0;  // nothing comes where the program has started
+  started.no_program = ready && read(told->read, &failed, sizeof failed) == sizeof failed;
   close(told->read);
   if (!ready || started.refused) {
     kill(started.keeper, SIGKILL);
     waitpid(started.keeper, nullptr, 0);
-    EndAll();
+    EndAll(*started.table);
   }
   if (!ready) return Unavailable("The process could not be made.");
   return started;  // the other pipe stays open: its end is the keeper's sign that we are gone
@@ -241,7 +257,7 @@ uint64_t HeldBytes(const Confinement& limits, const Started& started,
   uint64_t bytes = started.view.devices ? BytesInMemory("/dev/shm") : 0;
   const uint64_t in_memory = BytesInMemory(limits.writable);
   bytes += in_memory - std::min(in_memory, started.in_memory);
-  for (const int each : processes) bytes += OwnBytes(each);
+  for (const int each : processes) bytes += started.table->OwnBytes(each);
   return bytes;
 }
 
@@ -249,7 +265,7 @@ uint64_t HeldBytes(const Confinement& limits, const Started& started,
 std::string Exceeded(const Confinement& limits, const Started& started, Clock::time_point until) {
   if (Clock::now() >= until) return "time";
   // Ours, not the keeper's: without namespaces what lost its parent may become our child.
-  std::vector<int> processes = DescendantsOf(getpid(), limits.processes + 1);
+  std::vector<int> processes = started.table->DescendantsOf(getpid(), limits.processes + 1);
   std::erase(processes, started.keeper);
   if (processes.size() > static_cast<size_t>(limits.processes)) return "processes";
   return HeldBytes(limits, started, processes) > limits.memory_bytes ? "memory" : "";
@@ -272,7 +288,9 @@ ConfinedEnd Watch(const Confinement& limits, const Started& started) {
     }
     WaitForChild(kLookEvery);
   }
-  EndAll();
+  EndAll(*started.table);
+  if (end.exceeded.empty() && started.group && started.group->WasOutOfMemory())
+    end.exceeded = "memory";
   end.exit_code = CodeOf(status);
   return end;
 }

@@ -80,8 +80,11 @@ HOSTILE = {
     "a quiet exit": ("import os\nos._exit(0)", "exit code 0"),
     "sys.exit": ("import sys\nsys.exit('enough')", "exit code 1.*enough|SystemExit"),
     "a crash": ("import ctypes\nctypes.string_at(0)", "signal 11"),
-    "writing outside": ("open('/tmp/of-a-target', 'w')", "PermissionError"),
-    "removing": (f"import os\nos.remove({str(HERE / 'tool_test.py')!r})", "PermissionError"),
+    "writing outside": ("open('/tmp/of-a-target', 'w')", "PermissionError|Read-only file system"),
+    "removing": (
+        f"import os\nos.remove({str(HERE / 'tool_test.py')!r})",
+        "PermissionError|Read-only file system",
+    ),
     "network": ("import socket\nsocket.create_connection(('127.0.0.1', 80))", "PermissionError"),
     "deep recursion": ("def f(): f()\nf()\n1", "RecursionError"),
     "a garbled answer": ("import os\nos.write(3, b'not json\\n')\nos._exit(0)", "makes no sense"),

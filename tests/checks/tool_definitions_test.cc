@@ -166,8 +166,9 @@ TEST(ToolDefinitions, EveryToolHasACommandOfItsOwn) {
 // What an option of a command does, the tool does too: by the argument of that name, or by the one
 // whose name the option has in its place. Only the command line has what is named here.
 TEST(ToolDefinitions, AToolTakesEveryOptionOfItsCommand) {
-  const std::set<std::string> only_commands = {"format", "data_dir", "watch", "interval",
-                                               "help",   "fail_on",  "fix",   "diff_only"};
+  const std::set<std::string> only_commands = {"format",   "data_dir",  "watch",
+                                               "interval", "help",      "fail_on",
+                                               "fix",      "diff_only", "allow_weaker_sandbox"};
   const std::vector<Tool> tools = AllTools();
   std::ostringstream unused;
   std::istringstream nothing;

@@ -21,7 +21,7 @@ Words WordsOf(Lack lack) {
     case Lack::kNetwork:
       return {"reach the network", "seccomp filters (x86-64 and ARM64)"};
     case Lack::kProcesses:
-      return {"see other processes of yours, and perhaps signal and outlive them",
+      return {"see other processes of yours, and perhaps read, signal and outlive them",
               "user and PID namespaces"};
     case Lack::kDevices:
       return {"open your terminals and devices", "mount namespaces"};
