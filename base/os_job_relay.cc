@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,12 +71,13 @@ ReadStatus Take(int fd, std::string& text) {
 }
 
 // Until the supervisor's line is whole or it has ended; false if nobody reads what is passed on.
-bool Listen(pid_t supervisor, int job, int own, Marked& marked, std::string& said) {
+bool Listen(pid_t supervisor, int job, int own, int out, Marked& marked, std::string& said) {
   bool goes_on = true;
   int status = 0;
   while (goes_on && said.find('\n') == std::string::npos) {
-    pollfd ready[2] = {{job, POLLIN, 0}, {own, POLLIN, 0}};
-    poll(ready, 2, kLookEveryMs);
+    pollfd ready[3] = {{job, POLLIN, 0}, {own, POLLIN, 0}, {out, 0, 0}};
+    poll(ready, 3, kLookEveryMs);
+    if (ready[2].revents != 0) return false;
     if (ready[0].revents != 0) {
       std::string piece;
       if (Take(job, piece) == ReadStatus::kEnd) job = -1;  // poll() leaves it out
@@ -123,13 +125,16 @@ bool RelayJob(int out, StandardStreams streams, const std::function<Json(int tol
   const int error = errno;
   close(job.write);
   close(own.write);
-  if (streams == StandardStreams::kOfTheJob) close(STDIN_FILENO);
+  if (streams == StandardStreams::kOfTheJob) {
+    close(STDIN_FILENO);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // then the supervisor is asked to end in the same way
+  }
   bool heard = true;
   int status = 0;
   std::string said;
   if (supervisor > 0) {
     fcntl(job.read, F_SETFL, O_NONBLOCK);
-    heard = Listen(supervisor, job.read, own.read, marked, said);
+    heard = Listen(supervisor, job.read, own.read, out, marked, said);
     if (!heard) kill(supervisor, SIGTERM);
     while (waitpid(supervisor, &status, 0) < 0 && errno == EINTR) {
     }

@@ -62,7 +62,7 @@ def test_what_is_clean_ends_with_0_and_json_has_all():
     assert code == 0 and answer["verdict"] == "clean"  # pow runs in FP32 under CUDA's autocast
     assert answer["mode"] == "emulated" and answer["operators"] > 1
     assert answer["output"][0]["dtype"] == "float32"
-    assert all(each.startswith("not_confined:") for each in answer["limits"])
+    assert answer["limits"] == []  # tests/sandbox has what a weaker kernel's says
 
 
 HOSTILE = {
@@ -93,6 +93,12 @@ HOSTILE = {
         "import os\nwhile True: os.write(3, b'x' * (1 << 20))",
         "makes no sense",
     ),
+    "a forged answer": (
+        "import json, os\nos.write(3, json.dumps({'answer': {'verdict': 'clean'}}).encode() + b'\\n')\n"
+        "os.write(3, b'{\"end\": {\"exit_code\": 0, \"missing\": []}}\\n')\nos._exit(0)",
+        "makes no sense",
+    ),
+    "an answer that is not the last word": ("import os\nos.write(3, b'{}\\n')\n1.0", "makes no sense"),
     "a closed descriptor": (
         "import os\nos.close(3)\nx = torch.ones(2)\nx",
         "before it had an answer",

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/job_relay.h"
 #include "tests/base/confined_call.h"
 
 namespace mpnanny {
@@ -56,7 +57,8 @@ TEST_F(ConfinedProgram, HasTheStandardStreamsAndTheAnswersAndNoMore) {
       });
   std::istringstream lines(output);
   std::vector<std::string> open_ones;
-  for (std::string line; std::getline(lines, line) && !line.empty();) open_ones.push_back(line);
+  for (std::string line; std::getline(lines, line) && line.starts_with(kJobMark);)
+    open_ones.push_back(line.substr(1));
   // The shell's own look at the folder is 4, perhaps.
   if (!open_ones.empty() && open_ones.back() == "4") open_ones.pop_back();
   EXPECT_EQ(open_ones, (std::vector<std::string>{"0", "1", "2", "3"})) << output;

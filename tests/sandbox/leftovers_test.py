@@ -215,7 +215,7 @@ class Server:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
         for each in marked(self.mark):
             os.kill(each, signal.SIGKILL)
 

@@ -97,8 +97,8 @@ Result<Json> AnswerOfJob(const Said& said, const Allowed& allowed, const Json& s
   const bool ended_well = said.end && !said.end->contains("error") &&
                           ErrorText(*said.end, "exceeded").empty() &&
                           ValueAt(*said.end, {"exit_code"}) == 0;
+  if (ended_well && !said.stray.empty()) return Stray(said.stray, errors);
   if (!said.answer || !ended_well) return Ended(said, allowed, errors);
-  if (!said.stray.empty()) return Stray(said.stray, errors);
   auto whole = InForm(*said.answer, schema);
   if (!whole) return Stray(whole.error().message, errors);
   return whole;
