@@ -189,8 +189,8 @@ bool IsAboutARun(const ToolDefinition& definition) {
 
 // True if the run recorded here was taken. A log may stand in the run's place.
 bool AddRecordedHere(const ToolDefinition& definition, Json& arguments) {
-  const bool given = arguments.contains("run") || arguments.contains("log_text") ||
-                     arguments.contains("log_path");
+  const bool given =
+      arguments.contains("run") || arguments.contains("log_text") || arguments.contains("log_path");
   if (given || !IsAboutARun(definition)) return false;
   arguments["run"] = kRecordedHere;
   return true;

@@ -160,12 +160,11 @@ TEST(QueryStatsTest, EveryFigureAndGroupingIsThatOfAPlainLoop) {
     for (const Reference& reference : kReferences) {
       for (const char* grouping : {"layer", "slot", "block", "step"}) {
         const Expected expected = Brute(run, reference, grouping);
-        const Json answer =
-            Ask({{"metric", reference.metric},
-                 {"layers", {"*"}},
-                 {"aggregate", grouping},
-                 {"max_points", 2000}},
-                folder, SIZE_MAX);
+        const Json answer = Ask({{"metric", reference.metric},
+                                 {"layers", {"*"}},
+                                 {"aggregate", grouping},
+                                 {"max_points", 2000}},
+                                folder, SIZE_MAX);
         SCOPED_TRACE(std::string(reference.metric) + " by " + grouping);
         ASSERT_EQ(answer["series"].size(), expected.size());
         EXPECT_EQ(answer["total"], expected.size());

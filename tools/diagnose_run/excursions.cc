@@ -9,13 +9,13 @@ namespace mpnanny::diagnose_run {
 namespace {
 
 constexpr size_t kLossesBefore = 5;  // losses before an excursion can be told
-constexpr size_t kNear = 8;    // losses that a level is told from
+constexpr size_t kNear = 8;          // losses that a level is told from
 // An excursion leaves its level by this share of it, by this share of the largest loss so far (a
 // solved task has spikes of a thousand times a level of nearly 0), and beyond the noise.
 constexpr double kShare = 0.5;
 constexpr double kShareOfLargest = 0.2;
 constexpr double kMads = 10;
-constexpr int64_t kCalmLosses = 3;    // losses back at the level that end one
+constexpr int64_t kCalmLosses = 3;      // losses back at the level that end one
 constexpr int64_t kAnotherLevel = 100;  // losses after which it is another level
 
 double MiddleOf(double a, double b, double c) {
