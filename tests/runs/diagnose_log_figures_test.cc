@@ -1,0 +1,86 @@
+// What a log's own figures say against or for a healthy run: a loss scale of 1, early spikes, losses
+// that are logged as 0, evaluations.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/runs/recording.h"
+
+namespace mpnanny::test {
+namespace {
+
+Json VerdictOf(const TempFolder& folder, const Json& arguments) {
+  auto output = Call("diagnose_run", arguments, folder.path());
+  EXPECT_TRUE(output) << (output ? "" : output.error().Text());
+  return output ? output->structured : Json::object();
+}
+
+// Megatron prints "loss scale: 1.0" in BF16.
+TEST(DiagnoseLogFiguresTest, AConstantScaleOfOneIsHealthy) {
+  TempFolder folder;
+  std::string log;
+  for (int step = 1; step <= 60; ++step) {
+    log += " iteration " + std::to_string(step) + "/ 60 | learning rate: 6.0E-06 | lm loss: " +
+           std::to_string(6 + 6 * std::exp(-0.05 * step)) +
+           " | loss scale: 1.0 | grad norm: 1.3 | number of skipped iterations: 0 | number of nan "
+           "iterations: 0 |\n";
+  }
+  const Json d = VerdictOf(folder, {{"log_text", log}});
+  EXPECT_EQ(d["verdict"], "healthy") << d;
+  EXPECT_NE(d["headline"].get<std::string>().find("in 60 logged steps"), std::string::npos) << d;
+}
+
+TEST(DiagnoseLogFiguresTest, AnEarlySpikeOfALongLogIsTold) {
+  TempFolder folder;
+  std::string log;
+  for (int step = 1; step <= 200; ++step) {
+    const double hump = std::max(0.0, 1 - std::fabs(step - 18) / 4.0);
+    log += "step " + std::to_string(step) + " | loss " +
+           std::to_string((6 + 6 * std::exp(-0.03 * step)) * (1 + 0.8 * hump)) + " | grad_norm " +
+           std::to_string(1.3 + 22 * hump) + "\n";
+  }
+  const Json d = VerdictOf(folder, {{"log_text", log}});
+  EXPECT_EQ(d["verdict"], "healthy") << d;
+  const std::string headline = d["headline"];
+  EXPECT_NE(headline.find("(step 18), the gradient norm from 1.3 to 23.3"), std::string::npos)
+      << headline;
+  EXPECT_NE(DumpJson(d["timeline"]).find("the loss rises from about"), std::string::npos) << d;
+}
+
+// HF's Trainer logs a training loss that is NaN as 0; the evaluation has no such filter.
+TEST(DiagnoseLogFiguresTest, NothingBadStandsBesideHealthy) {
+  TempFolder folder;
+  const auto log = [](const std::string& loss, const std::string& more, const std::string& end) {
+    std::string text;
+    for (int step = 10; step <= 400; step += 10) {
+      text += "{\"current_steps\": " + std::to_string(step) + ", \"loss\": " + loss + more + "}\n";
+      if (step % 200 == 0) {
+        text += "{\"current_steps\": " + std::to_string(step) + ", \"eval_loss\": " + end + "}\n";
+      }
+    }
+    return text;
+  };
+  const auto ask = [&](const std::string& text) {
+    folder.Write("log.jsonl", text);
+    return VerdictOf(folder, {{"run", "log.jsonl"}});
+  };
+  const Json nan = ask(log("0.0", "", "NaN"));
+  EXPECT_EQ(nan["verdict"], "broken") << nan;
+  EXPECT_EQ(nan["first_bad"]["step"], 10) << nan;
+  const std::string headline = nan["headline"];
+  EXPECT_NE(headline.find("eval_loss) is NaN, in 2 of 2 evaluations"), std::string::npos)
+      << headline;
+  EXPECT_NE(headline.find("logged as exactly 0"), std::string::npos) << headline;
+  const Json beside = ask(log("1.5", "", "NaN"));
+  EXPECT_EQ(beside["verdict"], "broken") << beside;
+  EXPECT_EQ(beside["first_bad"]["step"], 200) << beside;
+  const Json zero = ask(log("0.0", "", "1.5"));
+  EXPECT_EQ(zero["verdict"], "not_established") << zero;
+  EXPECT_NE(zero["headline"].get<std::string>().find("logging_nan_inf_filter"), std::string::npos);
+  // A policy's loss is 0 by construction, and its gradients are not.
+  EXPECT_EQ(ask(log("0.0", ", \"grad_norm\": 0.7", "1.5"))["verdict"], "healthy");
+  EXPECT_EQ(ask(log("1.5", "", "1.5"))["verdict"], "healthy");
+}
+
+}  // namespace
+}  // namespace mpnanny::test
