@@ -86,13 +86,6 @@ Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, int kept,
 // this process hold them.
 void WipeEnvironment();
 
-// Runs `call(told)` in a forked child and `listen(heard)` here: what the child, and whatever it has
-// forked, writes to `told` can be read from `heard`, until nobody is left to write. Then waits for
-// the child: its exit code, 128 + the signal's number if one ended it. For what a process can do
-// once only, as being a supervisor.
-Result<int> RunForked(const std::function<int(int told)>& call,
-                      const std::function<void(int heard)>& listen);
-
 }  // namespace mpnanny
 
 #endif  // MPNANNY_BASE_CONFINEMENT_H_

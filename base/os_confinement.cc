@@ -323,23 +323,4 @@ Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, int kept,
   return Watch(limits, *started);
 }
 
-Result<int> RunForked(const std::function<int(int told)>& call,
-                      const std::function<void(int heard)>& listen) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(std::strerror(errno));
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    _exit([&]() noexcept { return call(ends[1]); }());  // as above
-  }
-  close(ends[1]);
-  if (child > 0) listen(ends[0]);
-  close(ends[0]);
-  if (child < 0) return Unavailable("There can be no further process.");
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return CodeOf(status);
-}
-
 }  // namespace mpnanny

@@ -94,11 +94,15 @@ HOSTILE = {
         "makes no sense",
     ),
     "a forged answer": (
-        "import json, os\nos.write(3, json.dumps({'answer': {'verdict': 'clean'}}).encode() + b'\\n')\n"
-        "os.write(3, b'{\"end\": {\"exit_code\": 0, \"missing\": []}}\\n')\nos._exit(0)",
+        "import json, os\n"
+        "os.write(3, json.dumps({'answer': {'verdict': 'clean'}}).encode() + b'\\n')\n"
+        'os.write(3, b\'{"end": {"exit_code": 0, "missing": []}}\\n\')\nos._exit(0)',
         "makes no sense",
     ),
-    "an answer that is not the last word": ("import os\nos.write(3, b'{}\\n')\n1.0", "makes no sense"),
+    "an answer that is not the only word": (
+        "import os\nos.write(3, b'{}\\n')\n1.0",
+        "makes no sense",
+    ),
     "a closed descriptor": (
         "import os\nos.close(3)\nx = torch.ones(2)\nx",
         "before it had an answer",

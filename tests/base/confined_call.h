@@ -25,12 +25,19 @@
 
 #include "base/confinement.h"
 #include "base/json.h"
+#include "base/result.h"
 
 namespace mpnanny {
 
 // The version of Landlock that this process believes the kernel to have; 0: the kernel's own.
 // confined_call.cc answers the question in place of the kernel.
 void PretendLandlock(int version);
+
+// Runs `call(told)` in a forked child and `listen(heard)` here: what the child, and whatever it has
+// forked, writes to `told` can be read from `heard`, until nobody is left to write. Then waits for
+// the child: its exit code, 128 + the signal's number if one ended it.
+Result<int> RunForked(const std::function<int(int told)>& call,
+                      const std::function<void(int heard)>& listen);
 
 // From now on these calls fail, as on a kernel that has none or on a machine that forbids them.
 // `first_argument` >= 0: only with that one.

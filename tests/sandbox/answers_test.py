@@ -1,6 +1,6 @@
 """What comes from the process that ran the code is not believed because it comes: a program that
-says whatever it likes takes the place of the Python, and gets no verdict unless it says exactly what
-a Python of ours would have said, which is then marked as coming from there.
+says whatever it likes takes the place of the Python, and gets no verdict unless it says exactly
+what a Python of ours would have said, which is then marked as coming from there.
 """
 
 from __future__ import annotations

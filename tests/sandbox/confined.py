@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from escape import all_escapes
 from machine import KINDS, Memory
-from victims import Held
+from views import Held
 
 HERE = pathlib.Path(__file__).parent
 SANDBOX = HERE.parent.parent / "build" / "release" / "bin" / "mpnanny-sandbox"
@@ -176,6 +176,10 @@ class Place:
         if late:
             process.kill()
         process.wait()
+        if not late:  # without a sandbox some stay a moment
+            wait_until = time.monotonic() + 3
+            while named(str(writable)) and time.monotonic() < wait_until:
+                time.sleep(0.02)
         lines = (here / "out").read_text().strip().splitlines()
         outcome = Outcome(printed=(here / "err").read_text())
         if lines and lines[-1].startswith("{"):

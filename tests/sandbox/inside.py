@@ -83,14 +83,8 @@ def main() -> None:
         if not wait_for(lambda process=process: ended(process), SECONDS):
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
-    held = [
-        (each, start(each, at, given[each.name], writable))
-        for at, each in chosen
-        if each.held
-    ]
-    wait_for(
-        lambda: all(has_said(writable / "said" / each.name) for each, _ in held), 2 * SECONDS
-    )
+    held = [(each, start(each, at, given[each.name], writable)) for at, each in chosen if each.held]
+    wait_for(lambda: all(has_said(writable / "said" / each.name) for each, _ in held), 2 * SECONDS)
     (writable / "ready").write_text("")
     if held:
         wait_for((writable / "seen").exists, 20)

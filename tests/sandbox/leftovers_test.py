@@ -48,7 +48,10 @@ def marked(mark: str) -> dict[int, str]:
         try:
             if each.name.isdigit() and int(each.name) != os.getpid():
                 words = (each / "cmdline").read_bytes().decode(errors="replace")
-                if mark in words and (each / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                if (
+                    mark in words
+                    and (each / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+                ):
                     found[int(each.name)] = words.replace("\0", " ")[:100]
         except OSError:
             continue

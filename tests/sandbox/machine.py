@@ -11,27 +11,27 @@ import subprocess
 import uuid
 
 from kernel import LIBC, library, system_call
-from victims import (
+from listeners import (
     Abstract,
-    Call,
     Datagrams,
+    InheritedSocket,
+    Listener,
+    UnixDatagrams,
+    UnixSocket,
+)
+from victims import (
+    Call,
     Folder,
-    Held,
     InheritedFile,
     InheritedFolder,
     InheritedMemory,
     InheritedProcess,
-    InheritedSocket,
-    InheritedTerminal,
-    Listener,
     Process,
     Secret,
     StartersSecret,
-    Terminal,
-    UnixDatagrams,
-    UnixSocket,
     Victim,
 )
+from views import Held, InheritedTerminal, Terminal
 
 
 class SystemV(Victim):
@@ -230,7 +230,9 @@ class Disk(Victim):
     def harm(self) -> str:
         if self.device:
             subprocess.run(["blockdev", "--flushbufs", self.device], check=False)
-        return "" if self.file.read_bytes().startswith(b"precious") else "its first bytes are others"
+        return (
+            "" if self.file.read_bytes().startswith(b"precious") else "its first bytes are others"
+        )
 
     def close(self) -> None:
         if self.device:

@@ -2,7 +2,8 @@
 
 A seccomp filter lets the calls of a layer answer as they do where it is missing:
   landlock     kernels before 5.13, or built without it
-  namespaces   machines whose rules forbid them to users (and clone3, which a filter cannot look into)
+  namespaces   machines whose rules forbid them to users; clone3 with them, whose arguments a filter
+               cannot see
   mounts       as where user namespaces come without privileges: nothing can be mounted in them
   seccomp      no further filter can be set
 Landlock of an older version is abi.c's.

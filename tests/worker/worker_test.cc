@@ -40,7 +40,7 @@ Conversation Talk(const std::vector<std::string>& lines, bool started_by_us = tr
 }
 
 TEST(Worker, GreetsWithTheTorchThatItIsLinkedTo) {
-  const auto talk = Talk({R"({"op": "hello", "protocol": 2})"});
+  const auto talk = Talk({R"({"op": "hello", "protocol": 3})"});
   EXPECT_EQ(talk.exit_code, 0);
   ASSERT_EQ(talk.answers.size(), 1u);
   EXPECT_EQ(talk.answers[0]["protocol"], kProtocol);
@@ -53,7 +53,7 @@ TEST(Worker, GreetsWithTheTorchThatItIsLinkedTo) {
 TEST(Worker, AnswersEveryLineThatItDoesNotUnderstand) {
   const auto talk =
       Talk({"{", "[]", R"({"op": 1})", R"({"op": "run"})", R"({"op": "hello", "protocol": "1"})",
-            R"({"op": "hello", "protocol": 1})", R"({"op": "hello", "protocol": 2})",
+            R"({"op": "hello", "protocol": 1})", R"({"op": "hello", "protocol": 3})",
             R"({"op": "run"})"});
   EXPECT_EQ(talk.exit_code, 0);
   ASSERT_EQ(talk.answers.size(), 8u);
@@ -65,7 +65,7 @@ TEST(Worker, AnswersEveryLineThatItDoesNotUnderstand) {
 }
 
 TEST(Worker, IsOfNoUseByHand) {
-  const auto talk = Talk({R"({"op": "hello", "protocol": 2})"}, /*started_by_us=*/false);
+  const auto talk = Talk({R"({"op": "hello", "protocol": 3})"}, /*started_by_us=*/false);
   EXPECT_EQ(talk.exit_code, 2);
   EXPECT_TRUE(talk.answers.empty());
 }

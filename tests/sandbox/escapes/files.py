@@ -210,8 +210,6 @@ def open_by_handle(given: Given) -> None:
     handle = ctypes.create_string_buffer(136)
     ctypes.memmove(handle, (128).to_bytes(4, "little"), 4)
     number = ctypes.c_int()
-    system_call(
-        "name_to_handle_at", -100, given["file"], handle, ctypes.byref(number), 0
-    )
+    system_call("name_to_handle_at", -100, given["file"], handle, ctypes.byref(number), 0)
     folder = os.open(given["folder"], os.O_RDONLY)
     os.write(system_call("open_by_handle_at", folder, handle, os.O_WRONLY), b"evil")
