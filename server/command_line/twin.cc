@@ -2,12 +2,10 @@
 // formats.
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "server/command_line/follow.h"
 #include "server/command_line/pasted_log.h"
 #include "server/command_line/progress_line.h"
+#include "server/command_line/twin_words.h"
 #include "server/command_line/whole_answer.h"
 #include "tools/call.h"
 
@@ -36,83 +35,6 @@ struct TwinValues {
   bool watch = false;
   double interval = 2;  // seconds
 };
-
-const Json& Properties(const ToolDefinition& definition) {
-  static const Json none = Json::object();
-  const auto properties = definition.input_schema.find("properties");
-  return properties == definition.input_schema.end() ? none : *properties;
-}
-
-bool IsType(const Json& schema, const char* type) { return schema.value("type", Json()) == type; }
-
-// Lists of objects cannot be typed as options; `call` takes them. A cursor has no use: commands
-// print everything.
-bool IsOption(const std::string& name, const Json& schema) {
-  if (name == "cursor" || name == "job" || IsType(schema, "object")) return false;
-  return !IsType(schema, "array") || !IsType(schema.value("items", Json::object()), "object");
-}
-
-std::string OptionName(const CommandTwin& twin, const std::string& property) {
-  const auto renamed = twin.options.find(property);
-  std::string name = renamed == twin.options.end() ? property : renamed->second;
-  std::replace(name.begin(), name.end(), '_', '-');
-  return "--" + name;
-}
-
-// The properties that the twin names for bare words, one after the other.
-std::vector<std::string> NamedBareProperties(const CommandTwin& twin) {
-  std::istringstream words(twin.positional);
-  return {std::istream_iterator<std::string>(words), {}};
-}
-
-bool Holds(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// The properties that bare words fill: those that the twin names, else the only one without which
-// the tool does nothing, which then has its option as well.
-std::vector<std::string> BareProperties(const ToolDefinition& definition) {
-  const Json required = definition.input_schema.value("required", Json::array());
-  if (!definition.command.positional.empty() || required.size() != 1)
-    return NamedBareProperties(definition.command);
-  return {required[0].get<std::string>()};
-}
-
-// The words of a schema's enum, or of its items'; empty where anything may be.
-std::vector<std::string> EnumWords(const Json& schema) {
-  std::vector<std::string> words;
-  const Json& one = schema.contains("items") ? schema["items"] : schema;
-  for (const Json& word : one.value("enum", Json::array())) {
-    words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
-  }
-  return words;
-}
-
-// "error|warning|info", "N", "PATH": what stands for the value in the help.
-std::string ValueName(const std::string& property, const Json& schema) {
-  if (IsType(schema, "array")) {
-    const Json items = schema.value("items", Json::object());
-    const std::string one =
-        property.ends_with("s") ? property.substr(0, property.size() - 1) : property;
-    return ValueName(one, items);  // the parser adds "..."
-  }
-  if (schema.contains("enum")) {
-    const std::string joined = Join(EnumWords(schema), "|");
-    if (joined.size() <= 40) return joined;
-  }
-  if (IsType(schema, "integer")) return "N";
-  if (IsType(schema, "number")) return "X";
-  std::string name = property;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name;
-}
-
-// What stands for the bare words in the help: "PATH".
-std::string BareName(const std::string& property, const Json& schema) {
-  return schema.contains("enum") ? ValueName(property, Json::object())
-                                 : ValueName(property, schema);
-}
 
 std::string HelpText(const Json& schema, const std::vector<Tool>& tools, bool or_stdin = false,
                      bool recorded_here = false) {

@@ -270,7 +270,7 @@ TEST(Usage, HelpTellsEveryOptionAndCommand) {
   }
   const Outcome echo = Type({"echo", "--help"});
   // `colour` is on by default: its flag says that it turns that off.
-  EXPECT_NE(echo.out.find("Turn this off: Colour."), std::string::npos) << echo.out;
+  EXPECT_NE(echo.out.find("Without it: Colour."), std::string::npos) << echo.out;
   EXPECT_EQ(echo.code, 0);
   for (const char* option : {"--min-severity", "error|warning|info", "default: info", "--rules",
                              "--no-colour", "--db", "--fail-on", "--format", "json|md"}) {

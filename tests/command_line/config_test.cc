@@ -307,7 +307,7 @@ TEST_F(Config, TheServersLineListensWhereTheUrlLeads) {
 
 TEST_F(Config, TheServersLineServesTheUrlAndTheDoctorsLineSaysSo) {
   // White space around a token is the same for who prints it and for who asks for it.
-  WriteToken(place_ / "token", "\n  s3cret \n");
+  WriteToken(place_ / "token", "\n  s3cret-of-24-characters \n");
   const int port = FreePort();
   const std::string host = "gpu-box.lan:" + std::to_string(port);
   const Json entry = Entry(Block({"cursor", "--http", "http://" + host + "/mcp", "--token-file",
