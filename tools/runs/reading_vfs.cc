@@ -48,8 +48,8 @@ bool CanBeOpened(const std::string& path) {
   return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
 }
 
-// A WAL whose beginning is none holds nothing, as SQLite sees it too. But where it keeps the index in
-// memory it takes such a file for one that a writer is about to begin, and waits for it in vain.
+// A WAL whose beginning is none holds nothing, as SQLite sees it too. But where it keeps the index
+// in memory it takes such a file for one that a writer is about to begin, and waits for it in vain.
 bool BeginsAsWal(sqlite3_file* file) {
   unsigned char head[12];
   if (Theirs(file)->pMethods->xRead(Theirs(file), head, sizeof(head), 0) != SQLITE_OK) return false;
