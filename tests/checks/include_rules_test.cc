@@ -176,7 +176,8 @@ TEST(IncludeRules, ToolsOpenAndListThroughResolvedPaths) {
   // Commands only: the path is the one that was typed.
   const std::vector<std::string> kMay = {"tools/static_check/fix/apply_fixes.cc"};
   for (const SourceFile& file : Tree()) {
-    if (!IsCpp(file.path) || !file.path.starts_with("tools/") || InFolders(file.path, kMay)) continue;
+    if (!IsCpp(file.path) || !file.path.starts_with("tools/") || InFolders(file.path, kMay))
+      continue;
     for (const std::string& line : file.Lines()) {
       for (const char* by_name : {" ReadFile(", "std::ifstream", "directory_iterator", "fopen("}) {
         EXPECT_EQ(line.find(by_name), std::string::npos)
