@@ -203,16 +203,17 @@ class Place:
                 victim.look(number, main[-1])
 
 
-def named(word: str) -> dict[int, str]:
-    """The short names of the processes whose command line ends in `word`."""
+def named(writable: str) -> dict[int, str]:
+    """The short names of the hostile program's processes, which has this folder."""
     found = {}
     for each in pathlib.Path("/proc").iterdir():
         try:
-            if each.name.isdigit() and (each / "cmdline").read_text().endswith(word + "\0"):
-                if "inside.py" in (each / "cmdline").read_text().split("\0")[-3]:
-                    if "python" in os.readlink(each / "exe"):
-                        found[int(each.name)] = (each / "comm").read_text().strip()
-        except OSError:
+            if not each.name.isdigit() or "python" not in os.readlink(each / "exe"):
+                continue
+            words = (each / "cmdline").read_text().split("\0")
+            if words[-2:] == [writable, ""] and words[-3].endswith("inside.py"):
+                found[int(each.name)] = (each / "comm").read_text().strip()
+        except (OSError, IndexError):
             continue
     return found
 
