@@ -20,9 +20,9 @@ from ..model.shards import is_sharded
 from ..operators.modes import StepMode, others_on
 from ..operators.places import pass_through
 from . import products
-from .call import Call, Input, Written, floats, shared_memory, tensors_of
+from .call import Call, Written, floats, shared_memory, tensors_of
 from .changes import Changes
-from .comparison import compare, compare_change
+from .comparison import compare_change
 from .counted_writes import counted_writes
 from .coverage import Coverage
 from .decisions import Decisions
@@ -30,8 +30,9 @@ from .dependencies import Dependencies
 from .feeding import feeds
 from .findings import RANGE, UNDEFINED
 from .followed import Followed
-from .history import Held, History, is_float, version_of
+from .history import History, is_float
 from .judge import Judge
+from .operands import Operands
 from .operators import (
     COMPLEX,
     DECISIONS,
@@ -42,7 +43,7 @@ from .operators import (
     operator_of,
 )
 from .places import Places, Site, in_backward
-from .references import Entry, References, is_whole, wide, widened
+from .references import Entry, References, widened
 from .scale_lane import ScaleLane
 
 pass_through(__file__)
@@ -82,6 +83,7 @@ class ShadowMode(StepMode):
         self.coverage = Coverage()
         self._decisions = Decisions()
         self._fresh: set[int] = set()  # memory that was made in this step without values
+        self._operands = Operands(self.references, changes.unwritten, self._fresh)
         self._trouble = trouble
         self._most_bytes = most_bytes
         self._most_seconds = math.inf
@@ -191,17 +193,17 @@ class ShadowMode(StepMode):
             call.shared = shared_memory((args, kwargs))
         for at in operator.writes(args):
             if at < len(args):
-                self._before_write(call, args[at])
+                self._operands.before_write(call, args[at])
         for name in operator.written_names:
             if name in kwargs:
-                self._before_write(call, kwargs[name])
+                self._operands.before_write(call, kwargs[name])
         self._decisions.chosen_by(call, args)
         writes = call.whole | {id(each.tensor) for each in call.written}
-        call.reference_args = self._reference(call, args, writes, 0)
-        call.reference_kwargs = self._reference(call, kwargs, writes, 0)
+        call.reference_args = self._operands.reference(call, args, writes, 0)
+        call.reference_kwargs = self._operands.reference(call, kwargs, writes, 0)
         if not operator.is_list:
-            call.node.args = self._kept(call, args, writes)
-            call.node.kwargs = self._kept(call, kwargs, writes)
+            call.node.args = self._operands.kept(call, args, writes)
+            call.node.kwargs = self._operands.kept(call, kwargs, writes)
         self.judge.profile.enters(call)
         feeds(call, self.dependencies)
         if self.lane is not None:
@@ -225,106 +227,6 @@ class ShadowMode(StepMode):
             self.restarts["communication"] += 1
         if self.lane is not None:
             self.lane.lost((written, {}))
-
-    def _before_write(self, call: Call, value: Any) -> None:
-        operator = call.operator
-        is_list = isinstance(value, (tuple, list))
-        for each in tensors_of(value):
-            if not is_float(each):
-                call.whole.add(id(each))
-                self.references.forget(each)  # the bits of floating-point numbers
-                self.changes.unwritten.writes(each, operator.overwrites and is_whole(each))
-        for position, tensor in enumerate(floats(value)):
-            memory = tensor.untyped_storage()._cdata
-            entry = self.references.entry(tensor)
-            existed = entry is not None
-            found = None if entry is None else entry.comparison_of(tensor)
-            overwritten = operator.overwrites and memory not in call.shared
-            whole = overwritten and is_whole(tensor)
-            reference = self.references.writable(tensor, overwritten)
-            entry = self.references.entry(tensor)
-            if entry is None:
-                continue
-            if not existed:
-                entry.new = memory in self._fresh
-                entry.kept = not entry.new
-            if whole:
-                entry.kept = False
-            elif not overwritten:
-                self.references.reads(entry)
-            self.changes.unwritten.writes(tensor, whole)
-            before = was = None
-            if operator.change and not entry.new:  # it outlives the step
-                before, was = tensor.detach().clone(), reference.clone()
-            elif not operator.overwrites:
-                if operator.change:
-                    found = found or compare(tensor, reference)
-                if not operator.is_list:
-                    before = tensor.detach().clone()  # for a cure
-            entry.comparison = None
-            call.written.append(
-                Written(tensor, reference, entry, before, was, found, position if is_list else None)
-            )
-
-    def _reference(
-        self,
-        call: Call,
-        value: Any,
-        writes: set[int],
-        depth: int,
-        position: int | None = None,
-    ) -> Any:
-        if isinstance(value, torch.Tensor):
-            if not is_float(value):
-                return value.clone() if id(value) in writes else value
-            entry = self.references.start(value)
-            self.references.reads(entry)
-            reference = self.references.of(value)
-            assert reference is not None
-            call.memories.add(value.untyped_storage()._cdata)
-            if id(value) in writes:
-                written = next(each for each in call.written if each.tensor is value)
-                if call.operator.change and not call.operator.overwrites:
-                    before = value if written.before is None else written.before
-                    was = written.reference if written.was is None else written.was
-                    call.inputs.append(Input.of(value, before, was, entry, written.found, position))
-                return written.reference
-            found = entry.comparison_of(value)
-            call.inputs.append(Input.of(value, value, reference, entry, found, position))
-            return reference
-        if isinstance(value, torch.dtype):
-            return wide(value) if value.is_floating_point or value in COMPLEX else value
-        if depth < 4:
-            if isinstance(value, (tuple, list)):
-                return type(value)(
-                    self._reference(call, each, writes, depth + 1, at if depth else None)
-                    for at, each in enumerate(value)
-                )
-            if isinstance(value, dict):
-                return {k: self._reference(call, v, writes, depth + 1) for k, v in value.items()}
-        return value
-
-    def _kept(self, call: Call, value: Any, writes: set[int]) -> Any:
-        if isinstance(value, torch.Tensor):
-            if not is_float(value):
-                return value.clone() if id(value) in writes else value
-            entry = self.references.entry(value)
-            alias = value.detach()
-            if id(value) in writes:
-                written = next(each for each in call.written if each.tensor is value)
-                alias = torch.empty_like(alias) if written.before is None else written.before
-            call.node.bytes += alias.numel() * alias.element_size()
-            return Held(
-                alias,
-                version_of(alias),
-                entry.node if entry is not None else None,
-                value.untyped_storage()._cdata,
-            )
-        if isinstance(value, (tuple, list)):
-            return type(value)([self._kept(call, each, writes) for each in value])
-        if isinstance(value, dict):
-            return {key: self._kept(call, each, writes) for key, each in value.items()}
-        return value
 
     def _scalar(self, tensor: torch.Tensor) -> None:
         """A number that the program reads."""

@@ -25,6 +25,7 @@ from ..steps.state import RunState
 from ..steps.step import OpenStep
 from . import prelude
 from .eager import Eager
+from .finding_rows import FindingRows, finite
 from .findings import Finding
 from .places import Site, find_call
 from .schedule import Schedule, parse
@@ -75,7 +76,7 @@ class ShadowSteps(StepListener):
         self._schedule = Schedule(wanted)
         self._scopes = Scopes(wanted.layers)
         self._eager = Eager() if wanted.eager else None
-        self._ids: dict[Any, int] = {}  # of findings, in the database
+        self._rows = FindingRows(core, names, record)
         self._loss: float | None = None
         self._session: ShadowSession | None = None
         if wanted.mode != "off":
@@ -300,10 +301,10 @@ class ShadowSteps(StepListener):
                     phase,
                     _DTYPES.get(layer.dtype),
                     layer.operators,
-                    _finite(layer.error),
+                    finite(layer.error),
                     layer.amplification,
-                    _finite(layer.absmax),
-                    _finite(layer.rms),
+                    finite(layer.absmax),
+                    finite(layer.rms),
                     *layer.formats,
                 )
 
@@ -322,97 +323,4 @@ class ShadowSteps(StepListener):
 
     def found(self, step: int, findings: list[Finding]) -> None:
         for each in findings[:MOST_FINDINGS]:
-            self._write(step, each)
-
-    def _write(self, step: int, finding: Finding) -> None:
-        site = finding.site
-        layer = None if site.module is None else self._names.find(site.module)
-        reach = [
-            {"what": what, "name": self._shown(what, name), "error": _number(error)}
-            for (what, name), error in sorted(
-                finding.reach.items(), key=lambda each: -each[1] if each[1] == each[1] else 0.0
-            )[:8]
-        ]
-        cure = None
-        if finding.cure is not None:
-            cure = json.dumps(
-                {
-                    "lines": [self._record.source(line) for line in finding.cure.lines],
-                    "operators": finding.cure.operators,
-                    "what": finding.cure.what,
-                    "error_before": _number(finding.cure.error_before),
-                    "error_after": _number(finding.cure.error_after),
-                }
-            )
-        detail = {key: _number(value) for key, value in finding.detail.items()}
-        if "operands" in detail:
-            detail["operands"] = [[_number(value) for value in pair] for pair in detail["operands"]]
-        if "inputs_from" in detail:
-            detail["inputs_from"] = [
-                [name, self._record.source(source)] for name, source in detail["inputs_from"]
-            ]
-        root = finding.root()
-        if root is not finding:
-            detail["origin"] = {
-                "operator": root.site.operator,
-                "source": self._record.source(root.site.source),
-                "phase": root.site.phase,
-                "dtype": root.dtype,
-                "error": _number(root.error_out),
-            }
-        for key in {"parameters", "saved", "restored"} & detail.keys():
-            detail[key] = [self._record.layer(name) for name in detail[key]]
-        if "left" in detail:
-            detail["left"] = [self._record.source(source) for source in detail["left"]]
-            detail["entered"] = self._record.source(detail["entered"])
-        if "what" in detail:
-            detail["what"] = self._record.text(detail["what"])
-        if "whose" in detail:
-            detail["whose"] = self._owner(detail["whose"])
-        if "at" in detail:
-            detail["at"] = self._record.source(str(detail["at"]))
-        if site.forward and site.forward != site.operator:
-            detail["forward"] = site.forward
-        self._ids[finding.key] = self._core.shadow_finding(
-            self._ids.get(finding.key, 0),
-            step,
-            finding.kind,
-            finding.severity,
-            site.phase,
-            layer,
-            site.operator,
-            self._record.source(site.source) or None,
-            finding.dtype,
-            finding.shape,
-            finding.share,
-            _finite(finding.magnitude),
-            _finite(finding.error_in),
-            _finite(finding.error_out),
-            finding.precision,
-            json.dumps(reach) if reach else None,
-            cure,
-            json.dumps(detail) if detail else None,
-        )
-
-    def _owner(self, whose: str) -> str:
-        """A layer's name, or words with the class that holds it, which is the program's own."""
-        name, _, kind = whose.partition(" of ")
-        return (
-            name.partition(" ")[0] if kind and self._record.minimal else self._record.layer(whose)
-        )
-
-    def _shown(self, what: str, name: str) -> str:
-        if what in ("output", "index", "decision", "replaced"):
-            return self._record.source(name)
-        return self._record.layer(name)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _number(value: Any) -> Any:
-    """JSON has no numbers that are not finite: they are words, as in every answer."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
+            self._rows.write(step, each)

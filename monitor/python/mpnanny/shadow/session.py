@@ -10,9 +10,8 @@ import math
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,7 +23,7 @@ from ..steps.functional import plain
 from .changes import Changes
 from .divergence import Divergence
 from .failing_step import FailingStep
-from .findings import EXCLUDED, Finding
+from .findings import Finding
 from .history import is_float
 from .memory import allowance
 from .places import Site
@@ -32,30 +31,11 @@ from .prelude import Prelude
 from .relations import Relations
 from .scale_tests import ScaleTests
 from .schedule import Schedule
+from .severities import Severities
 from .step import ShadowStep
+from .surroundings import Sink, Stack
 
-# Steps in which gradients that overflow and are left out belong to the search for a loss scale,
-# from 2^16 down to 1. stability.h says the same of those of a GradScaler.
-SEARCH = 16
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
-
-
-class Stack(Protocol):
-    """Torch's stack of dispatch modes."""
-
-    def push(self, mode: Any) -> bool: ...
-    def remove(self, mode: Any) -> None: ...
-    def holds(self, mode: Any) -> bool: ...
-    def usable(self) -> bool: ...  # whether what was refused now may be taken later
-
-
-class Sink(Protocol):
-    """Takes what was found."""
-
-    def begins(self, step: ShadowStep, most_bytes: int) -> None: ...
-    def shadowed(self, step: ShadowStep, why: str, seconds: float) -> None: ...
-    def found(self, step: int, findings: list[Finding]) -> None: ...
-    def refused(self, why: str) -> None: ...
 
 
 class ShadowSession:
@@ -104,10 +84,7 @@ class ShadowSession:
         self._began = time.perf_counter()
         # The run.
         self._on = True
-        self._broken = False  # an ERROR was found
-        self._onset: int | None = None  # the step in which something was not finite first
-        self._shadow_steps = 0
-        self._recurring: Counter[Any] = Counter()  # shadow steps in which a finding was made
+        self._severities = Severities(schedule)
         self._heard_model = False
         self._has_modules = bool(roots(model))  # whose forward passes show where steps begin
         self._first_loss: float | None = None
@@ -122,7 +99,8 @@ class ShadowSession:
     @property
     def watches_failures(self) -> bool:
         """Whether a step that fails now would be looked at."""
-        return self._on and self._step is None and not self._broken and self._failing.watches
+        free = self._on and self._step is None
+        return free and not self._severities.broken and self._failing.watches
 
     def is_kept(self, weight: torch.Tensor) -> bool:
         """As Changes.is_kept, of the newest shadow step."""
@@ -294,8 +272,8 @@ class ShadowSession:
 
     def broke(self, step: int) -> None:
         """Something was not finite in `step`."""
-        if self._onset is None:
-            self._onset = step
+        if self._severities.onset is None:
+            self._severities.onset = step
 
     def drift(self) -> None:
         """Something drifts."""
@@ -384,7 +362,7 @@ class ShadowSession:
         if self._first_loss is None and step.loss is not None and math.isfinite(step.loss):
             self._first_loss = step.loss
         self._divergence.began(step.mode.judge.magnitudes)
-        self._shadow_steps += 1
+        self._severities.shadow_steps += 1
         seconds = time.perf_counter() - step.started
         cost = step.mode.seconds
         plain = self._schedule.plain_seconds
@@ -404,19 +382,6 @@ class ShadowSession:
         self._report(found)
 
     def _report(self, found: list[Finding]) -> None:
-        for each in found:
-            if "from" in each.detail:
-                after = self._onset is not None and self._onset < self._number
-                if after:  # it carries on what broke then, and does not explain it
-                    each.detail["onset"] = self._onset
-                if each.precision is not EXCLUDED:  # a state that an earlier failure has spoilt
-                    each.severity = "INFO" if self._broken or after else "WARNING"
-            if each.severity == "WARNING" and each.is_discarded and self._count < SEARCH:
-                each.severity = "INFO"  # the search for a loss scale that the program keeps
-            elif each.severity == "WARNING" and (each.only_blurs_gradients or each.is_discarded):
-                self._recurring[each.key] += 1
-                if self._recurring[each.key] < self._schedule.needed(self._shadow_steps):
-                    each.severity = "INFO"  # sums cancel, batches overflow by chance now and then
-        self._broken = self._broken or any(each.severity == "ERROR" for each in found)
+        self._severities.settle(found, self._number, self._count)
         diverged = self._divergence.find(found)
         self._sink.found(self._number, found if diverged is None else [diverged, *found])

@@ -1,0 +1,129 @@
+"""The operands of an operator of a shadow step, looked at before it runs: the references that its
+other run takes in their place, and copies of what it is about to write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..operators.places import pass_through
+from .call import Call, Input, Written, floats, tensors_of
+from .comparison import compare
+from .history import Held, is_float, version_of
+from .operators import COMPLEX
+from .references import References, is_whole, wide
+from .unwritten import Unwritten
+
+pass_through(__file__)
+
+
+class Operands:
+    """Of one step. `fresh`: memory that was made in it without values."""
+
+    def __init__(self, references: References, unwritten: Unwritten, fresh: set[int]) -> None:
+        self._references = references
+        self._unwritten = unwritten
+        self._fresh = fresh
+
+    def before_write(self, call: Call, value: Any) -> None:
+        """`call` is about to write `value`."""
+        operator = call.operator
+        is_list = isinstance(value, (tuple, list))
+        for each in tensors_of(value):
+            if not is_float(each):
+                call.whole.add(id(each))
+                self._references.forget(each)  # the bits of floating-point numbers
+                self._unwritten.writes(each, operator.overwrites and is_whole(each))
+        for position, tensor in enumerate(floats(value)):
+            memory = tensor.untyped_storage()._cdata
+            entry = self._references.entry(tensor)
+            existed = entry is not None
+            found = None if entry is None else entry.comparison_of(tensor)
+            overwritten = operator.overwrites and memory not in call.shared
+            whole = overwritten and is_whole(tensor)
+            reference = self._references.writable(tensor, overwritten)
+            entry = self._references.entry(tensor)
+            if entry is None:
+                continue
+            if not existed:
+                entry.new = memory in self._fresh
+                entry.kept = not entry.new
+            if whole:
+                entry.kept = False
+            elif not overwritten:
+                self._references.reads(entry)
+            self._unwritten.writes(tensor, whole)
+            before = was = None
+            if operator.change and not entry.new:  # it outlives the step
+                before, was = tensor.detach().clone(), reference.clone()
+            elif not operator.overwrites:
+                if operator.change:
+                    found = found or compare(tensor, reference)
+                if not operator.is_list:
+                    before = tensor.detach().clone()  # for a cure
+            entry.comparison = None
+            call.written.append(
+                Written(tensor, reference, entry, before, was, found, position if is_list else None)
+            )
+
+    def reference(
+        self,
+        call: Call,
+        value: Any,
+        writes: set[int],
+        depth: int,
+        position: int | None = None,
+    ) -> Any:
+        if isinstance(value, torch.Tensor):
+            if not is_float(value):
+                return value.clone() if id(value) in writes else value
+            entry = self._references.start(value)
+            self._references.reads(entry)
+            reference = self._references.of(value)
+            assert reference is not None
+            call.memories.add(value.untyped_storage()._cdata)
+            if id(value) in writes:
+                written = next(each for each in call.written if each.tensor is value)
+                if call.operator.change and not call.operator.overwrites:
+                    before = value if written.before is None else written.before
+                    was = written.reference if written.was is None else written.was
+                    call.inputs.append(Input.of(value, before, was, entry, written.found, position))
+                return written.reference
+            found = entry.comparison_of(value)
+            call.inputs.append(Input.of(value, value, reference, entry, found, position))
+            return reference
+        if isinstance(value, torch.dtype):
+            return wide(value) if value.is_floating_point or value in COMPLEX else value
+        if depth < 4:
+            if isinstance(value, (tuple, list)):
+                return type(value)(
+                    self.reference(call, each, writes, depth + 1, at if depth else None)
+                    for at, each in enumerate(value)
+                )
+            if isinstance(value, dict):
+                return {k: self.reference(call, v, writes, depth + 1) for k, v in value.items()}
+        return value
+
+    def kept(self, call: Call, value: Any, writes: set[int]) -> Any:
+        if isinstance(value, torch.Tensor):
+            if not is_float(value):
+                return value.clone() if id(value) in writes else value
+            entry = self._references.entry(value)
+            alias = value.detach()
+            if id(value) in writes:
+                written = next(each for each in call.written if each.tensor is value)
+                alias = torch.empty_like(alias) if written.before is None else written.before
+            call.node.bytes += alias.numel() * alias.element_size()
+            return Held(
+                alias,
+                version_of(alias),
+                entry.node if entry is not None else None,
+                value.untyped_storage()._cdata,
+            )
+        if isinstance(value, (tuple, list)):
+            return type(value)([self.kept(call, each, writes) for each in value])
+        if isinstance(value, dict):
+            return {key: self.kept(call, each, writes) for key, each in value.items()}
+        return value
