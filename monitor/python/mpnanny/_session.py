@@ -34,12 +34,13 @@ from .model.names import LayerNames
 from .model.optimizers import Optimizers
 from .model.unmoved import Unmoved
 from .model.watched import Changes, WatchedModel, some_of
-from .operators.modes import ModeStack, StepModes, compiles
+from .operators.modes import ModeStack, StepModes
 from .operators.tracing import Tracing
 from .process import ends
 from .process.cell import current_cell
-from .process.environment import describe, rank_and_size, run_name
+from .process.environment import rank_and_size
 from .process.own_file import free_path
+from .process.recorder import open_recorder
 from .report.alerts import AlertTuple
 from .report.console import Console
 from .report.course import Course, Summary, summarise
@@ -49,6 +50,7 @@ from .report.notes import Notes, harmless
 from .report.progress import Progress
 from .report.record import Record
 from .report.reporter import Reporter
+from .report.unseen import not_seen
 from .report.verdict import verdict
 from .shadow.dropped import DroppedGradients
 from .shadow.empty import EmptySteps
@@ -105,7 +107,7 @@ class Session:
         file = os.path.basename(self.db)
         console.name = options.name or f"{type(model).__name__} ({file})"
         console.several = lambda: any(run is not self for run in ends.live_runs())
-        self._core = self._make_core(make_core, options, rank, world_size)
+        self._core = open_recorder(make_core, self.db, self._record, options, rank, world_size)
         self.notes = Notes(
             console, self._record, self.state, self._core.set_notes, self._core.event
         )
@@ -122,27 +124,6 @@ class Session:
         console.say_for_all(
             f"watching {leaves} module{'' if leaves == 1 else 's'} and"
             f" {len(self._watched.parameters.parameters)} parameters, recording into {self.run}"
-        )
-
-    def _make_core(
-        self, make: Callable[..., Any], options: Options, rank: int, world_size: int
-    ) -> Any:
-        record = self._record
-        return make(
-            self.db,
-            record.name(options.name or run_name()),
-            rank,
-            world_size,
-            time.time(),
-            options.precision,
-            options.trace_interval,
-            describe(record.minimal, options.arguments),
-            options.dense_steps,
-            options.max_db_mb,
-            kinds=options.kind_bits,
-            metrics=options.metric_bits,
-            warmup_steps=options.warmup_steps,
-            alert_window=options.alert_window or 0,
         )
 
     def _make_parts(self, optimizer: Any, scaler: Any, options: Options) -> None:
@@ -336,7 +317,9 @@ class Session:
             self._device.deliver(wait=True)
             if reason == "exception":
                 self._keep_failure(sys.exc_info()[1])
-            for text in self._not_seen():
+            for text in not_seen(
+                self._core, self.state, self._record, self._names, self.optimizers
+            ):
                 self.notes.note(text)
         except Exception as error:
             self.notes.trouble("close", error)
@@ -361,32 +344,6 @@ class Session:
         summary = summarise(self._course, self._handle, self.notes.texts, told)
         for line in summary.lines(notes=False):  # they have been said
             self._console.say(line)
-
-    def _not_seen(self) -> list[str]:
-        """What of the model has not been seen so far, and why."""
-        texts = []
-        unseen = self._core.unseen() if self.state.steps_done else []
-        layers = sorted(self.state.thread.elsewhere)
-        elsewhere = [self._record.layer(self._names.name(each) or "") for each in layers]
-        if elsewhere:
-            texts.append(
-                f"{len(elsewhere)} watched modules also ran in other threads than the one that has"
-                " the step (replicas of DataParallel, a pipeline, an evaluation with gradients):"
-                f" what they gave there was not read: {some_of(elsewhere)}"
-            )
-        unseen = [each for each in unseen if each not in elsewhere]
-        if unseen:
-            why = "torch.compile runs them, without their hooks" if compiles() else ""
-            why = why or "only their weights are used, or nothing"
-            texts.append(
-                f"{len(unseen)} watched modules never ran in training ({why}): {some_of(unseen)}"
-            )
-        if self.optimizers.main is None and self.state.steps_done and not self.state.blocks_used:
-            texts.append(
-                "no optimizer of torch's updates the weights: steps were counted by the gradients"
-                " that were taken; learning rate, optimizer state and updates are not known"
-            )
-        return texts + [f"not readable: {reason}" for reason in self._core.unreadable()]
 
     def stop_listening(self) -> None:
         """No hook and no event any more."""

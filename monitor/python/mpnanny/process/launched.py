@@ -13,7 +13,6 @@ has its model nothing listens here.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import sys
@@ -37,6 +36,7 @@ from ..steps.functional import mean_loss, named
 from ..steps.reading import tensors
 from . import search
 from .ends import had_runs, in_spawned_import, live_runs
+from .own_file import path_of_our_own
 from .undecided import Undecided
 
 _waiting: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()  # without a watched model
@@ -330,7 +330,7 @@ def _watch(model: nn.Module, **more: Any) -> TorchCalls | None:
         return None
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if "db" in options:
-        options["db"] = _path_of_our_own(options["db"])
+        options["db"] = path_of_our_own(options["db"])
     finished, _here.undecided.finished = _here.undecided.finished, []
     nanny = MixedPrecisionNanny(model, **{**options, **more})  # it lives until the process ends
     _runs.append(nanny)
@@ -390,16 +390,3 @@ def _that_ran() -> list[nn.Module]:
     """The outermost modules that have run and that no optimizer trains."""
     inside = {id(part) for each in _others for part in list(each.modules())[1:]}
     return [each for each in _others if id(each) not in inside]
-
-
-def _path_of_our_own(db: str) -> str:
-    """`db`, or a name beside it while another process records into it."""
-    try:
-        with open(f"{db}-ring", "r+b") as ring:
-            fcntl.lockf(ring, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return db
-    except OSError:
-        stem, extension = os.path.splitext(db)
-        return f"{stem}-{os.getpid()}{extension}"
-    return db

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from torch import nn
@@ -29,3 +30,16 @@ def free_path(db: str, model: nn.Module, cell: Cell | None, rank: int, world_siz
             return path
         number += 1
         path = f"{stem}-{number}{extension}"
+
+
+def path_of_our_own(db: str) -> str:
+    """`db`, or a name beside it while another process records into it."""
+    try:
+        with open(f"{db}-ring", "r+b") as ring:
+            fcntl.lockf(ring, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return db
+    except OSError:
+        stem, extension = os.path.splitext(db)
+        return f"{stem}-{os.getpid()}{extension}"
+    return db
