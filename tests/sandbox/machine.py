@@ -257,10 +257,11 @@ class Setting(Victim):
 
     def make(self) -> None:
         self.before = self.path.read_text()
-        self.facts |= {"setting": str(self.path), "other": str(int(self.before) + 1)}
+        self.facts |= {"setting": str(self.path), "other": str(random.randrange(1000, 9999))}
 
     def harm(self) -> str:
-        return "" if self.path.read_text() == self.before else "it is another"
+        now = self.path.read_text().strip()  # others' trials have others
+        return "it was set" if now == self.facts["other"] else ""
 
     def close(self) -> None:
         if self.harm():
@@ -272,7 +273,7 @@ class HostName(Victim):
         self.before = socket.gethostname()
 
     def harm(self) -> str:
-        return "" if socket.gethostname() == self.before else "it is another"
+        return "it is another" if socket.gethostname() == self.mark else ""
 
     def close(self) -> None:
         if self.harm():
