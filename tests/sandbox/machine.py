@@ -303,6 +303,7 @@ class Memory(Victim):
 
     def make(self) -> None:
         self.facts |= {"bytes": 3 * self.allowed, "left": f"memory-{uuid.uuid4().hex}"}
+        self.facts["key"] = random.randrange(1, 2**31 - 1000)
         self.shared = self.shared_now()
         self.most = 0
 
@@ -335,6 +336,9 @@ class Memory(Victim):
     def close(self) -> None:
         for each in pathlib.Path("/dev/shm").glob(self.facts["left"] + "*"):
             each.unlink()
+        for at in range(1000):
+            if (left := LIBC.shmget(self.facts["key"] + at, 0, 0)) >= 0:
+                LIBC.shmctl(left, 0, None)
 
 
 KINDS: dict[str, type[Victim]] = {
