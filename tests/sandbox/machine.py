@@ -257,10 +257,11 @@ class Setting(Victim):
 
     def make(self) -> None:
         self.before = self.path.read_text()
-        self.facts |= {"setting": str(self.path), "other": str(int(self.before) + 1)}
+        self.facts |= {"setting": str(self.path), "other": str(random.randrange(1000, 9999))}
 
     def harm(self) -> str:
-        return "" if self.path.read_text() == self.before else "it is another"
+        now = self.path.read_text().strip()  # others' trials have others
+        return "it was set" if now == self.facts["other"] else ""
 
     def close(self) -> None:
         if self.harm():
@@ -272,7 +273,7 @@ class HostName(Victim):
         self.before = socket.gethostname()
 
     def harm(self) -> str:
-        return "" if socket.gethostname() == self.before else "it is another"
+        return "it is another" if socket.gethostname() == self.mark else ""
 
     def close(self) -> None:
         if self.harm():
@@ -302,6 +303,7 @@ class Memory(Victim):
 
     def make(self) -> None:
         self.facts |= {"bytes": 3 * self.allowed, "left": f"memory-{uuid.uuid4().hex}"}
+        self.facts["key"] = random.randrange(1, 2**31 - 1000)
         self.shared = self.shared_now()
         self.most = 0
 
@@ -334,6 +336,9 @@ class Memory(Victim):
     def close(self) -> None:
         for each in pathlib.Path("/dev/shm").glob(self.facts["left"] + "*"):
             each.unlink()
+        for at in range(1000):
+            if (left := LIBC.shmget(self.facts["key"] + at, 0, 0)) >= 0:
+                LIBC.shmctl(left, 0, None)
 
 
 KINDS: dict[str, type[Victim]] = {

@@ -89,7 +89,7 @@ def make_kernel_log(given: Given) -> None:
     os.write(os.open(mine, os.O_WRONLY), f"{given['mark']}\n".encode())
 
 
-@escape("changes a setting of the kernel", "setting", root=True)
+@escape("changes a setting of the kernel", "setting", root=True, control=False)
 def kernel_setting(given: Given) -> None:
     with open(given["setting"], "w") as file:
         file.write(given["other"])

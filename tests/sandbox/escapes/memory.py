@@ -72,8 +72,8 @@ def shared_mapping(given: Given) -> None:
 
 @escape("takes System V segments and lets go of them", "memory")
 def segments(given: Given) -> None:
-    for _ in _pieces(given):
-        made = library("shmget", 0, len(_PIECE), 0o1600)
+    for at in _pieces(given):
+        made = library("shmget", given["key"] + at, len(_PIECE), 0o1600)
         there = checked(LIBC.shmat(made, None, 0))
         ctypes.memset(there, 1, len(_PIECE))
         library("shmdt", ctypes.c_void_p(there))

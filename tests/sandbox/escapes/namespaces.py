@@ -132,7 +132,7 @@ def setuid(given: Given) -> None:
     os.setresuid(12345, 12345, 12345)
 
 
-@escape("renames the machine", "host name", root=True)
+@escape("renames the machine", "host name", root=True, control=False)
 def sethostname(given: Given) -> None:
     import socket
 
