@@ -60,3 +60,27 @@ def test_gradients_are_read_in_the_thread_that_trains_them(tmp_path, monkeypatch
     run(tmp_path / "a.db")
     other.join()
     assert reads and not wrong
+
+
+def test_a_shadow_step_that_another_thread_goes_on_with_is_given_up(tmp_path):
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    nanny = MixedPrecisionNanny(
+        model, optimizer=optimizer, db=str(tmp_path / "a.db"), quiet=True, shadow="every=1"
+    )
+    block = nanny.step(0)
+    losses = []
+
+    def begin():
+        block.__enter__()
+        losses.append(model(torch.randn(4, 8)).square().mean())
+
+    other = threading.Thread(target=begin)
+    other.start()
+    other.join()
+    losses[0].backward()
+    optimizer.step()
+    block.__exit__(None, None, None)
+    train(model, [optimizer], nanny, 3)
+    nanny.close()
+    assert not [each for each in nanny.summary()["notes"] if "Error" in each]

@@ -110,6 +110,11 @@ class ShadowSteps(StepListener):
         if self._eager is not None:
             self._eager.end()
 
+    def leave(self, mode: Any, thread: int) -> None:
+        self._stack.leave(mode, thread)
+        if self._eager is not None:
+            self._eager.end()
+
     def usable(self) -> bool:
         eager = self._eager
         if eager is not None and eager.refusal():
