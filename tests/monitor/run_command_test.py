@@ -14,6 +14,7 @@ import pytest
 import torch
 from conftest import PACKAGE, Database, Mlp
 from mpnanny.process import launched, search
+from mpnanny.process.own_file import path_of_our_own
 from torch import nn
 
 PROGRAM = PACKAGE.parent / "bin" / "mpnanny"
@@ -201,9 +202,9 @@ def test_the_whole_model_is_found_from_a_part():
 
 def test_a_file_that_another_process_records_into_is_left_to_it(tmp_path):
     db = str(tmp_path / "metrics.db")
-    assert launched._path_of_our_own(db) == db
+    assert path_of_our_own(db) == db
     (tmp_path / "metrics.db-ring").write_bytes(b"x")
-    assert launched._path_of_our_own(db) == db
+    assert path_of_our_own(db) == db
     hold = (
         "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX);"
         " print(flush=True); input()"
@@ -214,7 +215,7 @@ def test_a_file_that_another_process_records_into_is_left_to_it(tmp_path):
         stdout=subprocess.PIPE,
     ) as holder:
         holder.stdout.readline()
-        assert launched._path_of_our_own(db) == str(tmp_path / f"metrics-{os.getpid()}.db")
+        assert path_of_our_own(db) == str(tmp_path / f"metrics-{os.getpid()}.db")
         holder.stdin.write(b"\n")
 
 
