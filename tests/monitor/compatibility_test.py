@@ -40,6 +40,7 @@ SAID: dict[str, list[str]] = {
     "sharded in mixed precision": ["shard"],
     "views and odd shapes": ["negated views"],
     "a compiled model": ["torch.compile"],
+    "failures that are caught": ["the loss of such a step is their mean"],
 }
 # Where not every module's output can be read, or not every gradient, in every step.
 PARTLY_SEEN = {
