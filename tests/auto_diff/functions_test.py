@@ -30,6 +30,10 @@ def test_the_planted_operator_is_named_first(name):
     assert int(line) in planted.lines_of(name)
 
 
+# Autocast casts nothing in them: with FP32 inputs no operator meets 16 bits, which clears nothing.
+IN_FP32 = {"giou", "log_sum_exp", "distances"}
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 @pytest.mark.parametrize("name", healthy.CASES)
 def test_what_is_right_is_clean(name, dtype):
@@ -43,5 +47,8 @@ def test_what_is_right_is_clean(name, dtype):
             "backward": backward,
         }
     )
-    assert answer["verdict"] == "clean", answer["first_bad"]
     assert "first_bad" not in answer
+    if name in IN_FP32:
+        assert answer["verdict"] == "not_established" and answer["operators_in_low"] == 0
+    else:
+        assert answer["verdict"] == "clean"

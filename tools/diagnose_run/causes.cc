@@ -94,32 +94,17 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   return claims;
 }
 
-// Whether the case has its values that are not finite in other parts of the step only.
-bool IsOfAnotherPhase(const cases::Case& entry, const Facts& facts,
-                      const runs::ShadowFinding& lead) {
-  bool elsewhere = false;
-  for (const cases::Signal& signal : entry.signals) {
-    if (signal.kind != cases::Signal::Kind::kAlert || signal.phase.empty()) continue;
-    if (signal.name != "NAN" && signal.name != "INF" && signal.name != "OVERFLOW") continue;
-    if (signal.phase == lead.phase || signal.phase == facts.onset->phase) return false;
-    elsewhere = true;
-  }
-  return elsewhere;
-}
-
 // A case about another operator's mistake than the measured one is not what happened there.
 void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism || !ExplainsOnset(facts, *mechanism)) return;
   const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
   for (Hypothesis& each : cases) {
-    if (!IsOfAnotherOperator(*each.cause, lead) && !IsOfAnotherPhase(*each.cause, facts, lead))
-      continue;
+    if (!IsOfAnotherOperator(*each.cause, lead)) continue;
     each.confidence *= kAnotherOperator;
     each.established = false;
     each.against.insert(each.against.begin(),
-                        "What was measured is the mistake of another operator, or "
-                        "in another part of the step.");
+                        "What was measured is the mistake of another operator.");
   }
   std::stable_sort(cases.begin(), cases.end(), [](const Hypothesis& a, const Hypothesis& b) {
     return a.confidence > b.confidence;

@@ -89,8 +89,10 @@ bool IsNoOperatorsMistake(const runs::ShadowFinding& finding) {
 }
 
 bool IsOfAnotherOperator(const cases::Case& entry, const runs::ShadowFinding& finding) {
+  // Only where the operands show it: by an operator's name alone a case is not put aside.
+  const bool shown = finding.kind == "range" && Underflowed(finding);
+  if (!shown && !IsNoOperatorsMistake(finding)) return false;
   const Signs signs = SignsOf(finding);
-  if (signs.empty() && !IsNoOperatorsMistake(finding)) return false;
   bool of_operator = false;
   for (const cases::Signal& signal : entry.signals) {
     if (signal.kind != cases::Signal::Kind::kSign) continue;
