@@ -11,10 +11,6 @@ from mpnanny.diff.program import Options, Program
 from mpnanny.diff.specification import values_of
 from mpnanny.diff.target import Target
 from mpnanny.precision import choose_request
-from mpnanny.precision.candidates import WAYS, Candidate
-from mpnanny.precision.costs import Memory, Work
-from mpnanny.precision.effect import Effect
-from mpnanny.precision.plan import GOALS, best
 from torch import nn
 
 MODEL = """
@@ -95,22 +91,6 @@ def test_progress_is_told_within_a_way(file):
     assert len(passes) > 3
     shares = [done for done, _ in told]
     assert shares == sorted(shares) and shares[-1] <= 1
-
-
-def candidate(name, error, memory, seconds):
-    way = next(each for each in WAYS if each.name == name)
-    effect = Effect(output=error)
-    held = Memory(memory, 0, 0, 0, 0)
-    return Candidate(way, effect, effect, True, Work(), held, seconds, [], [])
-
-
-@pytest.mark.parametrize("goal", GOALS)
-def test_nothing_is_recommended_that_is_beaten_in_every_column(goal):
-    whole = candidate("fp32", 0.0, 100, 1.0)
-    beaten = candidate("bf16-autocast", 0.01, 110, 1.2)
-    assert best([whole, beaten], goal) is whole
-    faster = candidate("bf16-autocast", 0.01, 110, 0.8)
-    assert best([whole, faster], goal) is (whole if goal == "smallest" else faster)
 
 
 def test_a_target_takes_what_it_has_names_for():

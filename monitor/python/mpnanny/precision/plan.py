@@ -23,11 +23,8 @@ _ENDS = {"fp16": 65504.0, "bf16": 3.39e38, "fp8": 3.39e38}
 
 
 def best(candidates: Sequence[Candidate], goal: str) -> Candidate:
-    """Of those that are established the one for `goal`; FP32 is always among them. None that
-    another one beats in everything that is shown: error, memory and time.
-    """
+    """Of those that are established the one for `goal`; FP32 is always among them."""
     sound = [each for each in candidates if each.established]
-    sound = [each for each in sound if not any(_beats(other, each) for other in sound)]
     if goal == "safest":
         low = [each for each in sound if each.way.precision != "fp32"] or sound
         return min(low, key=lambda each: each.error.error)
@@ -39,13 +36,6 @@ def best(candidates: Sequence[Candidate], goal: str) -> Candidate:
     # before FP16 with its loss scale, weights in FP32.
     order = ("bf16-autocast", "fp16-autocast", "tf32", "bf16-weights", "fp8-linear", "fp32")
     return min(sound, key=lambda each: (_is_useless(each), order.index(each.way.name)))
-
-
-def _beats(one: Candidate, other: Candidate) -> bool:
-    """Whether `one` is better in every column."""
-    if one.seconds is not None and other.seconds is not None and one.seconds >= other.seconds:
-        return False
-    return one.error.error < other.error.error and one.memory.total < other.memory.total
 
 
 def _is_useless(candidate: Candidate) -> bool:
