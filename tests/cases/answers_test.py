@@ -93,8 +93,10 @@ def _one_of(value: Any, wanted: Any) -> bool:
 
 @pytest.mark.parametrize(("case", "file", "expected"), _listed())
 def test_the_answer_is_right(
-    case: str, file: str, expected: dict[str, Any], tmp_path: pathlib.Path, request: Any
+    case: str, file: str, expected: dict[str, Any], tmp_path: pathlib.Path, slow: bool
 ) -> None:
+    if expected.get("long") and not slow:
+        pytest.skip("takes long: --slow")
     if missing := [
         name for name in expected.get("needs", []) if not importlib.util.find_spec(name)
     ]:

@@ -22,7 +22,6 @@ constexpr double kStrong = 0.75;
 constexpr double kProvingWeight = 3;
 // What was measured and does not explain the first value that is not finite may be another fault.
 constexpr double kElsewhere = 0.7;
-constexpr double kAnotherOperator = 0.4;
 constexpr double kCameNear = 0.6;  // measured before, and not at the step itself
 
 // Alerts and statistics of the monitor that say what a kind of finding says by comparison.
@@ -95,20 +94,12 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
 }
 
 // A case about another operator's mistake than the measured one is not what happened there.
-void WeighAgainstMeasured(const Facts& facts, std::vector<Hypothesis>& cases) {
+void PutAsideOtherOperators(const Facts& facts, std::vector<Hypothesis>& cases) {
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism || !ExplainsOnset(facts, *mechanism)) return;
   const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
-  for (Hypothesis& each : cases) {
-    if (!IsOfAnotherOperator(*each.cause, lead)) continue;
-    each.confidence *= kAnotherOperator;
-    each.established = false;
-    each.against.insert(each.against.begin(),
-                        "What was measured is the mistake of another operator.");
-  }
-  std::stable_sort(cases.begin(), cases.end(), [](const Hypothesis& a, const Hypothesis& b) {
-    return a.confidence > b.confidence;
-  });
+  std::erase_if(cases,
+                [&](const Hypothesis& each) { return IsOfAnotherOperator(*each.cause, lead); });
 }
 
 // Faults that a detector established and that no case is about.
@@ -256,7 +247,7 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   std::vector<Claim> all = ReferenceClaims(facts);
   all.insert(all.end(), claims.begin(), claims.end());
   std::vector<Hypothesis> cases = Rank(facts, all, library);
-  WeighAgainstMeasured(facts, cases);
+  PutAsideOtherOperators(facts, cases);
   std::vector<Hypothesis> causes;
   const Mechanism* leading = LeadingMechanism(facts);
   for (size_t i = 0; i < facts.measured.mechanisms.size(); ++i) {

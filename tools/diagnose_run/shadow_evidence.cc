@@ -48,7 +48,9 @@ bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first
   const bool state =
       lead.carrier.kind.empty() ? lead.precision != "excluded" : lead.carrier.kind == "state";
   if (!first_bad_step) return state || !IsUsed(lead);
-  if (!state) return lead.step > *first_bad_step + kStepsLookedAtAfter;
+  // What nothing of the step uses explains no failure before it.
+  const int64_t looked_at = IsUsed(lead) ? kStepsLookedAtAfter : 0;
+  if (!state) return lead.step > *first_bad_step + looked_at;
   return lead.step > *first_bad_step || (lead.carrier.onset && *lead.carrier.onset < lead.step);
 }
 

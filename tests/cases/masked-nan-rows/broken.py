@@ -6,7 +6,7 @@ from torch import nn
 
 torch.manual_seed(0)
 LOCAL, TOTAL = 4, 8
-arena = torch.full((4096, 48), float("nan"))  # @fault
+arena = torch.full((4096, 48), float("nan"))
 
 
 class Experts(nn.Module):
@@ -15,7 +15,7 @@ class Experts(nn.Module):
         self.up = nn.Parameter(torch.randn(LOCAL, d, d) * 0.1)
 
     def forward(self, rows, expert):
-        out = arena[: rows.shape[0]].clone()  # @fault
+        out = arena[: rows.shape[0]].clone()
         for e in range(LOCAL):
             pick = expert == e
             out = out.masked_scatter(pick[:, None], F.gelu(rows[pick] @ self.up[e]))

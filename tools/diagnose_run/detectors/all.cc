@@ -40,8 +40,8 @@ void WeighAgainstShadow(const ShadowEvidence& measured, std::vector<Claim>& clai
     if (compared < kEnoughShadowSteps) continue;
     claim.fault = false;
     claim.strength *= kNotMeasured;
-    claim.sentence += " But nothing was lost in the " + std::to_string(compared) +
-                      " steps that ran a second time in FP64.";
+    claim.sentence += " But in the " + std::to_string(compared) +
+                      " steps that ran a second time in FP64 it cost less than is reported.";
   }
 }
 

@@ -45,6 +45,8 @@ void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims) {
                    "): the model is given nothing to learn from.";
   claim.strength = 0.8;
   claim.fault = true;
+  // What zeros do behind it follows from them.
+  claim.opposes = {"!component:data"};
   claim.title = "The batches hold nothing but 0 when they enter the model";
   claim.fix =
       "Look at one batch, from where it is read to the model: what it is scaled by, and in which "

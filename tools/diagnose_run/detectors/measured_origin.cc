@@ -10,6 +10,9 @@ namespace mpnanny::diagnose_run {
 
 namespace {
 
+// The kind of operator is measured; that it is one documented case of its kind is not.
+constexpr double kKindOnly = 0.6;
+
 // The finding that explains the first bad value; nullptr if none does.
 const runs::ShadowFinding* MeasuredOrigin(const Facts& facts) {
   const Mechanism* mechanism = LeadingMechanism(facts);
@@ -36,7 +39,7 @@ void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = signs.front();
   claim.sentence = "This case is about what was measured.";
-  claim.strength = 1;
+  claim.strength = kKindOnly;
   claim.told = true;
   claims.push_back(std::move(claim));
 }
