@@ -106,6 +106,21 @@ TEST(Divergence, ALossThatIsThrownAboutAndEndsNoLower) {
   EXPECT_FALSE(Fires(facts, "diverged"));
 }
 
+TEST(Divergence, OfACompiledStepThatWasNotComparedTheLearningRateIsNotBlamed) {
+  Facts facts = Healthy(
+      TurnsOf(120, [](int64_t step) { return CourseRow{.loss = step % 25 == 20 ? 40.0 : 1.0}; }));
+  facts.summary.loss_end = 2.5;
+  facts.course.loss_greatest = 40;
+  facts.precision = "fp32";
+  const auto claim = [&]() -> Claim { return *FindClaim(RunDetectors(facts), "diverged"); };
+  EXPECT_EQ(claim().strength, 1);
+  EXPECT_FALSE(claim().opposes.empty());
+  facts.measured.steps.emplace_back().eager = true;
+  EXPECT_LT(claim().strength, 0.5);
+  EXPECT_TRUE(claim().opposes.empty());
+  EXPECT_NE(claim().sentence.find("not as torch.compile has made it"), std::string::npos);
+}
+
 TEST(ScalerProtocol, EachWrongOrderOfCalls) {
   Facts facts = Healthy({});
   facts.summary.scale_first = facts.summary.scale_max = 1024;

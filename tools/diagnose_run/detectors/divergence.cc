@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tools/diagnose_run/detectors/detector.h"
@@ -10,6 +11,13 @@ namespace {
 
 constexpr size_t kManySpikes = 3;
 constexpr double kThrown = 2;
+constexpr double kNotCompared = 0.3;  // what is left where the compiled step was not compared
+
+// Whether shadow steps ran the code as it is written, and not what torch.compile made of it.
+bool OnlyEagerCompared(const Facts& facts) {
+  return std::any_of(facts.measured.steps.begin(), facts.measured.steps.end(),
+                     [](const runs::ShadowStep& step) { return step.eager; });
+}
 
 }  // namespace
 
@@ -60,11 +68,16 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   claim.sentence += ".";
   claim.strength = wide ? 1 : InNarrowRange(facts) && facts.onset ? 0.3 : 0.6;
   claim.favours = {"component:learning-rate"};
-  if (wide) {
+  if (OnlyEagerCompared(facts)) {
+    claim.strength *= kNotCompared;
+    claim.sentence +=
+        " The code was compared with FP64 as it is written, not as torch.compile has made it: a "
+        "fault of the compiled step is not excluded. If the run stays finite without "
+        "torch.compile, it is one.";
+  } else if (wide) {
     claim.opposes = {"!component:learning-rate"};
   }
   claims.push_back(std::move(claim));
-  return;
 }
 
 }  // namespace mpnanny::diagnose_run
