@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Diagnoses the log lines that public training chronicles show: docs/public_logs.md.
+"""Diagnoses the log lines that public training chronicles show.
+
+What came of it stands in bench/evaluations/public_logs/README.md.
 
 The logs are not part of this project: clone the repositories into one folder first. Reads the
 chronicles at their newest commit with `git show`, so that a bare clone does.

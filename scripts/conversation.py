@@ -5,7 +5,8 @@ server as Claude Desktop does; and asks: which runs are there, why did it break,
 it, the documented case. Each question is made from the answer before it. Every answer is printed as
 it came, text and structuredContent, with its size.
 
-Usage: conversation.py [--program FILE] [--run-folder DIR] [--out docs/conversation.md]
+Usage: conversation.py [--program FILE] [--run-folder DIR]
+                       [--out bench/evaluations/conversation/README.md]
 """
 
 from __future__ import annotations

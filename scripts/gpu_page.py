@@ -20,7 +20,7 @@ from gpu_checks import CHECKS
 from gpu_setup import FAIL, PASS, SKIPPED, Row
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "gpu.md"
+PAGE = ROOT / "bench" / "evaluations" / "gpu" / "README.md"
 SECONDS = 580.0  # the whole command, with the build
 # Seconds that a check may take; what one leaves over the others do not get.
 BUDGETS = {
@@ -168,7 +168,7 @@ def page(device: str, every: list[Told], seconds: float) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/gpu", description=__doc__)
     parser.add_argument("--cpu", action="store_true", help="on the CPU at a small size")
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="the page (docs/gpu.md)")
+    parser.add_argument("-o", "--output", type=pathlib.Path, help=f"the page ({PAGE})")
     parser.add_argument("--only", help="some of the checks, with commas between")
     parser.add_argument("--spent", type=float, default=0.0, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,5 +1,5 @@
-"""The conversation of docs/conversation.md with a run recorded now: it leads to the cause, and each
-answer fits a model's window.
+"""The conversation of bench/evaluations/conversation/ with a run recorded now: it leads to the
+cause, and each answer fits a model's window.
 """
 
 import importlib.util

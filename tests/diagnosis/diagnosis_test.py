@@ -34,7 +34,7 @@ def test_healthy_trainings_are_called_healthy(results):
     assert not wrong, table(wrong, markdown=False)
 
 
-# What is wrong today (docs/diagnosis_confidence.md); a gate on the figure, not below it.
+# What is wrong today (bench/evaluations/diagnosis/confidence.md): a gate on the figure, no lower.
 @pytest.mark.parametrize(("what", "most"), [("cause", 1), ("step", 0), ("producer", 1)])
 def test_no_more_are_wrong_than_today(results, what, most):
     wrong = [each for each in results if getattr(each, what) is False]

@@ -1,6 +1,7 @@
 """What catches each case's program: a shadow over broken() and fixed(), and auto_diff of both.
 
-Run as a script it measures every case and prints the table of docs/knowledge_caught.md.
+Run as a script it measures every case and prints the table of
+bench/evaluations/knowledge/caught.md.
 """
 
 from __future__ import annotations

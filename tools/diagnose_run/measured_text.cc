@@ -16,7 +16,8 @@ namespace {
 constexpr size_t kOthersNamed = 3;
 constexpr size_t kPlaceBytes = 200;
 
-// Shares of right first causes on the labelled trainings, rounded down (docs/diagnosis_confidence.md).
+// Shares of right first causes on the labelled trainings, rounded down
+// (bench/evaluations/diagnosis/confidence.md).
 constexpr double kProvenError = 0.9, kProvenWarning = 0.8;
 constexpr double kExcludedError = 0.85, kExcludedWarning = 0.75;
 constexpr double kNotTestedError = 0.6, kNotTestedWarning = 0.45;

@@ -2,8 +2,8 @@
 // (data/calibration.json), read and held against the rules' pages.
 //
 // A finding is an error or a warning where blind draws of public code were judged mostly true, or
-// where the text proves that it fails; docs/static_check_precision.md has the rows. Owns its table;
-// immutable after Parse().
+// where the text proves that it fails; bench/evaluations/static_check/precision.md has the rows.
+// Owns its table; immutable after Parse().
 #ifndef MPNANNY_TOOLS_STATIC_CHECK_CALIBRATION_H_
 #define MPNANNY_TOOLS_STATIC_CHECK_CALIBRATION_H_
 

@@ -120,7 +120,7 @@ bool HasSeveralImports(const FileFacts& facts, NodeId expression) {
 void NoteAssumed(const Value& value, RawFinding& finding) {
   if (!value.assumed) return;
   // Of 36 such findings in code that nobody here knew none was true
-  // (docs/static_check_precision.md).
+  // (bench/evaluations/static_check/precision.md).
   finding.guess = true;
   finding.confidence = "low";
   finding.message +=
