@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -162,13 +163,15 @@ def closed(number: int, watch: Open) -> bytes:
 
 def loader(number: int, watch: Open) -> bytes:
     """Batches are made by a thread, which runs operators and a part of the model; in every eighth
-    round by a process as well, which is forked meanwhile.
+    round by a process as well, which is forked meanwhile (SOAK_NO_FORK: in none; TSan does not know
+    the threads of a child that was forked from a process of several).
     """
     model, optimizer = made(number)
     nanny = watch(model, optimizer)
     frozen, _ = made(1000 + number, blocks=1)
     held = TensorDataset(torch.cat(list(batches(number))))
-    source = DataLoader(held, batch_size=WIDTH, num_workers=1 if number % 8 == 7 else 0)
+    forks = number % 8 == 7 and "SOAK_NO_FORK" not in os.environ
+    source = DataLoader(held, batch_size=WIDTH, num_workers=int(forks))
     ready: queue.Queue[torch.Tensor | None] = queue.Queue(maxsize=2)
 
     def fill() -> None:

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "tools/call.h"
 #include "tools/cases/case.h"
+#include "tools/search_knowledge/words.h"
 
 namespace mpnanny {
 namespace search_knowledge {
@@ -60,6 +61,8 @@ TEST_F(SearchTool, AnswersInTheQuerysLanguage) {
   EXPECT_NE(zh["title"].get<std::string>().find("前馈层"), std::string::npos);
   EXPECT_NE(DumpJson(zh["matched"]).find("损失缩放"), std::string::npos) << zh["matched"];
   EXPECT_NE(chinese->text.find("前馈层"), std::string::npos);
+  EXPECT_TRUE(search_knowledge::HasChinese(zh["fix"].get<std::string>())) << zh["fix"];
+  EXPECT_NE(chinese->text.find("修复："), std::string::npos);
 }
 
 TEST_F(SearchTool, TwoChineseCharactersFind) {
@@ -75,6 +78,7 @@ TEST_F(SearchTool, EveryCaseIsFoundByItsIdAndItsTitles) {
     EXPECT_EQ(First({{"query", one.title}}), one.id);
     EXPECT_EQ(First({{"query", one.title_zh}}), one.id);
     EXPECT_EQ(First({{"query", one.symptom_zh}}), one.id);
+    EXPECT_TRUE(search_knowledge::HasChinese(one.fix_zh)) << one.id << " has no fix for Chinese readers";
   }
 }
 

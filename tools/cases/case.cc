@@ -14,8 +14,9 @@
 namespace mpnanny::cases {
 namespace {
 
-const std::array<std::string, 21> kFields = {
-    "id",        "kind",     "title",         "symptom",    "title_zh",   "symptom_zh", "posted",
+const std::array<std::string, 22> kFields = {
+    "id",        "kind",     "title",         "symptom",    "title_zh",   "symptom_zh", "fix_zh",
+    "posted",
     "category",  "severity", "difficulty",    "precision",  "components", "detectable_by",
     "frameworks", "devices", "versions",      "verified",   "verified_with",
     "signals",   "evidence", "related"};
@@ -45,6 +46,9 @@ class FieldReader {
     }
     return value->get<std::string>();
   }
+
+  // A text that pages of earlier versions lack.
+  std::string OptionalText(const std::string& key) { return fields_.contains(key) ? Text(key) : ""; }
 
   std::string OneOf(const std::string& key, std::span<const Word> words) {
     std::string text = Text(key);
@@ -216,6 +220,7 @@ Case ReadCase(std::string_view text, std::string_view name, std::vector<std::str
   result.symptom = reader.Text("symptom");
   result.title_zh = reader.Text("title_zh");
   result.symptom_zh = reader.Text("symptom_zh");
+  result.fix_zh = reader.OptionalText("fix_zh");
   result.posted = reader.List("posted", 1);
   result.category = reader.OneOf("category", kCategories);
   result.severity = reader.OneOf("severity", kSeverities);

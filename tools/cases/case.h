@@ -22,7 +22,7 @@ inline constexpr std::string_view kCaseFolder = "knowledge/cases/";
 struct Case {
   std::string id;
   std::string kind;  // failure | concept
-  std::string title, symptom, title_zh, symptom_zh;
+  std::string title, symptom, title_zh, symptom_zh, fix_zh;
   std::string category;    // this and the other words: tools/cases/vocabulary.h
   std::string severity;    // P0 | P1 | P2 = error | warning | info
   std::string difficulty;  // easy | medium | hard (to detect)

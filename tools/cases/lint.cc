@@ -114,7 +114,8 @@ class Linter {
 
   void CheckLanguages(const std::string& file, const Case& one) {
     for (const auto& [name, text] :
-         {std::pair("title_zh", &one.title_zh), std::pair("symptom_zh", &one.symptom_zh)}) {
+         {std::pair("title_zh", &one.title_zh), std::pair("symptom_zh", &one.symptom_zh),
+          std::pair("fix_zh", &one.fix_zh)}) {
       if (!text->empty() && !HasChinese(*text)) Add(file, std::string(name) + " holds no Chinese.");
     }
     for (const auto& [name, text] :
@@ -253,6 +254,7 @@ Result<std::string> CaseTemplate(std::string_view id, const DataFiles& data) {
       "symptom: \n"
       "title_zh: \n"
       "symptom_zh: \n"
+      "fix_zh: \n"
       "posted: []   # how people write it, at least five phrases, two of them Chinese\n";
   text += "category:   # " + Names(kCategories) + "\n";
   text += "severity:   # P0 error, P1 warning, P2 info\n";

@@ -57,6 +57,7 @@ std::string Describe(const Filters& filters) {
 }
 
 struct Shown {
+  bool chinese = false;
   std::string title, symptom, confirm, fix;
 };
 
@@ -73,10 +74,11 @@ std::string Unwrap(const std::string& text) {
 
 Shown Show(const Case& one, bool chinese, bool full) {
   const size_t most = full ? SIZE_MAX : kShortText;
-  return {chinese ? one.title_zh : one.title,
+  const std::string& fix = chinese && !one.fix_zh.empty() ? one.fix_zh : one.fix;
+  return {chinese, chinese ? one.title_zh : one.title,
           EscapeControl(chinese ? one.symptom_zh : one.symptom, most),
           EscapeControl(Unwrap(cases::Section(one.body, "How to confirm")), most, true),
-          EscapeControl(Unwrap(one.fix), most, /*keep_newlines=*/true)};
+          EscapeControl(Unwrap(fix), most, /*keep_newlines=*/true)};
 }
 
 // How to confirm stands in the first hit: it is the next thing to do, and only one case is true.
@@ -99,9 +101,10 @@ std::string RowText(const Hit& hit, const Shown& shown, size_t number) {
   std::string line = (number > 0 ? std::to_string(number) + ". " : "- ") + shown.title + "\n   " +
                      hit.found->id + " (" + hit.found->severity + ", " + hit.found->category + ")";
   if (!hit.matched.empty()) line += ", matched: " + Join(hit.matched, " ");
-  line += "\n   Symptom: " + shown.symptom;
-  if (number == 1) line += "\n   Confirm: " + shown.confirm;
-  return line + "\n   Fix: " + shown.fix;
+  const bool zh = shown.chinese;
+  line += (zh ? "\n   症状：" : "\n   Symptom: ") + shown.symptom;
+  if (number == 1) line += (zh ? "\n   确认方法（英文）：" : "\n   Confirm: ") + shown.confirm;
+  return line + (zh ? "\n   修复：" : "\n   Fix: ") + shown.fix;
 }
 
 // No case is about this: what was searched, and what may help.
