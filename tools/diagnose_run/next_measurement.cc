@@ -68,6 +68,11 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   if (!diagnosis.hypotheses.empty() && diagnosis.hypotheses[0].mechanism) {
     return AfterMeasurement(facts, diagnosis.hypotheses[0]);
   }
+  if (diagnosis.verdict == "healthy" && facts.precision == "fp32") {
+    return "If the result is worse than expected all the same: the run computes in FP32, so look "
+           "first at what stands under \"Not tested\": one batch, its labels, and the loss that an "
+           "untrained model must have.";
+  }
   if (diagnosis.verdict == "healthy") {
     return "If the result is worse than expected all the same: train the same seed in FP32 under "
            "the monitor and compare the two (compare_runs); where they agree, it is not precision, "

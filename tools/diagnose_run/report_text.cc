@@ -2,6 +2,7 @@
 
 #include "base/layer_word.h"
 #include "base/text.h"
+#include "tools/diagnose_run/causes.h"
 #include "tools/diagnose_run/extent.h"
 #include "tools/diagnose_run/report.h"
 #include "tools/diagnose_run/shorten.h"
@@ -91,7 +92,9 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
     return Shorten(TitleOf(h), extent.sentence) + (h.cause ? " [" + h.cause->id + "]" : "") +
            ", confidence " + runs::Number(Rounded(h.confidence), 2);
   };
-  std::string text = "\nCauses, most likely first:\n";
+  const bool open = !d.hypotheses[0].mechanism && d.hypotheses[0].confidence < kEstablished;
+  std::string text = open ? "\nDocumented cases that share signs with it, none of them established:\n"
+                          : "\nCauses, most likely first:\n";
   const double far_behind = kFarBehind * d.hypotheses[0].confidence;
   size_t shown = 0;
   for (; shown < std::min(extent.hypotheses, d.hypotheses.size()); ++shown) {

@@ -46,11 +46,17 @@ std::optional<std::optional<double> runs::StepRow::*> FigureOf(std::string_view 
   return std::nullopt;
 }
 
+bool IsSize(std::string_view name) {
+  return name == "absmax" || name == "rms" || name == "l2" || name == "grad_norm";
+}
+
 // The best hit of each signal, by its text.
 class Hits {
  public:
   void Offer(const Signal& signal, double value, int64_t step, const std::string& layer) {
     if (!cases::FitsValue(signal, value)) return;
+    // What is exactly 0 is not small: nothing arrives there, which is another fault.
+    if (signal.op.starts_with('<') && value == 0 && IsSize(signal.name)) return;
     auto [it, fresh] = best_.try_emplace(signal.text, StatHit{signal.text, step, layer, value});
     const bool lower = signal.op.starts_with('<');
     if (!fresh && (lower ? value < it->second.value : value > it->second.value)) {

@@ -28,14 +28,15 @@ std::string ShadowStepsText(const std::vector<runs::ShadowStep>& steps) {
   return Join(ranges, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
-void KeepLeast(runs::Covered& least, const runs::Covered& other) {
-  if (least.of == 0 || other.of - other.compared > least.of - least.compared) least = other;
+void KeepMost(runs::Covered& most, const runs::Covered& other) {
+  if (most.of == 0 || other.of - other.compared < most.of - most.compared) most = other;
 }
 
-// What the steps with a shadow compared, by what they recorded of it.
+// What the steps with a shadow compared, by the one of them that compared the most.
 std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
   const auto count = static_cast<int64_t>(measured.steps.size());
-  const std::string steps = Count(count, "step") + " of " + std::to_string(all) +
+  const std::string steps = Count(count, "step") + " of " +
+                            std::to_string(std::max(all, count)) +
                             " against FP64 (" + (count == 1 ? "step " : "steps ") +
                             ShadowStepsText(measured.steps) + ")";
   runs::Covered gradients, updates;
@@ -44,11 +45,12 @@ std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
     if (step.why == "rerun") continue;
     known = known && step.covered;
     if (!step.covered) continue;
-    KeepLeast(gradients, step.covered->gradients);
-    KeepLeast(updates, step.covered->updates);
+    KeepMost(gradients, step.covered->gradients);
+    KeepMost(updates, step.covered->updates);
   }
-  if (!known || updates.of == 0) {
-    return "every operator of " + steps + ", from the data to the optimizer's update";
+  if (updates.of == 0) {
+    return "every operator of " + steps +
+           (known ? ", as far as it ran" : ", from the data to the optimizer's update");
   }
   const auto of = [](const runs::Covered& covered) {
     return std::to_string(covered.compared) + " of " + std::to_string(covered.of);
@@ -59,17 +61,21 @@ std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
 
 // Parameters whose updates no step compared; "" if there are none.
 std::string LeftOut(const ShadowEvidence& measured) {
-  std::vector<std::string> names;
+  runs::Covered updates;
+  const runs::ShadowCoverage* most = nullptr;
   for (const runs::ShadowStep& step : measured.steps) {
-    if (!step.covered) continue;
-    for (const std::string& name : step.covered->left_out) {
-      const std::string shown = runs::Name(name);
-      if (std::find(names.begin(), names.end(), shown) == names.end()) names.push_back(shown);
-    }
+    if (!step.covered || step.covered->updates.of == 0) continue;
+    KeepMost(updates, step.covered->updates);
+    if (!most || step.covered->left_out.size() < most->left_out.size()) most = &*step.covered;
   }
-  if (names.empty()) return "";
-  const size_t more = names.size() > kParametersNamed ? names.size() - kParametersNamed : 0;
-  if (more > 0) names.resize(kParametersNamed);
+  const int64_t missing = updates.of - updates.compared;
+  if (missing <= 0) return "";
+  std::vector<std::string> names;
+  for (const std::string& name : most->left_out) {
+    if (names.size() < kParametersNamed) names.push_back(runs::Name(name));
+  }
+  const int64_t more = missing - static_cast<int64_t>(names.size());
+  if (names.empty()) return "against FP64 the updates of " + Count(missing, "parameter");
   return "against FP64 the updates of " + Join(names, ", ") +
          (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
@@ -88,7 +94,11 @@ void ListTested(const Facts& facts, Diagnosis& d) {
   const int64_t losses = s.finite_losses + s.nonfinite_losses;
   add(losses > 0, "the loss of " + Count(losses, "step"), "the loss (none was logged)");
   if (!facts.monitored) {
-    d.not_tested.push_back("everything else: this is a log, and no monitor watched the run");
+    if (s.grad_norm_max || s.nonfinite_gradient_steps > 0) d.tested.push_back("the gradient norm");
+    if (s.scale_first) d.tested.push_back("the loss scale and the skipped steps");
+    if (facts.evaluations.count > 0) d.tested.push_back("the losses of evaluations");
+    d.not_tested.push_back(
+        "what the log does not hold: this is a log, and no monitor watched the run");
     return;
   }
   const auto shadows = static_cast<int64_t>(facts.measured.steps.size());

@@ -24,7 +24,10 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     line.push_back({*s.first_step, Count(facts.scale.startup_skips, "step") +
                                        " skipped while the scaler looks for its scale (normal)"});
   }
-  if (s.loss_min && s.loss_min_step) {
+  // A loss of 0 past the first bad step stands for NaN.
+  const bool stands_for_nan =
+      s.loss_min == 0.0 && facts.onset && s.loss_min_step >= facts.onset->step;
+  if (s.loss_min && s.loss_min_step && !stands_for_nan) {
     line.push_back({*s.loss_min_step, "least loss, " + Number(s.loss_min)});
   }
   for (const Excursion& each : facts.turns.excursions) {

@@ -18,6 +18,7 @@ using runs::Count;
 using runs::Number;
 
 constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
+constexpr int64_t kStepsThatTeach = 20;
 // Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
 constexpr double kErrorWeight = 4, kSignWeight = 2;
 constexpr size_t kMostNotes = 2;
@@ -116,6 +117,12 @@ std::string ZeroLossText(const Facts& facts) {
          "(logging_nan_inf_filter), and no gradient norm above 0 stands beside it.";
 }
 
+// Of what a whole record began and ended with, not of single steps. Some losses need not fall (a
+// policy's, a GAN's): it is said, and judged by nobody.
+bool DidNotFall(const run_summary::Summary& s) {
+  return s.steps >= kStepsThatTeach && s.loss_start && s.loss_end && *s.loss_end >= *s.loss_start;
+}
+
 // "UserWarning: …", in a log or quoted in a question.
 bool IsWarning(const std::string& line) {
   return line.find("Warning") != std::string::npos && line.find("Error") == std::string::npos;
@@ -141,7 +148,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     if (stays != claims.end()) return say("broken", stays->sentence);
     const bool loss_touched = s.nonfinite_losses > 0;
     if (!over && (loss_touched || facts.bad_at_end)) {
-      return say("broken", "The run broke, " + first + ". It did not recover.");
+      const bool ends = s.last_step && *s.last_step <= onset.step;
+      return say("broken", "The run broke, " + first +
+                               (ends ? ". The record ends there." : ". It did not recover."));
     }
     if (loss_touched) {
       return say("degraded", "The run was hit and went on, " + first + "; " +
@@ -182,7 +191,8 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   if (run_summary::LossRose(s)) {
     return say("broken", "The run diverged: the loss rose from about " + Number(s.loss_start) +
-                             " to about " + Number(s.loss_end) + ", in finite numbers.");
+                             " in its first steps to about " + Number(s.loss_end) +
+                             " in its last, in finite numbers.");
   }
   if (facts.scale.declining) {
     return say("degraded", "The loss scale keeps falling: from " + Number(facts.scale.fall_from) +
@@ -260,6 +270,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (s.loss_first) {
     headline += ": the loss went from " + Number(s.loss_first) + " to " + Number(s.loss_last) +
                 ", all finite";
+    if (DidNotFall(s)) headline += ", and did not fall";
   }
   headline += ".";
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
@@ -298,8 +309,9 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
     d.verdict = "degraded";
     d.headline = std::string("Losses alone show no trouble, but ") +
                  (ComparesWithItself(lead) ? "the run's own values" : "shadow steps") +
-                 " do, from step " +
-                 std::to_string(lead.since.value_or(lead.step)) + " on: " + measured;
+                 (lead.since ? " do, from step " + std::to_string(*lead.since) + " on: "
+                             : " do, first at step " + std::to_string(lead.step) + ": ") +
+                 measured;
   } else {
     d.headline += " " + measured;
   }

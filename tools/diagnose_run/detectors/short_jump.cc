@@ -15,6 +15,7 @@ constexpr double kJump = 1.5;
 constexpr double kStillHigh = 1.25;  // of the level before: still up at the end
 constexpr double kLevel = 1.1;   // of it: back
 constexpr size_t kCalm = 3;      // losses back at the level that end a spike
+constexpr int64_t kEarlyPart = 4;  // "early": in the first of so many parts of the record
 constexpr double kNormJump = 3;  // a gradient norm that jumped with it is worth telling
 
 struct Jumped {
@@ -57,10 +58,11 @@ const Excursion* EarlyExcursion(const Facts& facts, const std::vector<Claim>& cl
   return highest;
 }
 
-void TellEarly(const Excursion& early, std::vector<Claim>& claims) {
+void TellEarly(const Excursion& early, int64_t steps, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "loss-jumped";
-  claim.sentence = "Early in the run, from step " + std::to_string(early.step) +
+  claim.sentence = (early.step < steps / kEarlyPart ? "Early in the run, from step " : "From step ") +
+                   std::to_string(early.step) +
                    " on, the loss rose from about " + Number(early.before) + " to " +
                    Number(early.peak) + " (step " + std::to_string(early.peak_step) + ")";
   if (early.norm_before && early.norm_peak) {
@@ -83,7 +85,7 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
   const std::vector<ShortStep>& steps = facts.turns.first_losses;
   if (facts.summary.finite_losses > static_cast<int64_t>(kShortRecord)) {
     const Excursion* early = facts.onset ? nullptr : EarlyExcursion(facts, claims);
-    if (early) TellEarly(*early, claims);
+    if (early) TellEarly(*early, facts.summary.steps, claims);
     return;
   }
   const auto jump = FindJump(steps);

@@ -45,8 +45,8 @@ void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "zero-gradients";
   claim.sentence = "The gradient norm is exactly 0 in all " + runs::Count(turns.norms, "step") +
-                   " that show one, while the loss is not 0 (" + runs::Number(s.loss_start) +
-                   " at first, " + runs::Number(s.loss_end) +
+                   " that show one, while the loss is not 0 (" + runs::Number(s.loss_first) +
+                   " at first, " + runs::Number(s.loss_last) +
                    " at the end): no weight gets a gradient, from the first step on.";
   claim.strength = 0.8;
   claim.fault = !falls;

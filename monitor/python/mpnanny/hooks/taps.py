@@ -279,6 +279,8 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, *args, **kwargs)
         if issubclass(type(self), torch.nn.Module):
             checkpoints.heard_module_loaded()
+        else:
+            checkpoints.heard_optimizer_loaded(self)
         for listener in tuple(_listeners):
             listener.heard_loaded(self)
         return result

@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 import sys
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import get_ident
@@ -91,6 +92,7 @@ class LoadedFile:
 
 _newest: list[LoadedFile] = []
 _count = 0  # files so far
+_optimizers: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
 
 
 def count() -> int:
@@ -130,6 +132,17 @@ def _read(content: Any) -> None:
     _count += 1
 
 
+def heard_optimizer_loaded(optimizer: Any) -> None:
+    """An optimizer has taken a state."""
+    with contextlib.suppress(Exception):
+        _optimizers[optimizer] = _users_line()
+
+
+def optimizer_loaded_at(optimizer: Any) -> tuple[str, int] | None:
+    """File and line where it has taken a state last; None if it has not."""
+    return _optimizers.get(optimizer)
+
+
 def heard_module_loaded() -> None:
     """A module has taken a state, mostly of the newest file of its thread."""
     own = [each for each in _newest if each.thread == get_ident()]
@@ -138,12 +151,19 @@ def heard_module_loaded() -> None:
 
 
 def _place(found: LoadedFile) -> None:
+    file, line = _users_line()
+    if line:
+        found.file, found.line = file, line
+
+
+def _users_line() -> tuple[str, int]:
+    """The innermost line of the user's code that is running; ("", 0) if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         if is_users(frame.f_code.co_filename):
-            found.file, found.line = os.path.abspath(frame.f_code.co_filename), frame.f_lineno
-            return
+            return os.path.abspath(frame.f_code.co_filename), frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
+    return "", 0
 
 
 def _walk(value: dict[Any, Any], name: str, found: LoadedFile, depth: int) -> None:

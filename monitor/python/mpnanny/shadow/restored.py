@@ -94,6 +94,7 @@ class Restored(StepListener):
     def _loaded_bad(self, file: LoadedFile, optimizer: Any) -> Finding | None:
         """A state that `optimizer` was given and that is not finite before its first step."""
         names = {id(each): name for name, each in self._model.module.named_parameters()}
+        source, line = checkpoints.optimizer_loaded_at(optimizer) or (file.file, file.line)
         for parameter, state in list(optimizer.state.items()):
             for key, each in state.items() if isinstance(state, dict) else ():
                 held = local_part(each)
@@ -102,7 +103,7 @@ class Restored(StepListener):
                 name = names.get(id(parameter), "")
                 return Finding(
                     UNDEFINED,
-                    Site("load_state_dict", "", "state", file.file, file.line, None),
+                    Site("load_state_dict", "", "state", source, line, None),
                     0,
                     str(held.dtype)[6:],
                     str(list(held.shape)),
@@ -117,7 +118,7 @@ class Restored(StepListener):
                         "from": "a state that was not finite when it was loaded",
                         "carrier": "state",
                         "whose": f"{key} of {type(optimizer).__name__}",
-                        "at": f"{file.file}:{file.line}",
+                        "at": f"{source}:{line}",
                     },
                 )
         return None
