@@ -82,5 +82,50 @@ TEST(DiagnoseLogFiguresTest, NothingBadStandsBesideHealthy) {
   EXPECT_EQ(ask(log("1.5", "", "1.5"))["verdict"], "healthy");
 }
 
+// What is said of a log is what it shows: how the loss went, what was judged, where it ends.
+TEST(DiagnoseLogFiguresTest, ALogIsToldAsItIs) {
+  TempFolder folder;
+  const auto log = [](int steps, const auto& loss, const auto& norm) {
+    std::string text;
+    for (int step = 0; step < steps; ++step) {
+      text += "step " + std::to_string(step) + " | loss " + loss(step) + " | grad_norm " +
+              norm(step) + "\n";
+    }
+    return text;
+  };
+  const auto calm = [](int step) { return std::to_string(1.0 + 0.01 * (step % 3)); };
+  const auto flat = [](int step) { return std::to_string(2.3026 + 0.0001 * (step % 4)); };
+  Json d = VerdictOf(folder, {{"log_text", log(60, flat, calm)}});
+  EXPECT_NE(DumpJson(d["headline"]).find("and did not fall"), std::string::npos) << d;
+  EXPECT_NE(DumpJson(d["tested"]).find("the gradient norm"), std::string::npos) << d;
+
+  const auto falls = [](int step) { return std::to_string(3 - 0.01 * step); };
+  d = VerdictOf(folder, {{"log_text", log(60, falls, calm)}});
+  EXPECT_EQ(DumpJson(d["headline"]).find("did not fall"), std::string::npos) << d;
+
+  const auto late = [&](int step) { return step < 59 ? falls(step) : std::string("nan"); };
+  d = VerdictOf(folder, {{"log_text", log(60, late, calm)}});
+  EXPECT_NE(DumpJson(d["headline"]).find("The record ends there."), std::string::npos) << d;
+  const auto long_ago = [&](int step) { return step < 40 ? falls(step) : std::string("nan"); };
+  d = VerdictOf(folder, {{"log_text", log(60, long_ago, calm)}});
+  EXPECT_NE(DumpJson(d["headline"]).find("It did not recover."), std::string::npos) << d;
+}
+
+TEST(DiagnoseLogFiguresTest, ARiseInTheMiddleIsNotEarly) {
+  TempFolder folder;
+  const auto headline = [&](int at) {
+    std::string text;
+    for (int step = 1; step <= 120; ++step) {
+      const bool up = step >= at && step < at + 4;
+      text += "step " + std::to_string(step) + " | loss " +
+              std::to_string(5 * std::exp(-0.01 * step) + (up ? 4 : 0)) + " | grad_norm " +
+              std::to_string(step == at ? 40.0 : 0.7) + "\n";
+    }
+    return VerdictOf(folder, {{"log_text", text}})["headline"].get<std::string>();
+  };
+  EXPECT_NE(headline(20).find("Early in the run, from step 20"), std::string::npos) << headline(20);
+  EXPECT_NE(headline(70).find("From step 70"), std::string::npos) << headline(70);
+}
+
 }  // namespace
 }  // namespace mpnanny::test

@@ -175,6 +175,26 @@ TEST(DiagnoseMeasuredTest, HealthySaysWhatWasTestedAndNotesDoNotDecide) {
   EXPECT_EQ(d["shadow"][0]["severity"], "INFO");
 }
 
+// Of several steps the one that compared the most says what was left out.
+TEST(DiagnoseMeasuredTest, UpdatesThatOneStepComparedAreTested) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("covered", "closed", "bf16");
+  Steps(db);
+  db.Execute(
+      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], \"gradients\": "
+      "[6, 6], \"updates\": [0, 6], \"states\": 0, \"not\": [\"a\", \"b\"]}}'");
+  Json d = Ask(folder).structured;
+  EXPECT_NE(DumpJson(d["not_tested"]).find("the updates of a, b and 4 more"), std::string::npos)
+      << d["not_tested"];
+  db.Execute(
+      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], \"gradients\": "
+      "[6, 6], \"updates\": [6, 6], \"states\": 0, \"not\": []}}' WHERE step = 4");
+  d = Ask(folder).structured;
+  EXPECT_EQ(DumpJson(d["not_tested"]).find("the updates of"), std::string::npos) << d["not_tested"];
+  EXPECT_NE(DumpJson(d["tested"]).find("updates of 6 of 6"), std::string::npos) << d["tested"];
+}
+
 // Weights in BF16 whose updates look lost by their size, as where FP32 copies take them.
 void SmallUpdates(Recording& db) {
   const int64_t weight = db.Layer("emb.weight", "model.py:10", "parameter");

@@ -39,6 +39,14 @@ TEST(MeasuredSigns, AreOfTheOperatorAndOfWhatWentIn) {
   EXPECT_EQ(SignsOf(Finding("amplified", "aten.sub.Tensor")), Signs{});
 }
 
+TEST(MeasuredSigns, OnlyProductsAndDivisionsOfABackwardPassAreRootsAndLogarithms) {
+  auto finding = Finding("range", "aten.exp.default", {{91.5, 91.5}});
+  finding.phase = "backward";
+  EXPECT_EQ(SignsOf(finding), Signs{"exp-overflow"});
+  finding.op = "aten.mul.Tensor";
+  EXPECT_EQ(SignsOf(finding), (Signs{"square-overflow", "root-gradient-at-zero", "log-of-zero"}));
+}
+
 TEST(MeasuredSigns, WhatWasBadBeforeShowsNoMistakeOfItsOperator) {
   auto finding = Finding("undefined", "aten.div.Tensor");
   EXPECT_FALSE(SignsOf(finding).empty());

@@ -262,6 +262,7 @@ inline constexpr Word kSigns[] = {
     {"optimizer-restarted",
      "the optimizer began without its state in the middle of the training and the loss jumped"},
     {"dead-units", "most units behind a ReLU give zero for every input"},
+    {"gradients-not-zeroed", "gradients of several updates add up: nothing sets them to zero"},
     {"constant-input", "what enters the model is 0 in every element, batch after batch"},
     {"zero-gradients", "gradients are exactly 0 from the first step on, of all weights or of some"},
     {"norm-grows", "the gradient norm grows all along while the loss stays where it is"},

@@ -35,6 +35,20 @@ bool SameThing(const std::string& kind, const cases::Signal& signal) {
   return false;
 }
 
+// Whether the run shows more of the case than the kind of operator that went wrong, which it shares
+// with others.
+bool ShowsMoreThanItsKind(const runs::ShadowFinding& lead, const Hypothesis& fitting) {
+  const auto signs = SignsOf(lead);
+  return std::any_of(
+      fitting.cause->signals.begin(), fitting.cause->signals.end(),
+      [&](const cases::Signal& signal) {
+        const bool of_kind = signal.kind == cases::Signal::Kind::kSign &&
+                             std::find(signs.begin(), signs.end(), signal.name) != signs.end();
+        return !of_kind && std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) ==
+                               fitting.unseen.end();
+      });
+}
+
 // Whether the case speaks of what was measured: of the first value that is not finite, or of a
 // phenomenon that an alert or a statistic names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
@@ -47,7 +61,7 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
       return part == "data" || part == "checkpoint";
     });
   }
-  if (ExplainsOnset(facts, mechanism)) return true;
+  if (ExplainsOnset(facts, mechanism)) return ShowsMoreThanItsKind(lead, fitting);
   const std::string& kind = lead.kind;
   // A detector that is sure of its sign found it in the same part of the step.
   const bool same_place =

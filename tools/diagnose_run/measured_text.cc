@@ -94,7 +94,7 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
            "compute them anew before the copy is used (torch.optim.swa_utils.update_bn).";
   }
   if (kind == "scale_dependent") {
-    return "Derive scaler.scale(loss), call scaler.unscale_(optimizer) once before gradients are "
+    return "Call backward() on scaler.scale(loss), call scaler.unscale_(optimizer) once before gradients are "
            "clipped, measured, changed or added to, and let scaler.step(optimizer) make the step.";
   }
   return "";

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kSettled = 0.8;  // a best cause this sure …
 constexpr int64_t kSomeSteps = 20;
+constexpr int64_t kFewShadows = 3;
 constexpr double kLead = 0.2;  // … and this far ahead needs no further measurement, only the fix
 
 constexpr char kPatch[] =
@@ -90,6 +91,13 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
                                                "meant to be so, the record cannot tell."
                                              : "Let the run make some steps with a logged loss "
                                                "(record.log(loss=loss)) and ask again.";
+  }
+  const auto shadows = static_cast<int64_t>(facts.measured.steps.size());
+  if (shadows > 0 && shadows < kFewShadows && facts.summary.steps >= kSomeSteps) {
+    return "Record the run again with `mpnanny run --shadow every=20 -- …`: only " +
+           runs::Count(shadows, "step") + " of " + std::to_string(facts.summary.steps) +
+           " ran a second time in FP64, and faults of the training loop (gradients that are not "
+           "zeroed, states that are not restored) show in three and more.";
   }
   const auto& hypotheses = diagnosis.hypotheses;
   const bool settled =

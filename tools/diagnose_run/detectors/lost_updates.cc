@@ -118,7 +118,8 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
     claim.sentence = "In " + std::to_string(still) + " of " +
                      runs::Count(static_cast<int64_t>(moved.size()), "sample") +
                      " no weight moved at all, although gradients reach " + runs::Number(largest) +
-                     ": something between backward and step made zeros of them.";
+                     ": the optimizer holds other parameters, or something between backward and "
+                     "step made zeros of them.";
   }
   claim.strength = 0.9;
   claim.fault = true;

@@ -30,7 +30,27 @@ bool IsRuledOut(const Facts& facts, std::string_view sign) {
          (!signs.empty() && std::find(signs.begin(), signs.end(), sign) == signs.end());
 }
 
+namespace {
+
+// Faults of the training loop that a documented case is about.
+void TellLoop(const Facts& facts, std::vector<Claim>& claims) {
+  for (const MeasuredFinding& each : facts.measured.findings) {
+    if (each.finding.kind != "not_zeroed") continue;
+    Claim claim;
+    claim.id = "gradients-not-zeroed";
+    claim.sentence = "This case is about what was measured.";
+    claim.strength = 1;
+    claim.told = true;
+    claim.place = FaultPlace{each.finding.step, each.finding.phase, "", "", "", ""};
+    claims.push_back(std::move(claim));
+    return;
+  }
+}
+
+}  // namespace
+
 void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
+  TellLoop(facts, claims);
   const runs::ShadowFinding* origin = MeasuredOrigin(facts);
   if (!origin) return;
   const auto signs = SignsOf(*origin);

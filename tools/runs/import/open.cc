@@ -180,6 +180,11 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
     if (!in_folder) return in_folder.error();
     found = *std::move(in_folder);
   } else if (fs::is_regular_file(path, ec)) {
+    if (path.ends_with(".py")) {
+      return InvalidInput("'" + EscapeControl(path) + "' is Python source and no record of a run.",
+                          "To look at the code: mpnanny check FILE (static_check). To record a "
+                          "run of it: mpnanny run -- python FILE.");
+    }
     found = FindFile(path);
   }
   if (!found.format) return std::optional<Opened>();
