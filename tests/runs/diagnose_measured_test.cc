@@ -175,6 +175,35 @@ TEST(DiagnoseMeasuredTest, HealthySaysWhatWasTestedAndNotesDoNotDecide) {
   EXPECT_EQ(d["shadow"][0]["severity"], "INFO");
 }
 
+// That exp overflowed is what many faults show: a radiance field's density is named where there is
+// one.
+TEST(DiagnoseMeasuredTest, ACaseIsNamedWhereMoreOfItIsSeenThanItsKind) {
+  const auto cause = [](const std::string& module) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("overflow", "closed", "fp16");
+    const int64_t layer = db.Layer(module);
+    Steps(db, 30);
+    db.Alert(30, {.type = "INF", .phase = "forward", .layer = layer, .kind = 1, .producer = 1});
+    FindingSpec overflow = Overflow();
+    overflow.op = "aten.exp.default";
+    overflow.layer = layer;
+    AddFinding(db, 30, overflow);
+    return Ask(folder).structured["hypotheses"][0]["cause"];
+  };
+  EXPECT_EQ(cause("density"), "nerf-density-exp-overflow");
+  EXPECT_NE(cause("similarity"), "nerf-density-exp-overflow");
+}
+
+TEST(DiagnoseMeasuredTest, ASignalIsToldAsOne) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("interrupted", "signal", "bf16");
+  Steps(db);
+  const std::string headline = Ask(folder).structured["headline"];
+  EXPECT_NE(headline.find("ended by a signal (Ctrl-C"), std::string::npos) << headline;
+}
+
 // Of several steps the one that compared the most says what was left out.
 TEST(DiagnoseMeasuredTest, UpdatesThatOneStepComparedAreTested) {
   TempFolder folder;

@@ -20,6 +20,7 @@ constexpr double kAfterDivergence = 0.5;
 constexpr double kStrong = 0.75;
 // Weight of a `log:` signal from which on its line all but proves the case.
 constexpr double kProvingWeight = 3;
+constexpr double kOwnWeight = 2;  // of a signal that tells a case from others of its kind
 // What was measured and does not explain the first value that is not finite may be another fault.
 constexpr double kElsewhere = 0.7;
 constexpr double kCameNear = 0.6;  // measured before, and not at the step itself
@@ -49,6 +50,16 @@ bool ShowsMoreThanItsKind(const runs::ShadowFinding& lead, const Hypothesis& fit
       });
 }
 
+// Whether something that is the case's own was looked for and not seen.
+bool LacksItsOwn(const Hypothesis& fitting) {
+  return std::any_of(fitting.unseen.begin(), fitting.unseen.end(),
+                     [](const cases::Signal* signal) {
+                       return signal->weight >= kOwnWeight &&
+                              (signal->kind == cases::Signal::Kind::kAlert ||
+                               signal->kind == cases::Signal::Kind::kStat);
+                     });
+}
+
 // Whether the case speaks of what was measured: of the first value that is not finite, or of a
 // phenomenon that an alert or a statistic names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
@@ -61,7 +72,9 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
       return part == "data" || part == "checkpoint";
     });
   }
-  if (ExplainsOnset(facts, mechanism)) return ShowsMoreThanItsKind(lead, fitting);
+  if (ExplainsOnset(facts, mechanism)) {
+    return ShowsMoreThanItsKind(lead, fitting) || !LacksItsOwn(fitting);
+  }
   const std::string& kind = lead.kind;
   // A detector that is sure of its sign found it in the same part of the step.
   const bool same_place =

@@ -217,6 +217,7 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
                         CancelToken::Clock::duration limit) {
   Facts facts;
   facts.status = source.run.status;
+  facts.ended_by_signal = source.run.end_reason == "signal";
   facts.precision = source.run.precision;
   runs::Layers layers(source);
   if (auto alerts = GatherAlerts(source, layers, facts); !alerts) return alerts.error();

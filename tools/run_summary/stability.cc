@@ -25,6 +25,9 @@ std::string Interrupted(const runs::Run& run) {
     case runs::Status::kException:
       return "The training ended with an exception.";
     case runs::Status::kKilled:
+      if (run.end_reason == "signal") {
+        return "The training process was ended by a signal (Ctrl-C, a time limit, a scheduler).";
+      }
       return "The training process was killed or went away without closing the run.";
     default:
       return "";

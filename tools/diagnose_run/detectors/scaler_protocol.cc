@@ -48,7 +48,7 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
               "At step " + std::to_string(clip.step) +
                   " clip_grad_norm_ got gradients that were still multiplied by the loss scale (" +
                   runs::Number(scale) + "): with a norm limit of " + runs::Number(clip.max_norm) +
-                  " the step that remains has a norm of " +
+                  " the gradient that remains has a norm of " +
                   runs::Number(clip.max_norm.value_or(1) / scale) + " at most."));
     SayWhetherItMadeTheOnset(facts, claims.back());
     return;

@@ -130,8 +130,11 @@ std::string ToTerminal(const Json& structured, bool colour) {
         "No file was checked: none of them mentions torch. Name the training script or its "
         "folder.\n";
   } else if (counts["error"] == 0 && counts["warning"] == 0 && counts["info"] == 0) {
+    text += structured.contains("notes") && !structured["notes"].empty()
+                ? "Nothing found in what could be read: see the notes. "
+                : "Nothing found. ";
     text +=
-        "Nothing found. What only shows at run time is seen by the monitor: `mpnanny diagnose` "
+        "What only shows at run time is seen by the monitor: `mpnanny diagnose` "
         "reads a run.\n";
   }
   return text;
