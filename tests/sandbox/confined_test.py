@@ -60,7 +60,7 @@ def test_there_are_at_least_60_and_each_has_a_victim():
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_each_escape_does_harm_where_nothing_confines_it(place, owner):
+def test_each_escape_does_harm_where_nothing_confines_it(place, owner, user_namespaces):
     """Else it would say nothing that it does none in the sandbox."""
     names = [
         name
@@ -82,7 +82,9 @@ def test_each_takes_the_memory_where_nothing_confines_it(place, name):
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_nothing_escapes(place, owner):
+def test_nothing_escapes(place, owner, request):
+    if owner != "root":
+        request.getfixturevalue("user_namespaces")
     outcome = place.attempt(OTHERS, FULL, owner)
     assert outcome.ran and outcome.missing == set(), outcome.told()
     assert outcome.end["exit_code"] == 0 and outcome.end["exceeded"] == "", outcome.told()
@@ -91,7 +93,7 @@ def test_nothing_escapes(place, owner):
 
 
 @pytest.mark.parametrize("name", MEMORY)
-def test_no_memory_is_uncounted(place, name):
+def test_no_memory_is_uncounted(place, name, user_namespaces):
     outcome = place.attempt([name], FULL, list(OWNERS)[-1])
     assert outcome.ran and outcome.missing == set(), outcome.told()
     assert outcome.harms == {}, outcome.told()

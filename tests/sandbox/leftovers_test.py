@@ -87,6 +87,8 @@ class Confined:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Under nohup it would be ignored, by the sandbox as well.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
 
     def is_there(self) -> bool:

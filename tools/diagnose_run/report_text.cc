@@ -148,7 +148,8 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     text += ".\n  " +
             std::string(onset.place == Onset::Place::kProducer    ? "It is the producer: "
                         : onset.place == Onset::Place::kFirstSeen ? "First seen here: "
-                                                                  : "Place not known: ") +
+                        : onset.source.empty()               ? "Place not known: "
+                                                             : "Its line is known: ") +
             onset.how + ".";
     if (onset.last_clean_sample) {
       text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";

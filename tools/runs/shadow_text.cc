@@ -20,6 +20,7 @@ namespace mpnanny::runs {
 namespace {
 
 constexpr size_t kReachShown = 3;
+constexpr size_t kReachRecorded = 8;  // the monitor keeps no more (shadow/finding_rows.py)
 constexpr size_t kLinesShown = 6;
 
 bool IsAny(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -250,11 +251,12 @@ std::string ReachWord(const ShadowReach& reach) {
   return text;
 }
 
-// "a, b and 2 more" of `all`, which are at least one.
-std::string ListedAll(const std::vector<std::string>& all) {
+// "a, b and 2 more" of `all`, which are at least one; "and more" of a list that was cut when it was
+// recorded.
+std::string ListedAll(const std::vector<std::string>& all, bool cut) {
   std::vector<std::string> words(all.begin(), all.begin() + std::min(all.size(), kReachShown));
   const size_t more = all.size() - words.size();
-  if (more > 0) words.push_back(std::to_string(more) + " more");
+  if (more > 0) words.push_back(cut ? "more" : std::to_string(more) + " more");
   std::string text = words.front();
   for (size_t i = 1; i < words.size(); ++i) {
     text += (i + 1 == words.size() ? " and " : ", ") + words[i];
@@ -272,8 +274,9 @@ std::string Reach(const ShadowFinding& finding) {
       reached.push_back(ReachWord(reach));
     }
   }
-  std::string text = reached.empty() ? "" : " Reaches " + ListedAll(reached) + ".";
-  if (!replaced.empty()) text += " Values were replaced by " + ListedAll(replaced) + ".";
+  const bool cut = finding.reach.size() >= kReachRecorded;
+  std::string text = reached.empty() ? "" : " Reaches " + ListedAll(reached, cut) + ".";
+  if (!replaced.empty()) text += " Values were replaced by " + ListedAll(replaced, cut) + ".";
   return text;
 }
 

@@ -69,7 +69,7 @@ void TellEarly(const Excursion& early, int64_t steps, std::vector<Claim>& claims
     claim.sentence +=
         ", the gradient norm from " + Number(early.norm_before) + " to " + Number(early.norm_peak);
   }
-  claim.sentence += ", and came back by itself by step " + std::to_string(*early.over) + ".";
+  claim.sentence += ", and most of the rise was gone by step " + std::to_string(*early.over) + ".";
   claim.strength = 0.6;
   claim.passing = true;
   claim.place = FaultPlace{early.step, "", "", "", "", "the loss rose to " + Number(early.peak)};

@@ -13,7 +13,7 @@ void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims) {
                    std::to_string(s.steps) + " were skipped, the longest row " +
                    std::to_string(facts.scale.longest_skip_run) + " from step " +
                    std::to_string(facts.scale.longest_skip_first.value_or(0)) +
-                   "; growing the scale explains about one in 2,000.";
+                   "; growing the scale explains about one in 2,000 (torch's GradScaler).";
   claim.strength = 0.4;
   claim.favours = {"component:scaler"};
   claim.opposes = {"category:stale-update"};
