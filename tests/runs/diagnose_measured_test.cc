@@ -195,6 +195,23 @@ TEST(DiagnoseMeasuredTest, ACaseIsNamedWhereMoreOfItIsSeenThanItsKind) {
   EXPECT_NE(cause("similarity"), "nerf-density-exp-overflow");
 }
 
+// FP64 stays finite, and nobody trains in it.
+TEST(DiagnoseMeasuredTest, WhatNo32BitFormatHoldsIsNoMatterOfPrecision) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("overflow", "closed", "fp32");
+  Steps(db, 30);
+  FindingSpec overflow = Overflow();
+  overflow.dtype = "float32";
+  overflow.magnitude = 5e40;
+  AddFinding(db, 30, overflow);
+  const Json d = Ask(folder).structured;
+  const std::string headline = d["headline"], fix = d["hypotheses"][0]["fix"];
+  EXPECT_NE(headline.find("No format of 32 bits holds such a value"), std::string::npos) << headline;
+  EXPECT_EQ(headline.find("Precision is the cause"), std::string::npos) << headline;
+  EXPECT_TRUE(fix.starts_with("Find what made the values so large")) << fix;
+}
+
 TEST(DiagnoseMeasuredTest, ASignalIsToldAsOne) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

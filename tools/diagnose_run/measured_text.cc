@@ -239,6 +239,10 @@ std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& m
     return "FP64 would keep these changes, but they are below 6e-8 of the value that they are to "
            "change: first ask why they are so small (learning rate, gradients that fade).";
   }
+  if (IsTooLargeForFp32(finding)) {
+    return "No format of 32 bits holds such a value: what made it so large is the fault, and not the "
+           "format.";
+  }
   if (finding.was_bad_before) {
     return (finding.precision == "excluded" ? "It is not precision. " : "") + detail;
   }
@@ -287,6 +291,11 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
   if (IsTinyChange(finding)) {
     return "Raise the learning rate, or find why the gradient is so small; where small changes are "
            "right, sum them up apart or in FP64.";
+  }
+  if (IsTooLargeForFp32(finding)) {
+    return "Find what made the values so large " + WhereToChange(finding) +
+           " or before it: a learning rate that is too high, weights or states that grow, a division "
+           "by nearly 0, an exponential whose largest input is not subtracted first.";
   }
   if (finding.precision == "proven") return FixOfPrecision(finding);
   if (finding.kind == "undefined") return FixOfUndefined(finding);

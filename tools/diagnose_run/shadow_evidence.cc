@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "tools/diagnose_run/onset.h"
@@ -83,6 +84,11 @@ double NearnessToLimit(const runs::ShadowFinding& finding) {
 bool IsUsed(const runs::ShadowFinding& finding) {
   return std::any_of(finding.reach.begin(), finding.reach.end(),
                      [](const runs::ShadowReach& reach) { return reach.what != "output"; });
+}
+
+bool IsTooLargeForFp32(const runs::ShadowFinding& finding) {
+  return finding.kind == "range" && finding.magnitude &&
+         std::fabs(*finding.magnitude) > std::numeric_limits<float>::max();
 }
 
 bool GivesNonFinite(const runs::ShadowFinding& finding) {

@@ -76,6 +76,8 @@ bool GivesNonFinite(const runs::ShadowFinding& finding);
 // True where a value in FP32 or wider was not changed because the change is so small: what is to be
 // asked then is why it is.
 bool IsTinyChange(const runs::ShadowFinding& finding);
+// A value that left the range of every 32-bit format.
+bool IsTooLargeForFp32(const runs::ShadowFinding& finding);
 
 // The lines that it points at, the finding's own first, then those of its cure; raw "file:line".
 std::vector<std::string> LinesOf(const runs::ShadowFinding& finding);
