@@ -207,7 +207,8 @@ TEST(DiagnoseMeasuredTest, WhatNo32BitFormatHoldsIsNoMatterOfPrecision) {
   AddFinding(db, 30, overflow);
   const Json d = Ask(folder).structured;
   const std::string headline = d["headline"], fix = d["hypotheses"][0]["fix"];
-  EXPECT_NE(headline.find("No format of 32 bits holds such a value"), std::string::npos) << headline;
+  EXPECT_NE(headline.find("No format of 32 bits holds such a value"), std::string::npos)
+      << headline;
   EXPECT_EQ(headline.find("Precision is the cause"), std::string::npos) << headline;
   EXPECT_TRUE(fix.starts_with("Find what made the values so large")) << fix;
 }
@@ -228,13 +229,15 @@ TEST(DiagnoseMeasuredTest, UpdatesThatOneStepComparedAreTested) {
   db.Run("covered", "closed", "bf16");
   Steps(db);
   db.Execute(
-      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], \"gradients\": "
+      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], "
+      "\"gradients\": "
       "[6, 6], \"updates\": [0, 6], \"states\": 0, \"not\": [\"a\", \"b\"]}}'");
   Json d = Ask(folder).structured;
   EXPECT_NE(DumpJson(d["not_tested"]).find("the updates of a, b and 4 more"), std::string::npos)
       << d["not_tested"];
   db.Execute(
-      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], \"gradients\": "
+      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], "
+      "\"gradients\": "
       "[6, 6], \"updates\": [6, 6], \"states\": 0, \"not\": []}}' WHERE step = 4");
   d = Ask(folder).structured;
   EXPECT_EQ(DumpJson(d["not_tested"]).find("the updates of"), std::string::npos) << d["not_tested"];

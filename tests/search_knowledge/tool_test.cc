@@ -78,7 +78,8 @@ TEST_F(SearchTool, EveryCaseIsFoundByItsIdAndItsTitles) {
     EXPECT_EQ(First({{"query", one.title}}), one.id);
     EXPECT_EQ(First({{"query", one.title_zh}}), one.id);
     EXPECT_EQ(First({{"query", one.symptom_zh}}), one.id);
-    EXPECT_TRUE(search_knowledge::HasChinese(one.fix_zh)) << one.id << " has no fix for Chinese readers";
+    EXPECT_TRUE(search_knowledge::HasChinese(one.fix_zh))
+        << one.id << " has no fix for Chinese readers";
   }
 }
 

@@ -15,11 +15,11 @@ namespace mpnanny::cases {
 namespace {
 
 const std::array<std::string, 22> kFields = {
-    "id",        "kind",     "title",         "symptom",    "title_zh",   "symptom_zh", "fix_zh",
-    "posted",
-    "category",  "severity", "difficulty",    "precision",  "components", "detectable_by",
-    "frameworks", "devices", "versions",      "verified",   "verified_with",
-    "signals",   "evidence", "related"};
+    "id",         "kind",      "title",      "symptom",       "title_zh",
+    "symptom_zh", "fix_zh",    "posted",     "category",      "severity",
+    "difficulty", "precision", "components", "detectable_by", "frameworks",
+    "devices",    "versions",  "verified",   "verified_with", "signals",
+    "evidence",   "related"};
 
 // Takes fields out of front matter and remembers every complaint instead of stopping at the first.
 class FieldReader {
@@ -48,7 +48,9 @@ class FieldReader {
   }
 
   // A text that pages of earlier versions lack.
-  std::string OptionalText(const std::string& key) { return fields_.contains(key) ? Text(key) : ""; }
+  std::string OptionalText(const std::string& key) {
+    return fields_.contains(key) ? Text(key) : "";
+  }
 
   std::string OneOf(const std::string& key, std::span<const Word> words) {
     std::string text = Text(key);

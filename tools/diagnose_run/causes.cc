@@ -40,24 +40,22 @@ bool SameThing(const std::string& kind, const cases::Signal& signal) {
 // with others.
 bool ShowsMoreThanItsKind(const runs::ShadowFinding& lead, const Hypothesis& fitting) {
   const auto signs = SignsOf(lead);
-  return std::any_of(
-      fitting.cause->signals.begin(), fitting.cause->signals.end(),
-      [&](const cases::Signal& signal) {
-        const bool of_kind = signal.kind == cases::Signal::Kind::kSign &&
-                             std::find(signs.begin(), signs.end(), signal.name) != signs.end();
-        return !of_kind && std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) ==
-                               fitting.unseen.end();
-      });
+  return std::any_of(fitting.cause->signals.begin(), fitting.cause->signals.end(),
+                     [&](const cases::Signal& signal) {
+                       const bool of_kind =
+                           signal.kind == cases::Signal::Kind::kSign &&
+                           std::find(signs.begin(), signs.end(), signal.name) != signs.end();
+                       return !of_kind && std::find(fitting.unseen.begin(), fitting.unseen.end(),
+                                                    &signal) == fitting.unseen.end();
+                     });
 }
 
 // Whether something that is the case's own was looked for and not seen.
 bool LacksItsOwn(const Hypothesis& fitting) {
-  return std::any_of(fitting.unseen.begin(), fitting.unseen.end(),
-                     [](const cases::Signal* signal) {
-                       return signal->weight >= kOwnWeight &&
-                              (signal->kind == cases::Signal::Kind::kAlert ||
-                               signal->kind == cases::Signal::Kind::kStat);
-                     });
+  return std::any_of(fitting.unseen.begin(), fitting.unseen.end(), [](const cases::Signal* signal) {
+    return signal->weight >= kOwnWeight && (signal->kind == cases::Signal::Kind::kAlert ||
+                                            signal->kind == cases::Signal::Kind::kStat);
+  });
 }
 
 // Whether the case speaks of what was measured: of the first value that is not finite, or of a

@@ -158,7 +158,7 @@ struct Facts {
   std::string precision;              // fp16 | bf16 | fp8 | fp32 | mixed; "" not known
   run_summary::Summary summary;
   runs::Status status = runs::Status::kClosed;
-  bool ended_by_signal = false;  // which its process heard: Ctrl-C, a scheduler's
+  bool ended_by_signal = false;   // which its process heard: Ctrl-C, a scheduler's
   std::vector<SeenAlert> alerts;  // in order of time; at most kAlertsKept
   ScaleTrack scale;
   Course course;

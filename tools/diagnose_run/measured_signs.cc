@@ -75,8 +75,7 @@ Signs SignsOf(const runs::ShadowFinding& finding) {
                 : finding.kind == "undefined" ? OfUndefined(finding, op)
                                               : Signs();
   // Derivatives of roots and logarithms are divisions and products.
-  if (!signs.empty() && finding.phase == "backward" &&
-      (Divides(op) || IsAny(op, {"mul", "pow"}))) {
+  if (!signs.empty() && finding.phase == "backward" && (Divides(op) || IsAny(op, {"mul", "pow"}))) {
     for (const std::string_view of : {"root-gradient-at-zero", "log-of-zero"}) signs.push_back(of);
   }
   return signs;

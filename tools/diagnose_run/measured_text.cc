@@ -94,7 +94,8 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
            "compute them anew before the copy is used (torch.optim.swa_utils.update_bn).";
   }
   if (kind == "scale_dependent") {
-    return "Call backward() on scaler.scale(loss), call scaler.unscale_(optimizer) once before gradients are "
+    return "Call backward() on scaler.scale(loss), call scaler.unscale_(optimizer) once before "
+           "gradients are "
            "clipped, measured, changed or added to, and let scaler.step(optimizer) make the step.";
   }
   return "";
@@ -240,7 +241,8 @@ std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& m
            "change: first ask why they are so small (learning rate, gradients that fade).";
   }
   if (IsTooLargeForFp32(finding)) {
-    return "No format of 32 bits holds such a value: what made it so large is the fault, and not the "
+    return "No format of 32 bits holds such a value: what made it so large is the fault, and not "
+           "the "
            "format.";
   }
   if (finding.was_bad_before) {
@@ -294,7 +296,8 @@ std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechani
   }
   if (IsTooLargeForFp32(finding)) {
     return "Find what made the values so large " + WhereToChange(finding) +
-           " or before it: a learning rate that is too high, weights or states that grow, a division "
+           " or before it: a learning rate that is too high, weights or states that grow, a "
+           "division "
            "by nearly 0, an exponential whose largest input is not subtracted first.";
   }
   if (finding.precision == "proven") return FixOfPrecision(finding);

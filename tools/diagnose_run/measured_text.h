@@ -33,8 +33,8 @@ std::string NearLimitFix(const runs::ShadowFinding& finding);
 // reference, also in steps that have none.
 bool ComparesWithItself(const runs::ShadowFinding& finding);
 
-// How sure the cause is, by what stands behind it; bench/evaluations/diagnosis/confidence.md has the
-// shares of right answers that these numbers come from.
+// How sure the cause is, by what stands behind it; bench/evaluations/diagnosis/confidence.md has
+// the shares of right answers that these numbers come from.
 double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 }  // namespace mpnanny::diagnose_run

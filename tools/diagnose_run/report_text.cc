@@ -93,8 +93,9 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
            ", confidence " + runs::Number(Rounded(h.confidence), 2);
   };
   const bool open = !d.hypotheses[0].mechanism && d.hypotheses[0].confidence < kEstablished;
-  std::string text = open ? "\nDocumented cases that share signs with it, none of them established:\n"
-                          : "\nCauses, most likely first:\n";
+  std::string text =
+      open ? "\nDocumented cases that share signs with it, none of them established:\n"
+           : "\nCauses, most likely first:\n";
   const double far_behind = kFarBehind * d.hypotheses[0].confidence;
   size_t shown = 0;
   for (; shown < std::min(extent.hypotheses, d.hypotheses.size()); ++shown) {
@@ -148,8 +149,8 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     text += ".\n  " +
             std::string(onset.place == Onset::Place::kProducer    ? "It is the producer: "
                         : onset.place == Onset::Place::kFirstSeen ? "First seen here: "
-                        : onset.source.empty()               ? "Place not known: "
-                                                             : "Its line is known: ") +
+                        : onset.source.empty()                    ? "Place not known: "
+                                                                  : "Its line is known: ") +
             onset.how + ".";
     if (onset.last_clean_sample) {
       text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";

@@ -35,8 +35,7 @@ void KeepMost(runs::Covered& most, const runs::Covered& other) {
 // What the steps with a shadow compared, by the one of them that compared the most.
 std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
   const auto count = static_cast<int64_t>(measured.steps.size());
-  const std::string steps = Count(count, "step") + " of " +
-                            std::to_string(std::max(all, count)) +
+  const std::string steps = Count(count, "step") + " of " + std::to_string(std::max(all, count)) +
                             " against FP64 (" + (count == 1 ? "step " : "steps ") +
                             ShadowStepsText(measured.steps) + ")";
   runs::Covered gradients, updates;

@@ -279,8 +279,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (jump) headline += " " + jump->sentence;
   AddNotes(facts, claims, headline);
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
-    headline += facts.protocol.failed
-                    ? " " + FailedCallText(*facts.protocol.failed)
+    headline += facts.protocol.failed ? " " + FailedCallText(*facts.protocol.failed)
                 : facts.status == runs::Status::kException
                     ? " The training ended with an exception; the recorded numbers do not tell why."
                 : facts.ended_by_signal

@@ -61,10 +61,10 @@ const Excursion* EarlyExcursion(const Facts& facts, const std::vector<Claim>& cl
 void TellEarly(const Excursion& early, int64_t steps, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "loss-jumped";
-  claim.sentence = (early.step < steps / kEarlyPart ? "Early in the run, from step " : "From step ") +
-                   std::to_string(early.step) +
-                   " on, the loss rose from about " + Number(early.before) + " to " +
-                   Number(early.peak) + " (step " + std::to_string(early.peak_step) + ")";
+  claim.sentence =
+      (early.step < steps / kEarlyPart ? "Early in the run, from step " : "From step ") +
+      std::to_string(early.step) + " on, the loss rose from about " + Number(early.before) +
+      " to " + Number(early.peak) + " (step " + std::to_string(early.peak_step) + ")";
   if (early.norm_before && early.norm_peak) {
     claim.sentence +=
         ", the gradient norm from " + Number(early.norm_before) + " to " + Number(early.norm_peak);
