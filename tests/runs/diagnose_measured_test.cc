@@ -6,42 +6,12 @@
 #include <fstream>
 #include <string>
 
+#include "tests/runs/measured_run.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/shadow_recording.h"
 
 namespace mpnanny::test {
 namespace {
-
-// 60 steps whose loss falls from 2, shadow steps at 0, 4 and 20.
-void Steps(Recording& db, int64_t nan_from = 60) {
-  for (int64_t step = 0; step < 60; ++step) {
-    db.Step(step, {.loss = step < nan_from ? 2.0 - 0.01 * static_cast<double>(step) : kNan,
-                   .grad_norm = 1.0,
-                   .flags = step < nan_from ? 0u : 1u});
-  }
-  for (const int64_t step : {0, 4, 20}) AddShadowStep(db, step);
-}
-
-ToolOutput Ask(const TempFolder& folder, Json arguments = {}) {
-  arguments["run"] = "m.db";
-  auto output = Call("diagnose_run", arguments, folder.path());
-  EXPECT_TRUE(output) << (output ? "" : output.error().Text());
-  return output ? *output : ToolOutput{};
-}
-
-FindingSpec Overflow() {
-  return {.kind = "range",
-          .severity = "ERROR",
-          .op = "aten.mul.Tensor",
-          .source = "model.py:12",
-          .dtype = "float16",
-          .share = 0.03,
-          .magnitude = 2.1e5,
-          .error_in = {},
-          .error_out = {},
-          .cure = R"({"lines":["model.py:12"],"operators":["aten.mul.Tensor"],"what":"float32",)"
-                  R"("error_before":null,"error_after":0.0001})"};
-}
 
 TEST(DiagnoseMeasuredTest, SilentFaultIsDegradedWithItsLineAndCure) {
   TempFolder folder;
@@ -173,75 +143,6 @@ TEST(DiagnoseMeasuredTest, HealthySaysWhatWasTestedAndNotesDoNotDecide) {
   EXPECT_FALSE(d["not_tested"].empty());
   EXPECT_NE(answer.text.find("Not tested: "), std::string::npos);
   EXPECT_EQ(d["shadow"][0]["severity"], "INFO");
-}
-
-// That exp overflowed is what many faults show: a radiance field's density is named where there is
-// one.
-TEST(DiagnoseMeasuredTest, ACaseIsNamedWhereMoreOfItIsSeenThanItsKind) {
-  const auto cause = [](const std::string& module) {
-    TempFolder folder;
-    Recording db(folder.File("m.db"));
-    db.Run("overflow", "closed", "fp16");
-    const int64_t layer = db.Layer(module);
-    Steps(db, 30);
-    db.Alert(30, {.type = "INF", .phase = "forward", .layer = layer, .kind = 1, .producer = 1});
-    FindingSpec overflow = Overflow();
-    overflow.op = "aten.exp.default";
-    overflow.layer = layer;
-    AddFinding(db, 30, overflow);
-    return Ask(folder).structured["hypotheses"][0]["cause"];
-  };
-  EXPECT_EQ(cause("density"), "nerf-density-exp-overflow");
-  EXPECT_NE(cause("similarity"), "nerf-density-exp-overflow");
-}
-
-// FP64 stays finite, and nobody trains in it.
-TEST(DiagnoseMeasuredTest, WhatNo32BitFormatHoldsIsNoMatterOfPrecision) {
-  TempFolder folder;
-  Recording db(folder.File("m.db"));
-  db.Run("overflow", "closed", "fp32");
-  Steps(db, 30);
-  FindingSpec overflow = Overflow();
-  overflow.dtype = "float32";
-  overflow.magnitude = 5e40;
-  AddFinding(db, 30, overflow);
-  const Json d = Ask(folder).structured;
-  const std::string headline = d["headline"], fix = d["hypotheses"][0]["fix"];
-  EXPECT_NE(headline.find("No format of 32 bits holds such a value"), std::string::npos)
-      << headline;
-  EXPECT_EQ(headline.find("Precision is the cause"), std::string::npos) << headline;
-  EXPECT_TRUE(fix.starts_with("Find what made the values so large")) << fix;
-}
-
-TEST(DiagnoseMeasuredTest, ASignalIsToldAsOne) {
-  TempFolder folder;
-  Recording db(folder.File("m.db"));
-  db.Run("interrupted", "signal", "bf16");
-  Steps(db);
-  const std::string headline = Ask(folder).structured["headline"];
-  EXPECT_NE(headline.find("ended by a signal (Ctrl-C"), std::string::npos) << headline;
-}
-
-// Of several steps the one that compared the most says what was left out.
-TEST(DiagnoseMeasuredTest, UpdatesThatOneStepComparedAreTested) {
-  TempFolder folder;
-  Recording db(folder.File("m.db"));
-  db.Run("covered", "closed", "bf16");
-  Steps(db);
-  db.Execute(
-      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], "
-      "\"gradients\": "
-      "[6, 6], \"updates\": [0, 6], \"states\": 0, \"not\": [\"a\", \"b\"]}}'");
-  Json d = Ask(folder).structured;
-  EXPECT_NE(DumpJson(d["not_tested"]).find("the updates of a, b and 4 more"), std::string::npos)
-      << d["not_tested"];
-  db.Execute(
-      "UPDATE shadow_step SET detail = '{\"covered\": {\"loss\": 1, \"passes\": [1, 1], "
-      "\"gradients\": "
-      "[6, 6], \"updates\": [6, 6], \"states\": 0, \"not\": []}}' WHERE step = 4");
-  d = Ask(folder).structured;
-  EXPECT_EQ(DumpJson(d["not_tested"]).find("the updates of"), std::string::npos) << d["not_tested"];
-  EXPECT_NE(DumpJson(d["tested"]).find("updates of 6 of 6"), std::string::npos) << d["tested"];
 }
 
 // Weights in BF16 whose updates look lost by their size, as where FP32 copies take them.

@@ -277,10 +277,7 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         if issubclass(type(self), torch.nn.Module):
             loads.module_loads(self)
         result = original(self, *args, **kwargs)
-        if issubclass(type(self), torch.nn.Module):
-            checkpoints.heard_module_loaded()
-        else:
-            checkpoints.heard_optimizer_loaded(self)
+        checkpoints.heard_loaded(self)
         for listener in tuple(_listeners):
             listener.heard_loaded(self)
         return result

@@ -132,22 +132,18 @@ def _read(content: Any) -> None:
     _count += 1
 
 
-def heard_optimizer_loaded(optimizer: Any) -> None:
-    """An optimizer has taken a state."""
+def heard_loaded(taker: Any) -> None:
+    """A module or an optimizer has taken a state, mostly of the newest file of its thread."""
     with contextlib.suppress(Exception):
-        _optimizers[optimizer] = _users_line()
+        if not issubclass(type(taker), nn.Module):
+            _optimizers[taker] = _users_line()
+        elif own := [each for each in _newest if each.thread == get_ident()]:
+            _place(own[-1])
 
 
 def optimizer_loaded_at(optimizer: Any) -> tuple[str, int] | None:
     """File and line where it has taken a state last; None if it has not."""
     return _optimizers.get(optimizer)
-
-
-def heard_module_loaded() -> None:
-    """A module has taken a state, mostly of the newest file of its thread."""
-    own = [each for each in _newest if each.thread == get_ident()]
-    if own:
-        _place(own[-1])
 
 
 def _place(found: LoadedFile) -> None:
