@@ -49,6 +49,18 @@ TEST(DiagnoseWordingTest, WhatNo32BitFormatHoldsIsNoMatterOfPrecision) {
   EXPECT_TRUE(fix.starts_with("Find what made the values so large")) << fix;
 }
 
+TEST(DiagnoseWordingTest, ARunInFp32IsNotSentToFp32) {
+  const auto next = [](const std::string& precision) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("healthy", "closed", precision);
+    Steps(db);
+    return Ask(folder).structured["next_measurement"].get<std::string>();
+  };
+  EXPECT_NE(next("bf16").find("the same seed in FP32"), std::string::npos) << next("bf16");
+  EXPECT_EQ(next("fp32").find("the same seed in FP32"), std::string::npos) << next("fp32");
+}
+
 TEST(DiagnoseWordingTest, ASignalIsToldAsOne) {
   TempFolder folder;
   Recording db(folder.File("m.db"));
