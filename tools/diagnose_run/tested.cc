@@ -28,8 +28,10 @@ std::string ShadowStepsText(const std::vector<runs::ShadowStep>& steps) {
   return Join(ranges, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
+int64_t Missing(const runs::Covered& covered) { return covered.of - covered.compared; }
+
 void KeepMost(runs::Covered& most, const runs::Covered& other) {
-  if (most.of == 0 || other.of - other.compared < most.of - most.compared) most = other;
+  if (most.of == 0 || Missing(other) < Missing(most)) most = other;
 }
 
 // What the steps with a shadow compared, by the one of them that compared the most.
@@ -60,14 +62,12 @@ std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
 
 // Parameters whose updates no step compared; "" if there are none.
 std::string LeftOut(const ShadowEvidence& measured) {
-  runs::Covered updates;
   const runs::ShadowCoverage* most = nullptr;
   for (const runs::ShadowStep& step : measured.steps) {
     if (!step.covered || step.covered->updates.of == 0) continue;
-    KeepMost(updates, step.covered->updates);
-    if (!most || step.covered->left_out.size() < most->left_out.size()) most = &*step.covered;
+    if (!most || Missing(step.covered->updates) < Missing(most->updates)) most = &*step.covered;
   }
-  const int64_t missing = updates.of - updates.compared;
+  const int64_t missing = most ? Missing(most->updates) : 0;
   if (missing <= 0) return "";
   std::vector<std::string> names;
   for (const std::string& name : most->left_out) {

@@ -283,7 +283,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                 : facts.status == runs::Status::kException
                     ? " The training ended with an exception; the recorded numbers do not tell why."
                 : facts.ended_by_signal
-                    ? " The process was ended by a signal (Ctrl-C, a time limit, a scheduler)."
+                    ? std::string(" ") + run_summary::kEndedBySignal
                     : " The process was killed or went away; the recorded numbers do not tell why.";
   }
   say("healthy", std::move(headline));

@@ -26,7 +26,7 @@ std::string Interrupted(const runs::Run& run) {
       return "The training ended with an exception.";
     case runs::Status::kKilled:
       if (run.end_reason == "signal") {
-        return "The training process was ended by a signal (Ctrl-C, a time limit, a scheduler).";
+        return kEndedBySignal;
       }
       return "The training process was killed or went away without closing the run.";
     default:

@@ -7,6 +7,10 @@
 
 namespace mpnanny::run_summary {
 
+// Of a run whose process heard one.
+inline constexpr char kEndedBySignal[] =
+    "The training process was ended by a signal (Ctrl-C, a time limit, a scheduler).";
+
 // Loss scale, judged. Start-up: a scaler begins high and halves until gradients fit; that costs at
 // most this many steps (from 2^16 down to 1) and is no fault.
 enum class ScaleState { kNone, kHealthy, kDeclining, kCollapsed };

@@ -153,8 +153,10 @@ ToolOutput Show(const Report& report, size_t first, bool full, size_t answer_byt
             report.findings[first < report.findings.size() ? first : 0].rule +
             " for the rule, or search_knowledge with a case id for documented failures.\n";
   } else if (report.files_scanned > 0) {
+    text += report.notes.empty() ? "Nothing found. "
+                                 : "Nothing found in what could be read: see the notes. ";
     text +=
-        "Nothing found. What only shows at run time is seen by the monitor: diagnose_run "
+        "What only shows at run time is seen by the monitor: diagnose_run "
         "reads a run.\n";
   } else {
     text +=
