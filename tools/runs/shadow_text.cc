@@ -136,7 +136,21 @@ std::string Range(const ShadowFinding& finding) {
   return text + ")";
 }
 
+// Of an operator that looks numbers up among others, as searchsorted does.
+std::string WrongPlaces(const ShadowFinding& finding) {
+  std::string text = " finds another place than the same computation in FP64 for " +
+                     ShareText(finding.share);
+  if (finding.magnitude) text += " (places go up to " + Number(*finding.magnitude, 9) + ")";
+  if (const auto& origin = finding.origin; origin && !origin->source.empty()) {
+    text += ": what goes in is wrong";
+    if (origin->error) text += " by " + PercentText(*origin->error);
+    text += " since the " + OperatorAt(origin->op, origin->dtype, origin->source);
+  }
+  return text;
+}
+
 std::string Integers(const ShadowFinding& finding) {
+  if (LooksUp(finding.op)) return WrongPlaces(finding);
   std::string text = " changes " + ShareText(finding.share, "whole numbers");
   if (finding.magnitude) text += " (up to " + Number(*finding.magnitude, 9) + ")";
   if (const auto format = FormatOf(finding.dtype)) {

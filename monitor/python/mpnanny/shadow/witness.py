@@ -13,6 +13,7 @@ from .result import Result
 
 MOST_OPERANDS = 4
 MOST_LINES = 5
+CAME_IN = 0.5  # of an error: an operator before which there was less has made it
 MOST_NODES = 200  # that are looked through for them
 
 
@@ -68,3 +69,27 @@ def lines_before(node: Node) -> list[tuple[str, str]]:
             if source and source != node.site.source:
                 lines.setdefault(source, each.site.forward or each.site.operator)
     return [(operator, source) for source, operator in list(lines.items())[:MOST_LINES]]
+
+
+def came_in(node: Node) -> dict[str, Any] | None:
+    """Where the error that `node` works on came in, where it is too small to be a finding: the
+    operator before it with most of that error that got less of it.
+    """
+    made: Node | None = node
+    found: Node | None = None
+    for _ in range(MOST_NODES):
+        before = [each.producer for each in made.inputs() if each.producer is not None]
+        made = max(before, key=lambda each: each.error, default=None)
+        if made is None or made.error <= 0 or (found and made.error < CAME_IN * found.error):
+            break
+        found = made
+    if found is None:
+        return None
+    kinds = [str(each.alias.dtype)[6:] for each in found.inputs()]
+    return {
+        "operator": found.site.operator,
+        "source": found.site.source,
+        "phase": found.site.phase,
+        "dtype": kinds[0] if kinds else "",
+        "error": found.error,
+    }
