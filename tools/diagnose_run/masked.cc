@@ -56,6 +56,7 @@ std::string MaskedText(const Masked& masked) {
 }
 
 bool IsWorthALook(const runs::ShadowFinding& finding) {
+  if (finding.kind == "not_updated") return true;
   if (finding.source.empty() || finding.source.find("site-packages") != std::string::npos)
     return false;
   if (finding.was_bad_before) return false;

@@ -237,7 +237,7 @@ std::string NearLimitFix(const runs::ShadowFinding& finding) {
 
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
-  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
+  return finding.rounded_between || kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
          kind == "moved_weights" || kind == "partial_copy" || kind == "not_restored" ||
          kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
 }

@@ -171,6 +171,16 @@ std::string Carried(const ShadowFinding& finding) {
   return text + at + " was not finite before the step began";
 }
 
+// Of weights that are kept in too narrow a format; which one, only a shadow step shows.
+std::string RoundedBetween(const ShadowFinding& finding) {
+  std::string text = "The weights are rounded between two steps of the optimizer";
+  if (!finding.source.empty()) {
+    text += ", by the " + OperatorAt(finding.op, finding.dtype, finding.source);
+  }
+  return text + ": " + ShareText(finding.share, "numbers that a step changes") +
+         " are back at their old value before the next one";
+}
+
 std::string What(const ShadowFinding& finding) {
   const std::string& kind = finding.kind;
   if (kind == "range") return Range(finding);
@@ -380,9 +390,11 @@ FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   const auto trimmed = [](std::string text) {
     return text.starts_with(' ') ? text.substr(1) : text;
   };
+  const std::string what = finding.kind == "diverged"  ? Diverged(finding)
+                           : finding.rounded_between   ? RoundedBetween(finding)
+                                                       : Subject(finding, module) + What(finding);
   return {
-      (finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
-          ".",
+      what + ".",
       InputsText(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
 }
 

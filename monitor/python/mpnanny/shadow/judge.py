@@ -36,7 +36,7 @@ from .profile import Profile
 from .references import Entry, References
 from .result import Result
 from .unwritten import Unwritten
-from .witness import came_in, lines_before, operands
+from .witness import came_in, lines_before, operands, types_of
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
 # error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16
@@ -195,7 +195,7 @@ class Judge:
         made = self._add(INTEGERS, result, share, 0.0, share)
         self._cure(made, result)
         if made.count == 1 and origin is None and (source := came_in(call.node)) is not None:
-            made.detail["came_in"] = source
+            made.detail["came_in"] = source.detail()
         return made
 
     def _wrong_ids(
@@ -217,9 +217,7 @@ class Judge:
         made = self._add(INTEGERS, result, share, 0.0, share)
         if made.count == 1:
             made.site, made.number = node.site, node.number
-            kinds = [str(each.alias.dtype)[6:] for each in node.inputs()]
-            own = str(worst.held.dtype)[6:]
-            made.dtype = own if kinds in ([], [own]) else f"{', '.join(kinds[:3])} → {own}"
+            made.dtype = types_of(node, worst.held)
         self._cure(made, result)
         return made
 

@@ -4,11 +4,13 @@ its reference, and the lines that made what it was given.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .history import Node
+from .history import Held, Node
+from .places import Site
 from .result import Result
 
 MOST_OPERANDS = 4
@@ -71,25 +73,48 @@ def lines_before(node: Node) -> list[tuple[str, str]]:
     return [(operator, source) for source, operator in list(lines.items())[:MOST_LINES]]
 
 
-def came_in(node: Node) -> dict[str, Any] | None:
-    """Where the error that `node` works on came in, where it is too small to be a finding: the
-    operator before it with most of that error that got less of it.
+@dataclass(frozen=True, slots=True)
+class CameIn:
+    """An operator in which an error came in that is too small there to be a finding."""
+
+    site: Site
+    dtype: str  # "bfloat16", or "float32 → bfloat16"
+    error: float
+
+    def detail(self) -> dict[str, Any]:
+        site = self.site
+        return {
+            "operator": site.operator,
+            "source": site.source,
+            "phase": site.phase,
+            "dtype": self.dtype,
+            "error": self.error,
+        }
+
+
+def came_in(node: Node) -> CameIn | None:
+    """Where the error that `node` works on came in: the operator before it that made most of it,
+    out of less.
     """
-    made: Node | None = node
-    found: Node | None = None
+    found: Held | None = None
+    made = node
     for _ in range(MOST_NODES):
-        before = [each.producer for each in made.inputs() if each.producer is not None]
-        made = max(before, key=lambda each: each.error, default=None)
-        if made is None or made.error <= 0 or (found and made.error < CAME_IN * found.error):
+        before = [each for each in made.inputs() if each.producer is not None]
+        worst = max(before, key=_error_of, default=None)
+        if worst is None or worst.producer is None or _error_of(worst) <= 0:
             break
-        found = made
-    if found is None:
-        return None
-    kinds = [str(each.alias.dtype)[6:] for each in found.inputs()]
-    return {
-        "operator": found.site.operator,
-        "source": found.site.source,
-        "phase": found.site.phase,
-        "dtype": kinds[0] if kinds else "",
-        "error": found.error,
-    }
+        if found is not None and _error_of(worst) < CAME_IN * _error_of(found):
+            break
+        found, made = worst, worst.producer
+    return None if found is None else CameIn(made.site, types_of(made, found.alias), made.error)
+
+
+def _error_of(held: Held) -> float:
+    return 0.0 if held.producer is None else held.producer.error
+
+
+def types_of(node: Node, result: torch.Tensor) -> str:
+    """What `node` made of what: "bfloat16", or "float32 → bfloat16"."""
+    kinds = list(dict.fromkeys(str(each.alias.dtype)[6:] for each in node.inputs()))
+    own = str(result.dtype)[6:]
+    return own if kinds in ([], [own]) else f"{', '.join(kinds[:3])} → {own}"
