@@ -83,7 +83,7 @@ def _made(found: Any, is_model: bool, args: list[Any], kwargs: dict[str, Any], w
         except TypeError as error:
             raise Problem(
                 f"{words} cannot be made: {error}",
-                "Give its arguments as args (a list) or kwargs (an object).",
+                "Give its arguments as `args`: 64, (3,4), None, or n=64 for one by name.",
             ) from error
     if not callable(found):
         raise Problem(f"{words} is a {type(found).__name__} and cannot be called.")
