@@ -36,7 +36,8 @@ std::string Replaced(std::string text, std::string_view what, std::string_view b
 // server has to be allowed: who types a command may run code anyway.
 std::string WithOwnCommands(std::string text) {
   text = Replaced(std::move(text), "search_knowledge with its id", "`mpnanny knowledge show ID`");
-  text = Replaced(std::move(text), "search_knowledge with a case id", "`mpnanny knowledge show ID`");
+  text = Replaced(std::move(text), "search_knowledge with a case id",
+                  "`mpnanny knowledge show ID`");
   text = Replaced(std::move(text), "choose_precision with run nanny_logs/metrics.db",
                   "`mpnanny precision --run nanny_logs/metrics.db`");
   return Replaced(std::move(text), "Needs --allow-exec; the code", "The code");

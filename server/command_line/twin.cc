@@ -260,7 +260,8 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
     parent = FindOrAddCommand(*parent, name.substr(0, space), "");
     name = name.substr(space + 1);
   }
-  const std::string about = WithCommandNames(WithOptionNames(definition.description, definition), set.tools);
+  const std::string about =
+      WithCommandNames(WithOptionNames(definition.description, definition), set.tools);
   CLI::App& command =
       *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kAboutColumns));
   command.group("Commands");
@@ -294,13 +295,15 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       std::string option = OptionName(twin, property);
       if (initial) option.insert(2, "no-");
       // Its description tells what happens without the flag.
-      const std::string help = (initial ? "Without it: " : "") + HelpText(schema, definition, set.tools);
+      const std::string help =
+          (initial ? "Without it: " : "") + HelpText(schema, definition, set.tools);
       command.add_flag(option, values->flags[property], help);
     } else {
       const auto alias = twin.aliases.find(property);
       const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
       AddOption(set, command, OptionName(twin, property) + also, property, schema,
-                HelpText(schema, definition, set.tools, or_stdin, recorded_here), values->given[property]);
+                HelpText(schema, definition, set.tools, or_stdin, recorded_here),
+                values->given[property]);
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {
@@ -309,8 +312,8 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
                        HelpText(schema, definition, set.tools));
       continue;
     }
-    AddOption(set, command, OptionName(twin, option), option, schema, HelpText(schema, definition, set.tools),
-              values->extra[option]);
+    AddOption(set, command, OptionName(twin, option), option, schema,
+              HelpText(schema, definition, set.tools), values->extra[option]);
   }
   std::string formats = "text|json";
   for (const auto& [format, unused] : twin.formats) formats += "|" + format;

@@ -74,7 +74,8 @@ std::string Headline(const Json& answer) {
     return text + ": clean. No difference from FP64 beyond what this dtype must have.";
   }
   if (verdict == "not_established") {
-    return text + ": not established" + (NothingLow(answer) ? ": " + NoneRan(answer) + ": nothing was tested" : "") + ".";
+    return text + ": not established" +
+           (NothingLow(answer) ? ": " + NoneRan(answer) + ": nothing was tested" : "") + ".";
   }
   return text + ": " + verdict + ".";
 }

@@ -38,7 +38,8 @@ Result<std::string> ResolvePlace(const std::string& words, const std::string& ke
               "` records it with shadow steps, and then choose_precision with run "
               "nanny_logs/metrics.db says which precision it bears.";
     }
-    return InvalidInput("`" + key + "` is '" + shown + "': it does not say what in the file.", hint);
+    return InvalidInput("`" + key + "` is '" + shown + "': it does not say what in the file.",
+                        hint);
   }
   auto file = roots.Resolve(words.substr(0, colon));
   if (!file) return file.error();
