@@ -187,6 +187,26 @@ TEST(DiagnoseMeasuredTest, WhatTakesSeveralStepsToTellBeganWithTheFirst) {
   }
 }
 
+TEST(DiagnoseMeasuredTest, WhatTheFirstComparedStepShowsMayBeOlder) {
+  const auto told = [](const std::string& without) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("silent", "closed", "bf16");
+    Steps(db);
+    db.Execute("DELETE FROM shadow_step WHERE step = " + without);
+    AddFinding(db, 4, {.last_step = 20, .repeats = 2});
+    return Ask(folder).text;
+  };
+  const std::string first = told("0");
+  EXPECT_NE(first.find("from the first compared step on (step 4; earlier steps were not compared)"),
+            std::string::npos)
+      << first;
+  EXPECT_NE(first.find("it shows from the first compared step on (step 4), and earlier"),
+            std::string::npos)
+      << first;
+  EXPECT_EQ(told("20").find("first compared step"), std::string::npos);
+}
+
 TEST(DiagnoseMeasuredTest, RoundingBeforeTheStepDecidesNothing) {
   TempFolder folder;
   Recording db(folder.File("m.db"));
