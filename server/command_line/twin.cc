@@ -191,21 +191,21 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
   };
   const bool only_afterwards =
       values.format == "text" && twin.only_afterwards && twin.only_afterwards(*extra);
-  Result<ToolOutput> output = InvalidInput("");
-  if (values.watch) {
-    if (!(values.interval > 0 && values.interval <= 86400)) {
-      return fail(InvalidInput("--interval must be a number of seconds above 0."));
-    }
-    output = Follow({.out = context.out,
-                     .states = context.terminal && !json,
-                     .interval = values.interval,
-                     .state = [&](const Json& asked) { return twin.state(asked, call); },
-                     .ask = ask,
-                     .essence = twin.essence,
-                     .show = show},
-                    arguments);
-  } else {
-    output = ask(arguments);
+  if (values.watch && !(values.interval > 0 && values.interval <= 86400)) {
+    return fail(InvalidInput("--interval must be a number of seconds above 0."));
+  }
+  const auto follow = [&] {
+    return Follow({.out = context.out,
+                   .states = context.terminal && !json,
+                   .interval = values.interval,
+                   .state = [&](const Json& asked) { return twin.state(asked, call); },
+                   .ask = ask,
+                   .essence = twin.essence,
+                   .show = show},
+                  arguments);
+  };
+  const Result<ToolOutput> output = values.watch ? follow() : ask(arguments);
+  if (!values.watch) {
     progress.Done();
     if (output && !only_afterwards) show(*output);
   }
