@@ -95,6 +95,19 @@ TEST(OutlierBatch, OneStepThatIsSoonOver) {
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
 }
 
+TEST(OutlierBatch, TwoOfAKindAreTheTasks) {
+  for (const double second : {1.0, 8.0, 25.0}) {
+    const Facts facts = Healthy(TurnsOf(300, [=](int64_t step) {
+      return CourseRow{.loss = step == 100 ? 30.0 : step == 200 ? second : 1.0};
+    }));
+    std::vector<Claim> claims;
+    DetectOutlierBatch(facts, claims);
+    ASSERT_EQ(claims.size(), 1u) << second;
+    EXPECT_EQ(claims[0].note, second == 25.0) << second;
+    EXPECT_EQ(claims[0].fault, second != 25.0) << second;
+  }
+}
+
 TEST(Divergence, ALossThatIsThrownAboutAndEndsNoLower) {
   Facts facts = Healthy(
       TurnsOf(120, [](int64_t step) { return CourseRow{.loss = step % 25 == 20 ? 40.0 : 1.0}; }));

@@ -267,6 +267,26 @@ TEST(DiagnoseMeasuredTest, RoundingBetweenStepsIsMeasuredOnTheRunItself) {
       << answer.text;
 }
 
+TEST(DiagnoseMeasuredTest, ChangesTooSmallForFp32MatterWhereTheLossDoesNotFall) {
+  for (const double to : {0.5, 2.0}) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("settled", "closed", "fp32");
+    for (int64_t step = 0; step < 100; ++step) {
+      db.Step(step, {.loss = 2.0 + (to - 2.0) * static_cast<double>(step) / 99, .grad_norm = 1.0});
+    }
+    AddFinding(db, 4,
+               {.kind = "lost_change",
+                .op = "aten.copy_.default",
+                .dtype = "float32",
+                .share = 1.0,
+                .reach = R"([{"what":"state","name":"","error":1.0}])",
+                .cure = ""});
+    const ToolOutput answer = Ask(folder);
+    EXPECT_EQ(answer.structured["verdict"], to < 2 ? "healthy" : "degraded") << answer.text;
+  }
+}
+
 TEST(DiagnoseMeasuredTest, ParametersThatNoOptimizerHoldsAreWorthALook) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

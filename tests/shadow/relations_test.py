@@ -225,6 +225,16 @@ def test_biases_alone_are_a_choice(train):
     assert [(each["kind"], each["severity"]) for each in found] == [("not_updated", "INFO")]
 
 
+def test_a_critic_whose_outputs_are_only_compared(train):
+    """The bias of its last layer has a gradient that cancels out: nothing cuts it off."""
+    critic = Two()
+
+    def loss_of(_step: int) -> torch.Tensor:
+        return critic(inputs()).mean() - critic(inputs() + 1).mean()
+
+    assert relations(train(critic, loss_of, optimizer=adam(critic), steps=6)) == []
+
+
 def test_a_loss_whose_weight_begins_at_0(train):
     model = Two()
     model.other = nn.Linear(8, 4)

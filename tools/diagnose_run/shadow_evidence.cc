@@ -190,10 +190,12 @@ void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) 
   const double usual =
       std::max({std::fabs(steps.loss_start.value_or(0)), std::fabs(steps.loss_end.value_or(0)),
                 std::fabs(steps.loss_min.value_or(0))});
+  const bool fell = steps.loss_start && steps.loss_end && *steps.loss_end < *steps.loss_start;
   std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
     const MeasuredFinding& lead = measured.Lead(mechanism);
     const bool skips = lead.finding.kind == "moved_on_skip" && few_skips;
-    if (!skips && !IsCancelledLoss(lead.finding, usual)) return false;
+    const bool settled = fell && IsTinyChange(lead.finding);
+    if (!skips && !settled && !IsCancelledLoss(lead.finding, usual)) return false;
     for (const size_t index : mechanism.findings) {
       MeasuredFinding minor = measured.findings[index];
       minor.finding.severity = "INFO";

@@ -60,7 +60,8 @@ void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first
 
 // Takes away mechanisms that the whole run shows to be no fault: a schedule that went on in the few
 // steps that a scaler leaves out anyway, and a mean that is near 0 because its terms are meant to
-// cancel, whose error reaches nothing but the printed loss.
+// cancel, whose error reaches nothing but the printed loss, and changes too small for FP32 where the
+// loss has fallen (what is nearly settled).
 void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured);
 
 // How near to the end of its format the result was, 0 to 1: of exponentials by what goes in. 0

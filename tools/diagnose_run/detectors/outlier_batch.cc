@@ -13,6 +13,8 @@ namespace {
 constexpr double kHigh = 3;
 constexpr size_t kMostBatches = 3;
 constexpr int64_t kSoonOver = 60;  // steps until the weights have recovered
+// Another batch as hard, to this part: such batches belong to the task (episodes, rare classes).
+constexpr double kAsHigh = 0.5;
 
 }  // namespace
 
@@ -52,9 +54,12 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
                     "; learning rate and optimizer went on as before: that batch is out of the "
                     "ordinary.";
   claim.strength = 0.9;
-  const bool got_over = WasGotOver(facts, worst->step, worst->median);
-  claim.fault = !got_over;
-  claim.note = got_over;
+  const auto as_high = std::count_if(
+      facts.turns.spikes.begin(), facts.turns.spikes.end(),
+      [&](const Spike& spike) { return spike.value >= kAsHigh * worst->value; });
+  const bool harmless = WasGotOver(facts, worst->step, worst->median) || as_high > 1;
+  claim.fault = !harmless;
+  claim.note = harmless;
   claim.place = FaultPlace{worst->step, "data", "", "", "", "a batch out of the ordinary"};
   claims.push_back(std::move(claim));
 }

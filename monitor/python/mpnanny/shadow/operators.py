@@ -44,9 +44,10 @@ INTEGERS_OF_FLOATS = frozenset(("aten::_to_copy", "aten::searchsorted", "aten::b
 # Whether a seeded operator draws at all, by the name of its probability.
 _DROPS = ("dropout_p", "p", "drop_p")
 
-# The largest numbers of formats that people clamp to before a cast (int8, FP8, FP16): such a clamp
-# is a part of the cast, and what it cuts off is lost by it.
-_CAST_LIMITS = frozenset((127.0, 128.0, 240.0, 448.0, 57344.0, 65504.0))
+# The largest numbers of formats that people clamp to before a cast (FP8, FP16): such a clamp is a
+# part of the cast, and what it cuts off is lost by it. Not those of int8: how much of its tails a
+# quantizer cuts off is its own choice, and its values stay in FP32.
+_CAST_LIMITS = frozenset((240.0, 448.0, 57344.0, 65504.0))
 
 FLOATS = frozenset(
     (

@@ -179,7 +179,10 @@ class Relations:
         if not fed:
             return
         self._count_old(step.number, optimizer, old / fed)
+        beside = self._beside_fed(step.number) if silent else set()
         for parameter, cut in silent:
+            if parameter.grad is not None and id(parameter) in beside:
+                continue  # nothing cuts it off: the bias of what is only compared with itself
             silent_so_far = self._stopped if id(parameter) in self._alive else self._silent
             known = silent_so_far.get(id(parameter))
             if known is None:
@@ -194,6 +197,19 @@ class Relations:
             known.steps.add(step.number)
             self._totals[id(parameter)] = total
         self._look_at_others(step, dependencies, names)
+
+    def _beside_fed(self, step: int) -> set[int]:
+        """Parameters of modules of which another one has a gradient in this step. An operator gets
+        both: a bias whose gradient is 0 all the same has one that cancels out, as of a critic whose
+        loss is a difference of its outputs.
+        """
+        model = self._model()
+        found: set[int] = set()
+        for module in () if model is None else model.modules():
+            own = {id(each) for each in module.parameters(recurse=False)}
+            if any(self._alive.get(each) == step for each in own):
+                found |= own
+        return found
 
     def _count_old(self, number: int, optimizer: Any, share: float) -> None:
         if optimizer not in self._stepped_at:
