@@ -99,4 +99,23 @@ class [[nodiscard]] Result<void> {
 
 }  // namespace mpnanny
 
+// MPN_TRY(F()): returns F's error to the caller, if it has one.
+#define MPN_TRY(...)                                  \
+  do {                                                \
+    if (auto mpn_tried = (__VA_ARGS__); !mpn_tried) { \
+      return std::move(mpn_tried).error();            \
+    }                                                 \
+  } while (false)
+
+// MPN_TRY_ASSIGN(auto rows, F()): the same, and `rows` is F's value. Several statements: within
+// braces.
+#define MPN_TRY_ASSIGN(declaration, ...) \
+  MPN_TRY_ASSIGN_AS_(MPN_TRY_NAME_(__LINE__), declaration, (__VA_ARGS__))
+#define MPN_TRY_ASSIGN_AS_(tried, declaration, expression) \
+  auto tried = expression;                                 \
+  if (!tried) return std::move(tried).error();             \
+  declaration = *std::move(tried)
+#define MPN_TRY_NAME_(line) MPN_TRY_NAME_OF_(line)
+#define MPN_TRY_NAME_OF_(line) mpn_tried_##line
+
 #endif  // MPNANNY_BASE_RESULT_H_

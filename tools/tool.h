@@ -107,6 +107,8 @@ struct CommandTwin {
   std::string from_stdin = "";
   // Further values of --format beside text and json: "md", "sarif".
   std::map<std::string, AnswerFormat> formats = {};
+  // Whether answers quote pages, whose words between backticks are code and no arguments.
+  bool quotes_pages = false;
   // What --format text prints; null: the answer's text.
   AnswerFormat terminal = nullptr;
   // For --watch, which a command without them does not have. `state` is asked every --interval

@@ -9,6 +9,7 @@
 #include "base/data_files.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
+#include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/progress_line.h"
 #include "tools/exported/model_file.h"
@@ -78,6 +79,15 @@ Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions&
   return {};
 }
 
+// The arguments that errors of the worker name and that are options here.
+ToolDefinition Named() {
+  ToolDefinition named;
+  named.input_schema["properties"] = {{"input", {{"type", "string"}}},
+                                      {"seed", {{"type", "integer"}}},
+                                      {"timeout_s", {{"type", "integer"}}}};
+  return named;
+}
+
 }  // namespace
 
 void AddCaptureCommand(CommandSet& set) {
@@ -108,7 +118,8 @@ void AddCaptureCommand(CommandSet& set) {
   AddWeakerSandboxOption(command, options->allow_weaker_sandbox);
   set.actions.emplace_back(&command, [&context = set.context, options] {
     const Result<void> done = RunCapture(context, *options);
-    return done ? 0 : PrintError(context, "capture", done.error(), false);
+    if (done) return 0;
+    return PrintError(context, "capture", WithOptionNames(done.error(), Named()), false);
   });
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
+
+#include "server/command_line/twin_words.h"
 
 namespace mpnanny {
 namespace {
@@ -22,13 +25,22 @@ bool IsPartOfMore(std::string_view text, size_t begin, size_t end) {
   return (after == '.' || after == '-') && IsWordByte(at(end + 1));
 }
 
-// What a tool does by an argument, and the command line by a command of its own.
-std::string WithOwnCommands(std::string text) {
-  constexpr std::string_view kOneCase = "search_knowledge with its id";
-  for (size_t at = text.find(kOneCase); at != std::string::npos; at = text.find(kOneCase, at)) {
-    text.replace(at, kOneCase.size(), "`mpnanny knowledge show ID`");
+std::string Replaced(std::string text, std::string_view what, std::string_view by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
   }
   return text;
+}
+
+// What a tool does by an argument and the command line by a command of its own, and what only a
+// server has to be allowed: who types a command may run code anyway.
+std::string WithOwnCommands(std::string text) {
+  text = Replaced(std::move(text), "search_knowledge with its id", "`mpnanny knowledge show ID`");
+  text = Replaced(std::move(text), "search_knowledge with a case id",
+                  "`mpnanny knowledge show ID`");
+  text = Replaced(std::move(text), "choose_precision with run nanny_logs/metrics.db",
+                  "`mpnanny precision --run nanny_logs/metrics.db`");
+  return Replaced(std::move(text), "Needs --allow-exec; the code", "The code");
 }
 
 }  // namespace
@@ -64,6 +76,26 @@ std::string WithCommandNames(const std::string& given, const std::vector<Tool>& 
 Error WithCommandNames(Error error, const std::vector<Tool>& tools) {
   error.message = WithCommandNames(error.message, tools);
   error.hint = WithCommandNames(error.hint, tools);
+  return error;
+}
+
+std::string WithOptionNames(std::string text, const ToolDefinition& definition) {
+  const std::vector<std::string> bare = NamedBareProperties(definition.command);
+  for (const auto& [property, schema] : Properties(definition).items()) {
+    if (!IsOption(property, schema) && !Holds(bare, property)) continue;
+    text = Replaced(std::move(text), "`" + property + "`",
+                    Holds(bare, property) ? ValueName(property, schema)
+                                          : OptionName(definition.command, property));
+  }
+  for (const auto& [option, unused] : definition.command.extra_options.items()) {
+    text = Replaced(std::move(text), "`" + option + "`", OptionName(definition.command, option));
+  }
+  return text;
+}
+
+Error WithOptionNames(Error error, const ToolDefinition& definition) {
+  error.message = WithOptionNames(std::move(error.message), definition);
+  error.hint = WithOptionNames(std::move(error.hint), definition);
   return error;
 }
 

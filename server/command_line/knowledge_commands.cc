@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
 #include "tools/cases/lint.h"
 #include "tools/cases/page.h"
@@ -95,11 +96,12 @@ void AddKnowledgeCommands(CommandSet& set) {
         .add_option("--data-dir", options->data_dir,
                     "Folder of your own rules and cases, laid out as in the repository")
         ->type_name("DIR");
-    set.actions.emplace_back(&command, [&context = set.context, options, run, name] {
-      const Result<int> done = run(context, *options);
-      return done ? *done
-                  : PrintError(context, std::string("knowledge ") + name, done.error(),
-                               options->format == "json");
+    set.actions.emplace_back(&command, [&set, options, run, name] {
+      const Result<int> done = run(set.context, *options);
+      if (done) return *done;
+      const bool json = options->format == "json";
+      return PrintError(set.context, std::string("knowledge ") + name,
+                        json ? done.error() : WithCommandNames(done.error(), set.tools), json);
     });
     return &command;
   };

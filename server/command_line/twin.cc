@@ -36,9 +36,11 @@ struct TwinValues {
   double interval = 2;  // seconds
 };
 
-std::string HelpText(const Json& schema, const std::vector<Tool>& tools, bool or_stdin = false,
+std::string HelpText(const Json& schema, const ToolDefinition& definition,
+                     const std::vector<Tool>& tools, bool or_stdin = false,
                      bool recorded_here = false) {
-  std::string text = WithCommandNames(schema.value("description", ""), tools);
+  std::string text =
+      WithCommandNames(WithOptionNames(schema.value("description", ""), definition), tools);
   if (or_stdin) text += " \"-\" reads a log from stdin.";
   if (recorded_here) text += std::string(" (default: ") + kRecordedHere + ")";
   const auto initial = schema.find("default");
@@ -65,28 +67,13 @@ void AddOption(CommandSet& set, CLI::App& command, const std::string& option,
   }
 }
 
-// "`min_severity` must be …" as "--min-severity must be …".
-Error WithOptionNames(Error error, const ToolDefinition& definition) {
-  const auto rename = [&error](const std::string& property, const std::string& name) {
-    const std::string quoted = "`" + property + "`";
-    for (size_t at = error.message.find(quoted); at != std::string::npos;
-         at = error.message.find(quoted, at)) {
-      error.message.replace(at, quoted.size(), name);
-    }
-  };
-  for (const auto& [property, schema] : Properties(definition).items()) {
-    rename(property, Holds(NamedBareProperties(definition.command), property)
-                         ? ValueName(property, schema)
-                         : OptionName(definition.command, property));
-  }
-  for (const auto& [option, unused] : definition.command.extra_options.items()) {
-    rename(option, OptionName(definition.command, option));
-  }
+// A tool's error for who types its command.
+Error AsTyped(Error error, const ToolDefinition& definition) {
   if (error.hint.starts_with("Its arguments are "))
     error.hint.clear();  // `--help` lists the options
   const std::string tool = definition.name + ": ";
   if (error.message.starts_with(tool)) error.message.erase(0, tool.size());
-  return error;
+  return WithOptionNames(std::move(error), definition);
 }
 
 Json Arguments(const ToolDefinition& definition, const TwinValues& values) {
@@ -148,7 +135,7 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
   const CommandTwin& twin = definition.command;
   const bool json = values.format == "json";
   const auto fail = [&](const Error& error) {
-    Error said = WithOptionNames(error, definition);
+    Error said = AsTyped(error, definition);
     if (!json) said = WithCommandNames(std::move(said), set.tools);
     return PrintError(context, twin.name, said, json);
   };
@@ -192,7 +179,10 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
         values.format == "text" ? twin.terminal : twin.formats.at(values.format);
     std::string text = format ? format(output.structured, {*data, context.colour}) : output.text;
     // Other formats are read by programs, or elsewhere than here.
-    if (values.format == "text") text = WithCommandNames(text, set.tools);
+    if (values.format == "text") {
+      if (!twin.quotes_pages) text = WithOptionNames(std::move(text), definition);
+      text = WithCommandNames(text, set.tools);
+    }
     context.out << text << (text.empty() || text.ends_with("\n") ? "" : "\n");
   };
   const auto ask = [&](const Json& asked) {
@@ -201,21 +191,21 @@ int RunTwin(const CommandSet& set, const Tool& tool, const TwinValues& values) {
   };
   const bool only_afterwards =
       values.format == "text" && twin.only_afterwards && twin.only_afterwards(*extra);
-  Result<ToolOutput> output = InvalidInput("");
-  if (values.watch) {
-    if (!(values.interval > 0 && values.interval <= 86400)) {
-      return fail(InvalidInput("--interval must be a number of seconds above 0."));
-    }
-    output = Follow({.out = context.out,
-                     .states = context.terminal && !json,
-                     .interval = values.interval,
-                     .state = [&](const Json& asked) { return twin.state(asked, call); },
-                     .ask = ask,
-                     .essence = twin.essence,
-                     .show = show},
-                    arguments);
-  } else {
-    output = ask(arguments);
+  if (values.watch && !(values.interval > 0 && values.interval <= 86400)) {
+    return fail(InvalidInput("--interval must be a number of seconds above 0."));
+  }
+  const auto follow = [&] {
+    return Follow({.out = context.out,
+                   .states = context.terminal && !json,
+                   .interval = values.interval,
+                   .state = [&](const Json& asked) { return twin.state(asked, call); },
+                   .ask = ask,
+                   .essence = twin.essence,
+                   .show = show},
+                  arguments);
+  };
+  const Result<ToolOutput> output = values.watch ? follow() : ask(arguments);
+  if (!values.watch) {
     progress.Done();
     if (output && !only_afterwards) show(*output);
   }
@@ -270,7 +260,8 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
     parent = FindOrAddCommand(*parent, name.substr(0, space), "");
     name = name.substr(space + 1);
   }
-  const std::string about = WithCommandNames(definition.description, set.tools);
+  const std::string about =
+      WithCommandNames(WithOptionNames(definition.description, definition), set.tools);
   CLI::App& command =
       *parent->add_subcommand(name, definition.title + "\n\n" + Wrap(about, kAboutColumns));
   command.group("Commands");
@@ -287,7 +278,7 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       const int words = list ? CLI::detail::expected_max_vector_size : 1;
       CLI::Option* const added =
           command.add_option(BareName(property, schema), values->given[property],
-                             HelpText(schema, set.tools, or_stdin, recorded_here));
+                             HelpText(schema, definition, set.tools, or_stdin, recorded_here));
       if (auto choices = EnumWords(schema); !choices.empty()) {
         set.choices[added] = std::move(choices);
       }
@@ -304,23 +295,25 @@ void AddTwinCommand(CommandSet& set, const Tool& tool) {
       std::string option = OptionName(twin, property);
       if (initial) option.insert(2, "no-");
       // Its description tells what happens without the flag.
-      const std::string help = (initial ? "Without it: " : "") + HelpText(schema, set.tools);
+      const std::string help =
+          (initial ? "Without it: " : "") + HelpText(schema, definition, set.tools);
       command.add_flag(option, values->flags[property], help);
     } else {
       const auto alias = twin.aliases.find(property);
       const std::string also = alias == twin.aliases.end() ? "" : ",--" + alias->second;
       AddOption(set, command, OptionName(twin, property) + also, property, schema,
-                HelpText(schema, set.tools, or_stdin, recorded_here), values->given[property]);
+                HelpText(schema, definition, set.tools, or_stdin, recorded_here),
+                values->given[property]);
     }
   }
   for (const auto& [option, schema] : twin.extra_options.items()) {
     if (IsType(schema, "boolean")) {
       command.add_flag(OptionName(twin, option), values->flags[option],
-                       HelpText(schema, set.tools));
+                       HelpText(schema, definition, set.tools));
       continue;
     }
-    AddOption(set, command, OptionName(twin, option), option, schema, HelpText(schema, set.tools),
-              values->extra[option]);
+    AddOption(set, command, OptionName(twin, option), option, schema,
+              HelpText(schema, definition, set.tools), values->extra[option]);
   }
   std::string formats = "text|json";
   for (const auto& [format, unused] : twin.formats) formats += "|" + format;

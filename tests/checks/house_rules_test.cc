@@ -1,8 +1,7 @@
-// Rules for the tree as a whole: small files, headers that say what they are for, READMEs where
+// Rules for the tree as a whole: headers that say what they are for, READMEs where
 // things are added, nothing that belongs to one machine.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,28 +10,9 @@
 namespace mpnanny::checks {
 namespace {
 
-constexpr size_t kMostLines = 400;
-
-// File -> why it may be longer.
-const std::map<std::string, std::string> kLongFiles = {
-    {"tests/runs/diagnose_test.cc", "one run after the other, each with its whole diagnosis"},
-};
-
 bool IsCode(const std::string& path) {
   return IsCpp(path) || path.ends_with(".py") || path.ends_with(".pyi") || path.ends_with(".sh") ||
          path.ends_with(".js") || path.ends_with(".mjs") || path.starts_with("scripts/");
-}
-
-TEST(HouseRules, FilesAreShort) {
-  for (const SourceFile& file : Tree()) {
-    if (!IsCode(file.path) || kLongFiles.contains(file.path)) continue;
-    EXPECT_LE(file.Lines().size(), kMostLines)
-        << file.path << " is longer than a person reads in one go: split it";
-  }
-  for (const auto& [path, reason] : kLongFiles) {
-    EXPECT_TRUE(FindFile(path)) << path << " is gone: take the exception out";
-    EXPECT_FALSE(reason.empty());
-  }
 }
 
 TEST(HouseRules, HeadersOpenWithTheirPurposeAndAreGuarded) {

@@ -29,7 +29,7 @@ Tool EchoTool() {
     "properties": {
       "paths": {"type": "array", "items": {"type": "string"}, "description": "Files."},
       "min_severity": {"enum": ["error", "warning", "info"], "type": "string", "default": "info", "description": "Least."},
-      "rules": {"type": "array", "items": {"type": "string"}, "description": "Only these."},
+      "rules": {"type": "array", "items": {"type": "string"}, "description": "Only these of `paths`."},
       "kinds": {"type": "array", "items": {"type": "string", "enum": ["inf", "nan"]}, "description": "Kinds."},
       "limit": {"type": "integer", "minimum": 1, "description": "Most."},
       "strict": {"type": "boolean", "default": false, "description": "Strict."},
@@ -211,6 +211,12 @@ TEST(Twin, TextIsTheDefaultAndOtherFormatsAreTheTools) {
   const Outcome wrong = Type({"echo", "--format", "xml"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.err.find("text, json, md"), std::string::npos) << wrong.err;
+}
+
+TEST(Twin, ArgumentsAreNamedAsOptions) {
+  const std::string help = Type({"echo", "--help"}).out;
+  EXPECT_NE(help.find("Only these of PATH."), std::string::npos) << help;
+  EXPECT_EQ(help.find("`paths`"), std::string::npos) << help;
 }
 
 TEST(Twin, ExitCodes) {

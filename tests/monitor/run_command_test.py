@@ -235,6 +235,29 @@ def test_a_model_in_evaluation_mode_is_found_when_its_optimizer_steps(monkeypatc
     assert Database(tmp_path / "m.db").rows("SELECT * FROM step")
 
 
+COPIES = """
+import copy
+import torch
+from torch import nn
+
+server = nn.Linear(4, 1)
+for _ in range(20):
+    model = copy.deepcopy(server)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+print("done")
+"""
+
+
+def test_a_program_that_trains_a_copy_in_every_round_is_not_recorded_without_end(tmp_path):
+    (tmp_path / "train.py").write_text(COPIES)
+    ran = _run(tmp_path, "--shadow", "off", "--", sys.executable, str(tmp_path / "train.py"))
+    assert ran.returncode == 0 and "done" in ran.stdout
+    assert f"{launched.MOST_MODELS} are recorded" in ran.stderr
+    assert len(list((tmp_path / "nanny_logs").glob("*.db"))) == launched.MOST_MODELS
+
+
 RISING = """
 import torch
 from torch import nn

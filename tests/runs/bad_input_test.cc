@@ -26,7 +26,7 @@ TEST_F(BadInput, FilesThatAreNoDatabase) {
   folder_.Write("empty.db", "");
   Refused(folder_.File("empty.db"), ErrorKind::kInvalidInput, "is empty");
   folder_.Write("text.db", "remember the milk\n");
-  Refused(folder_.File("text.db"), ErrorKind::kInvalidInput, "log_path");
+  Refused(folder_.File("text.db"), ErrorKind::kInvalidInput, "diagnose_run");
   folder_.Write("short.db", std::string_view("SQLite format 3\0", 16));
   Refused(folder_.File("short.db"), ErrorKind::kDataCorrupt, "cut off");
   std::mt19937 random(5);

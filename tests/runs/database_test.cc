@@ -53,7 +53,7 @@ TEST(DatabaseTest, WrongFilesAreNamedWithWhatIsWrong) {
   folder.Write("empty.db", "");
   EXPECT_NE(Refused(folder, "empty.db").message.find("is empty"), std::string::npos);
   folder.Write("text.db", "step=1 loss=2.0\n");
-  EXPECT_NE(Refused(folder, "text.db").Text().find("log_path"), std::string::npos);
+  EXPECT_NE(Refused(folder, "text.db").Text().find("diagnose_run"), std::string::npos);
   folder.Write("short.db", std::string_view("SQLite format 3\0", 16));
   EXPECT_EQ(Refused(folder, "short.db").kind, ErrorKind::kDataCorrupt);
 

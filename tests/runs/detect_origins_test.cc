@@ -129,6 +129,14 @@ TEST(DomainOrigins, DivisionInHalfOrInAnyFormat) {
   EXPECT_FALSE(Fires(facts, "half-zero-division"));
 }
 
+TEST(DomainOrigins, ASpreadOfASingleValueIsNamed) {
+  Facts facts = BrokenAt(9, "loss", "");
+  facts.origins = {Made("std", "float32", "NaN", 1)};
+  EXPECT_TRUE(Fires(facts, "traced-producer"));
+  facts.origins = {Made("mean", "float32", "NaN", 1)};
+  EXPECT_FALSE(Fires(facts, "traced-producer"));
+}
+
 TEST(DomainOrigins, UntracedLossIsJudgedByHowFarTheLogitsLie) {
   Facts facts = BrokenAt(9, "loss", "");
   facts.precision = "fp32";

@@ -39,6 +39,30 @@ const Claim* Find(const std::vector<Claim>& claims, std::string_view id) {
   return FindClaim(claims, id);
 }
 
+TEST(UniformGuess, IsALossThatStaysWhereGuessingLeavesIt) {
+  Facts facts = Recorded();
+  AddSeries(facts, "head", runs::kActivation, "float32", {{0, 1.0}, {100, 1.0}});
+  Series& bias = AddSeries(facts, "head.bias", runs::kWeight, "float32", {{0, 0.1}, {100, 0.1}});
+  for (Measured& point : bias.points) point.numel = 10;
+  const auto losses = [&](double least, double greatest) {
+    facts.summary.loss_min = least;
+    facts.summary.course = {{.first_step = 0, .steps = 200, .loss_max = greatest, .losses = 200}};
+  };
+  losses(2.29, 2.31);
+  const auto claims = RunDetectors(facts);
+  const Claim* claim = Find(claims, "uniform-guess");
+  ASSERT_TRUE(claim);
+  EXPECT_TRUE(claim->note) << "it changes no verdict";
+  EXPECT_NE(claim->sentence.find("ln(10) = 2.303"), std::string::npos) << claim->sentence;
+  losses(1.9, 2.31);
+  EXPECT_FALSE(Fires(facts, "uniform-guess")) << "it learned";
+  losses(2.29, 4.0);
+  EXPECT_FALSE(Fires(facts, "uniform-guess")) << "it came from elsewhere";
+  losses(2.29, 2.31);
+  facts.profile.series.back().layer = "other.bias";
+  EXPECT_FALSE(Fires(facts, "uniform-guess")) << "how many classes there are is not known";
+}
+
 TEST(ZeroGradients, OfAllWeightsFromTheFirstStepOn) {
   Facts facts = Recorded();
   facts.turns = Steps(0, 3.7);

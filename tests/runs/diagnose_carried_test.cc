@@ -102,6 +102,27 @@ TEST_F(DiagnoseCarriedTest, AnInfinityNeedsAShadowStepToBeHarmless) {
   EXPECT_EQ(Ask().structured["verdict"], "healthy");
 }
 
+TEST_F(DiagnoseCarriedTest, AnInfinityOfMemoryThatNothingUsesIsHarmless) {
+  for (const bool used : {false, true}) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("experts", "closed", "fp32");
+    const int64_t experts = db.Layer("experts");
+    for (int64_t step = 0; step < 60; ++step) db.Step(step, {.loss = 2.0, .grad_norm = 1.0});
+    FindingSpec spec = Carried("unwritten", "");
+    spec.phase = "forward";
+    spec.layer = experts;
+    spec.reach = used ? R"([{"what":"loss","name":null,"error":null}])"
+                      : R"([{"what":"output","name":null,"error":null}])";
+    AddFinding(db, 2, spec);
+    db.Alert(42, {.type = "INF", .phase = "forward", .layer = experts, .kind = 1, .producer = 1});
+    auto called = Call("diagnose_run", {{"run", "m.db"}}, folder.path());
+    ASSERT_TRUE(called);
+    const ToolOutput& answer = *called;
+    EXPECT_EQ(answer.structured["verdict"] == "healthy", !used) << answer.text;
+  }
+}
+
 TEST_F(DiagnoseCarriedTest, NothingAfterTheOnsetExplainsIt) {
   Steps(37);
   db_.Alert(37, {.type = "LOSS_NAN", .phase = "loss", .producer = 1});

@@ -68,7 +68,8 @@ TEST(DiagnoseLogFiguresTest, NothingBadStandsBesideHealthy) {
   EXPECT_EQ(nan["verdict"], "broken") << nan;
   EXPECT_EQ(nan["first_bad"]["step"], 10) << nan;
   const std::string headline = nan["headline"];
-  EXPECT_NE(headline.find("eval_loss) is NaN, in 2 of 2 evaluations"), std::string::npos)
+  EXPECT_NE(headline.find("eval_loss) is NaN, first at step 200, in 2 of 2 evaluations"),
+            std::string::npos)
       << headline;
   EXPECT_NE(headline.find("logged as exactly 0"), std::string::npos) << headline;
   const Json beside = ask(log("1.5", "", "NaN"));

@@ -1,6 +1,8 @@
 // diagnose_run on text logs of runs without monitor.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cmath>
 
 #include "tests/runs/recording.h"
@@ -261,7 +263,7 @@ TEST(DiagnoseLogTest, EveryOverflowOfAScalerIsAStep) {
   const Json d = DiagnoseLog(folder, {{"log_text", log}});
   EXPECT_EQ(d["verdict"], "broken") << d["headline"];
   EXPECT_EQ(d["timeline"].back()["step"], 17) << d["timeline"];
-  EXPECT_NE(d["timeline"].back()["what"].get<std::string>().find("loss scale 4"), std::string::npos)
+  EXPECT_NE(d["timeline"].back()["what"].get<std::string>().find("loss scale 8"), std::string::npos)
       << d["timeline"];
 }
 
@@ -287,6 +289,40 @@ TEST(DiagnoseLogTest, SkippedStepsInARowAreNotHealthy) {
             "degraded");
 }
 
+TEST(DiagnoseLogTest, TheSearchForAScaleIsToldApartFromLaterSkips) {
+  TempFolder folder;
+  std::string log;
+  const auto overflow = [&](int scale) {
+    log += "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: " + std::to_string(scale) +
+           ", reducing to " + std::to_string(scale / 2) + "\n";
+  };
+  for (int scale = 65536; scale > 16384; scale /= 2) overflow(scale);
+  for (int step = 0; step < 60; ++step) {
+    log += "step=" + std::to_string(step + 2) + " loss: 2.0\n";
+    if (step % 2 == 1) overflow(16384);
+  }
+  const Json d = DiagnoseLog(folder, {{"log_text", log}});
+  EXPECT_TRUE(Says(d["observations"], "(2 while the scale was searched at the start, 30 later)"))
+      << d["observations"];
+  EXPECT_NE(d["timeline"][0]["what"].get<std::string>().find("loss scale 65536"),
+            std::string::npos)
+      << d["timeline"];
+}
+
+TEST(DiagnoseLogTest, AnEvaluationsLossIsToldAtItsStep) {
+  TempFolder folder;
+  std::string log;
+  for (int step = 10; step <= 400; step += 10) {
+    log += "{\"loss\": 0.0, \"learning_rate\": 1e-5, \"step\": " + std::to_string(step) + "}\n";
+    if (step % 200 == 0) log += "{\"eval_loss\": NaN, \"step\": " + std::to_string(step) + "}\n";
+  }
+  folder.Write("log.jsonl", log);
+  const Json d = DiagnoseLog(folder, {{"log_path", folder.File("log.jsonl")}});
+  const auto what = d["first_bad"]["what"].get<std::string>();
+  EXPECT_NE(what.find("is NaN, first at step 200"), std::string::npos) << what;
+  EXPECT_NE(what.find("exactly 0 from step 10 on"), std::string::npos) << what;
+}
+
 TEST(DiagnoseLogTest, TwoLossesAreTooFewToBeHealthy) {
   TempFolder folder;
   const Json d = DiagnoseLog(
@@ -310,9 +346,9 @@ TEST(DiagnoseLogTest, FiguresThatManyFaultsGiveProveNoCase) {
 TEST(DiagnoseLogTest, AScalerAtItsMinimumIsBroken) {
   TempFolder folder;
   std::string log;
-  for (int scale = 65536; scale > 1; scale /= 2) {
+  for (int scale = 65536; scale > 0; scale /= 2) {
     log += "OVERFLOW! Skipping step. Attempted loss scale: " + std::to_string(scale) +
-           ", reducing to " + std::to_string(scale / 2) + "\n";
+           ", reducing to " + std::to_string(std::max(scale / 2, 1)) + "\n";
   }
   EXPECT_EQ(DiagnoseLog(folder, {{"log_text", log}})["verdict"], "broken");
   const Json d = DiagnoseLog(

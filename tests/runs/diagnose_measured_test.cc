@@ -187,6 +187,26 @@ TEST(DiagnoseMeasuredTest, WhatTakesSeveralStepsToTellBeganWithTheFirst) {
   }
 }
 
+TEST(DiagnoseMeasuredTest, WhatTheFirstComparedStepShowsMayBeOlder) {
+  const auto told = [](const std::string& without) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("silent", "closed", "bf16");
+    Steps(db);
+    db.Execute("DELETE FROM shadow_step WHERE step = " + without);
+    AddFinding(db, 4, {.last_step = 20, .repeats = 2});
+    return Ask(folder).text;
+  };
+  const std::string first = told("0");
+  EXPECT_NE(first.find("from the first compared step on (step 4; earlier steps were not compared)"),
+            std::string::npos)
+      << first;
+  EXPECT_NE(first.find("it shows from the first compared step on (step 4), and earlier"),
+            std::string::npos)
+      << first;
+  EXPECT_EQ(told("20").find("first compared step"), std::string::npos);
+}
+
 TEST(DiagnoseMeasuredTest, RoundingBeforeTheStepDecidesNothing) {
   TempFolder folder;
   Recording db(folder.File("m.db"));
@@ -202,6 +222,69 @@ TEST(DiagnoseMeasuredTest, RoundingBeforeTheStepDecidesNothing) {
   EXPECT_EQ(answer.structured["first_bad"]["precision"], "not_tested");
   EXPECT_NE(answer.text.find("held in 16 bits before"), std::string::npos) << answer.text;
   EXPECT_EQ(answer.text.find("It is not precision"), std::string::npos) << answer.text;
+}
+
+TEST(DiagnoseMeasuredTest, ABackwardPassThatOverflowsIsToldHowMuchSmallerItsLossMustBe) {
+  const auto fix_of = [](const char* phase, const char* dtype, double magnitude) {
+    TempFolder folder;
+    Recording db(folder.File("m.db"));
+    db.Run("static scale", "closed", "fp16");
+    Steps(db);
+    FindingSpec overflow = Overflow();
+    overflow.phase = phase;
+    overflow.dtype = dtype;
+    overflow.magnitude = magnitude;
+    AddFinding(db, 4, overflow);
+    return Ask(folder).structured["hypotheses"][0]["fix"].get<std::string>();
+  };
+  EXPECT_TRUE(fix_of("backward", "float16", 171700).starts_with(
+      "A backward pass is linear in its loss: with a loss that is 4 times smaller"))
+      << fix_of("backward", "float16", 171700);
+  for (const std::string& other :
+       {fix_of("forward", "float16", 171700), fix_of("backward", "bfloat16", 1e39),
+        fix_of("backward", "float16", 1e12), fix_of("backward", "float16", 60000)}) {
+    EXPECT_EQ(other.find("linear in its loss"), std::string::npos) << other;
+  }
+}
+
+TEST(DiagnoseMeasuredTest, RoundingBetweenStepsIsMeasuredOnTheRunItself) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("fp8 store", "closed", "fp32");
+  Steps(db);
+  AddFinding(db, 4,
+             {.kind = "lost_change",
+              .op = "aten._to_copy",
+              .dtype = "float32 → float8_e5m2",
+              .share = 0.9,
+              .cure = "",
+              .detail = R"({"rounded_between": true, "since": 1})"});
+  const ToolOutput answer = Ask(folder);
+  EXPECT_EQ(answer.structured["verdict"], "degraded");
+  EXPECT_NE(answer.text.find("The weights are rounded between two steps"), std::string::npos);
+  EXPECT_EQ(answer.text.find("by running every operator of the step a second time"),
+            std::string::npos)
+      << answer.text;
+}
+
+TEST(DiagnoseMeasuredTest, ParametersThatNoOptimizerHoldsAreWorthALook) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("late adapter", "closed", "fp32");
+  Steps(db);
+  AddFinding(db, 4,
+             {.kind = "not_updated",
+              .severity = "INFO",
+              .source = "",
+              .precision = "excluded",
+              .reach = "",
+              .cure = "",
+              .detail = R"({"parameters": ["adapter.weight"], "steps": 3})"});
+  const ToolOutput answer = Ask(folder);
+  EXPECT_EQ(answer.structured["verdict"], "healthy");
+  EXPECT_NE(answer.text.substr(0, answer.text.find('\n')).find("One thing to look at: The gradient"),
+            std::string::npos)
+      << answer.text;
 }
 
 TEST(DiagnoseMeasuredTest, OtherModelsOfTheProgramAreNamed) {

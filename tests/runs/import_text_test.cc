@@ -76,17 +76,21 @@ TEST(ImportTextTest, DeepSpeed) {
       "Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n"
       "[2023-01-01 00:00:02,123] [INFO] [loss_scaler.py:190] [deepspeed] OVERFLOW! Rank 0 Skipping "
       "step. Attempted loss scale: 32768, but hysteresis is 2. Reducing hysteresis to 1\n"
+      "[2023-01-01 00:00:02,500] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! "
+      "Rank 0 Skipping step. Attempted loss scale: 32768, reducing to 16384\n"
       "[2023-01-01 00:00:03,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=2, "
       "lr=[6e-05], mom=[(0.9, 0.999)]\n"
       "steps: 10 loss: 5.2500 iter time (s): 0.500 samples/sec: 16.0\n");
-  ASSERT_EQ(log.steps.size(), 3u) << log.notes;
+  ASSERT_EQ(log.steps.size(), 4u) << log.notes;
   EXPECT_TRUE(log.steps[0].flags & runs::kSkipped);
-  EXPECT_EQ(log.steps[0].loss_scale, 32768) << "not the line of loss_scaler.py";
+  EXPECT_EQ(log.steps[0].loss_scale, 65536) << "the step was tried with it";
   EXPECT_TRUE(log.steps[1].flags & runs::kSkipped);
   EXPECT_EQ(log.steps[1].loss_scale, 32768);
-  EXPECT_EQ(log.steps[2].step, 10);
-  EXPECT_EQ(log.steps[2].loss, 5.25);
-  EXPECT_EQ(log.steps[2].lr, 6e-05);
+  EXPECT_EQ(log.steps[2].loss_scale, 32768);
+  EXPECT_EQ(log.steps[3].step, 10);
+  EXPECT_EQ(log.steps[3].loss_scale, 16384) << "what the scaler went on with";
+  EXPECT_EQ(log.steps[3].loss, 5.25);
+  EXPECT_EQ(log.steps[3].lr, 6e-05);
 }
 
 TEST(ImportTextTest, ABarTellsAtWhichStepTheScalerSkipped) {
@@ -97,7 +101,7 @@ TEST(ImportTextTest, ABarTellsAtWhichStepTheScalerSkipped) {
       "scale: 64, reducing to 32\n");
   ASSERT_EQ(log.steps.size(), 1u);
   EXPECT_EQ(log.steps[0].step, 378);
-  EXPECT_EQ(log.steps[0].loss_scale, 32);
+  EXPECT_EQ(log.steps[0].loss_scale, 64);
 }
 
 TEST(ImportTextTest, DeepSpeedsTimesAndRises) {

@@ -7,6 +7,7 @@
 
 #include "tests/runs/recording.h"
 #include "tests/runs/shadow_recording.h"
+#include "tools/choose_precision/report.h"
 
 namespace mpnanny::test {
 namespace {
@@ -149,6 +150,31 @@ TEST_F(RunPrecisionTest, WhatDoesNotFitTogetherIsRefused) {
       Call("choose_precision", {{"run", "m.db"}, {"device", "abacus"}}, folder_.path());
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().hint.find("a100"), std::string::npos);
+}
+
+// What no choice makes faster or smaller is left as it is, whatever the search found to be safe.
+TEST(PrecisionText, NothingIsGained) {
+  const auto plan = [](const char* way, double memory, double speed) {
+    return Json{{"way", way},
+                {"established", true},
+                {"memory", {{"of_fp32", memory}}},
+                {"speedup_model", speed}};
+  };
+  Json answer = plan("bf16-autocast", 1.0, 1.0);
+  answer.update({{"verdict", "safe"},
+                 {"target", "model.py:build"},
+                 {"device", {{"title", "NVIDIA H100"}}},
+                 {"goal", "balanced"},
+                 {"alternatives", Json::array({plan("fp16-autocast", 1.0, 0.9)})}});
+  const auto told = [&] { return choose_precision::ReportText(answer, "pytorch", 8000); };
+  EXPECT_TRUE(told().starts_with("model.py:build on NVIDIA H100: stay as you are, in FP32: nothing "
+                                 "is gained here, no choice is faster or smaller."))
+      << told();
+  answer["alternatives"][0] = plan("fp16-autocast", 1.0, 1.5);
+  EXPECT_EQ(told().find("nothing is gained"), std::string::npos) << told();
+  answer["alternatives"] = Json::array();
+  answer["memory"]["of_fp32"] = 0.6;
+  EXPECT_EQ(told().find("nothing is gained"), std::string::npos) << told();
 }
 
 }  // namespace

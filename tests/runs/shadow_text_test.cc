@@ -102,6 +102,46 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
       << FindingText(f, "");
 }
 
+TEST(ShadowTextTest, PlacesThatASearchFinds) {
+  ShadowFinding f = Cancellation();
+  f.kind = "integers";
+  f.op = "aten.searchsorted.Tensor";
+  f.dtype = "float32 → int64";
+  f.share = 0.75;
+  f.reach.clear();
+  f.cure.reset();
+  f.precision = "";
+  f.phase = "data";
+  EXPECT_EQ(FindingText(f, ""),
+            "aten.searchsorted (float32 → int64) at train.py:40 (data) finds another place than the "
+            "same computation in FP64 for 75 % of the elements.");
+  f.origin = {"aten.cumsum.default", "train.py:26", "data", "bfloat16", 0.002};
+  EXPECT_NE(FindingText(f, "").find("of the elements: what goes in is wrong by 0.2 % since the "
+                                    "bfloat16 cumulative sum at train.py:26."),
+            std::string::npos)
+      << FindingText(f, "");
+}
+
+TEST(ShadowTextTest, WeightsThatAreRoundedBetweenSteps) {
+  ShadowFinding f = Cancellation();
+  f.kind = "lost_change";
+  f.rounded_between = true;
+  f.share = 0.75;
+  f.reach.clear();
+  f.cure.reset();
+  f.precision = "not_tested";
+  f.op = f.source = f.dtype = "";
+  EXPECT_TRUE(FindingText(f, "").starts_with(
+      "The weights are rounded between two steps of the optimizer: 75 % of the numbers that a step "
+      "changes are back at their old value before the next one."))
+      << FindingText(f, "");
+  f.op = "aten._to_copy";
+  f.source = "train.py:7";
+  f.dtype = "float32 → float8_e5m2";
+  EXPECT_NE(FindingText(f, "").find("by the conversion (float32 → float8_e5m2) at train.py:7: 75 %"),
+            std::string::npos);
+}
+
 TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   ShadowFinding f = Cancellation();

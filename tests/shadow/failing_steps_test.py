@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from finds import Finds, inputs
 from mpnanny import MixedPrecisionNanny
@@ -91,6 +92,56 @@ def test_a_loss_that_fails_without_a_shadow_is_named_from_its_graph(train):
     assert (first["kind"], first["step"], first["phase"]) == ("undefined", 2, "loss")
     assert first["operator"] == "aten.log" and first["precision"] == "excluded"
     assert found.severe[0]["reach"] == ["loss"]
+
+
+def _gives(model: nn.Linear, value: float) -> None:
+    """From now on `model` gives `value`, whatever it is given."""
+    with torch.no_grad():
+        model.weight.zero_()
+        model.bias.fill_(value)
+
+
+def test_a_number_that_autograd_does_not_keep_is_read_off_the_result(train):
+    """1 - p is 0 in BF16 and not in FP64, which the logarithm alone does not show."""
+    model = nn.Linear(8, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        if step == 2:
+            _gives(model, 7.0)
+        return (1 - model(inputs()).bfloat16().sigmoid()).log().mean()
+
+    first = train(model, loss_of, steps=3, shadow=NEVER).first()
+    assert (first["kind"], first["step"], first["operator"]) == ("range", 2, "aten.log")
+    assert first["precision"] == "proven"
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32])
+def test_what_was_rounded_to_16_bits_before_the_loss_excludes_nothing(train, kind):
+    model = nn.Linear(8, 8).to(kind)
+
+    def loss_of(step: int) -> torch.Tensor:
+        if step == 2:
+            _gives(model, 0.25)
+        away = 0.25 - model(inputs().to(kind))
+        return (away if step == 2 else away.square() + 1).log().mean()
+
+    first = train(model, loss_of, steps=3, shadow=NEVER).first()
+    assert (first["kind"], first["operator"]) == ("undefined", "aten.log")
+    rounded = json.loads(first["detail"]).get("rounded_before", False)
+    halves = kind is torch.bfloat16
+    assert (first["precision"], rounded) == ("not_tested" if halves else "excluded", halves)
+
+
+def test_a_way_that_was_not_computed_excludes_nothing(train):
+    model = nn.Linear(8, 8)
+
+    def loss_of(step: int) -> torch.Tensor:
+        share = model(inputs()).sigmoid()
+        away = torch.rand_like(share) if step < 2 else share.detach()
+        return (share - away).log().mean() if step == 2 else share.mean()
+
+    first = train(model, loss_of, steps=3, shadow=NEVER).first()
+    assert (first["kind"], first["precision"]) == ("undefined", "not_tested")
 
 
 def test_the_line_of_a_failing_loss_is_that_of_the_last_shadow_step(train):

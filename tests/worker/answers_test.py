@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from asking import diff
+from asking import diff, run
 from exported import scripted
 from mpnanny.report.safetensors import save
 from torch import Tensor, nn
@@ -102,3 +102,17 @@ def test_an_empty_tensor_of_a_file_is_not_the_next_one(tmp_path, worker):
     assert found, err
     absmax = max(each["absmax"] for each in found["layers"])
     assert absmax == pytest.approx(values.abs().max().item(), rel=1e-2)
+
+
+class Softmax(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+
+def test_what_met_no_16_bits_is_not_called_clean(tmp_path, worker):
+    file = tmp_path / "model.pt"
+    torch.jit.save(scripted(Softmax()), str(file))
+    words = ["diff", "--model", file, "--input", WORDS[0], "--dtype", "fp16", "--policy"]
+    _, told, err = run(*words, "cuda-autocast")
+    assert "not established: 0 of 1 operators ran in FP16: nothing was tested." in told, err
+    assert ": clean." in run(*words, "pure")[1]

@@ -88,6 +88,7 @@ Json ReportSchema() {
       {"target", text},
       {"dtype", text},
       {"policy", text},
+      {"chosen_by", Described(texts, "Where nobody chose dtype or policy: the code's lines.")},
       {"mode", {{"enum", {"native", "emulated"}}}},
       {"emulated", Described(texts, "What stands in for the device.")},
       {"first_bad", Described(FindingSchema(), "The first operator at fault.")},

@@ -46,6 +46,22 @@ std::string NoneRan(const Json& answer) {
          UpperCase(TextAt(answer, "dtype"));
 }
 
+// Why this dtype and this policy were tried, where nobody chose them: what the code says, or that
+// it says nothing.
+std::string ChosenBy(const Json& answer) {
+  std::vector<std::string> said;
+  for (const Json& each : ListAt(answer, "chosen_by")) {
+    if (each.is_string()) said.push_back(EscapeControl(each.get<std::string>(), 200));
+  }
+  if (!answer.contains("chosen_by") || TextAt(answer, "dtype").empty()) return "";
+  const std::string tried =
+      UpperCase(TextAt(answer, "dtype")) + " under " + TextAt(answer, "policy");
+  if (said.empty()) {
+    return "Tried " + tried + ": the code says no other. Choose with `dtype` and `policy`.\n";
+  }
+  return "Tried " + tried + ", as the code says: " + Join(said, "; ") + ".\n";
+}
+
 // "auto_diff of losses.py:giou_loss in FP16 under cuda-autocast (emulated on the CPU): broken."
 std::string Headline(const Json& answer) {
   std::string text = EscapeControl(TextAt(answer, "target"), 200);
@@ -58,7 +74,8 @@ std::string Headline(const Json& answer) {
     return text + ": clean. No difference from FP64 beyond what this dtype must have.";
   }
   if (verdict == "not_established") {
-    return text + ": not established" + (NothingLow(answer) ? ": " + NoneRan(answer) : "") + ".";
+    return text + ": not established" +
+           (NothingLow(answer) ? ": " + NoneRan(answer) + ": nothing was tested" : "") + ".";
   }
   return text + ": " + verdict + ".";
 }
@@ -250,7 +267,7 @@ std::string ReportText(const Json& answer, size_t bytes) {
     const bool other = answer.contains("proof") && answer["proof"]["result"] != "confirmed" &&
                        (verdict == "broken" || verdict == "degraded");
     text += (other ? "The worst of these runs, whose fault is elsewhere: " : "") +
-            Headline(answer) + "\n";
+            Headline(answer) + "\n" + ChosenBy(answer);
   }
   const auto first = answer.find("first_bad");
   const Json none;

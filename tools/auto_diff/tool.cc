@@ -73,6 +73,11 @@ Json Integer(int64_t least, int64_t most, int64_t value, const char* description
           {"description", description}};
 }
 
+// One of these words; without it the code decides.
+Json Word(std::vector<std::string> words, const char* description) {
+  return {{"type", "string"}, {"enum", words}, {"description", description}};
+}
+
 Json Choice(std::vector<std::string> words, const char* description) {
   return {{"type", "string"},
           {"enum", words},
@@ -98,10 +103,12 @@ Json InputSchema() {
        {{"type", "array"},
         {"description", "Of build, class or config: 64, (3,4), None, or n=64 for one by name."}}},
       {"kwargs", {{"type", "object"}, {"description", "The same."}}},
-      {"dtype", Choice({"bf16", "fp16", "fp8"}, "fp8: linear layers, simulated.")},
+      {"dtype", Word({"bf16", "fp16", "fp8"},
+                     "fp8: linear layers, simulated. Default: as the code says, else bf16.")},
       {"policy",
-       Choice({"cuda-autocast", "cpu-autocast", "pure"},
-              "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype).")},
+       Word({"cuda-autocast", "cpu-autocast", "pure"},
+            "What autocast does on CUDA (no GPU needed) or CPU; pure: model.to(dtype). Default: as "
+            "the code says, else cuda-autocast.")},
       {"fp8", Choice({"tensor", "row", "block"}, "What shares a scale.")},
       {"backward",
        {{"type", "boolean"},

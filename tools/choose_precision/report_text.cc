@@ -1,4 +1,5 @@
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ using python_code::WordsOf;
 
 constexpr size_t kLayersShown = 8;
 constexpr size_t kLineBytes = 400;
+constexpr double kLeastGain = 0.02;  // a share of time or memory below this is none
 
 std::string NameText(const std::string& module) {
   if (module.empty()) return "the model's own operators";
@@ -41,6 +43,24 @@ const Json& ObjectAt(const Json& object, const char* key) {
   return it != object.end() && it->is_object() ? *it : kNone;
 }
 
+// Whether a plan is faster or smaller than FP32, as far as its figures tell; nullopt: they are not
+// there.
+std::optional<bool> Gains(const Json& plan) {
+  const auto memory = NumberAt(ObjectAt(plan, "memory"), "of_fp32");
+  const auto speed = NumberAt(plan, "speedup_model");
+  if (!memory && !speed) return std::nullopt;
+  return memory.value_or(1) < 1 - kLeastGain || speed.value_or(1) > 1 + kLeastGain;
+}
+
+// Whether nothing in the table is faster or smaller than FP32.
+bool NothingGained(const Json& answer) {
+  if (TextAt(answer, "way") == "fp32" || Gains(answer).value_or(true)) return false;
+  for (const Json& each : ListAt(answer, "alternatives")) {
+    if (each.value("established", false) && Gains(each).value_or(false)) return false;
+  }
+  return true;
+}
+
 std::string Headline(const Json& answer) {
   const std::string verdict = TextAt(answer, "verdict");
   const Json& device = ObjectAt(answer, "device");
@@ -49,6 +69,10 @@ std::string Headline(const Json& answer) {
   if (verdict == "stay_fp32") return text + "stay in FP32.\n";
   if (verdict == "nothing_lower_on_device") {
     return text + "FP32; this device has no matrix units for a lower format.\n";
+  }
+  if (NothingGained(answer)) {
+    text += "stay as you are, in FP32: nothing is gained here, no choice is faster or smaller. Of "
+            "the lower formats the one to take is ";
   }
   text += WayText(TextAt(answer, "way"));
   const size_t islands = ListAt(answer, "islands").size();

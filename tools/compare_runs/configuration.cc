@@ -57,6 +57,16 @@ std::map<std::string, std::string> EnvironmentOf(const runs::Run& run) {
   return flat;
 }
 
+// Name of the file, without its folder; "" where it is not recorded.
+std::string ScriptOf(const runs::Run& run) {
+  const auto parsed = ParseJson(run.environment.empty() ? "{}" : run.environment);
+  if (!parsed) return "";
+  const Json& script = ValueAt(*parsed, {"script"});
+  if (!script.is_string()) return "";
+  const auto path = script.get<std::string>();
+  return EscapeControl(path.substr(path.find_last_of("/\\") + 1), kValueBytes);
+}
+
 std::string NumberOrUnknown(const std::optional<int64_t>& value) {
   return value ? std::to_string(*value) : kUnknown;
 }
@@ -68,6 +78,30 @@ bool EnvironmentFlag(const runs::Run& run, const char* key) {
   if (!parsed || !parsed->is_object()) return false;
   const auto at = parsed->find(key);
   return at != parsed->end() && at->is_boolean() && at->get<bool>();
+}
+
+std::string DifferentPrograms(const runs::Run& a, const runs::Run& b, const LayerPairs& layers) {
+  const auto common = static_cast<int64_t>(layers.common.size());
+  const int64_t in_a = common + layers.count_only_a, in_b = common + layers.count_only_b;
+  std::vector<std::string> why;
+  if (in_a > 0 && in_b > 0 && 2 * common < std::max(in_a, in_b)) {
+    why.push_back("they share " + std::to_string(common) + " of " + std::to_string(in_a) + " and " +
+                  std::to_string(in_b) + " layers");
+  } else if (2 * layers.other_sizes > common) {
+    why.push_back(std::to_string(layers.other_sizes) + " of " + std::to_string(common) +
+                  " layers of one name have other sizes");
+  }
+  const bool other_model = !why.empty();
+  const std::string script_a = ScriptOf(a), script_b = ScriptOf(b);
+  if (!script_a.empty() && !script_b.empty() && script_a != script_b) {
+    why.push_back("a ran " + script_a + ", b " + script_b);
+  }
+  if (why.empty()) return "";
+  return other_model ? "a and b are two different programs: " + Join(why, "; ") +
+                           ". Only what is named alike is compared, and the verdict says nothing "
+                           "of one program in two settings."
+                     : "a and b come from two scripts: " + Join(why, "; ") +
+                           ". Their layers are alike; what differs may be the scripts.";
 }
 
 std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source& b,

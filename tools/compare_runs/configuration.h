@@ -23,6 +23,10 @@ struct Setting {
 std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source& b,
                                        const Course& course, const LayerPairs& layers);
 
+// That the two are not one program in two settings, and by what: other layers, other sizes, another
+// script. "" where nothing says so.
+std::string DifferentPrograms(const runs::Run& a, const runs::Run& b, const LayerPairs& layers);
+
 // A flag of the run's environment; false if it is not there.
 bool EnvironmentFlag(const runs::Run& run, const char* key);
 

@@ -175,7 +175,9 @@ Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparis
   for (const std::string& reason : c.reasons) reasons.push_back(EscapeControl(reason, 500));
   const bool live =
       a.run.status == runs::Status::kRunning || b.run.status == runs::Status::kRunning;
+  const std::string programs = DifferentPrograms(a.run, b.run, c.layers);
   Json json = {{"verdict", VerdictName(c.verdict)},
+               {"different_programs", programs.empty() ? Json() : Json(programs)},
                {"reasons", std::move(reasons)},
                {"first_difference", FirstJson(c.first)},
                {"metrics", Json::array()},

@@ -101,7 +101,11 @@ std::string LeftOut(const Json& json, const char* list) {
 }  // namespace
 
 std::string ComparisonText(const Json& json) {
-  std::string text = "Verdict on b, with a as the reference: " + Words(json["verdict"]);
+  std::string text;
+  if (json["different_programs"].is_string()) {
+    text = Value(json["different_programs"]) + "\n";
+  }
+  text += "Verdict on b, with a as the reference: " + Words(json["verdict"]);
   if (!json["so_far"].is_null()) text += " (so far: " + Words(json["so_far"]) + ")";
   text += ".\n";
   for (const Json& reason : json["reasons"]) text += "- " + Value(reason) + "\n";
@@ -170,6 +174,8 @@ Json ComparisonSchema() {
   metric["properties"]["parts_at"] = IntegerSchema("First step.", true);
   return ObjectSchema(
       {{"verdict", verdict},
+       {"different_programs",
+        TextSchema("That the two are not one program in two settings, and by what; null.", true)},
        {"reasons", ListSchema(texts, "Why, most important first.")},
        {"first_difference", difference},
        {"metrics", ListSchema(metric,

@@ -17,6 +17,14 @@ constexpr char kRelationHow[] = "the run's own values were compared from step to
 
 }  // namespace
 
+std::string NotBefore(const Facts& facts, int64_t step) {
+  const auto& steps = facts.measured.steps;
+  const auto& first = facts.summary.first_step;
+  if (steps.empty() || !first || steps.front().step != step || *first >= step) return "";
+  return "; it shows from the first compared step on (step " + std::to_string(step) +
+         "), and earlier steps were not compared";
+}
+
 Onset PlaceOfMeasured(const Facts& facts) {
   const size_t index = LeadingMechanism(facts)->findings.front();
   const MeasuredFinding& lead = facts.measured.findings[index];
@@ -30,7 +38,8 @@ Onset PlaceOfMeasured(const Facts& facts) {
   onset.source = lead.finding.source;
   onset.what = runs::WordsOf(lead.finding, lead.module).what;
   if (onset.what.ends_with('.')) onset.what.pop_back();
-  onset.how = ComparesWithItself(lead.finding) ? kRelationHow : kMeasuredHow;
+  onset.how = ComparesWithItself(lead.finding) ? kRelationHow
+                                               : kMeasuredHow + NotBefore(facts, onset.step);
   return onset;
 }
 

@@ -5,7 +5,9 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_FAULT_PLACE_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_FAULT_PLACE_H_
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tools/diagnose_run/detectors/detector.h"
@@ -13,6 +15,10 @@
 #include "tools/diagnose_run/rank.h"
 
 namespace mpnanny::diagnose_run {
+
+// "; it shows from the first compared step on …": where `step` is the first that shadow steps compared
+// and others came before it, a lasting fault has no known beginning. "" elsewhere.
+std::string NotBefore(const Facts& facts, int64_t step);
 
 // Of the leading mechanism (causes.h), which there must be.
 Onset PlaceOfMeasured(const Facts& facts);

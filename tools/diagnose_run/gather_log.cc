@@ -17,14 +17,15 @@ Onset OnsetOfEvaluation(const Facts& facts) {
   onset.is_nan = seen.is_nan;
   onset.is_inf = !seen.is_nan;
   onset.what = "the loss of an evaluation (" + runs::Name(seen.name) + ") is " +
-               (seen.is_nan ? "NaN" : "infinite") + ", in " + std::to_string(seen.nonfinite) +
-               " of " + runs::Count(seen.count, "evaluation");
+               (seen.is_nan ? "NaN" : "infinite") + ", first at step " +
+               std::to_string(onset.step) + ", in " + std::to_string(seen.nonfinite) + " of " +
+               runs::Count(seen.count, "evaluation");
   const Course& course = facts.course;
   if (course.zero_losses > 0 && course.zero_from <= onset.step) {
     onset.step = course.zero_from;
     onset.what +=
-        "; the training loss is logged as exactly 0 from here on, as HF's Trainer logs a "
-        "loss that is NaN";
+        "; the training loss is logged as exactly 0 from step " + std::to_string(onset.step) +
+        " on, as HF's Trainer logs a loss that is NaN";
   }
   onset.how = "a log names no layer";
   return onset;

@@ -32,6 +32,18 @@ bool ShadowSawNothing(const ShadowEvidence& measured, const runs::AlertRow& row)
                       });
 }
 
+// Whether the layer passes on memory that nothing was written into and that nothing uses: what it
+// holds is another number in each step, also one that is infinite.
+bool IsOfUnwrittenMemory(const ShadowEvidence& measured, const runs::AlertRow& row) {
+  return row.layer_id && std::any_of(measured.mechanisms.begin(), measured.mechanisms.end(),
+                                     [&](const Mechanism& mechanism) {
+                                       const runs::ShadowFinding& lead =
+                                           measured.Lead(mechanism).finding;
+                                       return lead.carrier.kind == "unwritten" && !IsUsed(lead) &&
+                                              lead.layer_id == row.layer_id;
+                                     });
+}
+
 }  // namespace
 
 Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const SeenAlert& alert) {
@@ -44,7 +56,8 @@ Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const Seen
     return false;
   }
   const bool only_nan = alert.row.type == "NAN";
-  return only_nan || ShadowSawNothing(facts.measured, alert.row);
+  return only_nan || ShadowSawNothing(facts.measured, alert.row) ||
+         IsOfUnwrittenMemory(facts.measured, alert.row);
 }
 
 std::string MaskedText(const Masked& masked) {
@@ -56,6 +69,7 @@ std::string MaskedText(const Masked& masked) {
 }
 
 bool IsWorthALook(const runs::ShadowFinding& finding) {
+  if (finding.kind == "not_updated") return true;
   if (finding.source.empty() || finding.source.find("site-packages") != std::string::npos)
     return false;
   if (finding.was_bad_before) return false;

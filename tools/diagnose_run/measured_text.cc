@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "base/text.h"
 #include "tools/diagnose_run/trend.h"
@@ -23,6 +24,9 @@ constexpr double kExcludedError = 0.85, kExcludedWarning = 0.75;
 constexpr double kNotTestedError = 0.6, kNotTestedWarning = 0.45;
 // The change is too small for FP32 as well: seldom where it began.
 constexpr double kTinyChange = 0.45;
+
+// More than a GradScaler begins with is no loss scale any more.
+constexpr double kMostScale = 65536.0;
 
 bool IsError(const runs::ShadowFinding& finding) { return finding.severity == "ERROR"; }
 
@@ -101,17 +105,35 @@ std::string FixOfProtocol(const runs::ShadowFinding& finding) {
   return "";
 }
 
+// A backward pass is linear in its loss, so what leaves FP16's range there has a factor that brings
+// it back; a loss scale that is fixed, or a sum in the place of a mean, is what made it so large.
+std::string SmallerLoss(const runs::ShadowFinding& finding) {
+  const double largest = LargestFinite(runs::ResultDtype(finding));
+  if (finding.kind != "range" || finding.phase != "backward" || !finding.magnitude ||
+      runs::ResultDtype(finding) != "float16" || !(*finding.magnitude > largest)) {
+    return "";
+  }
+  const double factor = std::exp2(std::ceil(std::log2(*finding.magnitude / largest)));
+  if (!(factor <= kMostScale)) return "";
+  return "A backward pass is linear in its loss: with a loss that is " +
+         runs::Number(factor, 6) +
+         " times smaller this stays in FP16's range. Divide the loss scale by that, or let "
+         "torch.amp.GradScaler find one and leave out the steps that overflow; take a mean where the "
+         "loss is a sum. Or: compute";
+}
+
 std::string FixOfPrecision(const runs::ShadowFinding& finding) {
   const std::string where = WhereToChange(finding);
   if (finding.kind == "lost_change") return FixOfLostChange(finding);
-  if (finding.kind == "integers") {
+  if (finding.kind == "integers" && !runs::LooksUp(finding.op)) {
     return "Keep whole numbers " + where + " in an integer type or in " + WideFormat(finding) + ".";
   }
   if (finding.kind == "clipped") {
     return "Scale the values before the cast " + where + " so that they fit, or keep them in " +
            WideFormat(finding) + ".";
   }
-  std::string fix = "Compute " + where + " in " + WideFormat(finding) +
+  const std::string smaller = SmallerLoss(finding);
+  std::string fix = (smaller.empty() ? "Compute " : smaller + " ") + where + " in " + WideFormat(finding) +
                     ": convert the inputs there (.float(), .double()), within "
                     "torch.autocast(device_type, enabled=False) where autocast is on, and cast the "
                     "result back afterwards.";
@@ -215,7 +237,7 @@ std::string NearLimitFix(const runs::ShadowFinding& finding) {
 
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
   const std::string& kind = finding.kind;
-  return kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
+  return finding.rounded_between || kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
          kind == "moved_weights" || kind == "partial_copy" || kind == "not_restored" ||
          kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
 }

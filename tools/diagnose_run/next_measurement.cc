@@ -18,7 +18,7 @@ constexpr char kPatch[] =
     "  from mpnanny import MixedPrecisionNanny; nanny = MixedPrecisionNanny(model, "
     "optimizer=optimizer, scaler=scaler)\n"
     "  with nanny.step(step) as record: ...; record.log(loss=loss)\n"
-    "Then ask again with run=nanny_logs/metrics.db.";
+    "Then ask diagnose_run of nanny_logs/metrics.db.";
 
 // Rules of the hypotheses' cases that nobody looked for yet.
 std::vector<std::string> RulesToLookFor(const Facts& facts, const Diagnosis& diagnosis) {
@@ -55,7 +55,7 @@ std::string AfterMeasurement(const Facts& facts, const Hypothesis& best) {
            "past step " +
            past + " with `mpnanny run --shadow steps=" + past + "-" +
            std::to_string(lead.step + 2) + " -- …` and ask again: this finding must be gone." +
-           (facts.code_checked ? "" : " With paths=[the training code] the lines are shown.");
+           (facts.code_checked ? "" : " With the training code as `paths` the lines are shown.");
   }
   return "Train past step " + past + " once more with the lines above in FP32 and `mpnanny run "
          "--shadow steps=" + past + "-" + std::to_string(lead.step + 2) +
@@ -117,7 +117,7 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   }
   if (!facts.code_checked) {
     const std::vector<std::string> rules = RulesToLookFor(facts, diagnosis);
-    std::string text = "Call diagnose_run again with paths=[the training code]";
+    std::string text = "Call diagnose_run again with the training code as `paths`";
     if (!rules.empty()) {
       text += ": it costs milliseconds, and a finding of ";
       for (const std::string& rule : rules) text += (&rule == &rules.front() ? "" : " or ") + rule;

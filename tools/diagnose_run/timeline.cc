@@ -8,6 +8,13 @@
 
 namespace mpnanny::diagnose_run {
 
+namespace {
+
+// What an OVERFLOW tells of is finite where it lies.
+constexpr char kBeyondJudged[] = " (a finite value, beyond what the judged format holds)";
+
+}  // namespace
+
 using runs::Count;
 using runs::Name;
 using runs::Number;
@@ -60,6 +67,7 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     if (types.size() > 10) break;
     line.push_back(
         {alert.row.step, "first " + Name(alert.row.type) +
+                             (alert.row.type == "OVERFLOW" ? kBeyondJudged : "") +
                              (alert.layer.empty() ? "" : " at " + LayerWord(Name(alert.layer))) +
                              (alert.derived ? " (from the steps)" : "")});
   }

@@ -123,10 +123,8 @@ Tool MakeTool() {
       "the layer that produced it with file:line, ranked documented causes with evidence and "
       "counter-evidence, fix, time line, next measurement. Takes a monitored run (list_runs finds "
       "it), or of a run without monitor its log (console output, TensorBoard, W&B, CSV, JSON) as "
-      "run, log_text or log_path. `paths` of the training code "
-      "add "
-      "static findings. For figures alone call run_summary; to review code without a run "
-      "static_check.";
+      "`run`, `log_text` or `log_path`. `paths` of the training code add static "
+      "findings. For figures alone call run_summary; to review code without a run static_check.";
   definition.brief =
       "Why a run went NaN, diverged or stopped learning: first bad step, layer, file:line, "
       "ranked causes with evidence for and against, fix, next measurement. Takes a "

@@ -40,6 +40,15 @@ double GrowthOf(const std::vector<std::pair<int64_t, double>>& points) {
   return count >= 3 && spread > 0 ? std::exp((count * sxy - sx * sy) / spread) : 0;
 }
 
+// ", lately doubling about every 12 steps" of a factor a step.
+std::string PaceText(double factor) {
+  const double steps = std::log(2) / std::fabs(std::log(factor));
+  if (!(steps < 1e6)) return "";
+  const std::string pace = std::string(", lately ") + (factor > 1 ? "doubling" : "halving");
+  if (steps < 1.5) return pace + " at each step";
+  return pace + " about every " + Number(steps, 2) + " steps";
+}
+
 }  // namespace
 
 double LargestFinite(const std::string& format) {
@@ -128,7 +137,7 @@ std::string TrendText(const Trend& trend) {
   }
   text += Number(last, 4) + " (step " + std::to_string(last_step) + ")";
   if (trend.growth > 0 && (trend.times_grown > kNotable || trend.times_grown < 1 / kNotable)) {
-    text += ", lately ×" + Number(trend.growth, 4) + " a step";
+    text += PaceText(trend.growth);
   }
   if (trend.limit > 0 && trend.limit < 1e6) {
     text += "; " +

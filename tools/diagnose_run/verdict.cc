@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tools/diagnose_run/causes.h"
+#include "tools/diagnose_run/fault_place.h"
 #include "tools/diagnose_run/masked.h"
 #include "tools/diagnose_run/measured_text.h"
 #include "tools/run_summary/stability.h"
@@ -187,7 +188,8 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     return say("broken", std::string("The loss scale ") +
                              (facts.scale.stuck ? "is stuck" : "collapsed") + " at " +
                              Number(s.scale_min) + "; " + Count(s.skipped_steps, "step") + " of " +
-                             std::to_string(s.steps) + " were skipped.");
+                             std::to_string(s.steps) + " were skipped" +
+                             run_summary::SkipsApart(s) + ".");
   }
   if (run_summary::LossRose(s)) {
     return say("broken", "The run diverged: the loss rose from about " + Number(s.loss_start) +
@@ -201,7 +203,8 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (run_summary::TooManySkips(s)) {
     return say("degraded", Count(s.skipped_steps, "optimizer step") + " of " +
                                std::to_string(s.steps) +
-                               " were skipped, more than a scaler costs.");
+                               " were skipped" + run_summary::SkipsApart(s) +
+                               ", more than a scaler costs.");
   }
   if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
     return say("degraded", Count(burst->steps, "optimizer step") + " in a row were skipped from step " +
@@ -289,6 +292,17 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   say("healthy", std::move(headline));
 }
 
+// " do, from step 20 on: "; what the first compared step shows may be older.
+std::string FromWhere(const Facts& facts, const runs::ShadowFinding& lead) {
+  const int64_t step = lead.since.value_or(lead.step);
+  if (!ComparesWithItself(lead) && !NotBefore(facts, step).empty()) {
+    return " do, from the first compared step on (step " + std::to_string(step) +
+           "; earlier steps were not compared): ";
+  }
+  return lead.since ? " do, from step " + std::to_string(step) + " on: "
+                    : " do, first at step " + std::to_string(step) + ": ";
+}
+
 }  // namespace
 
 void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
@@ -310,8 +324,7 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
     d.verdict = "degraded";
     d.headline = std::string("Losses alone show no trouble, but ") +
                  (ComparesWithItself(lead) ? "the run's own values" : "shadow steps") +
-                 (lead.since ? " do, from step " + std::to_string(*lead.since) + " on: "
-                             : " do, first at step " + std::to_string(lead.step) + ": ") +
+                 FromWhere(facts, lead) +
                  measured;
   } else {
     d.headline += " " + measured;

@@ -153,9 +153,9 @@ Tool MakeTool() {
   definition.description =
       "Lists the training runs at a database or anywhere below a folder, newest first: handle, "
       "status, steps, last loss, worst alert; the monitor's, and logs of other programs "
-      "(TensorBoard and W&B folders, trainer_state.json, metrics.csv). Use it to find the `run` "
-      "that run_summary, query_alerts and diagnose_run take. It finds no console logs: give one "
-      "to diagnose_run as log_path.";
+      "(TensorBoard and W&B folders, trainer_state.json, metrics.csv). Use it to find the run "
+      "that run_summary, query_alerts and diagnose_run take. It finds no console logs: give "
+      "diagnose_run the path of one.";
   definition.brief =
       "Finds runs (monitored, TensorBoard, W&B, HF, Lightning) below a file or folder, newest "
       "first: status, steps, last loss, worst alert, and the handle that the other tools take. "

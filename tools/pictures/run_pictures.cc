@@ -234,7 +234,8 @@ Result<Picture> BarsOf(const Json& all, const ToolContext& context) {
 Result<Picture> OfDiagnosis(const Json& arguments, const Json& answer,
                             const ToolContext& context) {
   if (!arguments.contains("run")) {
-    return InvalidInput("A pasted log has no picture.", "Call diagnose_run with run or log_path.");
+    return InvalidInput("A pasted log has no picture.",
+                        "Call diagnose_run with `run` or `log_path`.");
   }
   auto source = runs::OpenAskedRun(arguments, context);
   if (!source) return source.error();

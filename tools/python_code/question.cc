@@ -29,9 +29,17 @@ Result<std::string> ResolvePlace(const std::string& words, const std::string& ke
                                  const AllowedRoots& roots) {
   const size_t colon = words.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == words.size()) {
-    return InvalidInput("`" + key + "` is '" + EscapeControl(words, 200) + "'.",
-                        key == "finding" ? "Write file.py:123, the suspected line."
-                                         : "Write file.py:name, e.g. model.py:build.");
+    const std::string shown = EscapeControl(words, 200);
+    std::string hint = key == "finding" ? "Write file.py:123, the suspected line."
+                                        : "Write file.py:name, e.g. model.py:build.";
+    if (key != "finding" && words.ends_with(".py")) {
+      hint += " A training that is a loop and makes its model there: `mpnanny run -- python " +
+              shown +
+              "` records it with shadow steps, and then choose_precision with run "
+              "nanny_logs/metrics.db says which precision it bears.";
+    }
+    return InvalidInput("`" + key + "` is '" + shown + "': it does not say what in the file.",
+                        hint);
   }
   auto file = roots.Resolve(words.substr(0, colon));
   if (!file) return file.error();

@@ -63,12 +63,12 @@ Error Ended(const Said& said, const Allowed& allowed, const std::string& errors)
     return DeadlineExceeded(allowed.what + " ran longer than " +
                                 std::to_string(allowed.seconds.count()) + " s" + At(said) + "." +
                                 Printed(errors),
-                            "Give smaller inputs or a larger timeout_s.");
+                            "Give smaller inputs or a larger `timeout_s`.");
   }
   if (exceeded == "memory") {
     return InvalidInput(allowed.what + " took more than " + std::to_string(allowed.memory_mb) +
                             " MB of memory." + Printed(errors),
-                        "Give smaller inputs or a larger memory_mb.");
+                        "Give smaller inputs or a larger `memory_mb`.");
   }
   if (exceeded == "processes") {
     return InvalidInput(allowed.what + " started more than " + std::to_string(allowed.processes) +

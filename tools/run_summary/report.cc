@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "tools/run_summary/markdown.h"
 #include "tools/run_summary/shadow_block.h"
+#include "tools/run_summary/stability.h"
 #include "tools/runs/schema.h"
 #include "tools/runs/show.h"
 
@@ -214,6 +215,7 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
         {"falls", s.scale_falls},
         {"first", JsonNumber(s.scale_first)}}},
       {"skipped_steps", s.skipped_steps},
+      {"skipped_in_search", SearchSkips(s)},
       {"alerts", Json::array()},
       {"alerts_left_out", 0},
       {"nonfinite_losses", s.nonfinite_losses},
@@ -282,7 +284,7 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   } else {
     text += "Loss scale: none recorded. ";
   }
-  text += Count(s.skipped_steps, "step") + " skipped, " +
+  text += Count(s.skipped_steps, "step") + " skipped" + SkipsApart(s) + ", " +
           Count(s.nonfinite_gradient_steps, "step") + " with non-finite gradients.\n";
   text += "Gradient norm: last " + Number(s.grad_norm_last) + ", max " + Number(s.grad_norm_max) +
           ". Learning rate: " + Number(s.lr_last) +
@@ -350,6 +352,7 @@ Json SummarySchema() {
                                           {"falls", runs::IntegerSchema("Moves down.")},
                                           {"first", runs::NumberSchema("First scale.")}})},
        {"skipped_steps", runs::IntegerSchema("Skipped by the scaler.")},
+       {"skipped_in_search", runs::IntegerSchema("Of these: the search for a scale at the start.")},
        {"alerts", runs::ListSchema(alert, "Worst first.")},
        {"alerts_left_out", runs::IntegerSchema("Types that did not fit.")},
        {"nonfinite_losses", runs::IntegerSchema("Steps with a NaN or Inf loss.")},

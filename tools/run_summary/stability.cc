@@ -80,6 +80,17 @@ ScaleState JudgeScale(const Summary& s) {
   return ScaleState::kHealthy;
 }
 
+int64_t SearchSkips(const Summary& s) {
+  return s.scale_first && s.skipped_at_start <= 2 * kStartupSkips ? s.skipped_at_start : 0;
+}
+
+std::string SkipsApart(const Summary& s) {
+  const int64_t search = SearchSkips(s);
+  if (search == 0) return "";
+  return " (" + std::to_string(search) + " while the scale was searched at the start, " +
+         std::to_string(s.skipped_steps - search) + " later)";
+}
+
 bool TooManySkips(const Summary& s) {
   return s.skipped_steps > kStartupSkips + s.steps / 200 ||
          (s.skipped_at_end > kStartupSkips / 2 && s.skipped_at_end < s.steps);
@@ -139,7 +150,7 @@ void JudgeStability(const runs::Run& run, Summary& s) {
   if (TooManySkips(s)) {
     bad.push_back(
         Count(s.skipped_steps, "optimizer step") + " of " + std::to_string(s.steps) +
-        (s.skipped_steps == 1 ? " was" : " were") + " skipped" +
+        (s.skipped_steps == 1 ? " was" : " were") + " skipped" + SkipsApart(s) +
         (s.skipped_at_end > 2 ? ", among them the last " + std::to_string(s.skipped_at_end) : "") +
         ".");
   }

@@ -15,6 +15,14 @@ inline constexpr char kEndedBySignal[] =
 // most this many steps (from 2^16 down to 1) and is no fault.
 enum class ScaleState { kNone, kHealthy, kDeclining, kCollapsed };
 inline constexpr int64_t kStartupSkips = 16;
+
+// Of the skipped steps, those in which the scaler looked for its scale at the beginning; 0 where it
+// has none, or where the row is longer than any search.
+int64_t SearchSkips(const Summary& summary);
+
+// " (3 while the scale was searched at the start, 2 later)", for behind a number of skipped steps;
+// "" where none belongs to that search.
+std::string SkipsApart(const Summary& summary);
 ScaleState JudgeScale(const Summary& summary);
 
 // True if more steps were skipped than the search for a scale costs: its start-up and about one

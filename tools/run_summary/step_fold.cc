@@ -54,6 +54,7 @@ void StepFold::Add(const runs::StepRow& row) {
     if (!s_.first_skipped) s_.first_skipped = row.step;
     s_.last_skipped = row.step;
   } else {
+    if (s_.skipped_at_end == s_.steps - 1) s_.skipped_at_start = s_.skipped_at_end;
     s_.skipped_at_end = 0;
   }
   // A log has no flags, but its norm is then not finite.

@@ -77,6 +77,9 @@ struct Summary {
   int64_t scale_rises = 0, scale_falls = 0;
   int64_t skipped_steps = 0,
           skipped_at_end = 0;  // the latter: without a break, up to the last step
+  // Of skipped_steps: those without a break from the first step on, until one was made. A scaler
+  // looks for its scale there.
+  int64_t skipped_at_start = 0;
   std::optional<int64_t> first_skipped, last_skipped;
   int64_t nonfinite_gradient_steps = 0,
           nonfinite_gradients_at_end = 0;  // the latter: without a break, up to the last step

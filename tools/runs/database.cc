@@ -149,7 +149,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   if (!header.starts_with(kMagic)) {
     return InvalidInput(shown + " is not a SQLite database.",
                         "A run is named by the monitor's database (metrics.db), a text log goes "
-                        "to diagnose_run as log_path.");
+                        "to diagnose_run.");
   }
   if (header.size() < kHeaderBytes)
     return DataCorrupt(shown + " is cut off after its first bytes.",
@@ -200,7 +200,7 @@ Result<void> Database::PresentEarlier() {
     return DataCorrupt(
         EscapeControl(path_) + " was written by the earlier Python monitor, but " +
             notes.error().message,
-        "Record the run with today's monitor, or give diagnose_run its console log as log_path.");
+        "Record the run with today's monitor, or give diagnose_run its console log.");
   }
   sqlite3_exec(handle, "PRAGMA query_only=1", nullptr, nullptr, nullptr);
   notes_ = *std::move(notes);

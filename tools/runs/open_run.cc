@@ -232,6 +232,21 @@ Error NoSuchRun(int64_t run_id, const std::string& path, std::vector<Run> runs) 
                   NearestIds(std::move(runs), run_id));
 }
 
+// One rank alone.
+Result<Source> OpenMember(int64_t rank, const Run& found, const std::vector<Member>& members,
+                          const RunHandle& lowest, const CancelToken& cancel) {
+  const auto member = std::find_if(members.begin(), members.end(),
+                                   [&](const Member& m) { return m.run.rank == rank; });
+  if (member == members.end()) return NoSuchRank(rank, found, members);
+  Result<Source> source = OpenOne(member->run, cancel);
+  if (source && members.size() > 1) {
+    source->notes.push_back("This is rank " + std::to_string(rank) + " of " +
+                            std::to_string(found.world_size) + " alone; " +
+                            EscapeControl(FormatRunHandle(lowest)) + " means all ranks.");
+  }
+  return source;
+}
+
 }  // namespace
 
 Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id) {
@@ -298,20 +313,20 @@ Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
   const bool bare = !wanted.run_id;
   std::error_code ec;
   const bool is_folder = std::filesystem::is_directory(*path, ec);
-  Result<RunHandle> newest = NotFound("");
+  std::optional<Result<RunHandle>> newest;  // of a folder
   if (bare && is_folder) {
     newest = NewestBelow(*path, roots, cancel);
-    if (!newest && newest.error().kind != ErrorKind::kNotFound) return newest.error();
+    if (!*newest && newest->error().kind != ErrorKind::kNotFound) return newest->error();
   }
-  if (!newest && !LooksLikeDatabase(*path)) {
+  if ((!newest || !*newest) && !LooksLikeDatabase(*path)) {
     auto log = imports::OpenLog(*path, cancel);
     if (!log) return log.error();
     if (*log) return SourceOfLog(**std::move(log), wanted.run_id);
   }
-  if (bare && is_folder) {
-    if (!newest) return newest.error();
-    path = newest->path;
-    wanted.run_id = newest->run_id;
+  if (newest) {
+    if (!*newest) return newest->error();
+    path = newest->value().path;
+    wanted.run_id = newest->value().run_id;
   }
   const bool folder = bare && wanted.run_id;
 
@@ -347,21 +362,9 @@ Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
   // A file that holds all ranks (as `pack` writes it) is asked for whole by its path.
   const bool whole = folder || (bare ? lowest.path == *path
                                      : lowest.run_id == wanted.run_id && lowest.path == *path);
-  Result<Source> source = Internal("no source");
-  if (rank || !whole) {
-    const int64_t one = rank.value_or(found->rank);
-    const auto member = std::find_if(members->begin(), members->end(),
-                                     [&](const Member& m) { return m.run.rank == one; });
-    if (member == members->end()) return NoSuchRank(one, *found, *members);
-    source = OpenOne(member->run, cancel);
-    if (source && members->size() > 1) {
-      source->notes.push_back("This is rank " + std::to_string(one) + " of " +
-                              std::to_string(found->world_size) + " alone; " +
-                              EscapeControl(FormatRunHandle(lowest)) + " means all ranks.");
-    }
-  } else {
-    source = OpenTogether(*std::move(members), cancel);
-  }
+  Result<Source> source =
+      rank || !whole ? OpenMember(rank.value_or(found->rank), *found, *members, lowest, cancel)
+                     : OpenTogether(*std::move(members), cancel);
   if (!source) return source;
   source->notes.insert(source->notes.end(), notes.begin(), notes.end());
   return source;

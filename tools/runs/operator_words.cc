@@ -113,6 +113,11 @@ OperatorKind KindOfOperator(std::string_view op) {
                            : OperatorKind::kOther;
 }
 
+bool LooksUp(std::string_view op) {
+  const std::string_view name = OperatorBaseName(op);
+  return name == "searchsorted" || name == "bucketize";
+}
+
 std::string OperatorWord(std::string_view op) {
   const std::string_view name = OperatorBaseName(op);
   for (const Word& word : kWords) {

@@ -21,6 +21,9 @@ enum class OperatorKind {
 };
 OperatorKind KindOfOperator(std::string_view op);
 
+// Whether it finds the places of numbers among others: searchsorted, bucketize.
+bool LooksUp(std::string_view op);
+
 // "subtraction" of "aten.sub.Tensor"; the name without its overload where no word is known.
 std::string OperatorWord(std::string_view op);
 

@@ -112,6 +112,7 @@ struct ShadowFinding {
   std::optional<int64_t> since;  // the step that it was looked at first, where it takes several to tell
   // Values that came into the step in 16 bits decide it by a fraction of their last place.
   bool rounded_before = false;
+  bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
   std::optional<ShadowOrigin> origin;   // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;

@@ -149,6 +149,11 @@ std::vector<ShadowOperand> OperandsOf(const Json& json) {
   return operands;
 }
 
+bool IsSet(const Json& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
 std::optional<ShadowOrigin> OriginOf(const Json& json) {
   const auto found = json.is_object() ? json.find("origin") : json.end();
   if (found == json.end() || !found->is_object()) return std::nullopt;
@@ -320,8 +325,8 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   if (const auto since = NumberOf(detail, "since"); since && *since >= 0 && *since <= finding.step) {
     finding.since = static_cast<int64_t>(*since);
   }
-  const auto rounded = detail.find("rounded_before");
-  finding.rounded_before = rounded != detail.end() && rounded->is_boolean() && rounded->get<bool>();
+  finding.rounded_before = IsSet(detail, "rounded_before");
+  finding.rounded_between = IsSet(detail, "rounded_between");
   if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
   if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};

@@ -136,7 +136,21 @@ std::string Range(const ShadowFinding& finding) {
   return text + ")";
 }
 
+// Of an operator that looks numbers up among others, as searchsorted does.
+std::string WrongPlaces(const ShadowFinding& finding) {
+  std::string text = " finds another place than the same computation in FP64 for " +
+                     ShareText(finding.share);
+  if (finding.magnitude) text += " (places go up to " + Number(*finding.magnitude, 9) + ")";
+  if (const auto& origin = finding.origin; origin && !origin->source.empty()) {
+    text += ": what goes in is wrong";
+    if (origin->error) text += " by " + PercentText(*origin->error);
+    text += " since the " + OperatorAt(origin->op, origin->dtype, origin->source);
+  }
+  return text;
+}
+
 std::string Integers(const ShadowFinding& finding) {
+  if (LooksUp(finding.op)) return WrongPlaces(finding);
   std::string text = " changes " + ShareText(finding.share, "whole numbers");
   if (finding.magnitude) text += " (up to " + Number(*finding.magnitude, 9) + ")";
   if (const auto format = FormatOf(finding.dtype)) {
@@ -155,6 +169,16 @@ std::string Carried(const ShadowFinding& finding) {
     return text + "it reads memory that nothing was written into" + at;
   text += carrier.whose.empty() ? "what goes in" : EscapeControl(carrier.whose, 120);
   return text + at + " was not finite before the step began";
+}
+
+// Of weights that are kept in too narrow a format; which one, only a shadow step shows.
+std::string RoundedBetween(const ShadowFinding& finding) {
+  std::string text = "The weights are rounded between two steps of the optimizer";
+  if (!finding.source.empty()) {
+    text += ", by the " + OperatorAt(finding.op, finding.dtype, finding.source);
+  }
+  return text + ": " + ShareText(finding.share, "numbers that a step changes") +
+         " are back at their old value before the next one";
 }
 
 std::string What(const ShadowFinding& finding) {
@@ -366,9 +390,11 @@ FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   const auto trimmed = [](std::string text) {
     return text.starts_with(' ') ? text.substr(1) : text;
   };
+  const std::string what = finding.kind == "diverged"  ? Diverged(finding)
+                           : finding.rounded_between   ? RoundedBetween(finding)
+                                                       : Subject(finding, module) + What(finding);
   return {
-      (finding.kind == "diverged" ? Diverged(finding) : Subject(finding, module) + What(finding)) +
-          ".",
+      what + ".",
       InputsText(finding), trimmed(Precision(finding)), trimmed(Reach(finding))};
 }
 

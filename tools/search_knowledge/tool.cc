@@ -351,6 +351,7 @@ Tool MakeTool() {
   definition.output_schema = OutputSchema();
   definition.command.name = "knowledge search";
   definition.command.positional = "query";
+  definition.command.quotes_pages = true;
   return {std::move(definition), Run};
 }
 

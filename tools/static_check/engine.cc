@@ -127,7 +127,7 @@ class Run {
         ++more;
       }
       if (more == 0) continue;
-      first->message += " And " + std::to_string(more) + " more in this check: `select` " +
+      first->message += " And " + std::to_string(more) + " more in this check: `rules` " +
                         page.id + " lists them.";
       report_.findings.erase(std::remove_if(first + 1, report_.findings.end(), of_rule),
                              report_.findings.end());

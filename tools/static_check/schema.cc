@@ -22,12 +22,12 @@ Json InputSchema() {
       "Python files, notebooks, configuration (DeepSpeed, Accelerate ...: .json, .yaml, .sh) or "
       "folders to check. A folder is searched, without tests/ and docs/.");
   properties["code"] = {{"type", "string"},
-                        {"description", "Python code to check, in place of paths."}};
+                        {"description", "Python code to check, in place of `paths`."}};
   properties["files"] = {
       {"type", "array"},
       {"maxItems", kMaxGivenFiles},
       {"description",
-       "Several sources at once, in place of paths; they are checked as one project."},
+       "Several sources at once, in place of `paths`; they are checked as one project."},
       {"items",
        {{"type", "object"},
         {"properties",
@@ -113,7 +113,7 @@ Json OutputSchema() {
             {"total", count},
             {"counts",
              {{"type", "object"},
-              {"description", "Also below min_severity."},
+              {"description", "Also below `min_severity`."},
               {"properties", {{"error", count}, {"warning", count}, {"info", count}}}}},
             {"fail_on", text},
             {"files_scanned", count},

@@ -45,11 +45,11 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
   if (given != 1) {
     return InvalidInput(
         given == 0 ? "There is nothing to check."
-                   : "Only one of paths, code and files can be given.",
-        "Give paths (files or folders), code (a string) or files ([{path, text}]).");
+                   : "Only one of `paths`, `code` and `files` can be given.",
+        "Give `paths` (files or folders) or `code` (a string).");
   }
   if (arguments.contains("diff") && !arguments.contains("paths"))
-    return InvalidInput("`diff` compares files with git.", "Give paths with it.");
+    return InvalidInput("`diff` compares files with git.", "Give `paths` with it.");
   CollectedSources collected;
   if (arguments.contains("code")) {
     collected.sources.push_back({"<code>", arguments["code"].get<std::string>()});
@@ -64,7 +64,7 @@ Result<CollectedSources> ReadSources(const Json& arguments, const ToolContext& c
   }
   const std::vector<std::string> paths = ReadStrings(arguments, "paths");
   if (paths.empty())
-    return InvalidInput("paths is empty.", "Name a training script or its folder.");
+    return InvalidInput("`paths` is empty.", "Name a training script or its folder.");
   return CollectSources(paths, context.roots, context.cancel,
                         arguments.value("config", true) ? rules.Ids() : std::vector<std::string>(),
                         arguments.value("force_exclude", false));
@@ -209,7 +209,7 @@ Tool MakeTool() {
       "fix: GradScaler protocol, "
       "gradient clipping, autocast misuse, constants that 16 bits cannot hold. Use it before "
       "training, or when the code of a "
-      "broken run is at hand. Give paths (files, folders, notebooks), code, or files. It never "
+      "broken run is at hand. Give `paths` (files, folders, notebooks) or `code`. It never "
       "runs the code. For a run that "
       "went wrong use diagnose_run.";
   definition.brief =

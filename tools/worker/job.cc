@@ -167,7 +167,7 @@ void RunJob(const Json& request, const std::function<void(const Json& line)>& wr
         "torch refuses the model: " + Short(error.what_without_backtrace()),
         "Check that it loads and runs in Python with this version of torch (mpnanny doctor)."));
   } catch (const std::bad_alloc&) {
-    write(ErrorLine("There is not enough memory.", "Give smaller inputs or a larger memory_mb."));
+    write(ErrorLine("There is not enough memory.", "Give smaller inputs or a larger `memory_mb`."));
   } catch (const std::exception& error) {
     write(ErrorLine(
         "torch refuses the model: " + Short(error.what()),

@@ -173,7 +173,7 @@ class Session:
             DroppedGradients(model, state.thread, shadow.found, notes.trouble),
             EmptySteps(model, state.thread, shadow.found, notes.trouble),
             UndoneLoads(model, shadow.found),
-            MovedWeights(shadow.found),
+            MovedWeights(shadow.found, lambda: shadow.rounds_weights),
         )
         if options.folder is not None:
             events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))

@@ -57,7 +57,7 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
       DetectLrJump,          DetectRecurrence,       DetectOptimizerRestart, DetectOutlierBatch,
       DetectConstantInput,   DetectDeadUnits,        DetectZeroGradients,    DetectFadingGradient,
       DetectAdversary,       DetectDivergence,       DetectShortJump,        DetectWideRange,
-      DetectMeasuredOrigin,  DetectGrowingNorm};
+      DetectMeasuredOrigin,  DetectGrowingNorm,      DetectUniformGuess};
   std::vector<Claim> claims;
   for (const Detector detect : kAll) detect(facts, claims);
   WeighAgainstShadow(facts.measured, claims);

@@ -69,6 +69,7 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims);
+void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims);
 void DetectLossScale(const Facts& facts, std::vector<Claim>& claims);
 void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims);
 void DetectLostUpdates(const Facts& facts, std::vector<Claim>& claims);

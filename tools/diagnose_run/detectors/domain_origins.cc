@@ -25,6 +25,9 @@ bool IsDivision(const std::string& op) {
   return op == "div" || op == "div_" || op == "reciprocal" || op == "rsqrt" ||
          op == "true_divide" || op == "addcdiv";
 }
+bool IsSpread(const std::string& op) {
+  return op == "std" || op == "var" || op == "std_mean" || op == "var_mean";
+}
 bool HasDomain(const std::string& op) {
   return op == "sqrt" || op == "pow" || op == "acos" || op == "asin" || op == "acosh" ||
          op == "atanh" || op == "erfinv" || op == "rsqrt" || op == "lgamma";
@@ -56,6 +59,19 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
         name + " got finite values that it is not defined for" + largest +
             ": a negative number or zero. No precision helps.",
         1, claims);
+  } else if (!origin.backward && origin.nan && IsSpread(op)) {
+    Claim claim;
+    claim.id = "traced-producer";
+    claim.sentence = name + " gave NaN, and what went in is finite" + largest +
+                     ": the spread of a single value is 0 / 0, in any format.";
+    claim.strength = 0.9;
+    claim.title = name + " gives NaN of finite values: it has a single value to take a spread of "
+                         "(not precision)";
+    claim.fix =
+        "Leave out groups with fewer than two values, or take the spread without Bessel's "
+        "correction (correction=0), which is 0 for one value, and add a small number to it before "
+        "it divides.";
+    claims.push_back(std::move(claim));
   } else if (!origin.backward && IsDivision(op)) {
     const bool half =
         IsHalf(origin.dtype) && (!origin.largest || std::fabs(*origin.largest) < kSmallInHalf);

@@ -1,4 +1,5 @@
 #include "tools/diagnose_run/detectors/detector.h"
+#include "tools/run_summary/stability.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -17,7 +18,8 @@ void DetectLossScale(const Facts& facts, std::vector<Claim>& claims) {
     claim.in_loop = true;
     claim.sentence = std::string("The loss scale ") + (scale.stuck ? "is stuck" : "collapsed") +
                      " (" + moves + "): " + runs::Count(s.skipped_steps, "step") + " of " +
-                     std::to_string(s.steps) + " were skipped.";
+                     std::to_string(s.steps) + " were skipped" +
+                     run_summary::SkipsApart(s) + ".";
     claim.strength = 0.8;
     claim.favours = {"category:loss-scale-collapse"};
     claim.opposes = {"category:stale-update", "category:grad-vanish"};

@@ -10,7 +10,8 @@ void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "skipped-steps";
   claim.sentence = runs::Count(s.skipped_steps, "optimizer step") + " of " +
-                   std::to_string(s.steps) + " were skipped, the longest row " +
+                   std::to_string(s.steps) + " were skipped" + run_summary::SkipsApart(s) +
+                   ", the longest row " +
                    std::to_string(facts.scale.longest_skip_run) + " from step " +
                    std::to_string(facts.scale.longest_skip_first.value_or(0)) +
                    "; growing the scale explains about one in 2,000 (torch's GradScaler).";

@@ -155,6 +155,17 @@ std::optional<double> LossInWords(std::string_view line, const std::string& lowe
   return std::nullopt;
 }
 
+// "Attempted loss scale: 65536, reducing to 32768" (DeepSpeed): the scale of the step that it is
+// about.
+std::optional<double> AttemptedScale(std::string_view line, const std::string& lower) {
+  constexpr std::string_view kPhrase = "attempted loss scale:";
+  const size_t at = lower.find(kPhrase);
+  if (at == std::string::npos) return std::nullopt;
+  size_t end = at + kPhrase.size();
+  while (end < line.size() && line[end] == ' ') ++end;
+  return end < line.size() ? NumberAt(line, end) : std::nullopt;
+}
+
 // The scale that a scaler's sentence says it goes on with.
 std::optional<double> ScaleInWords(std::string_view line, const std::string& lower) {
   if (const size_t rise = lower.find("increasing dynamic loss scale from");
@@ -305,7 +316,13 @@ Figures ReadFigures(std::string_view line) {
   if (auto rejected = RejectedResult(line, lower)) return *rejected;
   Figures figures = Pairs(line);
   if (!figures.loss) figures.loss = LossInWords(line, lower);
-  if (const auto scale = ScaleInWords(line, lower)) figures.scale = scale;
+  const auto scale = ScaleInWords(line, lower);
+  if (const auto attempted = AttemptedScale(line, lower)) {
+    figures.scale = attempted;
+    figures.scale_after = scale;
+  } else if (scale) {
+    figures.scale = scale;
+  }
   figures.skipping = SaysSkipping(lower);
   if (figures.loss && IsEvaluation(lower)) {
     figures.eval_loss = figures.loss;

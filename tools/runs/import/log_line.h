@@ -21,6 +21,7 @@ struct Figures {
   std::optional<double> at;        // Unix seconds
   // A line that stands for several steps says how many of them were skipped.
   std::optional<double> skipped_count;
+  std::optional<double> scale_after;  // what a scaler goes on with after `scale`
   bool skipping = false;  // the scaler skips the optimizer's step
   // The step is counted from where the process began, not from where the training did.
   bool of_process = false;

@@ -28,6 +28,7 @@ void Placement::Add(const Figures& figures) {
     ++sums_;
     return;
   }
+  const std::optional<int64_t> before = recorder_.last_step();
   const int64_t step = Place(figures);
   StepFigures row;
   row.at = figures.at;
@@ -38,6 +39,8 @@ void Placement::Add(const Figures& figures) {
   row.lr = figures.lr;
   row.skipped = figures.skipping;
   if (figures.skipped_count) AddIterations(figures, step, row);
+  if (step != before && !row.scale) row.scale = scale_after_;
+  if (step != before || figures.scale) scale_after_ = figures.scale_after;
   recorder_.Put(step, row);
 }
 

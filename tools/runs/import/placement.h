@@ -47,6 +47,9 @@ class Placement {
   double skipped_told_ = 0;
   int64_t losses_left_out_ = 0, sums_ = 0;
   std::optional<double> eval_loss_;  // the last one
+  // What the scaler goes on with after the step of the last line: of the next step, if that has no
+  // scale of its own.
+  std::optional<double> scale_after_;
   // Of the last line that counts from where the process began: what it says, and where that is.
   std::optional<int64_t> process_count_, process_step_;
 };

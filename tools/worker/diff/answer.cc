@@ -74,6 +74,7 @@ class Answer {
     }
     answer["inputs"] = Inputs(inputs);
     answer["operators"] = low_.operators;
+    answer["operators_in_low"] = low_.in_low;
     answer["seconds"] = {{"fp32", full_.seconds}, {"low", low_.seconds}};
     answer["limits"] = NotTested(trials);
     return answer;
@@ -323,6 +324,9 @@ class Answer {
 
   Json NotTested(const Trials& trials) const {
     Json limits = {"forward_only"};
+    if (low_.operators > 0 && low_.in_low == 0 && !low_.raised) {
+      limits.push_back("nothing_in_low_precision");
+    }
     for (const std::string& each : low_.not_followed) limits.push_back("not_followed:" + each);
     if (trials.ran_out_of_time()) limits.push_back("cures_not_all_tried");
     return limits;

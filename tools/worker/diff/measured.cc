@@ -145,6 +145,7 @@ Measured Measure(const Program& program, const std::vector<IValue>& inputs,
   measured.missing_kernels = runner.missing_kernels();
   measured.not_followed = runner.not_followed();
   measured.operators = runner.operators();
+  measured.in_low = runner.in_low();
   measured.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return measured;

@@ -32,7 +32,7 @@ struct Measured {
   Judge judge;
   std::optional<StepFailed> raised;
   std::set<std::string> missing_kernels, not_followed;
-  int operators = 0;
+  int operators = 0, in_low = 0;  // the latter: read or gave a value of less than 32 bits
   double seconds = 0;
   // Inputs and states that the type cannot hold: name, share, largest.
   struct Unheld {

@@ -86,7 +86,8 @@ std::string Verdict::Word() const {
       Decided() != nullptr || WrongWhole()) {
     return "degraded";
   }
-  return low_.operators == 0 || low_.outputs.empty() ? "not_established" : "clean";
+  // Where no operator met the type, nothing was tried.
+  return low_.in_low == 0 || low_.outputs.empty() ? "not_established" : "clean";
 }
 
 // Not finite in FP64 either. Infinities that the run in FP32 has as well are meant so, as in a

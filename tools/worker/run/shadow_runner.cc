@@ -57,6 +57,14 @@ Stack WithOwnTargets(const SchemaFacts& facts, const Stack& held, Stack referenc
   return reference;
 }
 
+bool HasNarrow(const Stack& values) {
+  bool found = false;
+  ForEachTensor(values, [&](const at::Tensor& tensor) {
+    found = found || IsNarrow(tensor.scalar_type());
+  });
+  return found;
+}
+
 bool IsNumber(const IValue& value) { return value.isDouble() || value.isComplexDouble(); }
 
 }  // namespace
@@ -106,6 +114,7 @@ void ShadowRunner::Run(const Node& node, std::vector<Value>& slots) {
   const Stack unwritten = writes_whole ? WithOwnTargets(facts, held, reference) : Stack();
   const at::Tensor random = node.may_draw ? RandomState() : at::Tensor();
   const std::vector<IValue> held_outputs = Held(node, held);
+  in_low_ += HasNarrow(held) || HasNarrow(held_outputs);
   const bool drew = node.may_draw && !RandomState().equal(random);
   // Memory of whole numbers is one in both lanes and must not be written twice.
   const std::vector<IValue> outputs =

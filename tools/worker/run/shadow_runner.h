@@ -59,6 +59,7 @@ class ShadowRunner : public Runner {
   void LeaveRegion() override { regions_.Leave(); }
 
   int operators() const { return number_; }
+  int in_low() const { return in_low_; }  // of these, that read or gave a value of less than 32 bits
   // Operators that this machine lacks in the low type: computed in FP32 and rounded.
   const std::set<std::string>& missing_kernels() const { return missing_kernels_; }
   // Operators that have no FP64: their results are taken as they are.
@@ -76,7 +77,7 @@ class ShadowRunner : public Runner {
   Regions regions_;
   Observer& observer_;
   std::map<const void*, at::Tensor> wide_;  // of states and constants, by their memory
-  int number_ = 0;
+  int number_ = 0, in_low_ = 0;
   std::set<std::string> missing_kernels_, not_followed_;
 };
 

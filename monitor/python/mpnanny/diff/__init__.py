@@ -23,6 +23,7 @@ from .policy import LOW, POLICIES, Policy, full_precision
 from .problem import Problem, fails_in_full_precision
 from .program import Options, Program
 from .quick import captured_answer, quick_answer
+from .said_precision import SaidPrecision, said_precision
 from .shadowed import Measured, measure
 from .specification import in_dtype, make_inputs, values_of
 from .target import Target, find_target, load_callable
@@ -93,7 +94,23 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
     captures = request.get("captures")
     if captures:
         return captured_answer(*_two(captures))
-    precision, policy = _chosen(request)
+    said = SaidPrecision() if _is_chosen(request) else said_precision(_file_of(request))
+    answer = _answered(request, say, *_chosen(request, said))
+    if not _is_chosen(request):
+        answer["chosen_by"] = said.lines
+    return answer
+
+
+def _is_chosen(request: dict[str, Any]) -> bool:
+    return bool(request.get("dtype")) and bool(request.get("policy"))
+
+
+def _file_of(request: dict[str, Any]) -> str:
+    words = next((request[key] for key in ("model", "function", "finding") if request.get(key)), "")
+    return str(words).rpartition(":")[0]
+
+
+def _answered(request: dict[str, Any], say: Any, precision: str, policy: str) -> dict[str, Any]:
     device = str(request.get("device") or "cpu")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -161,9 +178,11 @@ def _two(captures: list[str]) -> tuple[str, str]:
     return captures[0], captures[1]
 
 
-def _chosen(request: dict[str, Any]) -> tuple[str, str]:
-    precision = str(request.get("dtype") or "bf16")
-    policy = str(request.get("policy") or "cuda-autocast")
+def _chosen(request: dict[str, Any], said: SaidPrecision) -> tuple[str, str]:
+    """What the request says, else what the file does, else BF16 as autocast has it on CUDA."""
+    precision = str(request.get("dtype") or said.dtype or "bf16")
+    policy = "" if precision == "fp8" else said.policy
+    policy = str(request.get("policy") or policy or "cuda-autocast")
     fp8 = str(request.get("fp8") or "tensor")
     for word, known in ((precision, LOW), (policy, POLICIES), (fp8, GRANULARITIES)):
         if word not in known:

@@ -78,16 +78,35 @@ def _made(found: Any, is_model: bool, args: list[Any], kwargs: dict[str, Any], w
     if isinstance(found, type) and is_optimizer(found):
         return stepped(found, args, kwargs)
     if isinstance(found, type) or is_model or args or kwargs:
+        if not callable(found):
+            raise not_callable(words, found)
         try:
             found = found(*args, **kwargs)
         except TypeError as error:
             raise Problem(
                 f"{words} cannot be made: {error}",
-                "Give its arguments as args (a list) or kwargs (an object).",
+                "Give its arguments as `args`: 64, (3,4), None, or n=64 for one by name.",
             ) from error
     if not callable(found):
-        raise Problem(f"{words} is a {type(found).__name__} and cannot be called.")
+        raise not_callable(words, found)
     return found
+
+
+def not_callable(words: str, found: Any) -> Problem:
+    file = words.rpartition(":")[0]
+    return Problem(
+        f"{words} is a {type(found).__name__}: it makes no model and computes nothing.",
+        "Name a function or a class." + (" " + recording(file) if file else ""),
+    )
+
+
+def recording(file: str) -> str:
+    """How a training without a function to name is looked at: as it runs."""
+    return (
+        f"A training that is a loop: `mpnanny run -- python {file}` records it with shadow steps, "
+        "and then choose_precision with run nanny_logs/metrics.db says which precision it bears. "
+        f"To try a part of it, make that a function: {os.path.basename(file)}:step."
+    )
 
 
 def _find(file: str, name: str, root: str) -> Any:
@@ -109,12 +128,18 @@ def _attribute(module: Any, name: str, file: str) -> Any:
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
-            known = [each for each in vars(module) if not each.startswith("_")]
+            known = [key for key, each in vars(module).items() if callable(each) and key[:1] != "_"]
             line = left_out_of(module, part)
             if line:
                 raise Problem(
                     f"{file}:{line} makes '{part}', and trains: it was not run.",
-                    "Make it in a function, such as build(), which trains nothing.",
+                    "Make it in a function, such as build(), which trains nothing. "
+                    + recording(file),
+                )
+            if not known:
+                raise Problem(
+                    f"{file} defines no function and no class: what it trains has no name.",
+                    recording(file),
                 )
             raise Problem(f"{file} has no '{name}'.", "It defines: " + ", ".join(known)[:500] + ".")
         found = getattr(found, part)

@@ -61,6 +61,9 @@ class _Here(threading.local):
 _here = _Here()
 _one = threading.RLock()  # thread at a time decides
 
+# In all: each has a database, a thread and hooks of its own, and a program that trains a new copy
+# in every round (federated learning, cross-validation, a search) makes hundreds.
+MOST_MODELS = 16
 MOST_FORWARDS = 20_000  # of modules without another model: listening to each call costs
 
 
@@ -327,6 +330,10 @@ def _watch(model: nn.Module, **more: Any) -> TorchCalls | None:
     """Begins a run. What torch's calls mean for it: it has missed the one that is handed out."""
     if _watches_itself():
         _stop_listening()
+        return None
+    if len(_runs) >= MOST_MODELS:
+        _stop(f"more models: {MOST_MODELS} are recorded, and the program goes on to train others")
+        _runs[0].note(_why_not)
         return None
     options = json.loads(os.environ.get("MPNANNY_RUN", "{}"))
     if "db" in options:

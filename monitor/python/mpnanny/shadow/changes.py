@@ -23,11 +23,12 @@ from ..model.shards import local_part
 from .comparison import HALF_ULP, Change, compare_change
 from .elsewhere import Elsewhere
 from .findings import LOST_CHANGE, PROVEN, Finding
-from .history import is_backed
+from .history import Node, is_backed
 from .places import Site
 from .random_rounding import RandomRounding
 from .references import Entry, References
 from .unwritten import Unwritten
+from .witness import CameIn, came_in
 
 LOST = 0.5  # of the sum of the changes
 OF_ALL = 1e-3  # of all that changes the tensor in the step, that the line's change must be at least
@@ -113,6 +114,7 @@ class Changes:
         self._elsewhere = Elsewhere()
         self._rounding = RandomRounding()
         self.unwritten = Unwritten()
+        self.rounds_weights: CameIn | None = None  # what weights are rounded by between updates
         self.update = Update()
         self._step = 0  # that is under way
 
@@ -139,6 +141,10 @@ class Changes:
     def _forget(self) -> None:
         self._seen.clear()
         self._weights.clear()
+
+    def weights_rounded(self, node: Node) -> None:
+        """`node` has written a weight, and it is no optimizer's."""
+        self.rounds_weights = came_in(node) or self.rounds_weights
 
     def see(
         self,

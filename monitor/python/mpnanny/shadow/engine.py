@@ -343,6 +343,8 @@ class ShadowMode(StepMode):
         name = self.changes.name(written.tensor)
         if name and entry.origin is not None and math.isinf(entry.error):
             entry.origin.reached("state", name, math.inf)
+        if name and call.site.phase != "optimizer":
+            self.changes.weights_rounded(call.node)
         if written.before is None or written.was is None:
             return
         if entry.new or entry.noise or not self.followed.history:

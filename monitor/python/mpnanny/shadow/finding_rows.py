@@ -49,6 +49,9 @@ class FindingRows:
                 [name, self._record.source(source)] for name, source in detail["inputs_from"]
             ]
         root = finding.root()
+        came_in = detail.pop("came_in", None)
+        if came_in is not None:
+            detail["origin"] = came_in | {"source": self._record.source(came_in["source"])}
         if root is not finding:
             detail["origin"] = {
                 "operator": root.site.operator,

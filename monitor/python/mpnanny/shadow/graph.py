@@ -3,8 +3,10 @@ value that is not finite.
 
 From the model's output on, the operators are computed again along the graph: in the types that they
 had, in FP32 and in FP64. Other inputs are those that autograd keeps for the derivatives. Not finite
-in FP64 too means that no precision helps. The graph knows no lines: they are remembered from the
-last shadow step, whose loss had a graph of the same shape.
+in FP64 too means that no precision helps, if the whole way from the output and the leaves was
+computed: an input that was taken as autograd kept it may have been rounded before, and so may what
+came in with 16 bits; of that a quarter of an ulp more and less is tried, too. The graph knows no
+lines: they are remembered from the last shadow step, whose loss had a graph of the same shape.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from .history import is_backed, is_clean, is_float
 from .places import Site
 
 MOST_NODES = 4096
-TYPES = (None, torch.float32, torch.float64)  # None: as it was held
+# What is computed with, and by how much of an ulp what comes in with 16 bits is larger. None: as it
+# was held.
+LANES = (
+    (None, 0.0),
+    (torch.float32, 0.0),
+    (torch.float64, 0.0),
+    (torch.float64, 0.25),
+    (torch.float64, -0.25),
+)
+HALVES = (torch.float16, torch.bfloat16)
 
 # Nodes whose result is their input's elements in another shape.
 SHAPES = frozenset(
@@ -116,6 +127,8 @@ class _First:
     exact: torch.Tensor
     cured_in: str  # "" if nothing cures it
     positive: bool  # what went in was a 0 that cannot be one
+    whole: bool  # all that led to it was computed from the model's output and from leaves
+    rounded: bool  # it is finite with values that round to those that came in
 
 
 def _finding(first: _First, site: Site | None) -> Finding:
@@ -137,7 +150,9 @@ def _finding(first: _First, site: Site | None) -> Finding:
         precision=NOT_TESTED,
         severity="ERROR",
     )
-    if not in_range:
+    if not in_range and first.rounded:
+        finding.detail["rounded_before"] = True
+    elif not in_range and first.whole:
         finding.precision = EXCLUDED
     elif first.cured_in or first.positive:
         finding.precision = PROVEN
@@ -150,7 +165,7 @@ def _finding(first: _First, site: Site | None) -> Finding:
 
 
 class _Values(tuple[torch.Tensor, ...]):
-    """A result, once for each of TYPES."""
+    """A result, once for each of LANES."""
 
 
 NO_EDGE: Any = object()  # an input without a derivative
@@ -161,9 +176,12 @@ class _Replay:
 
     def __init__(self, output: torch.Tensor | None) -> None:
         self._values: dict[Any, list[_Values] | None] = {}
+        self._whole: set[Any] = set()  # nodes whose whole way was computed
+        self._known: dict[Any, torch.Tensor] = {}  # results, as the node that used them kept them
         self.first: _First | None = None
         if output is not None and output.grad_fn is not None and output.output_nr == 0:
-            self._values[output.grad_fn] = [_in_types(output)]
+            self._values[output.grad_fn] = [_in_lanes(output)]
+            self._whole.add(output.grad_fn)
 
     def value(self, node: Any) -> list[_Values] | None:
         """The results of `node`."""
@@ -172,8 +190,10 @@ class _Replay:
         self._values[node] = None  # while it is computed
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, torch.Tensor) and is_float(leaf) and is_backed(leaf):
-            made: list[_Values] | None = [_in_types(leaf)]
+            made: list[_Values] | None = [_in_lanes(leaf)]
+            self._whole.add(node)
         else:
+            self._learn_results(node)
             inputs = []
             for each, number in node.next_functions:
                 results = None if each is None else self.value(each)
@@ -186,7 +206,24 @@ class _Replay:
         self._values[node] = made
         return made
 
+    def _learn_results(self, node: Any) -> None:
+        """What went into `node` is what the nodes before it have made."""
+        saved = saved_by(node) or {}
+        for (before, number), name in zip(node.next_functions, ("self", "other"), strict=False):
+            value = saved.get(name)
+            if before is not None and number == 0 and is_float(value):
+                self._known[before] = value
+
     def _compute(self, node: Any, inputs: list[Any]) -> list[_Values] | None:
+        before = [each for each, _ in node.next_functions if each is not None]
+        if all(each in self._whole for each in before):
+            self._whole.add(node)
+        made = self._computed(node, inputs)
+        if made is None:
+            self._whole.discard(node)
+        return made
+
+    def _computed(self, node: Any, inputs: list[Any]) -> list[_Values] | None:
         operator = operator_of(node)
         metadata = list(getattr(node, "_input_metadata", None) or ())
         first = inputs[0] if inputs else None
@@ -199,9 +236,18 @@ class _Replay:
         saved = None if packet is None else saved_by(node)
         if packet is None or saved is None:
             return None
+        constant = None
+        if isinstance(first, _Values):
+            constant = constant_of(operator, first[0], self._known.get(node))
+        if (
+            constant is None
+            and operator in ADDS
+            and NO_EDGE in [*inputs, *[NO_EDGE] * (2 - len(inputs))]
+        ):
+            self._whole.discard(node)  # the number that was added is not known
         for name in packet.overloads():
             overload = getattr(packet, name)
-            call = arguments_of(overload, saved, inputs, _in_types)
+            call = arguments_of(overload, saved, inputs, _in_lanes, constant)
             made = None if call is None else self._run(node, overload, call, metadata)
             if made is not None:
                 return made
@@ -211,7 +257,7 @@ class _Replay:
         self, node: Any, overload: Any, call: list[Any], metadata: list[Any]
     ) -> list[_Values] | None:
         made: list[list[torch.Tensor]] = []
-        for at in range(len(TYPES)):
+        for at in range(len(LANES)):
             arguments = [each[at] if isinstance(each, _Values) else each for each in call]
             try:
                 with torch.no_grad():
@@ -234,7 +280,7 @@ class _Replay:
         return results
 
     def _first(self, node: Any, overload: Any, inputs: list[Any], made: _Values) -> _First:
-        held, single, exact = made
+        held, single, exact, *moved = made
         bad = ~held.isfinite()
         cured = ""
         if bool(single[bad].isfinite().all()):
@@ -244,7 +290,9 @@ class _Replay:
         positive = any(
             each is not None and operator_of(each) in _POSITIVE for each, _ in node.next_functions
         ) and any(bool((each[0] == 0).any()) for each in inputs)
-        return _First(node, str(overload).removesuffix(".default"), held, exact, cured, positive)
+        rounded = any(bool(each[bad].isfinite().all()) for each in moved)
+        name = str(overload).removesuffix(".default")
+        return _First(node, name, held, exact, cured, positive, node in self._whole, rounded)
 
 
 def _reshaped(values: _Values, shape: tuple[int, ...]) -> _Values:
@@ -253,9 +301,37 @@ def _reshaped(values: _Values, shape: tuple[int, ...]) -> _Values:
     return _Values(each.expand(shape) for each in values)
 
 
-def _in_types(tensor: torch.Tensor) -> _Values:
+def _in_lanes(tensor: torch.Tensor) -> _Values:
     tensor = tensor.detach()
-    return _Values(tensor if each is None else tensor.to(each) for each in TYPES)
+    ulp = torch.finfo(tensor.dtype).eps if tensor.dtype in HALVES else 0.0
+
+    def lane(kind: torch.dtype | None, ulps: float) -> torch.Tensor:
+        value = tensor if kind is None else tensor.to(kind)
+        return value * (1 + ulps * ulp) if ulps * ulp else value
+
+    return _Values(lane(*each) for each in LANES)
+
+
+ADDS = frozenset(("add", "sub", "rsub"))
+
+
+def constant_of(operator: str, first: torch.Tensor, result: torch.Tensor | None) -> float | None:
+    """A number that was added or subtracted: autograd does not keep it, the result shows it. None
+    where the result is not known, or where it was no single number.
+    """
+    if result is None or operator not in ADDS or first.shape != result.shape:
+        return None
+    first, kind = first.double(), result.dtype
+    result = result.double()
+    found = {"add": result - first, "sub": first - result, "rsub": result + first}[operator]
+    found = found[found.isfinite()].flatten().detach()
+    if not found.numel():
+        return None
+    size = torch.maximum(first.abs(), result.abs()).nan_to_num(0.0, 0.0, 0.0).max()
+    # Rounding makes some of them another number: the one that most say.
+    usual = found.to(kind).mode().values
+    is_one = bool(((found - usual).abs() <= 2 * torch.finfo(kind).eps * size).all())
+    return float(usual) if is_one else None
 
 
 def saved_by(node: Any) -> dict[str, Any] | None:

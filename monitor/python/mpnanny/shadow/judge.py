@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import carriers
-from .call import Call
+from .call import Call, Input
 from .comparison import compare
 from .cure import cure_loop, find_cure
 from .entering import decides
@@ -30,13 +30,13 @@ from .findings import (
     Findings,
 )
 from .history import Layout
-from .noise import cancels, depends_on_noise
+from .noise import cancels, depends_on_noise, is_noise_of_elements
 from .operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
 from .profile import Profile
 from .references import Entry, References
 from .result import Result
 from .unwritten import Unwritten
-from .witness import lines_before, operands
+from .witness import came_in, lines_before, operands, types_of
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
 # error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16
@@ -54,6 +54,20 @@ WRONG_INDICES = 0.25
 MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
 CLIPPED_SHARE = 1e-3
 CLIPPED_ERROR = 0.1
+
+
+def _worst(sources: list[Input]) -> Input | None:
+    """The input whose error goes on; of whole numbers that became others the one with most."""
+    wrong = [each for each in sources if each.origin is not None]
+    worst = max(wrong, key=lambda each: each.error, default=None)
+    if worst is None or worst.origin is None or worst.origin.kind != INTEGERS:
+        return worst
+    others = [each for each in wrong if each.origin is not None and each.origin.kind == INTEGERS]
+    return max(others, key=lambda each: each.origin.share if each.origin else 0.0)
+
+
+def _are_whole(reference: torch.Tensor) -> bool:
+    return bool((reference == reference.round()).all())
 
 
 class Judge:
@@ -104,11 +118,7 @@ class Judge:
             entry.error, entry.origin = 0.0, None
             return
         entry.keep(held, found, bool(call.written))
-        carried = max(
-            (each for each in call.sources() if each.origin is not None),
-            key=lambda each: each.error,
-            default=None,
-        )
+        carried = _worst(call.sources())
         origin = carried.origin if carried is not None else None
         noise = any(each.noise for each in call.sources())
         result = Result(call, index, held, reference, found, origin)
@@ -118,6 +128,9 @@ class Judge:
             entry.error, entry.noise = math.inf, False
             entry.origin = made or origin
             return
+        if carried is not None and carried.error >= WRONG and cancels(result, entry.rounding):
+            entry.error, entry.noise, entry.origin = carried.error, False, origin
+            return  # what should cancel out does not, because of an error that came in
         entry.error = error
         entry.noise = error > CARRIES and (
             (
@@ -126,6 +139,7 @@ class Judge:
             )
             or cancels(result, entry.rounding)
             or (noise and depends_on_noise(result))
+            or (call.site.phase == "optimizer" and self._is_noise_of_elements(result))
         )
         entry.origin = origin if error > CARRIES and not entry.noise else None
         if origin is not None and origin.kind == INTEGERS and error > 0:
@@ -152,10 +166,14 @@ class Judge:
             return
         if held.shape != reference.shape or not held.numel():
             return
-        origin = max(call.inputs, key=lambda each: each.error).origin
+        worst = max(call.inputs, key=lambda each: each.error)
+        origin = worst.origin
         wrong = (held != reference).sum().item() / held.numel()
-        if name != "aten::_to_copy" and wrong >= WRONG_INDICES:
-            origin = self._wrong_indices(call, held, reference, wrong, origin)
+        if name != "aten::_to_copy":
+            if wrong >= WRONG_INDICES:
+                origin = self._wrong_indices(call, held, reference, wrong, origin)
+        elif wrong >= WRONG_INTEGERS and origin is None and _are_whole(worst.reference):
+            origin = self._wrong_ids(call, worst, held, reference, wrong)
         if origin is not None and wrong >= WRONG_INTEGERS:
             origin.reached("index", call.site.source, wrong)
 
@@ -175,6 +193,31 @@ class Judge:
             return None
         result = Result(call, 0, held, reference.to(torch.float64), compared, origin)
         made = self._add(INTEGERS, result, share, 0.0, share)
+        self._cure(made, result)
+        if made.count == 1 and origin is None and (source := came_in(call.node)) is not None:
+            made.detail["came_in"] = source.detail()
+        return made
+
+    def _wrong_ids(
+        self,
+        call: Call,
+        worst: Input,
+        held: torch.Tensor,
+        reference: torch.Tensor,
+        share: float,
+    ) -> Finding | None:
+        """Whole numbers lay in a tensor of fractions, as labels beside features, and come out of it
+        as others: the conversion that rounded them is to blame, not the one that reads them.
+        """
+        compared = compare(held.to(torch.float64), reference.to(torch.float64))
+        node = worst.node
+        if compared is None or node is None:
+            return None
+        result = Result(call, 0, held, reference.to(torch.float64), compared, None)
+        made = self._add(INTEGERS, result, share, 0.0, share)
+        if made.count == 1:
+            made.site, made.number = node.site, node.number
+            made.dtype = types_of(node, worst.held)
         self._cure(made, result)
         return made
 
@@ -286,6 +329,12 @@ class Judge:
         if made.precision == NOT_TESTED and call.node.fed is not None:
             cure_loop(made, call.node, error)
         return made
+
+    def _is_noise_of_elements(self, result: Result) -> bool:
+        error = max(NOTED, NOTED_AMPLIFICATION * self._inputs_worst(result.call)[0])
+        if result.found.error <= error:
+            return False
+        return is_noise_of_elements(result, self._references, error)
 
     def _flushed(self, result: Result) -> Finding | None:
         """Many elements, and little of the whole: they count if they are not tiny."""

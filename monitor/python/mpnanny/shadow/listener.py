@@ -32,6 +32,7 @@ from .schedule import Schedule, parse
 from .scope import OPTIMIZER, OUTSIDE, Scope, Scopes
 from .session import ShadowSession
 from .step import ShadowStep
+from .witness import CameIn
 
 MOST_FINDINGS = 20  # of a step
 MOST_NAMES = 16  # of the layers that a step followed
@@ -325,6 +326,11 @@ class ShadowSteps(StepListener):
             "followed": followed,
             "left_out": len(scope.left_out),  # layers, the optimizer, what is outside of layers
         }
+
+    @property
+    def rounds_weights(self) -> CameIn | None:
+        """What rounds weights between the optimizer's steps, if a shadow step has seen it."""
+        return None if self._session is None else self._session.rounds_weights
 
     def found(self, step: int, findings: list[Finding]) -> None:
         for each in findings[:MOST_FINDINGS]:

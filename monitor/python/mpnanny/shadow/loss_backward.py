@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..operators.places import Place, pass_through
-from .graph import NO_EDGE, SHAPES, arguments_of, operator_of, saved_by
+from .graph import NO_EDGE, SHAPES, arguments_of, constant_of, operator_of, saved_by
 from .history import is_backed, is_float
 from .places import Site
 
@@ -220,7 +220,11 @@ def _call(kept: _Kept, inputs: list[Any]) -> list[torch.Tensor] | None:
             return None
         for name in packet.overloads():
             overload = getattr(packet, name)
-            constant = _constant(kept, first)
+            # Where the number is not known any will do: the derivative does not depend on it.
+            known = None
+            if isinstance(first, torch.Tensor):
+                known = constant_of(kept.operator, first, kept.known)
+            constant = 1.0 if known is None else known
             call = arguments_of(overload, kept.saved, inputs, lambda value: value, constant)
             if call is None:
                 continue
@@ -237,21 +241,6 @@ def _call(kept: _Kept, inputs: list[Any]) -> list[torch.Tensor] | None:
 def run_again(overload: Any, call: list[Any]) -> Any:
     """Under this name the place of the node is that of the operators (operators/places.py)."""
     return overload(*call)
-
-
-def _constant(kept: _Kept, first: Any) -> float:
-    """A number that was added or subtracted: autograd does not keep it, the result shows it. Where
-    that is not known, either, any number will do: the derivative does not depend on it.
-    """
-    known = kept.known
-    if known is None or not isinstance(first, torch.Tensor) or first.shape != known.shape:
-        return 1.0
-    first = first.detach()
-    differences = {"add": known - first, "sub": first - known, "rsub": known + first}
-    found = differences.get(kept.operator, known)
-    finite = found[found.isfinite()].detach()
-    # Rounding makes some of them another number: the one that most say.
-    return float(finite.flatten().mode().values) if finite.numel() else 1.0
 
 
 def _derive(

@@ -2,6 +2,9 @@
 worse: an average that is swapped in for an evaluation and not taken out again, a copy that shares
 memory with what it is to restore.
 
+And weights that are rounded between the steps of the optimizer, as those that are kept in FP8, so
+that most of what it has changed is back where it was: rounded.py.
+
 A few numbers of a few weights are kept after each step of the optimizer and before the next one;
 every LOOK steps they are sent for together. It counts where such moves are few, each at least as
 far as a usual step, and the loss rises after every one of them by more than nearly all of its other
@@ -28,6 +31,8 @@ from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
 from .findings import EXCLUDED, MOVED_WEIGHTS, Finding
 from .places import Site
+from .rounded import Rounding, counts
+from .witness import CameIn
 
 MOST_WEIGHTS = 2
 NUMBERS = 64  # of each
@@ -47,14 +52,21 @@ class _Between:
     later: int
     moved: torch.Tensor  # by something else meanwhile; 0-dimensional, on the weights' device
     stepped: torch.Tensor  # by the earlier one
+    returns: torch.Tensor  # of what it changed: how many numbers, and rounded.py's counts
 
 
 class MovedWeights(StepListener):
-    """`found(step, findings)` takes what there is to say of the first optimizer that is heard."""
+    """`found(step, findings)` takes what there is to say of the first optimizer that is heard.
+    `rounded_by()`: what shadow steps have seen round weights between its steps.
+    """
 
     name = "weights that something else moves"
 
-    def __init__(self, found: Callable[[int, list[Finding]], None]) -> None:
+    def __init__(
+        self,
+        found: Callable[[int, list[Finding]], None],
+        rounded_by: Callable[[], CameIn | None],
+    ) -> None:
         self._found = found
         self._optimizer: weakref.ref[Any] | None = None
         self._weights: list[weakref.ref[torch.Tensor]] = []
@@ -66,6 +78,7 @@ class MovedWeights(StepListener):
         self._losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
         self._asked: tuple[Parcel, list[_Between]] | None = None  # sizes on their way
         self._over = False
+        self._rounding = Rounding(found, rounded_by)
 
     # --- what happens ---
 
@@ -82,7 +95,8 @@ class MovedWeights(StepListener):
         now, ended = self._numbers(), self._ended
         if now is not None and ended is not None and self._begun is not None:
             moved, stepped = (now - ended).norm(), (ended - self._begun).norm()
-            self._between.append(_Between(self._number, step.number, moved, stepped))
+            returns = counts(self._begun, ended, now)
+            self._between.append(_Between(self._number, step.number, moved, stepped, returns))
             self._steps += 1
             if self._steps % LOOK == 0:
                 self._asked = self._ask()
@@ -120,10 +134,12 @@ class MovedWeights(StepListener):
         between = list(self._between)
         if len(between) < NEEDED / MOST_SHARE:
             return None
-        return Parcel(torch.stack([torch.stack((e.moved, e.stepped)) for e in between])), between
+        rows = [torch.cat((torch.stack((e.moved, e.stepped)), e.returns)) for e in between]
+        return Parcel(torch.stack(rows)), between
 
     def _look(self, sizes: torch.Tensor, between: list[_Between]) -> None:
-        """`sizes`: moved and stepped of each of `between`."""
+        """`sizes`: moved, stepped and returns of each of `between`."""
+        self._rounding.look(sizes[:, 2:], [each.later for each in between])
         losses = {number: float(loss) for number, loss in self._losses}
         if not bool(sizes.isfinite().all()):
             self._over = True

@@ -8,9 +8,13 @@ import torch
 
 from .call import tensors_of
 from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS
+from .history import Held, Node
+from .references import References
 from .result import Result
 
 SAME = 1e-6  # relative difference of two references that are the same
+SINGLE = 8.0  # times the rounding that is usual, of a single element
+MOST_NODES = 64  # that are looked through for gradients
 
 _DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
 _SUMS = frozenset(("aten::sum", "aten::mean"))
@@ -70,3 +74,49 @@ def depends_on_noise(result: Result) -> bool:
         return True
     difference = (made[index] - reference).norm()
     return not bool(difference <= SAME * reference.norm()) or not bool(reference.any())
+
+
+def is_noise_of_elements(result: Result, references: References, error: float) -> bool:
+    """Whether what is wrong by more than `error` are elements that what led to it in this phase has
+    as 0 but for rounding, among others that are not: an optimizer that divides by a gradient's own
+    size makes whole updates of them, as of the bias of keys, on which no softmax depends.
+    """
+    call, held, reference = result.call, result.held, result.reference
+    noise = torch.zeros(held.shape, dtype=torch.bool, device=held.device)
+    level, seen = [call.node], {call.node.number}
+    while level and len(seen) < MOST_NODES:
+        entered = [each for node in level for each in _at(node, call.position)]
+        for each in entered:
+            if each.alias.shape == held.shape and each.intact():
+                noise |= _is_noise(each.alias, references)
+        level = []
+        for each in entered:
+            made = each.producer
+            if made is not None and made.site.phase == call.site.phase and made.number not in seen:
+                seen.add(made.number)
+                level.append(made)
+    if not bool(noise.any()):
+        return False
+    wrong = (held.to(torch.float64) - reference).masked_fill_(noise, 0.0).norm()
+    return bool(wrong <= error * reference.norm())
+
+
+def _at(node: Node, position: int | None) -> list[Held]:
+    """The floating-point tensors that went into `node`, of lists those at `position`."""
+    found: list[Held] = []
+    for each in [*(node.args or ()), *(node.kwargs or {}).values()]:
+        if isinstance(each, (list, tuple)) and position is not None and position < len(each):
+            each = each[position]
+        if isinstance(each, Held):
+            found.append(each)
+    return found
+
+
+def _is_noise(tensor: torch.Tensor, references: References) -> torch.Tensor:
+    """For each element, as Comparison.is_noise() for a whole tensor."""
+    entry, reference = references.entry(tensor), references.of(tensor)
+    if entry is None or reference is None:
+        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    least = max(OF_FP64 / HALF_ULP.get(tensor.dtype, 2.0**-24), entry.rounding)
+    difference = tensor.detach().to(torch.float64) - reference
+    return (reference.abs() <= SINGLE * least * difference.abs()) & (difference != 0)

@@ -34,6 +34,7 @@ from .schedule import Schedule
 from .severities import Severities
 from .step import ShadowStep
 from .surroundings import Sink, Stack
+from .witness import CameIn
 
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
 
@@ -105,6 +106,11 @@ class ShadowSession:
     def is_kept(self, weight: torch.Tensor) -> bool:
         """As Changes.is_kept, of the newest shadow step."""
         return self._changes.is_kept(weight)
+
+    @property
+    def rounds_weights(self) -> CameIn | None:
+        """As Changes.rounds_weights."""
+        return self._changes.rounds_weights
 
     # --- what happens in the training ---
 

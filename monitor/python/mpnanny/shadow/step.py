@@ -307,7 +307,11 @@ def _follow(finding: Finding) -> None:
 
 
 def _is_note(finding: Finding) -> bool:
-    """Made here, and yet not wrong: what is far off later has more than this one behind it."""
+    """Made here, and yet not wrong: what is far off later has more than this one behind it. But a
+    batch that is far off has come all the way from here.
+    """
+    if ("input", "") in finding.reach:
+        return False
     return finding.kind in (AMPLIFIED, FLUSHED) and finding.error_out < WRONG
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import mpnanny
 import torch
-from gpu_setup import SKIPPED, Row, Rows, Setup, some, verdict
 from mpnanny.diff import Problem, diff_request
 from mpnanny.precision import choose_precision
 from mpnanny.precision.devices import this_machine
+from setup import SKIPPED, Row, Rows, Setup, some, verdict
 
-TESTS = pathlib.Path(__file__).parent.parent / "tests"
+TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 sys.path.append(str(TESTS / "monitor"))  # its models
 
 

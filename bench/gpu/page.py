@@ -16,10 +16,10 @@ import time
 from dataclasses import dataclass, field
 
 import torch
-from gpu_checks import CHECKS
-from gpu_setup import FAIL, PASS, SKIPPED, Row
+from checks import CHECKS
+from setup import FAIL, PASS, SKIPPED, Row
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "bench" / "evaluations" / "gpu" / "README.md"
 SECONDS = 580.0  # the whole command, with the build
 # Seconds that a check may take; what one leaves over the others do not get.
@@ -61,7 +61,7 @@ def run(name: str, device: str, seconds: float) -> Told:
     environment = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONWARNINGS="ignore")
     if device == "cpu":
         environment["OMP_NUM_THREADS"] = "1"
-    command = [sys.executable, str(ROOT / "scripts" / "gpu_checks.py"), name, device]
+    command = [sys.executable, str(ROOT / "bench" / "gpu" / "checks.py"), name, device]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as child:

@@ -15,8 +15,8 @@ import mpnanny
 import torch
 from torch import nn
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "bench" / "shadow"))
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "bench" / "monitor"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "shadow"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "monitor"))
 import models  # noqa: E402
 from trainings import SUBJECTS, Subject, Training  # noqa: E402
 

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import torch
-from gpu_setup import FAIL, PRECISIONS, SKIPPED, Row, Rows, Setup, rows_of, some, verdict
+from setup import FAIL, PRECISIONS, SKIPPED, Row, Rows, Setup, rows_of, some, verdict
 from trainings import Subject, Training
 
 # --- bits ---

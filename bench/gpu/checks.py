@@ -1,4 +1,4 @@
-"""The checks of scripts/gpu, each a process of its own: gpu_checks.py NAME DEVICE prints one JSON
+"""The checks of scripts/gpu, each a process of its own: checks.py NAME DEVICE prints one JSON
 line for every row as soon as it is known.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 
 import mpnanny
 import torch
-from gpu_answers import choosing, comparing, guarding
-from gpu_bits import bits, compiling
-from gpu_setup import PASS, PRECISIONS, SKIPPED, Planted, Row, Rows, Setup, rows_of, some, verdict
+from answers import choosing, comparing, guarding
+from bits import bits, compiling
+from setup import PASS, PRECISIONS, SKIPPED, Planted, Row, Rows, Setup, rows_of, some, verdict
 from trainings import Subject, Training
 from turns import TURN, medians, pairs
 
