@@ -83,6 +83,8 @@ constexpr Meaning kCatalogue[] = {
     {"event.type", "unscale", "scaler.unscale_() was called for the first time"},
     {"event.type", "direct_step",
      "optimizer.step() outside of scaler.step(), although the loss was scaled"},
+    {"event.type", "step_left",
+     "the loop went on to its next step without an optimizer step: how many so far, and the first"},
     {"event.type", "update_missing", "a step ended after scaler.step() without scaler.update()"},
     {"event.type", "accumulation", "backward passes in one step, where there was more than one"},
     {"event.type", "gradients_replaced",

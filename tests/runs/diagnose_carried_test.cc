@@ -2,6 +2,7 @@
 // was measured and where, and nothing that was not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/runs/recording.h"
@@ -63,6 +64,22 @@ TEST_F(DiagnoseCarriedTest, NanThatNothingCameOfMakesNoVerdict) {
   EXPECT_NE(answer.text.find("One thing to look at: NaN in the activation of experts at step 0"),
             std::string::npos)
       << answer.text;
+}
+
+// The monitor tells of the first, the second, the fourth … and of all at the end.
+TEST_F(DiagnoseCarriedTest, StepsThatTheLoopLeftAreSaid) {
+  Steps();
+  for (const char* count : {"1", "2", "3"}) {
+    db_.Execute(std::string("INSERT INTO event (run_id, step, at, type, detail) VALUES (1, 1") + count +
+                ", 0, 'step_left', '{\"count\":" + count + ",\"first\":11}')");
+  }
+  const ToolOutput answer = Ask();
+  const std::string said =
+      "The loop went on without an optimizer step in 3 steps, first in step 11: the weights did not "
+      "change there.";
+  const Json& observations = answer.structured["observations"];
+  EXPECT_EQ(std::count(observations.begin(), observations.end(), Json(said)), 1) << answer.text;
+  EXPECT_EQ(answer.structured["verdict"], "healthy") << answer.text;
 }
 
 TEST_F(DiagnoseCarriedTest, NanWhoseGradientsAreNotFiniteIsAFault) {

@@ -78,6 +78,12 @@ void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagn
     const std::string text = FailedCallText(*facts.protocol.failed);
     if (d.headline.find(text) == std::string::npos) d.observations.push_back(text);
   }
+  if (facts.protocol.left > 0) {
+    d.observations.push_back(
+        "The loop went on without an optimizer step in " + runs::Count(facts.protocol.left, "step") +
+        ", first in step " + std::to_string(facts.protocol.first_left) +
+        ": the weights did not change there.");
+  }
   for (const StaticFinding& finding : facts.findings) {
     if (!finding.near_source || d.observations.size() >= kMostObservations) break;
     d.observations.push_back("The code near the producer: " + finding.place + " " + finding.rule +

@@ -1,5 +1,6 @@
 #include "tools/diagnose_run/protocol.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/json.h"
@@ -61,6 +62,9 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
     protocol.direct_scale = Number(detail, "scale");
   } else if (type == "update_missing" && !protocol.update_missing) {
     protocol.update_missing = step;
+  } else if (type == "step_left") {
+    protocol.left = std::max(protocol.left, CountAt(detail, "count"));
+    protocol.first_left = CountAt(detail, "first");
   } else if (type == "gradients_replaced" && !protocol.gradients_replaced) {
     protocol.gradients_replaced = step;
   } else if (type == "exception" && !protocol.failed) {

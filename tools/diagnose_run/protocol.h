@@ -55,6 +55,8 @@ struct Protocol {
   // First step past the scaler on gradients that were unscaled: nobody looks whether they are finite.
   std::optional<int64_t> unguarded_step;
   std::optional<int64_t> update_missing;
+  // Steps that the loop left without an optimizer step, and the first of them.
+  int64_t left = 0, first_left = 0;
   std::optional<int64_t> gradients_replaced;
   int64_t backwards = 1;   // most backward passes of one step
   std::string added_in;    // the type in which their gradients are added up; empty: not known

@@ -64,6 +64,7 @@ from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
 from .steps.gradients import Gradients
+from .steps.left import LeftSteps
 from .steps.life import Steps
 from .steps.listeners import StepListeners
 from .steps.optimizer_states import OptimizerStates
@@ -188,6 +189,7 @@ class Session:
         )
         # What makes steps of it.
         by_hand = ByHand(model, self.optimizers)
+        left = LeftSteps(by_hand)
         self.scalers = Scalers(scaler)
         self.steps = Steps(
             core,
@@ -196,6 +198,7 @@ class Session:
             self.optimizers,
             unmoved,
             by_hand,
+            left,
             self._device,
             events,
             notes,
@@ -225,6 +228,7 @@ class Session:
             OptimizerStates(state, kinds, core.event, shadow.is_kept),
             self._hooks,
             by_hand,
+            left,
             events,
         )
         self._changes = Changes(

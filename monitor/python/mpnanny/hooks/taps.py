@@ -47,6 +47,7 @@ class Listener(Protocol):
     def heard_updated(self, scaler: Any) -> None: ...
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None: ...
     def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
+    def heard_zeroed(self, owner: Any) -> None: ...
     def heard_loaded(self, owner: Any) -> None: ...
     def heard_compile(self) -> None: ...
     def heard_mode(self, mode: Any) -> None: ...
@@ -272,6 +273,17 @@ def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
     return clip
 
 
+def _zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if not is_compiling():
+            for listener in tuple(_listeners):
+                listener.heard_zeroed(self)
+        return result
+
+    return zero_grad
+
+
 def _load(original: Callable[..., Any]) -> Callable[..., Any]:
     def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
         if issubclass(type(self), torch.nn.Module):
@@ -360,6 +372,8 @@ def _install() -> None:
     _wrap(clip_grad, "_clip_grads_with_norm_", _clip)
     for owner in (torch.nn.Module, torch.optim.Optimizer, GradScaler):
         _wrap(owner, "load_state_dict", _load)
+    for owner in (torch.nn.Module, torch.optim.Optimizer):
+        _wrap(owner, "zero_grad", _zero_grad)
     _wrap(torch, "load", _load_file)
     # It compiles the hooks of a module, which it cannot.
     _wrap(torch.jit, "script", _script)

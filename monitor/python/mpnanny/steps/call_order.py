@@ -44,6 +44,7 @@ class CallOrder(StepListener):
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._count = 0
+        self._left_count = self._left_first = 0  # of steps that the loop left
 
     def _say(self, key: tuple[Any, ...], **detail: Any) -> None:
         """`key` begins with the event's type; the same key is said once."""
@@ -141,6 +142,8 @@ class CallOrder(StepListener):
     def step_ends(self, step: OpenStep) -> None:
         if step.awaits_update:
             self._say(("update_missing",))
+        if step.left:
+            self._tell_left(step)
         if step.backwards > 1:
             detail: dict[str, Any] = {"backwards": step.backwards, "dtype": step.added_in}
             if step.taken_out:  # of .grad, in between
@@ -148,6 +151,20 @@ class CallOrder(StepListener):
             if step.losses.factor != 1.0:  # the sum of the passes' losses is so many times the mean
                 detail["sum_of_losses"] = step.losses.factor
             self._say(("accumulation", step.backwards, step.taken_out), **detail)
+
+    def _tell_left(self, step: OpenStep) -> None:
+        """The first, the second, the fourth …: a loop may leave every other one."""
+        self._left_first = step.number if self._left_count == 0 else self._left_first
+        self._left_count += 1
+        if self._left_count & (self._left_count - 1) == 0:
+            self._say_left()
+
+    def _say_left(self) -> None:
+        self._say(("step_left", self._left_count), count=self._left_count, first=self._left_first)
+
+    def run_ends(self) -> None:
+        if self._left_count:
+            self._say_left()
 
 
 def _number(value: Any) -> float | None:

@@ -159,6 +159,8 @@ class TorchCalls(LossCalls):
         held = self._held(optimizer)
         if held is None:
             self._left_out.stepped(optimizer)
+            if self.state.open is not None:
+                self.state.open.served = True
             return
         if optimizer is self._optimizers.main:
             self._steps.begin_if_needed()
@@ -210,6 +212,7 @@ class TorchCalls(LossCalls):
         if not step.optimizer_stepped:
             return
         self._by_hand.per_step = max(step.backwards, 1)
+        self._left.updated(step)
         if not step.explicit:
             if graph_task_id() != -1:  # optimizers that step within the backward pass: more follow
                 step.over = True
@@ -220,6 +223,24 @@ class TorchCalls(LossCalls):
             self._steps.finish()
         elif step.ended is not None:
             self._steps.finish()
+
+    @harmless
+    def heard_zeroed(self, owner: Any) -> None:
+        """`owner`, an optimizer or a module, has zeroed the gradients of its parameters."""
+        if self._thread.is_here() and self.state.open is not None:
+            self._zeroed(owner)
+
+    @of_step
+    def _zeroed(self, owner: Any) -> None:
+        step = self.state.open
+        if step is None:
+            return
+        if isinstance(owner, torch.optim.Optimizer):
+            ours = self._optimizers.holds_some(owner)
+        else:
+            ours = any(id(each) in self._model.parameter_ids for each in owner.parameters())
+        if ours:
+            self._left.zeroed(step)
 
     # --- states ---
 

@@ -16,6 +16,7 @@ from ..model.watched import WatchedModel
 from ..report.alerts import AlertTuple
 from ..report.notes import Notes
 from .by_hand import ByHand
+from .left import LeftSteps
 from .listeners import StepListener
 from .state import RunState
 from .step import OpenStep, to_float
@@ -42,6 +43,7 @@ class Steps:
         optimizers: Optimizers,
         unmoved: Unmoved,
         by_hand: ByHand,
+        left: LeftSteps,
         device: DeviceSteps,
         events: StepListener,
         notes: Notes,
@@ -56,6 +58,7 @@ class Steps:
         self._optimizers = optimizers
         self._unmoved = unmoved
         self._by_hand = by_hand
+        self._left = left
         self._device = device
         self._events = events
         self._follow = follow
@@ -137,7 +140,9 @@ class Steps:
     @alone
     def model_runs(self) -> None:
         step = self.state.open
-        if step is not None and (step.over or self._is_over(step)):
+        if step is not None and (
+            step.over or self._left.forward_begins(step) or self._is_over(step)
+        ):
             self.finish()
         elif step is not None and not step.explicit:
             known = self._optimizers.main is not None
@@ -218,6 +223,8 @@ class Steps:
         if state.sampling:  # what no optimizer holds, or none of those that stepped
             self._unmoved.read(self._model.parameters.without(step.read), state.reader)
         state.sampling = False
+        if state.end_reason == "closed":
+            step.left = step.left or self._left.block_ends(step)
         step.sum_up()
         if step.losses.factor != 1.0 and step.logged_loss is None and not self._told_mean:
             self._told_mean = True

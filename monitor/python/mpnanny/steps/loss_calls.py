@@ -16,6 +16,7 @@ from ..report.notes import Notes, harmless
 from . import functional
 from .by_hand import ByHand, Witness
 from .gradients import Gradients
+from .left import LeftSteps
 from .life import Steps
 from .listeners import StepListener
 from .losses import divisor_of
@@ -48,6 +49,7 @@ class LossCalls:
         states: OptimizerStates,
         hooks: ForwardHooks,
         by_hand: ByHand,
+        left: LeftSteps,
         events: StepListener,
     ) -> None:
         self.state = state
@@ -62,6 +64,7 @@ class LossCalls:
         self._states = states
         self._hooks = hooks
         self._by_hand = by_hand
+        self._left = left
         self._events = events
 
     def hooks_off(self) -> AbstractContextManager[None]:
@@ -87,7 +90,8 @@ class LossCalls:
         """A compiled model's forward pass is not heard; its loss is, and so is that of others."""
         state = self.state
         if state.open is not None and self._thread.is_alone():
-            if self._by_hand.is_over(state.open) and ours():
+            step = state.open
+            if (self._by_hand.is_over(step) or self._left.backward_begins(step)) and ours():
                 self._steps.finish()  # no module runs as a whole
         if state.open is None and not state.blocks_used:
             if ours():  # and if that cannot be said, its forward pass was heard

@@ -61,6 +61,10 @@ class OpenStep:
     dropped: int = 0  # backward passes whose gradients were gone before the next one
     taken_out: bool = False  # and came to the optimizer all the same, added up elsewhere
     added_in: str = ""  # the type in which the passes' gradients were added up
+    zeroed_after: int | None = None  # backward passes before the zeroing that no pass has followed
+    passes_after_zeroing: bool = False  # and some did, and belong to this step
+    served: bool = False  # another model's optimizer has stepped since it began
+    left: bool = False  # the loop went on to the next one without an update
     bad_gradients: bool = False  # after a backward pass, before anything was done to them
     skipped: Any = False  # a bool; a Later for a fused optimizer on a device
     ended: float | None = None  # when its block or its optimizer step ended
