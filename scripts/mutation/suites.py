@@ -1,7 +1,8 @@
 """Which tests belong to a file: the one place that says so.
 
 Those of its area, by the tables below. Where the area has a file of tests that is named after the
-file, as schedule_test.py is after schedule.py, that one has to hold it by itself.
+file, as schedule_test.py is after schedule.py, that one has to hold it by itself (in C++ together
+with those that go on from it: growth_test.cc, growth_more_test.cc).
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ def tests_of(path: str) -> str | None:
 def suites_of(path: str, program: str) -> list[str]:
     """The test suites of the program that are the file's own; empty: all have to do."""
     area = ROOT / "tests" / program.removesuffix("_test")
-    own = area / f"{PurePosixPath(path).stem}_test.cc"
-    if not own.exists():
+    stem = PurePosixPath(path).stem
+    own = [area / f"{stem}_test.cc", *sorted(area.glob(f"{stem}_*_test.cc"))]
+    if not own[0].exists():
         return []
-    found = re.findall(r"^TEST(?:_F|_P)?\((\w+),", own.read_text(), re.M)
+    text = "\n".join(file.read_text() for file in own)
+    found = re.findall(r"^TEST(?:_F|_P)?\((\w+),", text, re.M)
     return list(dict.fromkeys(found))
