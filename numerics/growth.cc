@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace mpnanny {
@@ -31,10 +32,9 @@ struct Line {
 Line Fit(const std::vector<double>& x, const std::vector<double>& y) {
   const auto n = static_cast<double>(x.size());
   Line line;
-  for (size_t i = 0; i < x.size(); ++i) {
-    line.mean += x[i] / n;
-    line.at_mean += y[i] / n;
-  }
+  // Divided once: the mean of equal steps is that step, and their spread then nothing.
+  line.mean = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  line.at_mean = std::accumulate(y.begin(), y.end(), 0.0) / n;
   double xx = 0, xy = 0, squares = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     xx += (x[i] - line.mean) * (x[i] - line.mean);

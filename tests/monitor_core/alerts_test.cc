@@ -1,12 +1,10 @@
-// When conditions fire, and when they do not: the code of monitor/core/alert_*.h by itself.
+// When conditions of layers and samples fire, and when they do not; what rows become of them.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "monitor/core/alert_book.h"
-#include "monitor/core/alert_conditions.h"
 #include "monitor/core/alert_layers.h"
 #include "monitor/core/alert_types.h"
 #include "monitor/core/run_history.h"
@@ -26,106 +24,6 @@ TEST(RunHistory, MedianAndMadAreThoseOfTheWindow) {
   EXPECT_EQ(history.Largest(2), 4);
   EXPECT_EQ(history.Largest(99), 1);
   EXPECT_EQ(history.seen(), 7);
-}
-
-// --- LOSS_SPIKE ---
-
-std::string Spikes(const std::vector<double>& losses, int64_t warmup = 100) {
-  LossSpikes spikes(warmup);
-  std::string text;
-  for (size_t i = 0; i < losses.size(); ++i) {
-    StepFacts facts;
-    facts.step = static_cast<int64_t>(i);
-    facts.loss = losses[i];
-    Alerts out;
-    spikes.Step(facts, out);
-    if (!out.empty()) text += (text.empty() ? "" : " ") + std::to_string(i);
-  }
-  return text;
-}
-
-// So many losses between 0.9 and 1.1 around `level`, with MAD 0.05 times it.
-std::vector<double> Level(size_t count, double level = 1) {
-  std::vector<double> losses;
-  for (size_t i = 0; i < count; ++i)
-    losses.push_back(level * (0.9 + 0.05 * static_cast<double>(i * 7 % 5)));
-  return losses;
-}
-
-std::vector<double> With(std::vector<double> losses, size_t at, double value) {
-  losses.at(at) = value;
-  return losses;
-}
-
-TEST(LossSpikes, FiresBeyondTenMadAndNotBefore) {
-  EXPECT_EQ(Spikes(Level(300)), "");
-  EXPECT_EQ(Spikes(With(Level(300), 200, 1.45)), "");
-  EXPECT_EQ(Spikes(With(Level(300), 200, 1.55)), "200");
-  EXPECT_EQ(Spikes(With(Level(300), 200, 2.5)), "200");
-}
-
-TEST(LossSpikes, KnowsNothingWhileTheRunIsNew) {
-  EXPECT_EQ(Spikes(With(Level(300), 99, 1000)), "");
-  EXPECT_EQ(Spikes(With(Level(300), 100, 1000)), "100");
-  EXPECT_EQ(Spikes(With(Level(300), 20, 1000), 20), "20");
-}
-
-TEST(LossSpikes, ALossThatHardlyVariesIsAllowedAFifth) {
-  const std::vector<double> still(200, 1.0);  // MAD 0
-  EXPECT_EQ(Spikes(With(still, 150, 1.19)), "");
-  EXPECT_EQ(Spikes(With(still, 150, 1.21)), "150");
-}
-
-TEST(LossSpikes, ALossThatHasConvergedIsAllowedAShareOfItsStart) {
-  std::vector<double> losses = Level(100, 2.0);
-  for (size_t i = 0; i < 300; ++i) losses.push_back(1e-6 * (1 + static_cast<double>(i % 3)));
-  EXPECT_EQ(Spikes(With(losses, 390, 0.09)), "");
-  EXPECT_EQ(Spikes(With(losses, 390, 0.11)), "390");
-}
-
-TEST(LossSpikes, WhatHappensOftenIsTheRunsHabit) {
-  std::vector<double> losses = Level(400);
-  for (size_t i = 110; i < 400; i += 20) losses[i] = 3.0;
-  EXPECT_EQ(Spikes(losses), "110 130 150");
-}
-
-TEST(LossSpikes, ALevelThatStaysIsTheNewNormal) {
-  std::vector<double> losses = Level(150);
-  for (double loss : Level(150, 4)) losses.push_back(loss);
-  const std::string fired = Spikes(losses);
-  EXPECT_TRUE(fired.starts_with("150 151 152"));
-  EXPECT_EQ(fired.find(" 220"), std::string::npos);
-}
-
-TEST(LossSpikes, NegativeAndNonFiniteLossesAreNone) {
-  std::vector<double> losses;
-  for (double loss : Level(300)) losses.push_back(-loss);
-  EXPECT_EQ(Spikes(losses), "");
-  EXPECT_EQ(Spikes(With(losses, 200, std::numeric_limits<double>::infinity())), "");
-  EXPECT_EQ(Spikes(With(losses, 200, 1.0)), "200");
-}
-
-// --- GRAD_EXPLOSION by norm ---
-
-std::string Norms(const std::vector<double>& norms) {
-  GradientConditions conditions(100);
-  Alerts out;
-  for (size_t i = 0; i < norms.size(); ++i) {
-    StepFacts facts;
-    facts.step = static_cast<int64_t>(i);
-    facts.grad_norm = norms[i];
-    conditions.Norm(facts, out);
-  }
-  return Types(out);
-}
-
-TEST(GradientConditions, ANormIsMeasuredByItsMedian) {
-  EXPECT_EQ(Norms(Level(300)), "");
-  EXPECT_EQ(Norms(With(Level(300), 250, 110)), "GRAD_EXPLOSION");
-  EXPECT_EQ(Norms(With(Level(300), 250, 90)), "");
-  EXPECT_EQ(Norms(With(Level(300), 250, 5e-4)), "GRAD_VANISH");
-  EXPECT_EQ(Norms(With(Level(300), 250, 5e-3)), "");
-  EXPECT_EQ(Norms(With(Level(300), 50, 1e6)), "");
 }
 
 // --- DEAD_LAYER ---
