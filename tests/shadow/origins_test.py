@@ -128,3 +128,19 @@ def test_a_table_that_the_batch_is_made_of(train):
     found = train(model, loss_of, steps=4).severe
     assert found[0]["line"] == "kept = torch.cumprod(1 - rate, 0)"
     assert found[0]["precision"] == "proven" and "input" in found[0]["reach"]
+
+
+def test_what_16_bits_have_blurred_is_cured_by_fp32_where_fp32_shows_it(train):
+    model = nn.Linear(64, 8)
+    rate = torch.rand(64)
+
+    def loss_of(_step: int) -> torch.Tensor:
+        phase = (50 * rate.bfloat16()).cumsum(0)
+        wave = phase.float().sin()
+        return model(wave[None]).square().mean()
+
+    found = train(model, loss_of, steps=4).severe
+    assert found[0]["line"] == "wave = phase.float().sin()"
+    origin = json.loads(found[0]["detail"])["origin"]
+    assert text_of(origin["source"]) == "phase = (50 * rate.bfloat16()).cumsum(0)"
+    assert found[0]["precision"] == "proven" and found[0]["cure"]["what"] == "float32"

@@ -22,6 +22,7 @@ from .findings import INTEGERS, PROVEN, RANGE, Cure, Finding
 from .history import Held, Node
 from .operators import COMPLEX, SOFTMAX
 from .references import wide
+from .witness import came_in
 
 MOST_LEVELS = 24
 MOST_NODES = 256
@@ -139,7 +140,9 @@ def find_cure(
     if finding.kind == INTEGERS:
         before = finding.share
     bound = min(CURED * before, 0.25) if math.isfinite(before) else 0.05
-    targets = dict.fromkeys((_target(node, dtype), torch.float64))
+    # What ran in FP32 works on an error of 16 bits, or on its own.
+    single = (torch.float32,) if _met_16_bits(node) else ()
+    targets = dict.fromkeys((*single, _target(node, dtype), torch.float64))
     for target in targets:
         for share in (0.25, 0.0):  # along the worst inputs; then along all
             if time.perf_counter() > deadline:
@@ -150,6 +153,12 @@ def find_cure(
             ):
                 return
     finding.detail["cure"] = "not found"
+
+
+def _met_16_bits(node: Node) -> bool:
+    """Whether the error that `node` works on came in with a narrower type than FP32."""
+    source = came_in(node)
+    return source is not None and any(each in source.dtype for each in ("float16", "float8"))
 
 
 def _search(

@@ -325,6 +325,10 @@ class Judge:
         kind = FLUSHED if flushed else AMPLIFIED
         share = found.flushed / max(1, found.nonzero) if flushed else 1.0
         made = self._add(kind, result, share, entered)
+        if made.count == 1 and result.origin is None and entered > 0:
+            source = came_in(call.node)
+            if source is not None and source.site.source != call.site.source:
+                made.detail["came_in"] = source.detail()
         self._cure(made, result)
         if made.precision == NOT_TESTED and call.node.fed is not None:
             cure_loop(made, call.node, error)
