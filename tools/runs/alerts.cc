@@ -33,9 +33,8 @@ class AlertCursor {
   // The next one of these types and severities.
   Result<std::optional<AlertRow>> Next(const AlertFilter& filter) {
     while (true) {
-      auto next = rows_.Next();
-      if (!next) return next.error();
-      if (!*next) return std::optional<AlertRow>();
+      MPN_TRY_ASSIGN(auto next, rows_.Next());
+      if (!next) return std::optional<AlertRow>();
       AlertRow row;
       row.type = rows_.TextOr(5);
       row.severity = rows_.TextOr(6);
@@ -121,9 +120,8 @@ Result<void> ForEachMerged(const Source& source, const AlertFilter& filter,
       if (!heads[part]) return {};
       AlertRow& head = *heads[part];
       if (head.layer_id && part > 0) {
-        auto mapped = layers.Map(part - 1, *head.layer_id);
-        if (!mapped) return mapped.error();
-        head.layer_id = *mapped;
+        MPN_TRY_ASSIGN(auto mapped, layers.Map(part - 1, *head.layer_id));
+        head.layer_id = mapped;
       }
       if (!FitsLayers(filter, head)) continue;
       head.ranks = {rank};
@@ -138,7 +136,7 @@ Result<void> ForEachMerged(const Source& source, const AlertFilter& filter,
                           part == 0 ? source.run : source.others[part - 1].run, filter.steps);
     if (!cursor) return cursor.error();
     cursors.push_back(*std::move(cursor));
-    if (auto moved = advance(part); !moved) return moved.error();
+    MPN_TRY(advance(part));
   }
   while (true) {
     std::optional<int64_t> step;
@@ -150,7 +148,7 @@ Result<void> ForEachMerged(const Source& source, const AlertFilter& filter,
     for (size_t part = 0; part < heads.size(); ++part) {
       while (heads[part] && heads[part]->step == *step && rows.size() < kMaxFolded) {
         rows.push_back(*std::move(heads[part]));
-        if (auto moved = advance(part); !moved) return moved.error();
+        MPN_TRY(advance(part));
       }
     }
     for (const AlertRow& row : Folded(std::move(rows))) {
@@ -168,13 +166,11 @@ int SeverityRank(const std::string& severity) {
 Result<void> ForEachAlert(const Source& source, const AlertFilter& filter,
                           const std::function<bool(const AlertRow&)>& visit) {
   if (!source.others.empty()) return ForEachMerged(source, filter, visit);
-  auto cursor = AlertCursor::Open(*source.database, source.run, filter.steps);
-  if (!cursor) return cursor.error();
+  MPN_TRY_ASSIGN(auto cursor, AlertCursor::Open(*source.database, source.run, filter.steps));
   while (true) {
-    auto row = cursor->Next(filter);
-    if (!row) return row.error();
-    if (!*row) return {};
-    if (FitsLayers(filter, **row) && !visit(**row)) return {};
+    MPN_TRY_ASSIGN(auto row, cursor.Next(filter));
+    if (!row) return {};
+    if (FitsLayers(filter, *row) && !visit(*row)) return {};
   }
 }
 

@@ -171,8 +171,8 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   if (wal_mode && !wal_exists) access = Access::kUnwritten;
   // Before the snapshot is taken: what is written between the two is told by the next stamp.
   if (!wal_mode || !wal_exists || !index_exists) database->stamp_ = StampOfFiles(file);
-  if (auto connected = database->Connect(file, access); !connected) return connected.error();
-  if (auto ours = database->CheckIdentity(); !ours) return ours.error();
+  MPN_TRY(database->Connect(file, access));
+  MPN_TRY(database->CheckIdentity());
   sqlite3_set_authorizer(database->handle_.get(), Authorize, nullptr);
   return database;
 }
@@ -196,7 +196,7 @@ Result<void> Database::PresentEarlier() {
   auto notes = imports::PresentEarlierMonitor(
       handle, std::filesystem::path(path_).filename().generic_string());
   if (!notes) {
-    if (auto check = cancel_.Check(); !check) return check.error();
+    MPN_TRY(cancel_.Check());
     return DataCorrupt(
         EscapeControl(path_) + " was written by the earlier Python monitor, but " +
             notes.error().message,
@@ -264,27 +264,20 @@ Result<void> Database::BeginSnapshot() {
 
 Result<void> Database::CheckIdentity() {
   const auto number = [&](std::string_view sql) -> Result<int64_t> {
-    auto statement = Prepare(sql);
-    if (!statement) return statement.error();
-    auto row = statement->Next();
-    if (!row) return row.error();
-    return *row ? statement->IntOr(0, 0) : 0;
+    MPN_TRY_ASSIGN(auto statement, Prepare(sql));
+    MPN_TRY_ASSIGN(auto row, statement.Next());
+    return row ? statement.IntOr(0, 0) : 0;
   };
   const std::string shown = EscapeControl(path_);
-  auto application = number("PRAGMA application_id");
-  if (!application) return application.error();
-  auto version = number("PRAGMA user_version");
-  if (!version) return version.error();
-  auto legacy = number(
-      "SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
-      "name IN ('layer_stats','alerts','loss_scale_history')");
-  if (!legacy) return legacy.error();
-  auto tables = number("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return tables.error();
+  MPN_TRY_ASSIGN(auto application, number("PRAGMA application_id"));
+  MPN_TRY_ASSIGN(auto version, number("PRAGMA user_version"));
+  MPN_TRY_ASSIGN(auto legacy, number("SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
+                                     "name IN ('layer_stats','alerts','loss_scale_history')"));
+  MPN_TRY_ASSIGN(auto tables, number("SELECT count(*) FROM sqlite_schema"));
 
-  if (*application != kApplicationId) {
-    if (*legacy >= 2) return PresentEarlier();
-    if (*tables == 0 && wal_missing_) {
+  if (application != kApplicationId) {
+    if (legacy >= 2) return PresentEarlier();
+    if (tables == 0 && wal_missing_) {
       return DataCorrupt(shown +
                              " holds no tables; its changes were in a '-wal' file that is "
                              "not here.",
@@ -293,19 +286,18 @@ Result<void> Database::CheckIdentity() {
     return InvalidInput(shown + " is a SQLite database of another program, not a monitor's.",
                         "list_runs with a folder shows the monitor's databases below it.");
   }
-  if (*version >= kOldestSchemaVersion && *version <= kSchemaVersion) {
-    auto ours = number(
-        "SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
-        "name IN ('run','layer','step','tensor_stats','alert','event','meaning')");
-    if (!ours) return ours.error();
-    if (*ours != 7) return LacksTables(shown, std::to_string(7 - *ours) + " of 7 are missing");
+  if (version >= kOldestSchemaVersion && version <= kSchemaVersion) {
+    MPN_TRY_ASSIGN(
+        auto ours,
+        number("SELECT count(*) FROM sqlite_schema WHERE type='table' AND "
+               "name IN ('run','layer','step','tensor_stats','alert','event','meaning')"));
+    if (ours != 7) return LacksTables(shown, std::to_string(7 - ours) + " of 7 are missing");
   } else {
-    return Unavailable(shown + " has schema version " + std::to_string(*version) +
+    return Unavailable(shown + " has schema version " + std::to_string(version) +
                            "; this mpnanny reads versions " + std::to_string(kOldestSchemaVersion) +
                            " to " + std::to_string(kSchemaVersion) + ".",
-                       *version > kSchemaVersion
-                           ? "A newer monitor wrote it: update mpnanny."
-                           : "The monitor may not have finished creating it.");
+                       version > kSchemaVersion ? "A newer monitor wrote it: update mpnanny."
+                                                : "The monitor may not have finished creating it.");
   }
   return {};
 }
@@ -343,7 +335,7 @@ Error Database::Failure(int code) const {
       EscapeControl(handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code), 300);
   switch (code & 0xff) {
     case SQLITE_INTERRUPT: {
-      if (auto check = cancel_.Check(); !check) return check.error();
+      MPN_TRY(cancel_.Check());
       return DeadlineExceeded("The query's time limit is over.",
                               "Ask for fewer steps or fewer layers.");
     }

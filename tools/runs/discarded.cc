@@ -11,12 +11,11 @@ Result<bool> GradientsWereDiscarded(const Source& source, const AlertRow& alert)
   if (alert.phase != "backward" || (alert.type != "NAN" && alert.type != "INF")) return false;
   bool loss_bad = false;
   int64_t good = 0;
-  auto read = ForEachStep(source, {alert.step, alert.step + kStepsAfter}, [&](const StepRow& row) {
+  MPN_TRY(ForEachStep(source, {alert.step, alert.step + kStepsAfter}, [&](const StepRow& row) {
     loss_bad = loss_bad || (row.flags & (kLossNan | kLossInf));
     if (!(row.flags & (kSkipped | kGradNonFinite))) ++good;
     return true;
-  });
-  if (!read) return read.error();
+  }));
   return !loss_bad && good > 0;
 }
 

@@ -17,7 +17,7 @@ std::string EvaluationDetail(std::string_view name, double loss) {
 Result<Evaluations> ReadEvaluations(const Source& source) {
   Evaluations seen;
   if (source.format.empty()) return seen;
-  auto read = ForEachEvent(source, [&](const EventRow& row) {
+  MPN_TRY(ForEachEvent(source, [&](const EventRow& row) {
     if (row.type != kEvaluation) return true;
     const auto detail = ParseJson(row.detail);
     if (!detail || !detail->is_object() || !detail->contains("loss")) return true;
@@ -35,8 +35,7 @@ Result<Evaluations> ReadEvaluations(const Source& source) {
       seen.is_nan = loss == "NaN";
     }
     return true;
-  });
-  if (!read) return read.error();
+  }));
   return seen;
 }
 

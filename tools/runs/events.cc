@@ -3,24 +3,22 @@
 namespace mpnanny::runs {
 
 Result<void> ForEachEvent(const Source& source, const std::function<bool(const EventRow&)>& visit) {
-  auto table =
-      source.database->Prepare("SELECT 1 FROM sqlite_master WHERE type='table' AND name='event'");
-  if (!table) return table.error();
-  auto there = table->Next();
-  if (!there) return there.error();
-  if (!*there) return {};
-  auto rows = source.database->Prepare(
-      "SELECT step, type, substr(detail, 1, 4000) FROM event WHERE run_id=?1 ORDER BY step, rowid");
-  if (!rows) return rows.error();
-  rows->Bind(1, *source.run.handle.run_id);
+  MPN_TRY_ASSIGN(
+      auto table,
+      source.database->Prepare("SELECT 1 FROM sqlite_master WHERE type='table' AND name='event'"));
+  MPN_TRY_ASSIGN(auto there, table.Next());
+  if (!there) return {};
+  MPN_TRY_ASSIGN(auto rows,
+                 source.database->Prepare("SELECT step, type, substr(detail, 1, 4000) FROM event "
+                                          "WHERE run_id=?1 ORDER BY step, rowid"));
+  rows.Bind(1, *source.run.handle.run_id);
   while (true) {
-    auto next = rows->Next();
-    if (!next) return next.error();
-    if (!*next) return {};
+    MPN_TRY_ASSIGN(auto next, rows.Next());
+    if (!next) return {};
     EventRow row;
-    row.step = rows->Int(0);
-    row.type = rows->TextOr(1);
-    row.detail = rows->TextOr(2);
+    row.step = rows.Int(0);
+    row.type = rows.TextOr(1);
+    row.detail = rows.TextOr(2);
     if (!visit(row)) return {};
   }
 }

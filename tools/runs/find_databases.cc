@@ -50,7 +50,7 @@ Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& ro
   size_t entries = 0;
   const auto over = [&] { return entries > kMaxEntries || found.paths.size() >= kMaxFiles; };
   while (!rest.empty() && !over()) {
-    if (auto check = cancel.Check(); !check) return check.error();
+    MPN_TRY(cancel.Check());
     const auto [folder, depth] = std::move(rest.back());
     rest.pop_back();
     const auto listed = ListResolvedFolder(folder.generic_string(), kMaxEntries + 1 - entries);

@@ -92,18 +92,15 @@ Result<std::vector<Member>> MembersOf(const Run& run, const AllowedRoots& roots,
   std::vector<Run> all;
   std::vector<FirstBad> firsts;
   for (const std::string& file : RankFiles(run.handle.path, roots, cancel)) {
-    if (auto check = cancel.Check(); !check) return check.error();
+    MPN_TRY(cancel.Check());
     const auto read = [&]() -> Result<void> {
-      auto database = Database::Open(file, cancel);
-      if (!database) return database.error();
+      MPN_TRY_ASSIGN(auto database, Database::Open(file, cancel));
       const Ring ring = ReadRing(file);
-      auto found = ReadRuns(**database, ring);
-      if (!found) return found.error();
-      for (Run& one : *found) {
+      MPN_TRY_ASSIGN(auto found, ReadRuns(*database, ring));
+      for (Run& one : found) {
         if (one.world_size != run.world_size || one.name != run.name) continue;
-        auto first = FindFirstBad(**database, one, ring);
-        if (!first) return first.error();
-        firsts.push_back(*first);
+        MPN_TRY_ASSIGN(auto first, FindFirstBad(*database, one, ring));
+        firsts.push_back(first);
         all.push_back(std::move(one));
       }
       return {};
@@ -194,12 +191,11 @@ Result<Source> OpenTogether(std::vector<Member> members, const CancelToken& canc
 // The newest run of all databases below a folder.
 Result<RunHandle> NewestBelow(const std::string& folder, const AllowedRoots& roots,
                               const CancelToken& cancel) {
-  auto files = FindDatabases(folder, roots, cancel);
-  if (!files) return files.error();
+  MPN_TRY_ASSIGN(auto files, FindDatabases(folder, roots, cancel));
   std::optional<Run> newest;
   std::optional<Error> failed;
-  for (const std::string& file : files->paths) {
-    if (auto check = cancel.Check(); !check) return check.error();
+  for (const std::string& file : files.paths) {
+    MPN_TRY(cancel.Check());
     auto database = Database::Open(file, cancel);
     if (!database) {
       if (database.error().kind != ErrorKind::kInvalidInput) failed = database.error();
@@ -262,9 +258,8 @@ Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id) {
     source.notes = std::move(log.notes);
     source.numbered = log.numbered;
     source.database = std::move(log.database);
-    auto evaluations = ReadEvaluations(source);
-    if (!evaluations) return evaluations.error();
-    if (std::string text = EvaluationsText(*evaluations); !text.empty()) {
+    MPN_TRY_ASSIGN(auto evaluations, ReadEvaluations(source));
+    if (std::string text = EvaluationsText(evaluations); !text.empty()) {
       source.notes.push_back(std::move(text));
     }
     return source;

@@ -24,20 +24,18 @@ Result<int64_t> RankLayers::Map(size_t other, int64_t id) {
   const auto found = known_.find({other, id});
   if (found != known_.end()) return found->second;
   const OtherRank& rank = source_.others[other];
-  auto name = rank.database->Prepare("SELECT name FROM layer WHERE layer_id=?1 AND run_id=?2");
-  if (!name) return name.error();
-  name->Bind(1, id).Bind(2, *rank.run.handle.run_id);
-  auto named = name->Next();
-  if (!named) return named.error();
+  MPN_TRY_ASSIGN(auto name,
+                 rank.database->Prepare("SELECT name FROM layer WHERE layer_id=?1 AND run_id=?2"));
+  name.Bind(1, id).Bind(2, *rank.run.handle.run_id);
+  MPN_TRY_ASSIGN(auto named, name.Next());
   int64_t mapped = IdElsewhere(other, id);
-  if (*named) {
-    auto same = source_.database->Prepare("SELECT layer_id FROM layer WHERE run_id=?1 AND name=?2");
-    if (!same) return same.error();
-    const std::string text = name->TextOr(0);
-    same->Bind(1, *source_.run.handle.run_id).Bind(2, std::string_view(text));
-    auto row = same->Next();
-    if (!row) return row.error();
-    if (*row) mapped = same->IntOr(0, mapped);
+  if (named) {
+    MPN_TRY_ASSIGN(auto same, source_.database->Prepare(
+                                  "SELECT layer_id FROM layer WHERE run_id=?1 AND name=?2"));
+    const std::string text = name.TextOr(0);
+    same.Bind(1, *source_.run.handle.run_id).Bind(2, std::string_view(text));
+    MPN_TRY_ASSIGN(auto row, same.Next());
+    if (row) mapped = same.IntOr(0, mapped);
   }
   if (known_.size() < kMostKept) known_.emplace(std::pair(other, id), mapped);
   return mapped;

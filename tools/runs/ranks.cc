@@ -209,18 +209,17 @@ std::string RanksText(const std::vector<int64_t>& ranks, int64_t world_size) {
 
 Result<FirstBad> FindFirstBad(const Database& database, const Run& run, const Ring& ring) {
   FirstBad first;
-  auto rows = database.Prepare(
-      "SELECT step, phase, producer FROM alert WHERE run_id=?1 AND severity='ERROR' "
-      "ORDER BY coalesce(phase,'')='backward', step, alert_id LIMIT 200");
-  if (!rows) return rows.error();
-  rows->Bind(1, *run.handle.run_id);
+  MPN_TRY_ASSIGN(auto rows,
+                 database.Prepare(
+                     "SELECT step, phase, producer FROM alert WHERE run_id=?1 AND severity='ERROR' "
+                     "ORDER BY coalesce(phase,'')='backward', step, alert_id LIMIT 200"));
+  rows.Bind(1, *run.handle.run_id);
   while (true) {
-    auto next = rows->Next();
-    if (!next) return next.error();
-    if (!*next) break;
-    const std::string phase = rows->TextOr(1);
-    first = std::min(first, {phase == "backward" ? 1 : 0, rows->IntOr(0, 0), PhaseOrder(phase),
-                             rows->IntOr(2, 0) == 1 ? 0 : 1});
+    MPN_TRY_ASSIGN(auto next, rows.Next());
+    if (!next) break;
+    const std::string phase = rows.TextOr(1);
+    first = std::min(first, {phase == "backward" ? 1 : 0, rows.IntOr(0, 0), PhaseOrder(phase),
+                             rows.IntOr(2, 0) == 1 ? 0 : 1});
   }
   if (!RingBelongs(ring, run)) return first;
   for (const RingStep& slot : ring.steps) {

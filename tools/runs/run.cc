@@ -99,10 +99,9 @@ const char* StatusName(Status status) {
 }
 
 Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {
-  auto rows =
-      database.Prepare(std::string(kSelectRun) + " ORDER BY started_at DESC, run_id DESC LIMIT ?1");
-  if (!rows) return rows.error();
-  rows->Bind(1, kMaxRuns);
+  MPN_TRY_ASSIGN(auto rows, database.Prepare(std::string(kSelectRun) +
+                                             " ORDER BY started_at DESC, run_id DESC LIMIT ?1"));
+  rows.Bind(1, kMaxRuns);
   double fresh_seconds = kFreshSeconds;
   std::error_code ec;
   if (const auto bytes = std::filesystem::file_size(database.path(), ec); database.plain() && !ec) {
@@ -110,10 +109,9 @@ Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {
   }
   std::vector<Run> runs;
   while (true) {
-    auto row = rows->Next();
-    if (!row) return row.error();
-    if (!*row) return runs;
-    runs.push_back(RunOf(*rows, database.path(), ring, fresh_seconds));
+    MPN_TRY_ASSIGN(auto row, rows.Next());
+    if (!row) return runs;
+    runs.push_back(RunOf(rows, database.path(), ring, fresh_seconds));
     Run& run = runs.back();
     if (!run.end_reason.empty() || run.ended_at) continue;
     if (const auto packed = ReadPacked(database, *run.handle.run_id)) run.status = packed->status;

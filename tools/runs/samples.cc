@@ -164,9 +164,8 @@ Result<const std::vector<TensorRow>*> SampleReader::Collect(Statement& statement
                                                             std::optional<int64_t> layer) {
   rows_.clear();
   while (true) {
-    auto next = statement.Next();
-    if (!next) return next.error();
-    if (!*next) break;
+    MPN_TRY_ASSIGN(auto next, statement.Next());
+    if (!next) break;
     if (rows_.size() >= kMaxSampleRows) {
       return DataCorrupt("One sampled step holds more than " + std::to_string(kMaxSampleRows) +
                          " rows of statistics.");
@@ -180,10 +179,9 @@ Result<const std::vector<TensorRow>*> SampleReader::Collect(Statement& statement
 
 Result<std::optional<int64_t>> SampleReader::StepFrom(int64_t step) {
   step_from_.Bind(2, step);
-  auto row = step_from_.Next();
-  if (!row) return row.error();
+  MPN_TRY_ASSIGN(auto row, step_from_.Next());
   std::optional<int64_t> found;
-  if (*row) found = step_from_.Int(0);
+  if (row) found = step_from_.Int(0);
   step_from_.Reset();
   const auto& samples = source_->ring.samples;
   const auto slot =
@@ -194,36 +192,31 @@ Result<std::optional<int64_t>> SampleReader::StepFrom(int64_t step) {
 }
 
 Result<std::vector<TensorRow>> ReadSample(const Source& source, int64_t step) {
-  auto reader = SampleReader::Create(source);
-  if (!reader) return reader.error();
-  auto rows = reader->Sample(step);
-  if (!rows) return rows.error();
-  return **rows;
+  MPN_TRY_ASSIGN(auto reader, SampleReader::Create(source));
+  MPN_TRY_ASSIGN(auto rows, reader.Sample(step));
+  return *rows;
 }
 
 Result<std::vector<TensorRow>> ReadCell(const Source& source, int64_t step, int64_t layer_id,
                                         int64_t kind) {
-  auto reader = SampleReader::Create(source);
-  if (!reader) return reader.error();
-  auto rows = reader->Layer(step, layer_id);
-  if (!rows) return rows.error();
+  MPN_TRY_ASSIGN(auto reader, SampleReader::Create(source));
+  MPN_TRY_ASSIGN(auto rows, reader.Layer(step, layer_id));
   std::vector<TensorRow> cell;
-  for (const TensorRow& row : **rows) {
+  for (const TensorRow& row : *rows) {
     if (row.kind == kind) cell.push_back(row);
   }
   return cell;
 }
 
 Result<std::optional<Exponents>> ReadExponents(const Source& source, const TensorRow& row) {
-  auto statement = source.database->Prepare(
-      "SELECT exponents FROM tensor_stats "
-      "WHERE run_id=?1 AND step=?2 AND layer_id=?3 AND kind=?4 AND slot=?5");
-  if (!statement) return statement.error();
-  statement->Bind(1, *source.run.handle.run_id).Bind(2, row.step).Bind(3, row.layer_id);
-  statement->Bind(4, row.kind).Bind(5, row.slot);
-  auto found = statement->Next();
-  if (!found) return found.error();
-  const std::optional<std::string> bytes = *found ? statement->Blob(0) : std::nullopt;
+  MPN_TRY_ASSIGN(auto statement,
+                 source.database->Prepare(
+                     "SELECT exponents FROM tensor_stats "
+                     "WHERE run_id=?1 AND step=?2 AND layer_id=?3 AND kind=?4 AND slot=?5"));
+  statement.Bind(1, *source.run.handle.run_id).Bind(2, row.step).Bind(3, row.layer_id);
+  statement.Bind(4, row.kind).Bind(5, row.slot);
+  MPN_TRY_ASSIGN(auto found, statement.Next());
+  const std::optional<std::string> bytes = found ? statement.Blob(0) : std::nullopt;
   if (!bytes) return std::optional<Exponents>();
   Exponents counts{};
   size_t at = 0;
@@ -246,19 +239,18 @@ Result<std::optional<Exponents>> ReadExponents(const Source& source, const Tenso
 
 Result<std::vector<int64_t>> LastSampledSteps(const Source& source, const StepRange& range,
                                               size_t most) {
-  auto statement = source.database->Prepare(
-      "SELECT step FROM tensor_stats WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 "
-      "ORDER BY step DESC LIMIT 1");
-  if (!statement) return statement.error();
+  MPN_TRY_ASSIGN(auto statement,
+                 source.database->Prepare(
+                     "SELECT step FROM tensor_stats WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 "
+                     "ORDER BY step DESC LIMIT 1"));
   std::vector<int64_t> steps;
   int64_t last = range.last;
   while (steps.size() < most) {
-    statement->Bind(1, *source.run.handle.run_id).Bind(2, range.first).Bind(3, last);
-    auto row = statement->Next();
-    if (!row) return row.error();
-    if (!*row) break;
-    const int64_t step = statement->IntOr(0, range.first);
-    statement->Reset();
+    statement.Bind(1, *source.run.handle.run_id).Bind(2, range.first).Bind(3, last);
+    MPN_TRY_ASSIGN(auto row, statement.Next());
+    if (!row) break;
+    const int64_t step = statement.IntOr(0, range.first);
+    statement.Reset();
     steps.push_back(step);
     if (step <= range.first) break;
     last = step - 1;
@@ -294,45 +286,41 @@ Result<Layer> Layers::Find(int64_t layer_id) {
   if (const auto it = known_.find(layer_id); it != known_.end()) return it->second;
   const auto elsewhere = RankLayers::Elsewhere(source_, layer_id);
   const OtherRank* const other = elsewhere ? &source_.others[elsewhere->first] : nullptr;
-  auto statement = (other ? other->database : source_.database)
-                       ->Prepare(std::string(kLayerColumns) + "WHERE layer_id=?1 AND run_id=?2");
-  if (!statement) return statement.error();
-  statement->Bind(1, elsewhere ? elsewhere->second : layer_id)
+  MPN_TRY_ASSIGN(auto statement,
+                 (other ? other->database : source_.database)
+                     ->Prepare(std::string(kLayerColumns) + "WHERE layer_id=?1 AND run_id=?2"));
+  statement.Bind(1, elsewhere ? elsewhere->second : layer_id)
       .Bind(2, *(other ? other->run : source_.run).handle.run_id);
-  auto row = statement->Next();
-  if (!row) return row.error();
+  MPN_TRY_ASSIGN(auto row, statement.Next());
   Layer layer;
   layer.layer_id = layer_id;
   layer.name = "layer " + std::to_string(layer_id);
-  if (*row) layer = LayerOf(*statement);
+  if (row) layer = LayerOf(statement);
   if (known_.size() < kMaxLayersKept) known_.emplace(layer_id, layer);
   return layer;
 }
 
 Result<std::vector<Layer>> Layers::All() const {
-  auto statement =
-      source_.database->Prepare(std::string(kLayerColumns) + "WHERE run_id=?1 ORDER BY layer_id");
-  if (!statement) return statement.error();
-  statement->Bind(1, *source_.run.handle.run_id);
+  MPN_TRY_ASSIGN(auto statement, source_.database->Prepare(std::string(kLayerColumns) +
+                                                           "WHERE run_id=?1 ORDER BY layer_id"));
+  statement.Bind(1, *source_.run.handle.run_id);
   std::vector<Layer> layers;
   while (true) {
-    auto row = statement->Next();
-    if (!row) return row.error();
-    if (!*row) return layers;
+    MPN_TRY_ASSIGN(auto row, statement.Next());
+    if (!row) return layers;
     if (layers.size() >= kMaxSampleRows) {
       return DataCorrupt("The run has more than " + std::to_string(kMaxSampleRows) + " layers.");
     }
-    layers.push_back(LayerOf(*statement));
+    layers.push_back(LayerOf(statement));
   }
 }
 
 Result<int64_t> Layers::Count() {
-  auto statement = source_.database->Prepare("SELECT count(*) FROM layer WHERE run_id=?1");
-  if (!statement) return statement.error();
-  statement->Bind(1, *source_.run.handle.run_id);
-  auto row = statement->Next();
-  if (!row) return row.error();
-  return *row ? statement->IntOr(0, 0) : 0;
+  MPN_TRY_ASSIGN(auto statement,
+                 source_.database->Prepare("SELECT count(*) FROM layer WHERE run_id=?1"));
+  statement.Bind(1, *source_.run.handle.run_id);
+  MPN_TRY_ASSIGN(auto row, statement.Next());
+  return row ? statement.IntOr(0, 0) : 0;
 }
 
 Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& globs,
@@ -342,25 +330,23 @@ Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& gl
   const size_t parts = all_ranks ? source_.others.size() + 1 : 1;
   for (size_t part = 0; part < parts; ++part) {
     const OtherRank* const other = part > 0 ? &source_.others[part - 1] : nullptr;
-    auto statement = (other ? other->database : source_.database)
-                         ->Prepare("SELECT layer_id, name FROM layer WHERE run_id=?1");
-    if (!statement) return statement.error();
-    statement->Bind(1, *(other ? other->run : source_.run).handle.run_id);
+    MPN_TRY_ASSIGN(auto statement,
+                   (other ? other->database : source_.database)
+                       ->Prepare("SELECT layer_id, name FROM layer WHERE run_id=?1"));
+    statement.Bind(1, *(other ? other->run : source_.run).handle.run_id);
     while (true) {
-      auto row = statement->Next();
-      if (!row) return row.error();
-      if (!*row) break;
-      const std::string name = statement->TextOr(1);
+      MPN_TRY_ASSIGN(auto row, statement.Next());
+      if (!row) break;
+      const std::string name = statement.TextOr(1);
       const std::string shown = EscapeControl(name);
       if (std::none_of(globs.begin(), globs.end(), [&](const std::string& glob) {
             return MatchesGlob(glob, name) || MatchesGlob(glob, shown);
           })) {
         continue;
       }
-      const int64_t id = statement->IntOr(0, 0);
-      auto mapped = other ? ranks.Map(part - 1, id) : Result<int64_t>(id);
-      if (!mapped) return mapped.error();
-      ids.push_back(*mapped);
+      const int64_t id = statement.IntOr(0, 0);
+      MPN_TRY_ASSIGN(auto mapped, other ? ranks.Map(part - 1, id) : Result<int64_t>(id));
+      ids.push_back(mapped);
     }
   }
   std::sort(ids.begin(), ids.end());
@@ -369,28 +355,26 @@ Result<std::vector<int64_t>> Layers::Matching(const std::vector<std::string>& gl
 }
 
 Result<std::string> StateName(const Source& source, int64_t slot) {
-  auto row = source.database->Prepare(
-      "SELECT substr(text, 1, 120) FROM meaning WHERE what='optimizer_state.slot' AND value=?1");
-  if (!row) return row.error();
-  row->Bind(1, std::to_string(slot));
-  auto next = row->Next();
-  if (!next) return next.error();
-  return *next ? row->TextOr(0) : std::string("not known");
+  MPN_TRY_ASSIGN(auto row,
+                 source.database->Prepare("SELECT substr(text, 1, 120) FROM meaning WHERE "
+                                          "what='optimizer_state.slot' AND value=?1"));
+  row.Bind(1, std::to_string(slot));
+  MPN_TRY_ASSIGN(auto next, row.Next());
+  return next ? row.TextOr(0) : std::string("not known");
 }
 
 Result<std::map<int64_t, std::string>> ReadDtypeNames(const Source& source) {
-  auto statement = source.database->Prepare(
-      "SELECT value, text FROM meaning WHERE what='tensor_stats.dtype' LIMIT 1000");
-  if (!statement) return statement.error();
+  MPN_TRY_ASSIGN(auto statement,
+                 source.database->Prepare(
+                     "SELECT value, text FROM meaning WHERE what='tensor_stats.dtype' LIMIT 1000"));
   std::map<int64_t, std::string> names;
   while (true) {
-    auto row = statement->Next();
-    if (!row) return row.error();
-    if (!*row) return names;
-    const std::string value = statement->TextOr(0);
+    MPN_TRY_ASSIGN(auto row, statement.Next());
+    if (!row) return names;
+    const std::string value = statement.TextOr(0);
     int64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error == std::errc()) names[number] = EscapeControl(statement->TextOr(1), 40);
+    if (error == std::errc()) names[number] = EscapeControl(statement.TextOr(1), 40);
   }
 }
 

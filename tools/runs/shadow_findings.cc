@@ -223,20 +223,18 @@ Result<void> ReadPart(const Source& source, size_t part, RankLayers& layers,
                       const ShadowFilter& filter, ShadowFindings& found) {
   const Database& database = DatabaseOf(source, part);
   if (!HasFindings(database)) return {};
-  auto rows = database.Prepare("SELECT " + Columns(database) + " FROM shadow_finding" +
-                               " WHERE run_id=?1 AND step<=?2 ORDER BY finding_id");
-  if (!rows) return rows.error();
-  rows->Bind(1, *RunOf(source, part).handle.run_id).Bind(2, filter.steps.last);
+  MPN_TRY_ASSIGN(auto rows,
+                 database.Prepare("SELECT " + Columns(database) + " FROM shadow_finding" +
+                                  " WHERE run_id=?1 AND step<=?2 ORDER BY finding_id"));
+  rows.Bind(1, *RunOf(source, part).handle.run_id).Bind(2, filter.steps.last);
   while (true) {
-    auto next = rows->Next();
-    if (!next) return next.error();
-    if (!*next) return {};
-    ShadowFinding finding = FindingOf(*rows);
+    MPN_TRY_ASSIGN(auto next, rows.Next());
+    if (!next) return {};
+    ShadowFinding finding = FindingOf(rows);
     finding.part = part;
     if (finding.layer_id && part > 0) {
-      auto mapped = layers.Map(part - 1, *finding.layer_id);
-      if (!mapped) return mapped.error();
-      finding.layer_id = *mapped;
+      MPN_TRY_ASSIGN(auto mapped, layers.Map(part - 1, *finding.layer_id));
+      finding.layer_id = mapped;
     }
     if (!Fits(filter, finding)) continue;
     if (found.rows.size() >= kMostFindings) {
@@ -304,19 +302,20 @@ Result<ShadowFindings> ReadShadowFindings(const Source& source, const ShadowFilt
 
 Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   const Database& database = DatabaseOf(source, finding.part);
-  auto row = database.Prepare("SELECT substr(" + database.ColumnsOrNull(kTable, {"reach"}) +
-                              ", 1, 60000), substr(" + database.ColumnsOrNull(kTable, {"cure"}) +
-                              ", 1, 60000), substr(" + database.ColumnsOrNull(kTable, {"detail"}) +
-                              ", 1, 60000) FROM shadow_finding WHERE finding_id=?1 AND run_id=?2");
-  if (!row) return row.error();
-  row->Bind(1, finding.finding_id).Bind(2, *RunOf(source, finding.part).handle.run_id);
-  auto next = row->Next();
+  MPN_TRY_ASSIGN(
+      auto row,
+      database.Prepare("SELECT substr(" + database.ColumnsOrNull(kTable, {"reach"}) +
+                       ", 1, 60000), substr(" + database.ColumnsOrNull(kTable, {"cure"}) +
+                       ", 1, 60000), substr(" + database.ColumnsOrNull(kTable, {"detail"}) +
+                       ", 1, 60000) FROM shadow_finding WHERE finding_id=?1 AND run_id=?2"));
+  row.Bind(1, finding.finding_id).Bind(2, *RunOf(source, finding.part).handle.run_id);
+  auto next = row.Next();
   if (!next && IsDamage(next.error())) return {};
   if (!next) return next.error();
   if (!*next) return {};
-  finding.reach = ReachOf(Parsed(row->TextOr(0)));
-  finding.cure = CureOf(Parsed(row->TextOr(1)));
-  const Json detail = Parsed(row->TextOr(2));
+  finding.reach = ReachOf(Parsed(row.TextOr(0)));
+  finding.cure = CureOf(Parsed(row.TextOr(1)));
+  const Json detail = Parsed(row.TextOr(2));
   finding.operands = OperandsOf(detail);
   finding.inputs_from = InputsOf(detail);
   finding.origin = OriginOf(detail);
@@ -355,21 +354,20 @@ Result<std::optional<ShadowFinding>> FindShadowFinding(const Source& source, siz
   std::optional<ShadowFinding> none;
   const Database& database = DatabaseOf(source, part);
   if (!HasFindings(database)) return none;
-  auto row = database.Prepare("SELECT " + Columns(database) +
-                              " FROM shadow_finding WHERE finding_id=?1 AND run_id=?2");
-  if (!row) return row.error();
-  row->Bind(1, finding_id).Bind(2, *RunOf(source, part).handle.run_id);
-  auto next = row->Next();
+  MPN_TRY_ASSIGN(auto row,
+                 database.Prepare("SELECT " + Columns(database) +
+                                  " FROM shadow_finding WHERE finding_id=?1 AND run_id=?2"));
+  row.Bind(1, finding_id).Bind(2, *RunOf(source, part).handle.run_id);
+  auto next = row.Next();
   if (!next && !IsDamage(next.error())) return next.error();
   if (!next || !*next) return none;
-  ShadowFinding finding = FindingOf(*row);
+  ShadowFinding finding = FindingOf(row);
   finding.part = part;
   if (finding.layer_id && part > 0) {
-    auto mapped = RankLayers(source).Map(part - 1, *finding.layer_id);
-    if (!mapped) return mapped.error();
-    finding.layer_id = *mapped;
+    MPN_TRY_ASSIGN(auto mapped, RankLayers(source).Map(part - 1, *finding.layer_id));
+    finding.layer_id = mapped;
   }
-  if (auto done = CompleteFinding(source, finding); !done) return done.error();
+  MPN_TRY(CompleteFinding(source, finding));
   return std::optional(std::move(finding));
 }
 

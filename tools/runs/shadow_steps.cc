@@ -78,34 +78,34 @@ Result<void> ReadStepsOfPart(const Source& source, size_t part, const StepRange&
                              std::vector<std::string>& notes) {
   const Database& database = DatabaseOf(source, part);
   if (!database.HasColumn(kSteps, "run_id") || !database.HasColumn(kSteps, "step")) return {};
-  auto rows = database.Prepare(
-      "SELECT " +
-      database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators", "compared",
-                                      "restarted", "memory"}) +
-      ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
-      database.ColumnsOrNull(kSteps, {"detail"}) +
-      ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step");
-  if (!rows) return rows.error();
-  rows->Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
+  MPN_TRY_ASSIGN(
+      auto rows,
+      database.Prepare(
+          "SELECT " +
+          database.ColumnsOrNull(kSteps, {"step", "seconds", "plain_seconds", "operators",
+                                          "compared", "restarted", "memory"}) +
+          ", substr(" + database.ColumnsOrNull(kSteps, {"why"}) + ", 1, 40), substr(" +
+          database.ColumnsOrNull(kSteps, {"detail"}) +
+          ", 1, 60000) FROM shadow_step WHERE run_id=?1 AND step BETWEEN ?2 AND ?3 ORDER BY step"));
+  rows.Bind(1, *RunOf(source, part).handle.run_id).Bind(2, range.first).Bind(3, range.last);
   for (size_t read = 0;; ++read) {
-    auto next = rows->Next();
-    if (!next) return next.error();
-    if (!*next) return {};
+    MPN_TRY_ASSIGN(auto next, rows.Next());
+    if (!next) return {};
     if (read == kMostShadowSteps) {
       notes.push_back("There are more than " + std::to_string(kMostShadowSteps) +
                       " shadow steps; the later ones were not read.");
       return {};
     }
     ShadowStep step;
-    step.step = rows->IntOr(0, 0);
-    step.seconds = rows->Real(1);
-    step.plain_seconds = rows->Real(2);
-    step.operators = rows->Int(3);
-    step.compared = rows->Int(4);
-    step.restarted = rows->Int(5);
-    step.memory = rows->Int(6);
-    step.why = rows->TextOr(7);
-    ReadDetail(rows->TextOr(8), step);
+    step.step = rows.IntOr(0, 0);
+    step.seconds = rows.Real(1);
+    step.plain_seconds = rows.Real(2);
+    step.operators = rows.Int(3);
+    step.compared = rows.Int(4);
+    step.restarted = rows.Int(5);
+    step.memory = rows.Int(6);
+    step.why = rows.TextOr(7);
+    ReadDetail(rows.TextOr(8), step);
     const auto [place, fresh] = steps.try_emplace(step.step, step);
     if (!fresh) JoinStep(place->second, step);
   }
@@ -210,9 +210,8 @@ Result<std::vector<ShadowProfileRow>> ShadowProfile::At(int64_t step) {
       profile.fp16_overflow = row.Real(12);
       profile.fp16_underflow = row.Real(13);
       if (part.place > 0) {
-        auto mapped = layers.Map(part.place - 1, profile.layer_id);
-        if (!mapped) return mapped.error();
-        profile.layer_id = *mapped;
+        MPN_TRY_ASSIGN(auto mapped, layers.Map(part.place - 1, profile.layer_id));
+        profile.layer_id = mapped;
       }
       all.push_back(profile);
     }

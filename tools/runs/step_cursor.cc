@@ -115,9 +115,8 @@ void StepCursor::Seek(const Ring& ring, const StepRange& range) {
 
 Result<const StepRow*> StepCursor::Next() {
   if (!waiting_ && !ended_) {
-    auto next = rows_.Next();
-    if (!next) return next.error();
-    waiting_ = *next;
+    MPN_TRY_ASSIGN(auto next, rows_.Next());
+    waiting_ = next;
     ended_ = !waiting_;
     if (waiting_) FromDatabase(rows_, row_);
   }
@@ -145,9 +144,8 @@ Result<MergedSteps> MergedSteps::Open(const Source& source, const StepRange& ran
 }
 
 Result<void> MergedSteps::Advance(size_t part) {
-  auto row = cursors_[part].Next();
-  if (!row) return row.error();
-  heads_[part] = *row;
+  MPN_TRY_ASSIGN(auto row, cursors_[part].Next());
+  heads_[part] = row;
   return {};
 }
 
@@ -156,7 +154,7 @@ Result<const StepRow*> MergedSteps::Next() {
   if (heads_.empty()) {
     heads_.resize(cursors_.size());
     for (size_t part = 0; part < heads_.size(); ++part) {
-      if (auto moved = Advance(part); !moved) return moved.error();
+      MPN_TRY(Advance(part));
     }
   }
   const StepRow* first = nullptr;
@@ -164,7 +162,7 @@ Result<const StepRow*> MergedSteps::Next() {
     if (head && (!first || head->step < first->step)) first = head;
   }
   if (!first) return nullptr;
-  if (auto taken = Take(first->step); !taken) return taken.error();
+  MPN_TRY(Take(first->step));
   return &merged_;
 }
 
@@ -209,12 +207,11 @@ Result<void> MergedSteps::Take(int64_t step) {
     if (merged.first_nonfinite_layer < 0 && row.first_nonfinite_layer >= 0) {
       merged.first_nonfinite_layer = row.first_nonfinite_layer;
       if (part > 0) {
-        auto mapped = layers_.Map(part - 1, row.first_nonfinite_layer);
-        if (!mapped) return mapped.error();
-        merged.first_nonfinite_layer = *mapped;
+        MPN_TRY_ASSIGN(auto mapped, layers_.Map(part - 1, row.first_nonfinite_layer));
+        merged.first_nonfinite_layer = mapped;
       }
     }
-    if (auto moved = Advance(part); !moved) return moved.error();
+    MPN_TRY(Advance(part));
   }
   if (!merged.loss && losses > 0) merged.loss = loss_sum / static_cast<double>(losses);
   if (merged.loss_scale) merged.flags = (merged.flags & ~kMoves) | moves;

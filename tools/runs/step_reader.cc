@@ -11,13 +11,13 @@ constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
 Result<void> LastOf(const Database& database, const Run& run, const Ring& ring, int64_t step,
                     std::optional<int64_t>& last) {
-  auto statement = database.Prepare(
-      "SELECT step FROM step WHERE run_id=?1 AND step<=?2 ORDER BY step DESC LIMIT 1");
-  if (!statement) return statement.error();
-  statement->Bind(1, *run.handle.run_id).Bind(2, step);
-  auto row = statement->Next();
-  if (!row) return row.error();
-  if (*row) last = std::max(last.value_or(statement->IntOr(0, 0)), statement->IntOr(0, 0));
+  MPN_TRY_ASSIGN(
+      auto statement,
+      database.Prepare(
+          "SELECT step FROM step WHERE run_id=?1 AND step<=?2 ORDER BY step DESC LIMIT 1"));
+  statement.Bind(1, *run.handle.run_id).Bind(2, step);
+  MPN_TRY_ASSIGN(auto row, statement.Next());
+  if (row) last = std::max(last.value_or(statement.IntOr(0, 0)), statement.IntOr(0, 0));
   const auto slot = std::upper_bound(ring.steps.begin(), ring.steps.end(), step,
                                      [](int64_t at, const RingStep& s) { return at < s.step; });
   if (slot != ring.steps.begin()) {
@@ -45,9 +45,8 @@ Result<std::optional<StepRow>> StepReader::From(int64_t step) {
     cursor_.Seek(source_->ring, {step, kEnd});
     return Found(cursor_.Next());
   }
-  auto merged = MergedSteps::Open(*source_, {step, kEnd});
-  if (!merged) return merged.error();
-  return Found(merged->Next());
+  MPN_TRY_ASSIGN(auto merged, MergedSteps::Open(*source_, {step, kEnd}));
+  return Found(merged.Next());
 }
 
 Result<std::optional<int64_t>> StepReader::UpTo(int64_t step) const {

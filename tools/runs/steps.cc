@@ -51,9 +51,8 @@ template <typename Cursor>
 Result<void> VisitAll(Result<Cursor> cursor, const std::function<bool(const StepRow&)>& visit) {
   if (!cursor) return cursor.error();
   while (true) {
-    auto row = cursor->Next();
-    if (!row) return row.error();
-    if (!*row || !visit(**row)) return {};
+    MPN_TRY_ASSIGN(auto row, cursor->Next());
+    if (!row || !visit(*row)) return {};
   }
 }
 
@@ -68,11 +67,10 @@ Result<void> ForEachStep(const Source& source, const StepRange& range,
 
 Result<std::optional<StepRow>> ReadStep(const Source& source, int64_t step) {
   std::optional<StepRow> found;
-  auto read = ForEachStep(source, {step, step}, [&](const StepRow& row) {
+  MPN_TRY(ForEachStep(source, {step, step}, [&](const StepRow& row) {
     found = row;
     return true;
-  });
-  if (!read) return read.error();
+  }));
   return found;
 }
 

@@ -29,13 +29,12 @@ inline Result<std::optional<int64_t>> ForEachStepInTime(
   const auto until = CancelToken::Clock::now() + limit;
   std::optional<int64_t> ended_after;
   int64_t rows = 0;
-  auto read = ForEachStep(source, {}, [&](const StepRow& row) {
+  MPN_TRY(ForEachStep(source, {}, [&](const StepRow& row) {
     visit(row);
     if (++rows % kRowsBetweenChecks != 0 || CancelToken::Clock::now() < until) return true;
     ended_after = row.step;
     return false;
-  });
-  if (!read) return read.error();
+  }));
   return ended_after;
 }
 

@@ -69,7 +69,7 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
     if (!line) break;
     if (line->empty() || line->starts_with("#")) continue;
     if (++rows % 1024 == 0) {
-      if (auto check = into.recorder.cancel().Check(); !check) return check.error();
+      MPN_TRY(into.recorder.cancel().Check());
     }
     auto figures = table->Read(*line);
     if (!figures) {

@@ -155,15 +155,14 @@ struct Damage {
 
 Result<void> ReadEventFile(const std::string& path, const CancelToken& cancel, Series& series,
                            Damage& damage) {
-  auto source = ByteSource::OfFile(path);
-  if (!source) return source.error();
+  MPN_TRY_ASSIGN(auto source, ByteSource::OfFile(path));
   std::string data;
   for (int64_t record = 0;; ++record) {
     if (record % 256 == 0) {
-      if (auto check = cancel.Check(); !check) return check.error();
+      MPN_TRY(cancel.Check());
     }
     char header[kHeaderBytes];
-    const size_t got = source->Read(header, kHeaderBytes);
+    const size_t got = source.Read(header, kHeaderBytes);
     if (got == 0) return {};
     if (got < kHeaderBytes) {
       ++damage.cut;
@@ -176,14 +175,14 @@ Result<void> ReadEventFile(const std::string& path, const CancelToken& cancel, S
     const auto size = Load<uint64_t>(header);
     if (size > kMaxRecordBytes) {
       ++damage.large;
-      if (size > UINT64_MAX - 4 || !source->Skip(size + 4)) {
+      if (size > UINT64_MAX - 4 || !source.Skip(size + 4)) {
         ++damage.cut;
         return {};
       }
       continue;
     }
     data.resize(static_cast<size_t>(size) + 4);
-    if (source->Read(data.data(), data.size()) < data.size()) {
+    if (source.Read(data.data(), data.size()) < data.size()) {
       ++damage.cut;
       return {};
     }

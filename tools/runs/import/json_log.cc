@@ -115,9 +115,8 @@ std::vector<std::string> PickDocument(const Folder& folder) {
 }
 
 Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
-  auto text = ReadResolvedFile(files.front(), kMaxDocumentBytes);
-  if (!text) return text.error();
-  const std::string_view document = WithoutMark(*text);
+  MPN_TRY_ASSIGN(auto text, ReadResolvedFile(files.front(), kMaxDocumentBytes));
+  const std::string_view document = WithoutMark(text);
   const size_t depth = document.starts_with("[") ? 1 : 2;  // where the rows are
   const auto in_row = [&](const std::vector<std::string>& path) {
     return path.size() >= depth && (depth == 1 || path[0] == kHistory);
@@ -176,7 +175,7 @@ Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
     if (!line) break;
     if (line->empty()) continue;
     if (++read % 1024 == 0) {
-      if (auto check = into.recorder.cancel().Check(); !check) return check.error();
+      MPN_TRY(into.recorder.cancel().Check());
     }
     if (ReadLooseJson(*line, events)) {
       placement.Add(row.Take());

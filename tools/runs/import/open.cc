@@ -82,7 +82,7 @@ Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken
   int depth = 0;
   size_t looked = 0;
   for (; !rest.empty() && looked < kMaxFolders; ++looked) {
-    if (auto check = cancel.Check(); !check) return check.error();
+    MPN_TRY(cancel.Check());
     const auto [place, level] = rest.front();
     rest.pop_front();
     if (nearest_only && level > depth && !all.empty()) break;
@@ -106,9 +106,8 @@ Result<std::vector<Found>> WalkFolder(const std::string& path, const CancelToken
 Result<Found> FindInFolder(const std::string& path, const CancelToken& cancel) {
   bool ended_early = false;
   // What lies deeper belongs to what was found.
-  auto walked = WalkFolder(path, cancel, /*nearest_only=*/true, ended_early);
-  if (!walked) return walked.error();
-  const std::vector<Found>& all = *walked;
+  MPN_TRY_ASSIGN(auto walked, WalkFolder(path, cancel, /*nearest_only=*/true, ended_early));
+  const std::vector<Found>& all = walked;
   if (all.empty()) return Found();
   if (all.size() == 1) return all.front();
   std::vector<std::string> places;
@@ -188,13 +187,12 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
     found = FindFile(path);
   }
   if (!found.format) return std::optional<Opened>();
-  auto recorder = Recorder::Create(cancel);
-  if (!recorder) return recorder.error();
-  Import import(**recorder);
-  if (auto read = found.format->read(found.files, import); !read) return read.error();
-  if ((*recorder)->steps() + (*recorder)->evaluations() == 0 && !even_without_steps)
+  MPN_TRY_ASSIGN(auto recorder, Recorder::Create(cancel));
+  Import import(*recorder);
+  MPN_TRY(found.format->read(found.files, import));
+  if (recorder->steps() + recorder->evaluations() == 0 && !even_without_steps)
     return NoFigures(path, import);
-  auto opened = Close(import, **recorder, found.format->name, path,
+  auto opened = Close(import, *recorder, found.format->name, path,
                       fs::path(path).filename().generic_string());
   if (!opened) return opened.error();
   return std::optional(*std::move(opened));
@@ -202,9 +200,8 @@ Result<std::optional<Opened>> OpenLog(const std::string& path, const CancelToken
 
 Result<FoundLogs> FindLogs(const std::string& folder, const CancelToken& cancel) {
   FoundLogs logs;
-  auto walked = WalkFolder(folder, cancel, /*nearest_only=*/false, logs.ended_early);
-  if (!walked) return walked.error();
-  for (const Found& found : *walked) {
+  MPN_TRY_ASSIGN(auto walked, WalkFolder(folder, cancel, /*nearest_only=*/false, logs.ended_early));
+  for (const Found& found : walked) {
     FoundLog log{found.place, 0};
     for (const std::string& file : found.files) {
       std::error_code ec;
@@ -231,11 +228,10 @@ Result<Opened> OpenFile(const std::string& path, const CancelToken& cancel) {
 }
 
 Result<Opened> OpenText(std::string_view text, const std::string& name, const CancelToken& cancel) {
-  auto recorder = Recorder::Create(cancel);
-  if (!recorder) return recorder.error();
-  Import import(**recorder);
-  if (auto read = ReadTextLog(ByteSource::OfText(text), import); !read) return read.error();
-  return Close(import, **recorder, kTextLog.name, name, name);
+  MPN_TRY_ASSIGN(auto recorder, Recorder::Create(cancel));
+  Import import(*recorder);
+  MPN_TRY(ReadTextLog(ByteSource::OfText(text), import));
+  return Close(import, *recorder, kTextLog.name, name, name);
 }
 
 }  // namespace mpnanny::imports

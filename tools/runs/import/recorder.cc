@@ -203,7 +203,7 @@ Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
   put_ = {};
   put_evaluation_ = {};
   if (failed_) return *failed_;
-  if (auto check = cancel_.Check(); !check) return check.error();
+  MPN_TRY(cancel_.Check());
   if (Full()) {
     about.notes.push_back("Only the first " + std::to_string(kMaxSteps) + " steps were read.");
   }
@@ -220,7 +220,7 @@ Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
   }
   NoteSpacing(handle_.get(), about.notes);
   UnscaleNorms(handle_.get(), about.notes);
-  if (auto written = WriteRuns(about); !written) return written.error();
+  MPN_TRY(WriteRuns(about));
   if (sqlite3_exec(handle_.get(), "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) {
     return NoRoom(handle_.get());
   }

@@ -60,7 +60,7 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
     if (!line) break;
     if (line->empty()) continue;
     if (++read % 1024 == 0) {
-      if (auto check = into.recorder.cancel().Check(); !check) return check.error();
+      MPN_TRY(into.recorder.cancel().Check());
     }
     if (lines.was_cut()) ++cut;
     if (!table) table = Table::OfHeader(*line);

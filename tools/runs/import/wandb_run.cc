@@ -203,7 +203,7 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
   int64_t rows = 0, last_step = -1;
   for (int64_t read = 0; const auto record = records.Next(); ++read) {
     if (read % 256 == 0) {
-      if (auto check = into.recorder.cancel().Check(); !check) return check.error();
+      MPN_TRY(into.recorder.cancel().Check());
     }
     WireReader fields(*record);
     while (fields.Next()) {
