@@ -1,12 +1,12 @@
 """Steps that the training loop leaves without an update: `optimizer.zero_grad(); continue` where a
 loss is not finite, or a batch is not wanted. What comes next is another step.
 
-Two things show it, where no block marks the steps. Gradients are zeroed after a pass and another
-pass follows: so does an attack or SAM within every step, and thus it counts only where the steps
-that end with an update are seen to be without it. Or a forward pass gave what is not finite, and
-another one follows without a backward pass, where steps have one of each. What can be told by
-neither (a finite batch that is left before its backward pass, with zero_grad() after the update
-only) stays a part of the step that follows.
+Two things show it, where no block marks the steps, and both need something that was not finite.
+Gradients are zeroed after a pass and another pass follows: so does an attack or SAM, and thus it
+counts only where most steps that end with an update are seen to be without it. Or a forward pass
+gave what is not finite, and another one follows without a backward pass, where steps have one of
+each. A finite batch that is left looks like an attack on it: it stays a part of the step that
+follows.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class LeftSteps:
         step.zeroed_after = None
         if step.served or step.stepped:  # by gradients of this pass, as a generator's optimizer
             return False
-        known = self._without > self._with if _is_bad(step) else self._without and not self._with
+        known = _is_bad(step) and self._without > self._with
         if not known:
             step.passes_after_zeroing = True
-        return bool(known)
+        return known
 
     def _broke_and_went_on(self, step: OpenStep) -> bool:
         single = self._one_forward and self._by_hand.per_step == 1
