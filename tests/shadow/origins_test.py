@@ -116,6 +116,23 @@ def test_an_update_out_of_the_rounding_of_a_gradient_that_is_0(train):
     assert [each for each in found.severe if each["phase"] == "optimizer"] == []
 
 
+def test_an_overflow_on_the_way_to_an_update_is_no_rounding(train):
+    model = nn.Linear(8, 8).half()
+    descent = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def update() -> None:
+        norm = sum((each.grad * each.grad).sum() for each in model.parameters()).sqrt()
+        for each in model.parameters():
+            each.grad.mul_((1.0 / (norm + 1e-6)).clamp(max=1.0))
+        descent.step()
+
+    loss_of = lambda _step: model(inputs().half()).float().square().sum() * 1e3  # noqa: E731
+    found = train(model, loss_of, update=update, steps=2)
+    first = found.first()
+    assert first["kind"] == "range" and "each.grad * each.grad" in first["line"]
+    assert "gradient" in first["reach"]
+
+
 def test_a_table_that_the_batch_is_made_of(train):
     model = nn.Linear(8, 8)
 

@@ -119,4 +119,5 @@ def _is_noise(tensor: torch.Tensor, references: References) -> torch.Tensor:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     least = max(OF_FP64 / HALF_ULP.get(tensor.dtype, 2.0**-24), entry.rounding)
     difference = tensor.detach().to(torch.float64) - reference
-    return (reference.abs() <= SINGLE * least * difference.abs()) & (difference != 0)
+    is_small = reference.abs() <= SINGLE * least * difference.abs()
+    return is_small & (difference != 0) & difference.isfinite()  # what overflowed is no rounding
