@@ -85,7 +85,7 @@ TEST(GrowthTest, FewPointsBadPointsAndBoundsThatArePassedAreNothing) {
   EXPECT_NEAR(crossing->step, 200, 1);
 }
 
-// --- figures without chance: what is told can be worked out by hand ---
+// --- figures without chance, which can be worked out by hand ---
 
 // Steps 0, 20, …, `until`.
 template <typename F>

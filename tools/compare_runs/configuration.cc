@@ -49,19 +49,22 @@ void Flatten(const std::string& key, const Json& value, std::map<std::string, st
   }
 }
 
+// What was recorded of it: an object, empty where nothing was.
+Json Environment(const runs::Run& run) {
+  auto parsed = ParseJson(run.environment.empty() ? "{}" : run.environment);
+  return parsed && parsed->is_object() ? *std::move(parsed) : Json::object();
+}
+
 std::map<std::string, std::string> EnvironmentOf(const runs::Run& run) {
   std::map<std::string, std::string> flat;
-  if (run.environment.empty()) return flat;
-  const auto parsed = ParseJson(run.environment);
-  if (parsed && parsed->is_object()) Flatten("", *parsed, flat);
+  Flatten("", Environment(run), flat);
   return flat;
 }
 
 // Name of the file, without its folder; "" where it is not recorded.
 std::string ScriptOf(const runs::Run& run) {
-  const auto parsed = ParseJson(run.environment.empty() ? "{}" : run.environment);
-  if (!parsed) return "";
-  const Json& script = ValueAt(*parsed, {"script"});
+  const Json environment = Environment(run);
+  const Json& script = ValueAt(environment, {"script"});
   if (!script.is_string()) return "";
   const auto path = script.get<std::string>();
   return EscapeControl(path.substr(path.find_last_of("/\\") + 1), kValueBytes);
@@ -74,10 +77,9 @@ std::string NumberOrUnknown(const std::optional<int64_t>& value) {
 }  // namespace
 
 bool EnvironmentFlag(const runs::Run& run, const char* key) {
-  const auto parsed = ParseJson(run.environment.empty() ? "{}" : run.environment);
-  if (!parsed || !parsed->is_object()) return false;
-  const auto at = parsed->find(key);
-  return at != parsed->end() && at->is_boolean() && at->get<bool>();
+  const Json environment = Environment(run);
+  const auto at = environment.find(key);
+  return at != environment.end() && at->is_boolean() && at->get<bool>();
 }
 
 std::string DifferentPrograms(const runs::Run& a, const runs::Run& b, const LayerPairs& layers) {

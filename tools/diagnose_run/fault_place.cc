@@ -17,12 +17,10 @@ constexpr char kRelationHow[] = "the run's own values were compared from step to
 
 }  // namespace
 
-std::string NotBefore(const Facts& facts, int64_t step) {
+bool IsFirstCompared(const Facts& facts, int64_t step) {
   const auto& steps = facts.measured.steps;
   const auto& first = facts.summary.first_step;
-  if (steps.empty() || !first || steps.front().step != step || *first >= step) return "";
-  return "; it shows from the first compared step on (step " + std::to_string(step) +
-         "), and earlier steps were not compared";
+  return !steps.empty() && first && steps.front().step == step && *first < step;
 }
 
 Onset PlaceOfMeasured(const Facts& facts) {
@@ -38,8 +36,11 @@ Onset PlaceOfMeasured(const Facts& facts) {
   onset.source = lead.finding.source;
   onset.what = runs::WordsOf(lead.finding, lead.module).what;
   if (onset.what.ends_with('.')) onset.what.pop_back();
-  onset.how = ComparesWithItself(lead.finding) ? kRelationHow
-                                               : kMeasuredHow + NotBefore(facts, onset.step);
+  onset.how = ComparesWithItself(lead.finding) ? kRelationHow : kMeasuredHow;
+  if (!ComparesWithItself(lead.finding) && IsFirstCompared(facts, onset.step)) {
+    onset.how += "; it shows from the first compared step on (step " + std::to_string(onset.step) +
+                 "), and earlier steps were not compared";
+  }
   return onset;
 }
 

@@ -16,9 +16,9 @@
 
 namespace mpnanny::diagnose_run {
 
-// "; it shows from the first compared step on …": where `step` is the first that shadow steps compared
-// and others came before it, a lasting fault has no known beginning. "" elsewhere.
-std::string NotBefore(const Facts& facts, int64_t step);
+// Whether `step` is the first that shadow steps compared and others came before it: a lasting fault
+// has no known beginning then.
+bool IsFirstCompared(const Facts& facts, int64_t step);
 
 // Of the leading mechanism (causes.h), which there must be.
 Onset PlaceOfMeasured(const Facts& facts);

@@ -295,7 +295,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
 // " do, from step 20 on: "; what the first compared step shows may be older.
 std::string FromWhere(const Facts& facts, const runs::ShadowFinding& lead) {
   const int64_t step = lead.since.value_or(lead.step);
-  if (!ComparesWithItself(lead) && !NotBefore(facts, step).empty()) {
+  if (!ComparesWithItself(lead) && IsFirstCompared(facts, step)) {
     return " do, from the first compared step on (step " + std::to_string(step) +
            "; earlier steps were not compared): ";
   }

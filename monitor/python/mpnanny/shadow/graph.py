@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -193,7 +193,9 @@ class _Replay:
             made: list[_Values] | None = [_in_lanes(leaf)]
             self._whole.add(node)
         else:
-            self._learn_results(node)
+            saved = saved_by(node)
+            for before, result in kept_results(node.next_functions, saved or {}):
+                self._known[before] = result
             inputs = []
             for each, number in node.next_functions:
                 results = None if each is None else self.value(each)
@@ -202,28 +204,24 @@ class _Replay:
                 else:
                     known = results is not None and number < len(results)
                     inputs.append(results[number] if known and results else None)
-            made = self._compute(node, inputs)
+            made = self._compute(node, inputs, saved)
         self._values[node] = made
         return made
 
-    def _learn_results(self, node: Any) -> None:
-        """What went into `node` is what the nodes before it have made."""
-        saved = saved_by(node) or {}
-        for (before, number), name in zip(node.next_functions, ("self", "other"), strict=False):
-            value = saved.get(name)
-            if before is not None and number == 0 and is_float(value):
-                self._known[before] = value
-
-    def _compute(self, node: Any, inputs: list[Any]) -> list[_Values] | None:
+    def _compute(
+        self, node: Any, inputs: list[Any], saved: dict[str, Any] | None
+    ) -> list[_Values] | None:
         before = [each for each, _ in node.next_functions if each is not None]
         if all(each in self._whole for each in before):
             self._whole.add(node)
-        made = self._computed(node, inputs)
+        made = self._computed(node, inputs, saved)
         if made is None:
             self._whole.discard(node)
         return made
 
-    def _computed(self, node: Any, inputs: list[Any]) -> list[_Values] | None:
+    def _computed(
+        self, node: Any, inputs: list[Any], saved: dict[str, Any] | None
+    ) -> list[_Values] | None:
         operator = operator_of(node)
         metadata = list(getattr(node, "_input_metadata", None) or ())
         first = inputs[0] if inputs else None
@@ -233,18 +231,14 @@ class _Replay:
             if operator in SHAPES:
                 return [_reshaped(first, tuple(metadata[0].shape))]
         packet = getattr(torch.ops.aten, operator, None)
-        saved = None if packet is None else saved_by(node)
         if packet is None or saved is None:
             return None
         constant = None
         if isinstance(first, _Values):
             constant = constant_of(operator, first[0], self._known.get(node))
-        if (
-            constant is None
-            and operator in ADDS
-            and NO_EDGE in [*inputs, *[NO_EDGE] * (2 - len(inputs))]
-        ):
-            self._whole.discard(node)  # the number that was added is not known
+        adds_a_number = operator in ADDS and (len(inputs) < 2 or NO_EDGE in inputs)
+        if adds_a_number and constant is None:
+            self._whole.discard(node)  # it is not known
         for name in packet.overloads():
             overload = getattr(packet, name)
             call = arguments_of(overload, saved, inputs, _in_lanes, constant)
@@ -310,6 +304,18 @@ def _in_lanes(tensor: torch.Tensor) -> _Values:
         return value * (1 + ulps * ulp) if ulps * ulp else value
 
     return _Values(lane(*each) for each in LANES)
+
+
+def kept_results(
+    edges: Iterable[tuple[Any, int]], saved: dict[str, Any]
+) -> Iterator[tuple[Any, torch.Tensor]]:
+    """What went into a node is what those before it have made: each of them with its result, where
+    the node has kept it.
+    """
+    for (before, number), name in zip(edges, ("self", "other"), strict=False):
+        value = saved.get(name)
+        if before is not None and number == 0 and is_float(value):
+            yield before, value
 
 
 ADDS = frozenset(("add", "sub", "rsub"))

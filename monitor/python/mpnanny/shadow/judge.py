@@ -36,7 +36,7 @@ from .profile import Profile
 from .references import Entry, References
 from .result import Result
 from .unwritten import Unwritten
-from .witness import came_in, lines_before, operands, types_of
+from .witness import came_in, lines_before, operands, type_words, types_of
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
 # error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16
@@ -381,15 +381,12 @@ class Judge:
         error_out: float | None = None,
     ) -> Finding:
         call, held, found = result.call, result.held, result.found
-        kinds = list(dict.fromkeys(str(each.held.dtype)[6:] for each in call.sources()))
-        own = str(held.dtype)[6:]
-        dtype = own if kinds in ([], [own]) else f"{', '.join(kinds[:3])} → {own}"
         return self.findings.add(
             Finding(
                 kind=kind,
                 site=call.site,
                 number=call.node.number,
-                dtype=dtype,
+                dtype=type_words((each.held.dtype for each in call.sources()), held.dtype),
                 shape=str(list(held.shape)),
                 share=share,
                 magnitude=found.max_reference,

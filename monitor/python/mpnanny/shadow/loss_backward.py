@@ -16,7 +16,15 @@ from typing import Any
 import torch
 
 from ..operators.places import Place, pass_through
-from .graph import NO_EDGE, SHAPES, arguments_of, constant_of, operator_of, saved_by
+from .graph import (
+    NO_EDGE,
+    SHAPES,
+    arguments_of,
+    constant_of,
+    kept_results,
+    operator_of,
+    saved_by,
+)
 from .history import is_backed, is_float
 from .places import Site
 
@@ -152,12 +160,9 @@ class LossBackward:
 
     def _learn_results(self) -> None:
         for kept in self._nodes:
-            names = list(kept.saved)
-            for (before, number), name in zip(kept.inputs, ("self", "other"), strict=False):
-                value = kept.saved.get(name) if name in names else None
-                if before is not None and number == 0 and isinstance(value, torch.Tensor):
-                    if tuple(value.shape) == before.shape:
-                        before.known = value
+            for before, result in kept_results(kept.inputs, kept.saved):
+                if tuple(result.shape) == before.shape:
+                    before.known = result
 
 
 def _place(kept: _Kept) -> Place:

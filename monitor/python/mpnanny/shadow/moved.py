@@ -50,9 +50,19 @@ class _Between:
 
     earlier: int  # training steps
     later: int
-    moved: torch.Tensor  # by something else meanwhile; 0-dimensional, on the weights' device
-    stepped: torch.Tensor  # by the earlier one
-    returns: torch.Tensor  # of what it changed: how many numbers, and rounded.py's counts
+    begun: torch.Tensor  # what the weights held before the earlier one, on their device
+    ended: torch.Tensor  # after it
+    now: torch.Tensor  # before the later one
+
+
+@dataclass(slots=True)
+class _Figures:
+    """Of them."""
+
+    earlier: int
+    later: int
+    # How far something else has moved the weights, how far the step has, and rounded.py's counts.
+    row: torch.Tensor
 
 
 class MovedWeights(StepListener):
@@ -73,10 +83,10 @@ class MovedWeights(StepListener):
         self._begun: torch.Tensor | None = None  # what they held before the newest step
         self._ended: torch.Tensor | None = None  # and after it
         self._number = 0  # of that step
-        self._steps = 0  # so far
-        self._between: deque[_Between] = deque(maxlen=KEPT)
+        self._between: list[_Between] = []  # the newest, not yet sent for
+        self._asked: tuple[Parcel, list[_Between]] | None = None  # figures on their way
+        self._figures: deque[_Figures] = deque(maxlen=KEPT)
         self._losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
-        self._asked: tuple[Parcel, list[_Between]] | None = None  # sizes on their way
         self._over = False
         self._rounding = Rounding(found, rounded_by)
 
@@ -94,15 +104,12 @@ class MovedWeights(StepListener):
             return
         now, ended = self._numbers(), self._ended
         if now is not None and ended is not None and self._begun is not None:
-            moved, stepped = (now - ended).norm(), (ended - self._begun).norm()
-            returns = counts(self._begun, ended, now)
-            self._between.append(_Between(self._number, step.number, moved, stepped, returns))
-            self._steps += 1
-            if self._steps % LOOK == 0:
-                self._asked = self._ask()
+            self._between.append(_Between(self._number, step.number, self._begun, ended, now))
+            if len(self._between) >= LOOK and self._asked is None:
+                self._ask()
             if self._asked is not None and self._asked[0].arrived():
-                (sizes, between), self._asked = self._asked, None
-                self._look(sizes.value, between)
+                self._take()
+                self._look()
         self._begun, self._ended = now, None
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
@@ -114,10 +121,12 @@ class MovedWeights(StepListener):
             self._losses.append((step.number, step.loss))
 
     def run_ends(self) -> None:
-        asked = None if self._over else self._ask()
-        if asked is not None:
-            asked[0].wait()
-            self._look(asked[0].value, asked[1])
+        if self._over:
+            return
+        self._take()
+        self._ask()
+        self._take()
+        self._look()
 
     def _numbers(self) -> torch.Tensor | None:
         weights = [each() for each in self._weights]
@@ -130,15 +139,32 @@ class MovedWeights(StepListener):
 
     # --- what it means ---
 
-    def _ask(self) -> tuple[Parcel, list[_Between]] | None:
-        between = list(self._between)
-        if len(between) < NEEDED / MOST_SHARE:
-            return None
-        rows = [torch.cat((torch.stack((e.moved, e.stepped)), e.returns)) for e in between]
-        return Parcel(torch.stack(rows)), between
+    def _ask(self) -> None:
+        between, self._between = self._between, []
+        if not between:
+            return
+        with torch.no_grad():
+            begun = torch.stack([each.begun for each in between])
+            ended = torch.stack([each.ended for each in between])
+            now = torch.stack([each.now for each in between])
+            sizes = torch.stack(((now - ended).norm(dim=1), (ended - begun).norm(dim=1)), dim=1)
+            parcel = Parcel(torch.cat((sizes, counts(begun, ended, now)), dim=1))
+        self._asked = parcel, between
 
-    def _look(self, sizes: torch.Tensor, between: list[_Between]) -> None:
-        """`sizes`: moved, stepped and returns of each of `between`."""
+    def _take(self) -> None:
+        """What was asked for, waited for where it is not there yet."""
+        if self._asked is None:
+            return
+        (parcel, between), self._asked = self._asked, None
+        parcel.wait()
+        for each, row_of in zip(between, parcel.value, strict=True):
+            self._figures.append(_Figures(each.earlier, each.later, row_of))
+
+    def _look(self) -> None:
+        between = list(self._figures)
+        if len(between) < NEEDED / MOST_SHARE:
+            return
+        sizes = torch.stack([each.row for each in between])
         self._rounding.look(sizes[:, 2:], [each.later for each in between])
         losses = {number: float(loss) for number, loss in self._losses}
         if not bool(sizes.isfinite().all()):
@@ -146,7 +172,7 @@ class MovedWeights(StepListener):
             return
         usual = float(sizes[:, 1].median())
         # With how far the weights were moved, and the loss before and after.
-        rises: list[tuple[_Between, float, float, float]] = []
+        rises: list[tuple[_Figures, float, float, float]] = []
         others: list[float] = []
         for each, size in zip(between, sizes[:, 0].tolist(), strict=True):
             before, after = losses.get(each.earlier), losses.get(each.later)

@@ -179,10 +179,13 @@ class Relations:
         if not fed:
             return
         self._count_old(step.number, optimizer, old / fed)
-        beside = self._beside_fed(step.number) if silent else set()
+        fed_now = {each for each, at in self._alive.items() if at == step.number}
+        beside = _beside(self._model(), fed_now) if silent else set()
         for parameter, cut in silent:
             if parameter.grad is not None and id(parameter) in beside:
-                continue  # nothing cuts it off: the bias of what is only compared with itself
+                # An operator gets all of a module's: what is 0 all the same cancels out, as for the
+                # bias of a critic whose loss is a difference of its outputs.
+                continue
             silent_so_far = self._stopped if id(parameter) in self._alive else self._silent
             known = silent_so_far.get(id(parameter))
             if known is None:
@@ -197,19 +200,6 @@ class Relations:
             known.steps.add(step.number)
             self._totals[id(parameter)] = total
         self._look_at_others(step, dependencies, names)
-
-    def _beside_fed(self, step: int) -> set[int]:
-        """Parameters of modules of which another one has a gradient in this step. An operator gets
-        both: a bias whose gradient is 0 all the same has one that cancels out, as of a critic whose
-        loss is a difference of its outputs.
-        """
-        model = self._model()
-        found: set[int] = set()
-        for module in () if model is None else model.modules():
-            own = {id(each) for each in module.parameters(recurse=False)}
-            if any(self._alive.get(each) == step for each in own):
-                found |= own
-        return found
 
     def _count_old(self, number: int, optimizer: Any, share: float) -> None:
         if optimizer not in self._stepped_at:
@@ -304,12 +294,7 @@ class Relations:
         held, owned = held_and_owned()
         self._held |= held
         model = self._model()
-        siblings: set[int] = set()  # parameters of modules some of whose parameters are held
-        if model is not None:
-            for module in model.modules():
-                own = {id(each) for each in module.parameters(recurse=False)}
-                if own & held:
-                    siblings |= own
+        siblings = _beside(model, held)
         # Who trains a few of the parameters only, as the biases, has chosen them.
         of_model = [] if model is None else list(model.parameters())
         most = 2 * sum(id(each) in held for each in of_model) > len(of_model)
@@ -371,6 +356,16 @@ def _figures(tensor: torch.Tensor) -> tuple[float, float]:
     """Two sums that are other ones as soon as a value is."""
     values = tensor.detach().double()
     return float(values.sum()), float(values.abs().sum())
+
+
+def _beside(model: nn.Module | None, ids: set[int]) -> set[int]:
+    """Parameters of the modules that some of `ids` belong to."""
+    found: set[int] = set()
+    for module in () if model is None else model.modules():
+        own = {id(each) for each in module.parameters(recurse=False)}
+        if own & ids:
+            found |= own
+    return found
 
 
 def _finding(kind: str, site: Site, severity: str, part: float, **detail: Any) -> Finding:

@@ -25,13 +25,15 @@ ROUNDED = 0.9  # of these numbers are no longer what the step has made of them
 
 
 def counts(before: torch.Tensor, after: torch.Tensor, later: torch.Tensor) -> torch.Tensor:
-    """Of the numbers that a step has changed, but for zeros: how many, how many of them are back
-    at the next one, and how many are others than it has made them. float32, on their device.
+    """Rows of weights. Of the numbers that a step has changed, but for zeros: how many, how many of
+    them are back at the next one, and how many are others than it has made them. float32, a row
+    each, on their device.
     """
     changed = (after != before) & (before != 0)
     back = changed & (later == before)
     others = changed & (later != after)
-    return torch.stack([each.sum(dtype=torch.float32) for each in (changed, back, others)])
+    each_of = (changed, back, others)
+    return torch.stack([each.sum(dim=1, dtype=torch.float32) for each in each_of], dim=1)
 
 
 class Rounding:

@@ -4,6 +4,7 @@ its reference, and the lines that made what it was given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +115,12 @@ def _error_of(held: Held) -> float:
 
 
 def types_of(node: Node, result: torch.Tensor) -> str:
-    """What `node` made of what: "bfloat16", or "float32 → bfloat16"."""
-    kinds = list(dict.fromkeys(str(each.alias.dtype)[6:] for each in node.inputs()))
-    own = str(result.dtype)[6:]
+    """What `node` made of what."""
+    return type_words((each.alias.dtype for each in node.inputs()), result.dtype)
+
+
+def type_words(inputs: Iterable[torch.dtype], result: torch.dtype) -> str:
+    """ "bfloat16", or "float32 → bfloat16"."""
+    kinds = list(dict.fromkeys(str(each)[6:] for each in inputs))
+    own = str(result)[6:]
     return own if kinds in ([], [own]) else f"{', '.join(kinds[:3])} → {own}"
