@@ -194,10 +194,8 @@ Result<Pipe> MakePipe() {
 Result<Started> Start(const Confinement& limits, const std::function<int(int told)>& body) {
   Started started;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const auto told = MakePipe();
-  if (!told) return told.error();
-  const auto alive = MakePipe();
-  if (!alive) return alive.error();
+  MPN_TRY_ASSIGN(const auto told, MakePipe());
+  MPN_TRY_ASSIGN(const auto alive, MakePipe());
   started.table = std::make_unique<ProcessTable>();
   started.group = ControlGroup::Create(limits.memory_bytes, limits.processes + kThreads);
   started.view = EnterOwnView(limits.writable, limits.memory_bytes / 2);
@@ -205,18 +203,18 @@ Result<Started> Start(const Confinement& limits, const std::function<int(int tol
   prctl(PR_SET_DUMPABLE, 0);  // its memory and environment cannot be read; after the user's mapping
   started.keeper = fork();
   if (started.keeper < 0) return Unavailable(std::string("fork: ") + std::strerror(errno));
-  if (started.keeper == 0) StartBelowKeeper(limits, started, *told, *alive, body);
-  close(told->write);
-  close(alive->read);
+  if (started.keeper == 0) StartBelowKeeper(limits, started, told, alive, body);
+  close(told.write);
+  close(alive.read);
   Told lacks = 0;
-  const bool ready = read(told->read, &lacks, sizeof lacks) == sizeof lacks;
+  const bool ready = read(told.read, &lacks, sizeof lacks) == sizeof lacks;
   for (const LackName& each : LackNames()) {
     if ((lacks & Bit(each.lack)) != 0) started.missing.push_back(each.lack);
   }
   started.refused = !started.missing.empty() && !limits.allow_weaker;
   Told failed = 0;  // nothing comes where the program has started
-  started.no_program = ready && read(told->read, &failed, sizeof failed) == sizeof failed;
-  close(told->read);
+  started.no_program = ready && read(told.read, &failed, sizeof failed) == sizeof failed;
+  close(told.read);
   if (!ready || started.refused) {
     kill(started.keeper, SIGKILL);
     waitpid(started.keeper, nullptr, 0);
@@ -306,21 +304,19 @@ void BecomeSupervisor() {
 
 Result<ConfinedEnd> RunConfined(const Confinement& limits, const std::vector<std::string>& words) {
   BecomeSupervisor();
-  const auto started = StartProgram(limits, words);
-  if (!started) return started.error();
-  return Watch(limits, *started);
+  MPN_TRY_ASSIGN(const auto started, StartProgram(limits, words));
+  return Watch(limits, started);
 }
 
 Result<ConfinedEnd> RunConfinedCall(const Confinement& limits, int kept,
                                     const std::function<int()>& call) {
   BecomeSupervisor();
   // noexcept: an exception would go on in the code of whoever called us, as a second process.
-  const auto started = Start(limits, [&](int /*told*/) noexcept {
-    CloseAllBut({kept});
-    return call();
-  });
-  if (!started) return started.error();
-  return Watch(limits, *started);
+  MPN_TRY_ASSIGN(const auto started, Start(limits, [&](int /*told*/) noexcept {
+                   CloseAllBut({kept});
+                   return call();
+                 }));
+  return Watch(limits, started);
 }
 
 }  // namespace mpnanny

@@ -72,9 +72,8 @@ ChildProcess::ChildProcess(std::unique_ptr<System> system) : system_(std::move(s
 Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     const std::vector<std::string>& words, const std::vector<EnvironmentChange>& changes) {
   auto system = std::make_unique<System>();
-  auto started = StartProgram(words, changes);
-  if (!started) return started.error();
-  system->program = *started;
+  MPN_TRY_ASSIGN(auto started, StartProgram(words, changes));
+  system->program = started;
   return std::unique_ptr<ChildProcess>(new ChildProcess(std::move(system)));
 }
 

@@ -114,14 +114,13 @@ Result<bool> RunHttpServer(const Registry& registry, const HttpServerOptions& op
   }
   const HttpLimits limits = Affordable(options.limits);
   auto running = std::make_unique<Running>(registry, options, limits);
-  const auto port = running->listener.Bind(options.host, options.port);
-  if (!port) return port.error();
+  MPN_TRY_ASSIGN(const auto port, running->listener.Bind(options.host, options.port));
   running->listener.Start();
-  std::string told = "listening on " + Url(options.host, *port) + "\n";
+  std::string told = "listening on " + Url(options.host, port) + "\n";
   if (options.token.empty())
     told += "without a token every user of this machine can ask; --token-file FILE asks for one\n";
   std::cerr << told << std::flush;
-  if (options.on_listening) options.on_listening(*port);
+  if (options.on_listening) options.on_listening(port);
 
   stop.Wait();
   if (Stop(*running, options.stop)) return true;

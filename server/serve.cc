@@ -37,13 +37,12 @@ Result<std::string> ReadToken(const ServeOptions& options) {
 }
 
 Result<bool> ServeHttp(const ServeOptions& options, const Registry& registry, StopEvent& stop) {
-  auto where = ParseHostAndPort(options.http);
-  if (!where) return where.error();
+  MPN_TRY_ASSIGN(auto where, ParseHostAndPort(options.http));
   auto token = ReadToken(options);
   if (!token) return token.error();
   return RunHttpServer(registry,
-                       {.host = where->host,
-                        .port = where->port,
+                       {.host = where.host,
+                        .port = where.port,
                         .allow_hosts = options.allow_hosts,
                         .allow_origins = options.allow_origins,
                         .token = *std::move(token)},

@@ -38,9 +38,8 @@ class FreshData {
     const std::lock_guard lock(mutex_);
     const auto start = Clock::now();
     if (start < next_) return version_;
-    auto data = report::PageData(runs_, options_, context_);
-    if (!data) return data.error();
-    version_.json = DumpJson(*data);
+    MPN_TRY_ASSIGN(auto data, report::PageData(runs_, options_, context_));
+    version_.json = DumpJson(data);
     version_.tag = "\"" + std::to_string(std::hash<std::string>()(version_.json)) + "\"";
     // At most a quarter of the time goes into it.
     const auto end = Clock::now();
@@ -136,12 +135,11 @@ class PageSite {
 Result<void> View(const ViewOptions& options, std::ostream& out) {
   StopEvent stop;
   stop.BindSignals();
-  const auto data = DataFiles::Create(options.data_dir);
-  if (!data) return data.error();
+  MPN_TRY_ASSIGN(const auto data, DataFiles::Create(options.data_dir));
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   const CancelSource cancel;
   const ToolContext context{
-      .roots = roots, .data = *data, .cancel = cancel.token(), .progress = nullptr};
+      .roots = roots, .data = data, .cancel = cancel.token(), .progress = nullptr};
   // A run that cannot be opened is an error of the command, not of the page.
   for (const std::string& run : options.runs) {
     if (auto shown = report::CanShow(run, context); !shown) return shown;
@@ -149,12 +147,11 @@ Result<void> View(const ViewOptions& options, std::ostream& out) {
   PageSite site(options, context);
   HttpListener listener({}, {.screen = [&](HttpExchange& e) { return site.Screen(e); },
                              .serve = [&](HttpExchange& e) { site.Serve(e); }});
-  const auto port = listener.Bind(kHost, options.port);
-  if (!port) return port.error();
+  MPN_TRY_ASSIGN(const auto port, listener.Bind(kHost, options.port));
   listener.Start();
-  out << "http://" << kHost << ":" << *port << site.folder() << "\n"
-      << "shows the run and follows it until Ctrl+C. From another machine: ssh -L " << *port << ":"
-      << kHost << ":" << *port << " …\n"
+  out << "http://" << kHost << ":" << port << site.folder() << "\n"
+      << "shows the run and follows it until Ctrl+C. From another machine: ssh -L " << port << ":"
+      << kHost << ":" << port << " …\n"
       << std::flush;
   stop.Wait();
   cancel.Cancel();

@@ -82,16 +82,15 @@ Result<void> RunDatabase::Step(sqlite3_stmt* statement) {
 }
 
 Result<int64_t> RunDatabase::Number(const char* sql) {
-  Result<sqlite3_stmt*> statement = Prepared(sql);
-  if (!statement) return statement.error();
-  if (sqlite3_step(*statement) != SQLITE_ROW) return Failure("cannot be read");
-  const int64_t number = sqlite3_column_int64(*statement, 0);
-  sqlite3_reset(*statement);
+  MPN_TRY_ASSIGN(sqlite3_stmt * statement, Prepared(sql));
+  if (sqlite3_step(statement) != SQLITE_ROW) return Failure("cannot be read");
+  const int64_t number = sqlite3_column_int64(statement, 0);
+  sqlite3_reset(statement);
   return number;
 }
 
 Result<RunDatabase> RunDatabase::Open(const std::string& path) {
-  if (auto made = CreatePrivateFile(path); !made) return made.error();
+  MPN_TRY(CreatePrivateFile(path));
   RunDatabase database(path);
   sqlite3* connection = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &connection,
@@ -99,26 +98,23 @@ Result<RunDatabase> RunDatabase::Open(const std::string& path) {
   database.connection_.reset(connection);
   if (code != SQLITE_OK) return database.Failure("cannot be opened");
   sqlite3_busy_timeout(connection, kBusyMs);
-  if (auto ready = database.Prepare(); !ready) return ready.error();
+  MPN_TRY(database.Prepare());
   return database;
 }
 
 Result<int64_t> RunDatabase::Version() {
-  Result<int64_t> application = Number("PRAGMA application_id");
-  if (!application) return application.error();
-  Result<int64_t> reader = Number("PRAGMA user_version");
-  if (!reader) return reader.error();
-  Result<int64_t> tables = Number("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return tables.error();
-  if (*tables > 0 && *application != kApplicationId) {
+  MPN_TRY_ASSIGN(int64_t application, Number("PRAGMA application_id"));
+  MPN_TRY_ASSIGN(int64_t reader, Number("PRAGMA user_version"));
+  MPN_TRY_ASSIGN(int64_t tables, Number("SELECT count(*) FROM sqlite_schema"));
+  if (tables > 0 && application != kApplicationId) {
     return DataCorrupt(path_ + ": a database of another program.", "Choose another file with db=.");
   }
-  if (*reader > kReaderVersion) {
+  if (reader > kReaderVersion) {
     return DataCorrupt(
-        path_ + ": written by a newer mpnanny (schema " + std::to_string(*reader) + ").",
+        path_ + ": written by a newer mpnanny (schema " + std::to_string(reader) + ").",
         "Choose another file with db=, or update mpnanny.");
   }
-  if (*tables == 0) return 0;
+  if (tables == 0) return 0;
   return Number(  // version 1 does not name itself
       "SELECT coalesce(max(CAST(value AS INTEGER)), 1) FROM meaning WHERE what = "
       "'schema.version'");
@@ -130,13 +126,13 @@ Result<void> RunDatabase::BringUpToDate(int64_t version) {
     if (auto made = Execute(std::string(file.text).c_str()); !made) return made;
   }
   for (const Meaning& row : MetricCatalogue()) {
-    auto insert = Prepared("INSERT OR REPLACE INTO meaning (what, value, text) VALUES (?, ?, ?)");
-    if (!insert) return insert.error();
-    Binder(*insert)
+    MPN_TRY_ASSIGN(auto insert,
+                   Prepared("INSERT OR REPLACE INTO meaning (what, value, text) VALUES (?, ?, ?)"));
+    Binder(insert)
         .Add(std::string(row.what))
         .Add(std::string(row.value))
         .Add(std::string(row.text));
-    if (auto done = Step(*insert); !done) return done;
+    if (auto done = Step(insert); !done) return done;
   }
   return {};
 }
@@ -164,9 +160,8 @@ Result<void> RunDatabase::Prepare() {
     sqlite3_sleep(kPauseMs);
   }
   return Transaction([&]() -> Result<void> {
-    const Result<int64_t> version = Version();
-    if (!version) return version.error();
-    return BringUpToDate(*version);
+    MPN_TRY_ASSIGN(const int64_t version, Version());
+    return BringUpToDate(version);
   });
 }
 
@@ -182,12 +177,12 @@ Result<void> RunDatabase::Transaction(const std::function<Result<void>()>& write
 
 Result<void> RunDatabase::StartRun(const RunRow& run) {
   return Transaction([&]() -> Result<void> {
-    auto insert = Prepared(
-        "INSERT INTO run (name, rank, world_size, started_at, heartbeat_at, precision, "
-        "trace_interval, environment) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-    if (!insert) return insert.error();
-    Binder(*insert)
+    MPN_TRY_ASSIGN(
+        auto insert,
+        Prepared("INSERT INTO run (name, rank, world_size, started_at, heartbeat_at, precision, "
+                 "trace_interval, environment) "
+                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"));
+    Binder(insert)
         .Add(run.name)
         .Add(run.rank)
         .Add(run.world_size)
@@ -196,7 +191,7 @@ Result<void> RunDatabase::StartRun(const RunRow& run) {
         .OrNull(run.precision)
         .Add(run.trace_interval)
         .OrNull(run.environment);
-    if (auto done = Step(*insert); !done) return done;
+    if (auto done = Step(insert); !done) return done;
     run_id_ = sqlite3_last_insert_rowid(connection_.get());
     sqlite3_busy_timeout(connection_.get(), kBatchBusyMs);
     metrics_ = run.metrics;
@@ -205,9 +200,8 @@ Result<void> RunDatabase::StartRun(const RunRow& run) {
 }
 
 Result<void> RunDatabase::Insert(const std::vector<LayerRow>& rows) {
-  Result<int64_t> offset = Number("SELECT coalesce(max(layer_id), 0) FROM layer");
-  if (!offset) return offset.error();
-  layer_offset_ = *offset;
+  MPN_TRY_ASSIGN(int64_t offset, Number("SELECT coalesce(max(layer_id), 0) FROM layer"));
+  layer_offset_ = offset;
   for (const LayerRow& row : rows) {
     if (auto done = InsertAs(row.id + layer_offset_, row); !done) return done;
   }
@@ -226,11 +220,11 @@ int64_t RunDatabase::LayerId(int64_t layer) const {
 }
 
 Result<void> RunDatabase::InsertAs(std::optional<int64_t> id, const LayerRow& row) {
-  auto insert = Prepared(
-      "INSERT INTO layer (layer_id, run_id, name, type, position, source, numel) VALUES "
-      "(?, ?, ?, ?, ?, ?, ?)");
-  if (!insert) return insert.error();
-  Binder(*insert)
+  MPN_TRY_ASSIGN(
+      auto insert,
+      Prepared("INSERT INTO layer (layer_id, run_id, name, type, position, source, numel) VALUES "
+               "(?, ?, ?, ?, ?, ?, ?)"));
+  Binder(insert)
       .Add(id)  // NULL: SQLite's next
       .Add(run_id_)
       .Add(row.name)
@@ -238,23 +232,21 @@ Result<void> RunDatabase::InsertAs(std::optional<int64_t> id, const LayerRow& ro
       .Add(row.position)
       .OrNull(row.source)
       .Add(row.numel);
-  return Step(*insert);
+  return Step(insert);
 }
 
 Result<void> RunDatabase::SetPosition(int64_t layer, int64_t position) {
-  auto update = Prepared("UPDATE layer SET position = ? WHERE layer_id = ?");
-  if (!update) return update.error();
-  Binder(*update).Add(position).Add(layer + layer_offset_);
-  return Step(*update);
+  MPN_TRY_ASSIGN(auto update, Prepared("UPDATE layer SET position = ? WHERE layer_id = ?"));
+  Binder(update).Add(position).Add(layer + layer_offset_);
+  return Step(update);
 }
 
 Result<void> RunDatabase::Insert(const StepRow& row) {
-  auto insert = Prepared(
-      "INSERT OR IGNORE INTO step (run_id, step, at, duration, loss, lr, loss_scale, grad_norm, "
-      "peak_memory, flags) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  if (!insert) return insert.error();
-  Binder(*insert)
+  MPN_TRY_ASSIGN(auto insert, Prepared("INSERT OR IGNORE INTO step (run_id, step, at, duration, "
+                                       "loss, lr, loss_scale, grad_norm, "
+                                       "peak_memory, flags) "
+                                       "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  Binder(insert)
       .Add(run_id_)
       .Add(row.step)
       .Add(row.at)
@@ -265,19 +257,21 @@ Result<void> RunDatabase::Insert(const StepRow& row) {
       .Add(row.grad_norm)
       .Add(row.peak_memory)
       .Add(static_cast<int64_t>(row.flags));
-  return Step(*insert);
+  return Step(insert);
 }
 
 Result<void> RunDatabase::Insert(const SampleRow& row) {
-  auto insert = Prepared(
-      "INSERT OR IGNORE INTO tensor_stats (run_id, step, layer_id, kind, slot, dtype, numel, nan, "
-      "posinf, neginf, zeros, "
-      "min, max, absmax, absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, "
-      "frozen, exponents) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  if (!insert) return insert.error();
+  MPN_TRY_ASSIGN(
+      auto insert,
+      Prepared(
+          "INSERT OR IGNORE INTO tensor_stats (run_id, step, layer_id, kind, slot, dtype, numel, "
+          "nan, "
+          "posinf, neginf, zeros, "
+          "min, max, absmax, absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, "
+          "frozen, exponents) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   const TensorStats& stats = row.stats;
-  Binder bind(*insert);
+  Binder bind(insert);
   bind.Add(run_id_)
       .Add(row.step)
       .Add(row.layer + layer_offset_)
@@ -300,56 +294,55 @@ Result<void> RunDatabase::Insert(const SampleRow& row) {
     kept() ? bind.Add(count) : bind.Null();
   kept() ? bind.Add(row.frozen) : bind.Null();
   kept() ? bind.Blob(row.exponents) : bind.Null();
-  return Step(*insert);
+  return Step(insert);
 }
 
 Result<void> RunDatabase::Insert(const EventRow& row) {
-  auto insert =
-      Prepared("INSERT INTO event (run_id, step, at, type, detail) VALUES (?, ?, ?, ?, ?)");
-  if (!insert) return insert.error();
-  Binder(*insert).Add(run_id_).Add(row.step).Add(row.at).Add(row.type).OrNull(row.detail);
-  return Step(*insert);
+  MPN_TRY_ASSIGN(
+      auto insert,
+      Prepared("INSERT INTO event (run_id, step, at, type, detail) VALUES (?, ?, ?, ?, ?)"));
+  Binder(insert).Add(run_id_).Add(row.step).Add(row.at).Add(row.type).OrNull(row.detail);
+  return Step(insert);
 }
 
 Result<void> RunDatabase::SetNotes(const std::string& json) {
-  auto update = Prepared("UPDATE run SET notes = ? WHERE run_id = ?");
-  if (!update) return update.error();
-  Binder(*update).Add(json).Add(run_id_);
-  return Step(*update);
+  MPN_TRY_ASSIGN(auto update, Prepared("UPDATE run SET notes = ? WHERE run_id = ?"));
+  Binder(update).Add(json).Add(run_id_);
+  return Step(update);
 }
 
 Result<void> RunDatabase::SetPrecision(const std::string& precision) {
-  auto update = Prepared("UPDATE run SET precision = ? WHERE run_id = ?");
-  if (!update) return update.error();
-  Binder(*update).Add(precision).Add(run_id_);
-  return Step(*update);
+  MPN_TRY_ASSIGN(auto update, Prepared("UPDATE run SET precision = ? WHERE run_id = ?"));
+  Binder(update).Add(precision).Add(run_id_);
+  return Step(update);
 }
 
 Result<void> RunDatabase::LinkParent(int64_t first_step) {
-  auto update = Prepared(
-      "UPDATE run SET parent = (SELECT max(r.run_id) FROM run r WHERE r.run_id < ?1 AND r.name = "
-      "run.name "
-      "AND EXISTS (SELECT 1 FROM step s WHERE s.run_id = r.run_id AND s.step = ?2 - 1)) WHERE "
-      "run_id = ?1");
-  if (!update) return update.error();
-  Binder(*update).Add(run_id_).Add(first_step);
-  return Step(*update);
+  MPN_TRY_ASSIGN(
+      auto update,
+      Prepared(
+          "UPDATE run SET parent = (SELECT max(r.run_id) FROM run r WHERE r.run_id < ?1 AND r.name "
+          "= "
+          "run.name "
+          "AND EXISTS (SELECT 1 FROM step s WHERE s.run_id = r.run_id AND s.step = ?2 - 1)) WHERE "
+          "run_id = ?1"));
+  Binder(update).Add(run_id_).Add(first_step);
+  return Step(update);
 }
 
 Result<void> RunDatabase::Heartbeat(double at) {
-  auto update = Prepared("UPDATE run SET heartbeat_at = ? WHERE run_id = ?");
-  if (!update) return update.error();
-  Binder(*update).Add(at).Add(run_id_);
-  return Step(*update);
+  MPN_TRY_ASSIGN(auto update, Prepared("UPDATE run SET heartbeat_at = ? WHERE run_id = ?"));
+  Binder(update).Add(at).Add(run_id_);
+  return Step(update);
 }
 
 Result<void> RunDatabase::End(double at, const std::string& end_reason) {
   return Transaction([&]() -> Result<void> {
-    auto update =
-        Prepared("UPDATE run SET ended_at = ?, heartbeat_at = ?, end_reason = ? WHERE run_id = ?");
-    if (!update) return update.error();
-    Binder(*update).Add(at).Add(at).Add(end_reason).Add(run_id_);
-    return Step(*update);
+    MPN_TRY_ASSIGN(
+        auto update,
+        Prepared("UPDATE run SET ended_at = ?, heartbeat_at = ?, end_reason = ? WHERE run_id = ?"));
+    Binder(update).Add(at).Add(at).Add(end_reason).Add(run_id_);
+    return Step(update);
   });
 }
 

@@ -15,15 +15,14 @@ std::optional<double> IfKnown(const RingStep& slot, uint32_t bit, double value) 
 }  // namespace
 
 Result<int64_t> RunDatabase::Recover(const RingRemains& remains) {
-  auto known = Prepared(
-      "SELECT count(*) FROM run WHERE run_id = ? AND started_at = ? AND (ended_at IS NULL OR ?)");
-  if (!known) return known.error();
-  Binder(*known)
+  MPN_TRY_ASSIGN(auto known, Prepared("SELECT count(*) FROM run WHERE run_id = ? AND started_at = "
+                                      "? AND (ended_at IS NULL OR ?)"));
+  Binder(known)
       .Add(remains.run_id)
       .Add(remains.run_started_at)
       .Add(static_cast<int64_t>(!remains.end_reason.empty()));
-  const bool ours = sqlite3_step(*known) == SQLITE_ROW && sqlite3_column_int64(*known, 0) == 1;
-  sqlite3_reset(*known);
+  const bool ours = sqlite3_step(known) == SQLITE_ROW && sqlite3_column_int64(known, 0) == 1;
+  sqlite3_reset(known);
   if (!ours) return 0;
   const int64_t run = run_id_, offset = layer_offset_,
                 before = sqlite3_total_changes64(connection_.get());
@@ -71,12 +70,12 @@ Result<int64_t> RunDatabase::Recover(const RingRemains& remains) {
       if (auto done = Insert(row); !done) return done;
     }
     if (remains.end_reason.empty()) return {};
-    auto ended = Prepared(
-        "UPDATE run SET ended_at = coalesce((SELECT max(at) FROM step WHERE run_id = ?1), "
-        "heartbeat_at), end_reason = ?2 WHERE run_id = ?1 AND ended_at IS NULL");
-    if (!ended) return ended.error();
-    Binder(*ended).Add(remains.run_id).Add(remains.end_reason);
-    return Step(*ended);
+    MPN_TRY_ASSIGN(
+        auto ended,
+        Prepared("UPDATE run SET ended_at = coalesce((SELECT max(at) FROM step WHERE run_id = ?1), "
+                 "heartbeat_at), end_reason = ?2 WHERE run_id = ?1 AND ended_at IS NULL"));
+    Binder(ended).Add(remains.run_id).Add(remains.end_reason);
+    return Step(ended);
   });
   run_id_ = run;
   layer_offset_ = offset;

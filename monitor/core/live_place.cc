@@ -110,8 +110,7 @@ Result<void> Seed(LivePlace& place) {
   place.fresh = !has_live;
   if (IsEmpty(place.published)) return {};
   if (has_live) {
-    if (const Result<Runs> published = RunsOf(place.published, "unix-none"); !published)
-      return published.error();
+    MPN_TRY(RunsOf(place.published, "unix-none"));
     if (MayReplace(place)) {
       place.note += " It goes on in the file that a killed run left there.";
       return {};
@@ -146,14 +145,13 @@ Result<LivePlace> ChoosePlace(const std::string& path, std::optional<bool> netwo
     place.live = Followed(path).string();
     return place;
   }
-  const Result<std::string> base = PrivateLocalFolder();
-  if (!base) return base.error();
+  MPN_TRY_ASSIGN(const std::string base, PrivateLocalFolder());
   const fs::path wanted = fs::weakly_canonical(Followed(path), ec);
   if (ec) return Unavailable(path + ": " + ec.message() + ".");
   for (int number = 1; number <= kMostAtOnce; ++number) {
     place.published = Numbered(wanted, number);
-    const std::string folder = (fs::path(*base) / NameOf(place.published)).string();
-    if (auto made = MakePrivateFolder(folder); !made) return made.error();
+    const std::string folder = (fs::path(base) / NameOf(place.published)).string();
+    MPN_TRY(MakePrivateFolder(folder));
     auto lock = MappedFile::OpenLocked((fs::path(folder) / "lock").string(), kLockBytes);
     if (!lock) continue;  // another process of this machine has it
     place.lock.emplace(*std::move(lock));
@@ -162,8 +160,8 @@ Result<LivePlace> ChoosePlace(const std::string& path, std::optional<bool> netwo
                  ", and a copy is published at " + place.published +
                  " every 30 s, at an ERROR and at the end.";
     // What cannot be written there should be told now and not after 30 s.
-    if (auto made = CreatePrivateFile(place.published); !made) return made.error();
-    if (auto seeded = Seed(place); !seeded) return seeded.error();
+    MPN_TRY(CreatePrivateFile(place.published));
+    MPN_TRY(Seed(place));
     return place;
   }
   return Unavailable(path + ": too many processes of this machine record there.");

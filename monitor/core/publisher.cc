@@ -115,23 +115,21 @@ void Publisher::Run() {
 
 Result<void> Publisher::MakePart(const std::string& part) {
   constexpr int kPages = 256;  // a MB at a time: the end of the run need not wait for the rest
-  auto live = OpenConnection(place_.live, SQLITE_OPEN_READONLY, nullptr);
-  if (!live) return live.error();
+  MPN_TRY_ASSIGN(auto live, OpenConnection(place_.live, SQLITE_OPEN_READONLY, nullptr));
   // One snapshot for the whole copy, whatever is written meanwhile.
-  if (sqlite3_exec(live->get(), "BEGIN; SELECT count(*) FROM run", nullptr, nullptr, nullptr) !=
+  if (sqlite3_exec(live.get(), "BEGIN; SELECT count(*) FROM run", nullptr, nullptr, nullptr) !=
       SQLITE_OK) {
-    return Unavailable(place_.live + ": cannot be read: " + sqlite3_errmsg(live->get()) + ".");
+    return Unavailable(place_.live + ": cannot be read: " + sqlite3_errmsg(live.get()) + ".");
   }
   // "unix-none": nobody else knows the file yet, and locks may hang over the network.
-  auto copy = OpenConnection(part, SQLITE_OPEN_READWRITE, "unix-none");
-  if (!copy) return copy.error();
-  sqlite3_exec(copy->get(), "PRAGMA journal_mode = OFF", nullptr, nullptr, nullptr);
-  sqlite3_backup* backup = sqlite3_backup_init(copy->get(), "main", live->get(), "main");
+  MPN_TRY_ASSIGN(auto copy, OpenConnection(part, SQLITE_OPEN_READWRITE, "unix-none"));
+  sqlite3_exec(copy.get(), "PRAGMA journal_mode = OFF", nullptr, nullptr, nullptr);
+  sqlite3_backup* backup = sqlite3_backup_init(copy.get(), "main", live.get(), "main");
   int code = backup != nullptr ? SQLITE_OK : SQLITE_ERROR;
   while (code == SQLITE_OK && !stop_) code = sqlite3_backup_step(backup, kPages);
   const int finished = sqlite3_backup_finish(backup);
   if (code != SQLITE_DONE || finished != SQLITE_OK) {
-    return Unavailable(part + ": cannot be written: " + sqlite3_errmsg(copy->get()) + ".");
+    return Unavailable(part + ": cannot be written: " + sqlite3_errmsg(copy.get()) + ".");
   }
   return {};
 }

@@ -30,7 +30,7 @@ Result<std::unique_ptr<RunFile>> RunFile::Open(const RecorderOptions& options) {
     note += "No flight ring, so the last half second is lost if the process is killed: " +
             opened.error().Text();
   }
-  if (auto started = database->StartRun(options.run); !started) return started.error();
+  MPN_TRY(database->StartRun(options.run));
   std::unique_ptr<RunFile> file(
       new RunFile(options, place->live, *std::move(database), std::move(ring), std::move(note)));
   if (auto writing = file->writer_.Start(); !writing) {

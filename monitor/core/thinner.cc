@@ -17,19 +17,15 @@ constexpr double kIdleSeconds = 10;  // after a pass that could not free enough
 }  // namespace
 
 Result<int64_t> Thinner::UsedBytes() {
-  const auto pages = database_.Number("PRAGMA page_count");
-  if (!pages) return pages.error();
-  const auto free = database_.Number("PRAGMA freelist_count");
-  if (!free) return free.error();
-  const auto size = database_.Number("PRAGMA page_size");
-  if (!size) return size.error();
-  return (*pages - *free) * *size;
+  MPN_TRY_ASSIGN(const auto pages, database_.Number("PRAGMA page_count"));
+  MPN_TRY_ASSIGN(const auto free, database_.Number("PRAGMA freelist_count"));
+  MPN_TRY_ASSIGN(const auto size, database_.Number("PRAGMA page_size"));
+  return (pages - free) * size;
 }
 
 Result<void> Thinner::Look() {
-  const auto used = UsedBytes();
-  if (!used) return used.error();
-  const auto bytes = static_cast<double>(*used), limit = static_cast<double>(max_bytes_);
+  MPN_TRY_ASSIGN(const auto used, UsedBytes());
+  const auto bytes = static_cast<double>(used), limit = static_cast<double>(max_bytes_);
   urgent_ = bytes > kUrgent * limit;
   full_ = bytes > kFull * limit;
   if (active_ || bytes <= limit || SteadySeconds() < idle_until_) return {};
@@ -45,25 +41,26 @@ Result<void> Thinner::Look() {
 
 Result<void> Thinner::ListRuns() {
   runs_.clear();
-  auto list = database_.Prepared(
-      "SELECT run_id, (SELECT max(step) FROM step s WHERE s.run_id = run.run_id),"
-      " (SELECT count(*) FROM step s WHERE s.run_id = run.run_id AND s.flags & 64), ended_at IS "
-      "NULL"
-      " FROM run ORDER BY run_id");
-  if (!list) return list.error();
+  MPN_TRY_ASSIGN(auto list,
+                 database_.Prepared(
+                     "SELECT run_id, (SELECT max(step) FROM step s WHERE s.run_id = run.run_id),"
+                     " (SELECT count(*) FROM step s WHERE s.run_id = run.run_id AND s.flags & 64), "
+                     "ended_at IS "
+                     "NULL"
+                     " FROM run ORDER BY run_id"));
   int code = 0;
-  while ((code = sqlite3_step(*list)) == SQLITE_ROW) {
+  while ((code = sqlite3_step(list)) == SQLITE_ROW) {
     Run run;
-    run.id = sqlite3_column_int64(*list, 0);
-    run.last_step = sqlite3_column_int64(*list, 1);
-    run.samples = sqlite3_column_int64(*list, 2);
-    if (sqlite3_column_int(*list, 3) != 0) {  // it may still be written, by us or by others
+    run.id = sqlite3_column_int64(list, 0);
+    run.last_step = sqlite3_column_int64(list, 1);
+    run.samples = sqlite3_column_int64(list, 2);
+    if (sqlite3_column_int(list, 3) != 0) {   // it may still be written, by us or by others
       run.last_step -= kAlertSteps;           // an alert may yet come
       run.samples -= std::min(run.samples / 4, kWindow);
     }
     runs_.push_back(run);
   }
-  sqlite3_reset(*list);
+  sqlite3_reset(list);
   return code == SQLITE_DONE ? Result<void>() : database_.Failure("cannot be read");
 }
 
@@ -88,87 +85,86 @@ Result<bool> Thinner::FillWindow(const Run& run) {
   const int64_t stride = ThinningStride(level_), size = ThinningWindow(level_);
   const int64_t end = std::min(from.ordinal + size, run.samples);
   if (end - from.ordinal < stride) return false;  // wait for more
-  auto list = database_.Prepared(
-      "SELECT step FROM step WHERE run_id = ? AND step > ? AND step <= ? AND flags & 64 ORDER BY "
-      "step LIMIT ?");
-  if (!list) return list.error();
-  Binder(*list).Add(run.id).Add(from.step).Add(run.last_step).Add(end - from.ordinal);
+  MPN_TRY_ASSIGN(auto list, database_.Prepared("SELECT step FROM step WHERE run_id = ? AND step > "
+                                               "? AND step <= ? AND flags & 64 ORDER BY "
+                                               "step LIMIT ?"));
+  Binder(list).Add(run.id).Add(from.step).Add(run.last_step).Add(end - from.ordinal);
   int code = 0;
-  while ((code = sqlite3_step(*list)) == SQLITE_ROW) {
-    const int64_t step = sqlite3_column_int64(*list, 0);
+  while ((code = sqlite3_step(list)) == SQLITE_ROW) {
+    const int64_t step = sqlite3_column_int64(list, 0);
     steps_.push_back(step);
     if (next_.ordinal % stride == 0) kept_.insert(step);
     ++next_.ordinal;
     next_.step = step;
   }
-  sqlite3_reset(*list);
+  sqlite3_reset(list);
   if (code != SQLITE_DONE) return database_.Failure("cannot be read");
   if (static_cast<int64_t>(steps_.size()) < stride) return false;
-  auto alerts =
-      database_.Prepared("SELECT step, coalesce(last_step, step) FROM alert WHERE run_id = ?");
-  if (!alerts) return alerts.error();
-  Binder(*alerts).Add(run.id);
-  while ((code = sqlite3_step(*alerts)) == SQLITE_ROW) {
+  MPN_TRY_ASSIGN(
+      auto alerts,
+      database_.Prepared("SELECT step, coalesce(last_step, step) FROM alert WHERE run_id = ?"));
+  Binder(alerts).Add(run.id);
+  while ((code = sqlite3_step(alerts)) == SQLITE_ROW) {
     for (int column = 0; column < 2; ++column) {
-      const int64_t step = sqlite3_column_int64(*alerts, column);
+      const int64_t step = sqlite3_column_int64(alerts, column);
       auto near = std::lower_bound(steps_.begin(), steps_.end(), step - kAlertSteps);
       for (; near != steps_.end() && *near <= step + kAlertSteps; ++near) kept_.insert(*near);
     }
   }
-  sqlite3_reset(*alerts);
+  sqlite3_reset(alerts);
   if (code != SQLITE_DONE) return database_.Failure("cannot be read");
   return true;
 }
 
 Result<void> Thinner::ScanStep(int64_t step) {
-  auto rows = database_.Prepared(
-      "SELECT layer_id, kind, slot, absmax, coalesce(nan, 0) + coalesce(posinf, 0) + "
-      "coalesce(neginf, 0) FROM tensor_stats WHERE run_id = ? AND step = ?");
-  if (!rows) return rows.error();
-  Binder(*rows).Add(runs_[run_].id).Add(step);
+  MPN_TRY_ASSIGN(
+      auto rows,
+      database_.Prepared(
+          "SELECT layer_id, kind, slot, absmax, coalesce(nan, 0) + coalesce(posinf, 0) + "
+          "coalesce(neginf, 0) FROM tensor_stats WHERE run_id = ? AND step = ?"));
+  Binder(rows).Add(runs_[run_].id).Add(step);
   int code = 0;
-  while ((code = sqlite3_step(*rows)) == SQLITE_ROW) {
-    SampleExtremes& found =
-        extremes_[{sqlite3_column_int64(*rows, 0), sqlite3_column_int64(*rows, 1),
-                   sqlite3_column_int64(*rows, 2)}];
-    const bool known = sqlite3_column_type(*rows, 3) != SQLITE_NULL;
-    found.Add(step, known ? std::optional(sqlite3_column_double(*rows, 3)) : std::nullopt,
-              sqlite3_column_int64(*rows, 4) > 0);
+  while ((code = sqlite3_step(rows)) == SQLITE_ROW) {
+    SampleExtremes& found = extremes_[{sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1),
+                                       sqlite3_column_int64(rows, 2)}];
+    const bool known = sqlite3_column_type(rows, 3) != SQLITE_NULL;
+    found.Add(step, known ? std::optional(sqlite3_column_double(rows, 3)) : std::nullopt,
+              sqlite3_column_int64(rows, 4) > 0);
   }
-  sqlite3_reset(*rows);
+  sqlite3_reset(rows);
   return code == SQLITE_DONE ? Result<void>() : database_.Failure("cannot be read");
 }
 
 Result<void> Thinner::DeleteStep(int64_t step) {
   const int64_t run = runs_[run_].id;
   if (!partly_.contains(step)) {
-    auto all = database_.Prepared("DELETE FROM tensor_stats WHERE run_id = ? AND step = ?");
-    if (!all) return all.error();
-    Binder(*all).Add(run).Add(step);
-    if (auto done = database_.Step(*all); !done) return done;
-    rows_deleted_ += sqlite3_changes64(sqlite3_db_handle(*all));
+    MPN_TRY_ASSIGN(auto all,
+                   database_.Prepared("DELETE FROM tensor_stats WHERE run_id = ? AND step = ?"));
+    Binder(all).Add(run).Add(step);
+    if (auto done = database_.Step(all); !done) return done;
+    rows_deleted_ += sqlite3_changes64(sqlite3_db_handle(all));
     return {};
   }
-  auto rows = database_.Prepared(
-      "SELECT layer_id, kind, slot FROM tensor_stats WHERE run_id = ?1 AND step = ?2");
-  if (!rows) return rows.error();
-  Binder(*rows).Add(run).Add(step);
+  MPN_TRY_ASSIGN(
+      auto rows,
+      database_.Prepared(
+          "SELECT layer_id, kind, slot FROM tensor_stats WHERE run_id = ?1 AND step = ?2"));
+  Binder(rows).Add(run).Add(step);
   std::vector<Series> gone;
   int code = 0;
-  while ((code = sqlite3_step(*rows)) == SQLITE_ROW) {
-    const Series series{sqlite3_column_int64(*rows, 0), sqlite3_column_int64(*rows, 1),
-                        sqlite3_column_int64(*rows, 2)};
+  while ((code = sqlite3_step(rows)) == SQLITE_ROW) {
+    const Series series{sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1),
+                        sqlite3_column_int64(rows, 2)};
     if (!extremes_[series].Holds(step)) gone.push_back(series);
   }
-  sqlite3_reset(*rows);
+  sqlite3_reset(rows);
   if (code != SQLITE_DONE) return database_.Failure("cannot be read");
   for (const auto& [layer, kind, slot] : gone) {
-    auto one = database_.Prepared(
-        "DELETE FROM tensor_stats WHERE run_id = ? AND step = ? AND layer_id = ? AND kind = ? AND "
-        "slot = ?");
-    if (!one) return one.error();
-    Binder(*one).Add(run).Add(step).Add(layer).Add(kind).Add(slot);
-    if (auto done = database_.Step(*one); !done) return done;
+    MPN_TRY_ASSIGN(auto one, database_.Prepared("DELETE FROM tensor_stats WHERE run_id = ? AND "
+                                                "step = ? AND layer_id = ? AND kind = ? AND "
+                                                "slot = ?"));
+    Binder(one).Add(run).Add(step).Add(layer).Add(kind).Add(slot);
+    if (auto done = database_.Step(one); !done) return done;
     ++rows_deleted_;
   }
   return {};
@@ -179,9 +175,8 @@ Result<void> Thinner::EndWindow() {
   last_step_ = std::max(last_step_, steps_.back());
   frontiers_[{runs_[run_].id, level_}] = next_;
   phase_ = Phase::kWindow;
-  const auto used = UsedBytes();
-  if (!used) return used.error();
-  if (static_cast<double>(*used) < kLowWater * static_cast<double>(max_bytes_)) return EndPass();
+  MPN_TRY_ASSIGN(const auto used, UsedBytes());
+  if (static_cast<double>(used) < kLowWater * static_cast<double>(max_bytes_)) return EndPass();
   return {};
 }
 
@@ -207,9 +202,8 @@ Result<void> Thinner::Slice(double seconds) {
     do {
       Result<void> done;
       if (phase_ == Phase::kWindow) {
-        const auto more = NextWindow();
-        if (!more) return more.error();
-        if (!*more) {
+        MPN_TRY_ASSIGN(const auto more, NextWindow());
+        if (!more) {
           idle_until_ = SteadySeconds() + kIdleSeconds;
           return EndPass();
         }

@@ -49,29 +49,27 @@ Result<FileChange> PlanInstall(const ClientPlace& place, const Json& block) {
 }
 
 Result<FileChange> PlanUndo(const ClientPlace& place) {
-  Result<std::optional<std::string>> read = ReadIfThere(place.path);
-  if (!read) return read.error();
-  FileChange change{place.path, *read, *read};
+  MPN_TRY_ASSIGN(std::optional<std::string> read, ReadIfThere(place.path));
+  FileChange change{place.path, read, read};
   if (!change.before) return change;
   const std::string& text = *change.before;
   const Result<Json> ours = BlockIn(place.format, text, place.key);
   if (!ours) return InFile(place.path, ours.error());
   if (ours->empty()) return change;
-  const Result<std::optional<std::string>> copy = ReadIfThere(BackupPath(place.path));
-  if (!copy) return copy.error();
+  MPN_TRY_ASSIGN(const std::optional<std::string> copy, ReadIfThere(BackupPath(place.path)));
   change.backup = FileChange::Backup::kRemove;
-  if (*copy) {
-    const Result<std::string> made = WithBlock(place.format, **copy, *ours);
+  if (copy) {
+    const Result<std::string> made = WithBlock(place.format, *copy, *ours);
     if (made && *made == text) {
-      change.after = **copy;
+      change.after = *copy;
       return change;
     }
   }
-  const bool had_key = *copy && HasKey(place.format, **copy, place.key);
+  const bool had_key = copy && HasKey(place.format, *copy, place.key);
   Result<std::string> without = WithoutBlock(place.format, text, place.key, !had_key);
   if (!without) return InFile(place.path, without.error());
   change.after = *std::move(without);
-  if (!*copy && SaysNothing(place.format, *change.after)) change.after.reset();
+  if (!copy && SaysNothing(place.format, *change.after)) change.after.reset();
   return change;
 }
 

@@ -21,18 +21,17 @@ constexpr const char* kOurFields[] = {"type",    "command",   "args",    "url",
 
 Result<Json> Read(FileFormat format, const std::string& text) {
   if (format == FileFormat::kToml) return ReadToml(text);
-  const Result<JsonText> scanned = ScanJson(text);
-  if (!scanned) return scanned.error();
-  if (format == FileFormat::kJson && scanned->lenient_at != JsonPart::kNowhere) {
-    const bool comma = text[scanned->lenient_at] == ',';
-    return InvalidInput("line " + std::to_string(LineOf(text, scanned->lenient_at)) + ": " +
+  MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
+  if (format == FileFormat::kJson && scanned.lenient_at != JsonPart::kNowhere) {
+    const bool comma = text[scanned.lenient_at] == ',';
+    return InvalidInput("line " + std::to_string(LineOf(text, scanned.lenient_at)) + ": " +
                         (comma ? "a comma behind the last value" : "a comment") +
                         ", which this client does not read.");
   }
-  Json all = ValueOf(text, scanned->root);
-  if (all.is_null() && scanned->root.kind == JsonPart::Kind::kNone) return Json::object();
+  Json all = ValueOf(text, scanned.root);
+  if (all.is_null() && scanned.root.kind == JsonPart::Kind::kNone) return Json::object();
   if (!all.is_object()) {
-    return InvalidInput("line " + std::to_string(LineOf(text, scanned->root.value)) +
+    return InvalidInput("line " + std::to_string(LineOf(text, scanned.root.value)) +
                         ": the file is no object.");
   }
   return all;
@@ -80,10 +79,9 @@ Json Others(Json all) {
 
 // `edited`, if it differs from `text` in nothing but what is ours.
 Result<std::string> Checked(FileFormat format, const std::string& text, std::string edited) {
-  const Result<Json> before = Read(format, text);
-  if (!before) return before.error();
+  MPN_TRY_ASSIGN(const Json before, Read(format, text));
   const Result<Json> after = Read(format, edited);
-  if (after && Others(*before) == Others(*after)) return edited;
+  if (after && Others(before) == Others(*after)) return edited;
   return InvalidInput("the file is written in a way that mpnanny does not change safely.");
 }
 
@@ -130,12 +128,11 @@ std::string BlockText(FileFormat format, const Json& block) {
 }
 
 Result<Json> BlockIn(FileFormat format, const std::string& text, const std::string& key) {
-  const Result<Json> all = Read(format, text);
-  if (!all) return all.error();
-  const Json& entry = ValueAt(*all, {key.c_str(), kServerName});
+  MPN_TRY_ASSIGN(const Json all, Read(format, text));
+  const Json& entry = ValueAt(all, {key.c_str(), kServerName});
   Json block = Json::object();
   if (!entry.is_object()) return block;
-  for (const Json& input : ValueAt(*all, {kInputs})) {
+  for (const Json& input : ValueAt(all, {kInputs})) {
     if (IsOurInput(input)) block[kInputs].push_back(input);
   }
   // TOML's reader sorts; this is the order in which an entry is written.
@@ -150,19 +147,18 @@ Result<Json> BlockIn(FileFormat format, const std::string& text, const std::stri
 }
 
 Result<std::string> WithBlock(FileFormat format, const std::string& text, const Json& block) {
-  const Result<Json> all = Read(format, text);
-  if (!all) return all.error();
+  MPN_TRY_ASSIGN(const Json all, Read(format, text));
   Result<std::string> edited = text;
   if (format == FileFormat::kToml) {
     for (const auto& [key, value] : block.items()) {
       const Json& wanted = value[kServerName];
-      const Json& entry = ValueAt(*all, {key.c_str(), kServerName});
+      const Json& entry = ValueAt(all, {key.c_str(), kServerName});
       const Json changes = entry.is_object() ? ChangesOf(entry, wanted) : wanted;
       if (!changes.empty()) edited = WithTomlTable(*edited, {key, kServerName}, changes);
       if (!edited) return edited;
     }
   } else {
-    edited = WithJsonBlock(text, *all, block);
+    edited = WithJsonBlock(text, all, block);
   }
   if (!edited) return edited;
   return Checked(format, text, *std::move(edited));
@@ -170,8 +166,7 @@ Result<std::string> WithBlock(FileFormat format, const std::string& text, const 
 
 Result<std::string> WithoutBlock(FileFormat format, const std::string& text, const std::string& key,
                                  bool with_key) {
-  const Result<Json> all = Read(format, text);
-  if (!all) return all.error();
+  MPN_TRY_ASSIGN(const Json all, Read(format, text));
   Result<std::string> edited = text;
   if (format == FileFormat::kToml) {
     edited = WithoutTomlTable(text, {key, kServerName});
@@ -180,7 +175,7 @@ Result<std::string> WithoutBlock(FileFormat format, const std::string& text, con
   }
   edited = WithoutJsonValue(text, {key, kServerName});
   if (!edited) return edited;
-  const Json& inputs = ValueAt(*all, {kInputs});
+  const Json& inputs = ValueAt(all, {kInputs});
   size_t ours = 0;
   for (size_t i = inputs.is_array() ? inputs.size() : 0; i > 0; --i) {
     if (!IsOurInput(inputs[i - 1])) continue;
@@ -190,7 +185,7 @@ Result<std::string> WithoutBlock(FileFormat format, const std::string& text, con
   }
   if (ours > 0 && ours == inputs.size()) edited = WithoutJsonValue(*edited, {kInputs});
   if (!edited) return edited;
-  const Json& servers = ValueAt(*all, {key.c_str()});
+  const Json& servers = ValueAt(all, {key.c_str()});
   if (with_key && servers.is_object() && servers.size() == 1 && servers.contains(kServerName)) {
     edited = WithoutJsonValue(*edited, {key});
     if (!edited) return edited;

@@ -163,21 +163,19 @@ Json Nested(const JsonPath& path, size_t depth, Json value) {
 
 Result<std::string> WithJsonValue(const std::string& text, const JsonPath& path,
                                   const Json& value) {
-  const Result<JsonText> scanned = ScanJson(text);
-  if (!scanned) return scanned.error();
-  const JsonPart& root = scanned->root;
+  MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
+  const JsonPart& root = scanned.root;
   const JsonStyle style = StyleOf(text, root);
   if (root.kind == Kind::kNone) {
     const bool open_line = text.find_last_of("/") != std::string::npos && !text.ends_with("\n");
     return text + (open_line ? style.line_end : "") +
            Written(Nested(path, 0, value), style, "", false) + style.line_end;
   }
-  const Result<Found> found = Follow(text, root, path);
-  if (!found) return found.error();
-  const JsonPart& part = *found->part;
-  if (found->depth < path.size()) {
-    const std::string& key = path[found->depth];
-    return Added(text, style, part, &key, Nested(path, found->depth + 1, value));
+  MPN_TRY_ASSIGN(const Found found, Follow(text, root, path));
+  const JsonPart& part = *found.part;
+  if (found.depth < path.size()) {
+    const std::string& key = path[found.depth];
+    return Added(text, style, part, &key, Nested(path, found.depth + 1, value));
   }
   const std::string indent = IndentOf(text, part.begin);
   const bool flat = style.one_line || (part.kind != Kind::kPlain && !part.parts.empty() &&
@@ -186,39 +184,33 @@ Result<std::string> WithJsonValue(const std::string& text, const JsonPath& path,
 }
 
 Result<std::string> WithoutJsonValue(const std::string& text, const JsonPath& path) {
-  const Result<JsonText> scanned = ScanJson(text);
-  if (!scanned) return scanned.error();
-  if (scanned->root.kind == Kind::kNone || path.empty()) return text;
-  const Result<Found> whole = Follow(text, scanned->root, {path.begin(), path.end() - 1});
-  const Result<Found> part = Follow(text, scanned->root, path);
-  if (!part) return part.error();
-  if (part->depth < path.size()) return text;
-  return TakenOut(text, *whole->part, static_cast<size_t>(part->part - whole->part->parts.data()));
+  MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
+  if (scanned.root.kind == Kind::kNone || path.empty()) return text;
+  const Result<Found> whole = Follow(text, scanned.root, {path.begin(), path.end() - 1});
+  MPN_TRY_ASSIGN(const Found part, Follow(text, scanned.root, path));
+  if (part.depth < path.size()) return text;
+  return TakenOut(text, *whole->part, static_cast<size_t>(part.part - whole->part->parts.data()));
 }
 
 Result<std::string> WithJsonElement(const std::string& text, const JsonPath& path,
                                     const Json& value) {
-  const Result<JsonText> scanned = ScanJson(text);
-  if (!scanned) return scanned.error();
-  const JsonPart& root = scanned->root;
+  MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
+  const JsonPart& root = scanned.root;
   if (root.kind == Kind::kNone) return WithJsonValue(text, path, Json::array({value}));
-  const Result<Found> found = Follow(text, root, path);
-  if (!found) return found.error();
-  if (found->depth < path.size()) return WithJsonValue(text, path, Json::array({value}));
-  if (found->part->kind != Kind::kArray) {
-    return IsNot(text, *found->part, Shown(path, path.size()), "array");
+  MPN_TRY_ASSIGN(const Found found, Follow(text, root, path));
+  if (found.depth < path.size()) return WithJsonValue(text, path, Json::array({value}));
+  if (found.part->kind != Kind::kArray) {
+    return IsNot(text, *found.part, Shown(path, path.size()), "array");
   }
-  return Added(text, StyleOf(text, root), *found->part, nullptr, value);
+  return Added(text, StyleOf(text, root), *found.part, nullptr, value);
 }
 
 Result<std::string> WithoutJsonElement(const std::string& text, const JsonPath& path,
                                        size_t index) {
-  const Result<JsonText> scanned = ScanJson(text);
-  if (!scanned) return scanned.error();
-  const Result<Found> found = Follow(text, scanned->root, path);
-  if (!found) return found.error();
-  if (found->depth < path.size() || index >= found->part->parts.size()) return text;
-  return TakenOut(text, *found->part, index);
+  MPN_TRY_ASSIGN(const JsonText scanned, ScanJson(text));
+  MPN_TRY_ASSIGN(const Found found, Follow(text, scanned.root, path));
+  if (found.depth < path.size() || index >= found.part->parts.size()) return text;
+  return TakenOut(text, *found.part, index);
 }
 
 }  // namespace mpnanny

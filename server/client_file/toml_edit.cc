@@ -148,10 +148,9 @@ Result<toml::table> Parsed(std::string_view text) {
 }  // namespace
 
 Result<Json> ReadToml(std::string_view text) {
-  const Result<toml::table> table = Parsed(text);
-  if (!table) return table.error();
+  MPN_TRY_ASSIGN(const toml::table table, Parsed(text));
   std::ostringstream json;
-  json << toml::json_formatter(*table);
+  json << toml::json_formatter(table);
   return ParseJson(json.str(), 200);
 }
 
@@ -167,17 +166,15 @@ std::string TomlTable(const TomlPath& path, const Json& fields, const std::strin
 
 Result<std::string> WithTomlTable(const std::string& text, const TomlPath& path,
                                   const Json& fields) {
-  const Result<toml::table> root = Parsed(text);
-  if (!root) return root.error();
-  const Result<const toml::table*> found = TableAt(text, *root, path);
-  if (!found) return found.error();
+  MPN_TRY_ASSIGN(const toml::table root, Parsed(text));
+  MPN_TRY_ASSIGN(const toml::table* found, TableAt(text, root, path));
   const std::string line_end = LineEndOf(text);
-  if (!*found) {
+  if (!found) {
     const bool blank = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF") == std::string::npos;
     const std::string gap = blank ? "" : (text.ends_with("\n") ? "" : line_end) + line_end;
     return text + gap + TomlTable(path, fields, line_end);
   }
-  const toml::table& table = **found;
+  const toml::table& table = *found;
   std::string added;
   struct Edit {
     size_t begin, end;
@@ -216,13 +213,11 @@ Result<std::string> WithTomlTable(const std::string& text, const TomlPath& path,
 }
 
 Result<std::string> WithoutTomlTable(const std::string& text, const TomlPath& path) {
-  const Result<toml::table> root = Parsed(text);
-  if (!root) return root.error();
-  const Result<const toml::table*> found = TableAt(text, *root, path);
-  if (!found) return found.error();
-  if (!*found) return text;
+  MPN_TRY_ASSIGN(const toml::table root, Parsed(text));
+  MPN_TRY_ASSIGN(const toml::table* found, TableAt(text, root, path));
+  if (!found) return text;
   std::vector<TomlLines> tables;
-  CollectTables(text, **found, tables);
+  CollectTables(text, *found, tables);
   std::sort(tables.begin(), tables.end(),
             [](const TomlLines& a, const TomlLines& b) { return a.begin > b.begin; });
   std::string out = text;

@@ -27,9 +27,8 @@ Result<Json> ReadArguments(const std::string& text, std::istream& in) {
     return ParseJson(typed);
   }
   if (text.starts_with("@")) {
-    Result<std::string> file = ReadFile(text.substr(1), kMostArgumentBytes);
-    if (!file) return file.error();
-    return ParseJson(*file);
+    MPN_TRY_ASSIGN(std::string file, ReadFile(text.substr(1), kMostArgumentBytes));
+    return ParseJson(file);
   }
   return ParseJson(text);
 }
@@ -48,20 +47,17 @@ Result<Json> Call(const CommandSet& set, const std::string& name, const std::str
     return InvalidInput("--args: " + arguments.error().message,
                         "It takes a JSON object, @FILE or - for stdin.");
   }
-  Result<AllowedRoots> roots = AllowedRoots::Create(access.roots);
-  if (!roots) return roots.error();
-  Result<DataFiles> data = DataFiles::Create(access.data_dir);
-  if (!data) return data.error();
-  const ToolContext context{.roots = *roots,
-                            .data = *data,
+  MPN_TRY_ASSIGN(AllowedRoots roots, AllowedRoots::Create(access.roots));
+  MPN_TRY_ASSIGN(DataFiles data, DataFiles::Create(access.data_dir));
+  const ToolContext context{.roots = roots,
+                            .data = data,
                             .cancel = {},
                             .allow_exec = access.allow_exec,
                             .answer_bytes = kAnswerBytes,
                             .progress = nullptr,
                             .allow_weaker_sandbox = access.allow_weaker_sandbox};
-  Result<ToolOutput> output = CallTool(*chosen, std::move(*arguments), context);
-  if (!output) return output.error();
-  return std::move(output->structured);
+  MPN_TRY_ASSIGN(ToolOutput output, CallTool(*chosen, std::move(*arguments), context));
+  return std::move(output.structured);
 }
 
 }  // namespace

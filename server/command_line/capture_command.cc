@@ -43,17 +43,14 @@ Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions&
                     {"seed", options.seed},
                     {"timeout_s", options.seconds}};
   if (options.repeats > 0) arguments["repeats"] = options.repeats;
-  auto question =
-      exported::ReadQuestion(options.repeats > 0 ? "time" : "capture", arguments, roots);
-  if (!question) return question.error();
-  const auto folder = TemporaryFolder::Create();
-  if (!folder) return folder.error();
-  const std::string made = folder->path() + "/capture.safetensors";
-  question->request["output"] = made;
-  const auto data = DataFiles::Create();
-  if (!data) return data.error();
+  MPN_TRY_ASSIGN(auto question, exported::ReadQuestion(options.repeats > 0 ? "time" : "capture",
+                                                       arguments, roots));
+  MPN_TRY_ASSIGN(const auto folder, TemporaryFolder::Create());
+  const std::string made = folder.path() + "/capture.safetensors";
+  question.request["output"] = made;
+  MPN_TRY_ASSIGN(const auto data, DataFiles::Create());
   ProgressLine progress(context.err, context.progress, "mpnanny capture");
-  ToolContext tool{roots, *data, {}, true};
+  ToolContext tool{roots, data, {}, true};
   tool.allow_weaker_sandbox = options.allow_weaker_sandbox;
   tool.progress = progress.Report();
   const Json number = {{"type", "number"}};
@@ -62,7 +59,7 @@ Result<void> RunCapture(const CommandLineContext& context, const CaptureOptions&
     schema["properties"] = {{"tensors", number}, {"bytes", number}};
     schema["required"] = {"tensors", "bytes"};
   }
-  auto answer = exported::AskWorker(*question, folder->path(), schema, tool);
+  auto answer = exported::AskWorker(question, folder.path(), schema, tool);
   progress.Done();
   if (!answer) return answer.error();
   if (options.repeats > 0) {

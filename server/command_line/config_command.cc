@@ -169,20 +169,17 @@ void TellDoctor(std::ostream& err, const HttpEndpoint& endpoint, const std::stri
 
 Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
                        const ClientOptions& options) {
-  const Result<HttpEndpoint> endpoint = ParseHttpEndpoint(options.http_url);
-  if (!endpoint) return endpoint.error();
-  if (endpoint->path != kServedPath) {
+  MPN_TRY_ASSIGN(const HttpEndpoint endpoint, ParseHttpEndpoint(options.http_url));
+  if (endpoint.path != kServedPath) {
     return InvalidInput("--http: the server answers at " + std::string(kServedPath) + ", not at " +
-                            EscapeControl(endpoint->path, 200) + ".",
-                        "Use " + endpoint->Origin() + kServedPath + ".");
+                            EscapeControl(endpoint.path, 200) + ".",
+                        "Use " + endpoint.Origin() + kServedPath + ".");
   }
   if (!options.ssh_host.empty()) {
-    const Result<Launch> usable = SshLaunch(options.ssh_host, {});
-    if (!usable) return usable.error();
+    MPN_TRY(SshLaunch(options.ssh_host, {}));
   }
-  Result<Launch> local = LocalLaunch(options.access);
-  if (!local) return local.error();
-  HttpServer server{endpoint->Url(), ""};
+  MPN_TRY_ASSIGN(Launch local, LocalLaunch(options.access));
+  HttpServer server{endpoint.Url(), ""};
   std::string token_file;
   if (!options.token_file.empty()) {
     Result<std::string> token = ReadTokenFile(options.token_file);
@@ -191,14 +188,14 @@ Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
     Result<std::string> absolute = AllowedRoots::Unrestricted().Resolve(options.token_file);
     if (!absolute) return absolute.error();
     token_file = *std::move(absolute);
-  } else if (!endpoint->IsLoopback()) {
-    return InvalidInput("Whoever reaches " + endpoint->Origin() +
+  } else if (!endpoint.IsLoopback()) {
+    return InvalidInput("Whoever reaches " + endpoint.Origin() +
                             " could read your code: off loopback a token is needed.",
                         "Pass --token-file FILE.");
   }
   const Json block = HttpBlock(client, server);
   std::ostream& err = context.err;
-  TellServer(err, *endpoint, *local, options, token_file);
+  TellServer(err, endpoint, local, options, token_file);
   if (std::string_view(client.name) == "claude-desktop") {
     err << "Claude Desktop's file has no entry for a URL, and its own connectors (Settings > "
            "Connectors) do not reach a private address. The block goes through mcp-remote, which "
@@ -214,16 +211,15 @@ Result<void> PrintHttp(const CommandLineContext& context, const Client& client,
   }
   TellOneLine(err, client, block, " on the client's machine");
   err << ExecText(options.access);
-  TellDoctor(err, *endpoint, local->command, token_file);
+  TellDoctor(err, endpoint, local.command, token_file);
   context.out << BlockText(client.format, block);
   return {};
 }
 
 Result<void> PrintConfig(const CommandLineContext& context, ClientOptions options) {
-  const Result<Client> client = ChosenClient(options);
-  if (!client) return client.error();
-  return options.http_url.empty() ? PrintStdio(context, *client, options)
-                                  : PrintHttp(context, *client, options);
+  MPN_TRY_ASSIGN(const Client client, ChosenClient(options));
+  return options.http_url.empty() ? PrintStdio(context, client, options)
+                                  : PrintHttp(context, client, options);
 }
 
 }  // namespace

@@ -45,10 +45,9 @@ Result<Launch> ServerToStart(const DoctorOptions& options) {
   if (!IsAbsolute(launch.command, options.ssh_host.empty())) {
     return InvalidInput("--program must be an absolute path: clients start it anywhere.");
   }
-  Result<AllowedRoots> here = AllowedRoots::Create({});
-  if (!here) return here.error();
+  MPN_TRY_ASSIGN(AllowedRoots here, AllowedRoots::Create({}));
   std::vector<std::string> roots = options.access.roots;
-  if (roots.empty()) roots = here->roots();
+  if (roots.empty()) roots = here.roots();
   if (roots.empty()) return InvalidInput("Which folder may be read?", "Pass --root DIR.");
   for (const std::string& root : roots) {
     // Where ssh leads elsewhere, links of this machine say nothing about that one.
@@ -75,25 +74,23 @@ Result<Launch> Wrapped(const DoctorOptions& options, const Launch& launch) {
 
 // The server that the client starts.
 Result<void> ExamineStart(const DoctorOptions& options, Checks& checks) {
-  const Result<Launch> server = ServerToStart(options);
-  if (!server) return server.error();
-  const Result<Launch> launch = Wrapped(options, *server);
-  if (!launch) return launch.error();
+  MPN_TRY_ASSIGN(const Launch server, ServerToStart(options));
+  MPN_TRY_ASSIGN(const Launch launch, Wrapped(options, server));
   if (options.ssh_host.empty()) {  // else it would be said of the wrong machine
     std::vector<std::string> roots;
-    for (size_t i = 0; i + 1 < server->arguments.size(); ++i) {
-      if (server->arguments[i] == "--root") roots.push_back(server->arguments[i + 1]);
+    for (size_t i = 0; i + 1 < server.arguments.size(); ++i) {
+      if (server.arguments[i] == "--root") roots.push_back(server.arguments[i + 1]);
     }
     Append(checks, CheckRoots(roots));
     checks.push_back(CheckSqlite());
-    checks.push_back(CheckSandbox(server->command));
-    checks.push_back(CheckWorker(server->command));
+    checks.push_back(CheckSandbox(server.command));
+    checks.push_back(CheckWorker(server.command));
   }
   const bool root_told = std::any_of(checks.begin(), checks.end(), [](const Check& check) {
     return check.name == "root" && check.status == CheckStatus::kFailed;
   });
   for (Check& check : CheckServer(
-           {.words = launch->Words(), .ssh_host = options.ssh_host, .program = server->command})) {
+           {.words = launch.Words(), .ssh_host = options.ssh_host, .program = server.command})) {
     // The server refuses a root that is told already.
     if (!root_told || check.name != "root") checks.push_back(std::move(check));
   }
@@ -102,9 +99,8 @@ Result<void> ExamineStart(const DoctorOptions& options, Checks& checks) {
 
 // The server that runs already.
 Result<void> ExamineHttp(const DoctorOptions& options, Checks& checks) {
-  const Result<HttpEndpoint> endpoint = ParseHttpEndpoint(options.http_url);
-  if (!endpoint) return endpoint.error();
-  HttpTarget target{endpoint->Origin(), endpoint->path, ""};
+  MPN_TRY_ASSIGN(const HttpEndpoint endpoint, ParseHttpEndpoint(options.http_url));
+  HttpTarget target{endpoint.Origin(), endpoint.path, ""};
   if (!options.token_file.empty()) {
     Result<std::string> token = ReadTokenFile(options.token_file);
     if (!token) return token.error();
@@ -134,9 +130,8 @@ Result<Checks> Examine(const DoctorOptions& options) {
   const Result<void> done = http ? ExamineHttp(options, checks) : ExamineStart(options, checks);
   if (!done) return done.error();
   if (!options.python.empty()) {
-    const Result<Launch> python = Wrapped(options, {options.python, {"-c", kPythonProbe}});
-    if (!python) return python.error();
-    Append(checks, CheckPython(options.python, python->Words(), options.ssh_host));
+    MPN_TRY_ASSIGN(const Launch python, Wrapped(options, {options.python, {"-c", kPythonProbe}}));
+    Append(checks, CheckPython(options.python, python.Words(), options.ssh_host));
   }
   return checks;
 }

@@ -85,10 +85,10 @@ Result<Launch> ServerOf(const InstallOptions& options) {
     return {};
   };
   for (const std::string& root : access.roots) {
-    if (auto added = add("--root", root); !added) return added.error();
+    MPN_TRY(add("--root", root));
   }
   if (!access.data_dir.empty()) {
-    if (auto added = add("--data-dir", access.data_dir); !added) return added.error();
+    MPN_TRY(add("--data-dir", access.data_dir));
   }
   if (access.allow_exec) launch.arguments.push_back("--allow-exec");
   if (access.allow_weaker_sandbox) launch.arguments.push_back("--allow-weaker-sandbox");
@@ -107,16 +107,15 @@ Result<Wanted> WantedOverHttp(const Client& client, const InstallOptions& option
         "are for one that the client starts.",
         "Leave them out, or leave --http out.");
   }
-  const Result<HttpEndpoint> endpoint = ParseHttpEndpoint(given.http_url);
-  if (!endpoint) return endpoint.error();
+  MPN_TRY_ASSIGN(const HttpEndpoint endpoint, ParseHttpEndpoint(given.http_url));
   std::string token;
   if (!given.token_file.empty()) {
     Result<std::string> read = ReadTokenFile(given.token_file);
     if (!read) return read.error();
     token = *std::move(read);
   }
-  return Wanted{.block = HttpBlock(client, {endpoint->Url(), token}),
-                .http = {endpoint->Origin(), endpoint->path, token},
+  return Wanted{.block = HttpBlock(client, {endpoint.Url(), token}),
+                .http = {endpoint.Origin(), endpoint.path, token},
                 .program = ""};
 }
 
@@ -136,11 +135,9 @@ Result<Wanted> WantedFor(const Client& client, const InstallOptions& options) {
 // Looks at what the file says now.
 Result<Checks> Look(const ClientPlace& place, const Wanted& wanted, const std::string& ssh_host) {
   if (!wanted.http.origin.empty()) return CheckHttp(wanted.http);
-  const Result<std::string> text = ReadFile(place.path, UINT64_MAX);
-  if (!text) return text.error();
-  const Result<Json> block = BlockIn(place.format, *text, place.key);
-  if (!block) return block.error();
-  const Json& entry = ValueAt(*block, {place.key.c_str(), kServerName});
+  MPN_TRY_ASSIGN(const std::string text, ReadFile(place.path, UINT64_MAX));
+  MPN_TRY_ASSIGN(const Json block, BlockIn(place.format, text, place.key));
+  const Json& entry = ValueAt(block, {place.key.c_str(), kServerName});
   std::vector<std::string> words = {entry["command"].get<std::string>()};
   for (const Json& word : entry["args"]) words.push_back(word.get<std::string>());
   return CheckServer({.words = words, .ssh_host = ssh_host, .program = wanted.program});
@@ -162,63 +159,58 @@ std::string Told(const FileChange& change, bool undo) {
 
 Result<int> Undo(const CommandLineContext& context, const Client& client, const ClientPlace& place,
                  bool dry_run) {
-  const Result<FileChange> change = PlanUndo(place);
-  if (!change) return change.error();
-  if (!change->Changes() && change->backup == FileChange::Backup::kKeep) {
+  MPN_TRY_ASSIGN(const FileChange change, PlanUndo(place));
+  if (!change.Changes() && change.backup == FileChange::Backup::kKeep) {
     context.out << "There is no entry of mpnanny in " << EscapeControl(place.path, 500) << ".\n";
     return 0;
   }
   if (dry_run) {
-    context.out << UnifiedDiff(place.path, change->before.value_or(""), change->after.value_or(""));
+    context.out << UnifiedDiff(place.path, change.before.value_or(""), change.after.value_or(""));
     return 0;
   }
-  if (const auto made = MakeChange(*change); !made) return made.error();
-  context.out << Told(*change, true) << client.after << "\n";
+  MPN_TRY(MakeChange(change));
+  context.out << Told(change, true) << client.after << "\n";
   return 0;
 }
 
 Result<int> Install(const CommandLineContext& context, InstallOptions options) {
-  const Result<Client> client = ChosenClient(options.client);
-  if (!client) return client.error();
-  const Result<std::string> file = FileOf(*client, options);
-  if (!file) return file.error();
+  MPN_TRY_ASSIGN(const Client client, ChosenClient(options.client));
+  MPN_TRY_ASSIGN(const std::string file, FileOf(client, options));
   std::error_code error;
-  const ClientPlace place{std::filesystem::absolute(*file, error).generic_string(), client->format,
-                          client->key};
-  if (options.undo) return Undo(context, *client, place, options.dry_run);
-  const Result<Wanted> wanted = WantedFor(*client, options);
-  if (!wanted) return wanted.error();
-  const Result<FileChange> change = PlanInstall(place, wanted->block);
-  if (!change) return change.error();
+  const ClientPlace place{std::filesystem::absolute(file, error).generic_string(), client.format,
+                          client.key};
+  if (options.undo) return Undo(context, client, place, options.dry_run);
+  MPN_TRY_ASSIGN(const Wanted wanted, WantedFor(client, options));
+  MPN_TRY_ASSIGN(const FileChange change, PlanInstall(place, wanted.block));
   if (options.dry_run) {
-    context.out << UnifiedDiff(place.path, change->before.value_or(""), *change->after);
-    if (!change->Changes()) context.out << "Nothing would change: it is already there.\n";
+    context.out << UnifiedDiff(place.path, change.before.value_or(""), *change.after);
+    if (!change.Changes()) context.out << "Nothing would change: it is already there.\n";
     return 0;
   }
-  if (change->Changes()) {
-    if (const auto made = MakeChange(*change); !made) return made.error();
-    context.out << Told(*change, false);
-    if (change->new_folder && options.file.empty() && !options.project) {
-      context.out << "Its folder was not there before. Is " << client->title
+  if (change.Changes()) {
+    MPN_TRY(MakeChange(change));
+    context.out << Told(change, false);
+    if (change.new_folder && options.file.empty() && !options.project) {
+      context.out << "Its folder was not there before. Is " << client.title
                   << " installed on this machine? `mpnanny install` is run where the client runs; "
                      "--ssh reaches code on another machine.\n";
     }
-    if (!wanted->http.token.empty() && !wanted->block.contains("inputs")) {
+    if (!wanted.http.token.empty() && !wanted.block.contains("inputs")) {
       context.out << "The file holds the token now: keep it out of version control.\n";
     }
   } else {
     context.out << "It is already there, in " << EscapeControl(place.path, 500) << ".\n";
   }
   Checks checks;
-  if (wanted->starts_here) {
+  if (wanted.starts_here) {
     ProgressLine progress(context.err, context.progress, "mpnanny install");
-    Result<Checks> seen = Look(place, *wanted, options.client.ssh_host);
+    Result<Checks> seen = Look(place, wanted, options.client.ssh_host);
     progress.Done();
     if (!seen) return seen.error();
     checks = *std::move(seen);
     PrintChecks(context.out, checks, false);
   }
-  context.out << client->after << "\n";
+  context.out << client.after << "\n";
   if (options.client.http_url.empty()) context.out << ExecText(options.client.access);
   return Failed(checks) ? 1 : 0;
 }

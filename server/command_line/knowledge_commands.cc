@@ -39,9 +39,8 @@ Result<int> Lint(const CommandLineContext& context, const KnowledgeOptions& opti
     return InvalidInput("--format must be text or json, not '" + EscapeControl(options.format, 60) +
                         "'.");
   }
-  Result<DataFiles> data = DataFiles::Create(options.data_dir);
-  if (!data) return data.error();
-  const std::vector<cases::Problem> problems = cases::LintCases(*data);
+  MPN_TRY_ASSIGN(DataFiles data, DataFiles::Create(options.data_dir));
+  const std::vector<cases::Problem> problems = cases::LintCases(data);
   const auto notes = std::count_if(problems.begin(), problems.end(),
                                    [](const cases::Problem& problem) { return problem.note; });
   const auto errors = static_cast<std::ptrdiff_t>(problems.size()) - notes;
@@ -51,32 +50,27 @@ Result<int> Lint(const CommandLineContext& context, const KnowledgeOptions& opti
     for (const cases::Problem& problem : problems) {
       context.out << problem.file << ": " << (problem.note ? "note: " : "") << problem.what << "\n";
     }
-    const size_t cases_read = data->List("knowledge/cases/", ".md").size();
+    const size_t cases_read = data.List("knowledge/cases/", ".md").size();
     context.out << cases_read << " cases, " << errors << " problems, " << notes << " notes\n";
   }
   return errors > 0 ? kExitProblems : 0;
 }
 
 Result<int> Show(const CommandLineContext& context, const KnowledgeOptions& options) {
-  Result<DataFiles> data = DataFiles::Create(options.data_dir);
-  if (!data) return data.error();
-  const auto library = cases::SharedLibrary(*data);
-  const auto found = cases::FindCase(*library, options.id);
-  if (!found) return found.error();
-  const Result<std::string> text = options.part.empty()
-                                       ? cases::WholePage(**found, *data)
-                                       : cases::PagePart(**found, options.part, *data);
-  if (!text) return text.error();
-  context.out << *text;
+  MPN_TRY_ASSIGN(DataFiles data, DataFiles::Create(options.data_dir));
+  const auto library = cases::SharedLibrary(data);
+  MPN_TRY_ASSIGN(const auto found, cases::FindCase(*library, options.id));
+  MPN_TRY_ASSIGN(const std::string text, options.part.empty()
+                                             ? cases::WholePage(*found, data)
+                                             : cases::PagePart(*found, options.part, data));
+  context.out << text;
   return 0;
 }
 
 Result<int> PrintTemplate(const CommandLineContext& context, const KnowledgeOptions& options) {
-  Result<DataFiles> data = DataFiles::Create(options.data_dir);
-  if (!data) return data.error();
-  Result<std::string> text = cases::CaseTemplate(options.id, *data);
-  if (!text) return text.error();
-  context.out << *text;
+  MPN_TRY_ASSIGN(DataFiles data, DataFiles::Create(options.data_dir));
+  MPN_TRY_ASSIGN(std::string text, cases::CaseTemplate(options.id, data));
+  context.out << text;
   return 0;
 }
 

@@ -34,11 +34,10 @@ Result<Launch> LocalLaunch(const AccessOptions& access) {
   if (launch.command.empty()) {
     return Unavailable("This system does not tell where the program lies.");
   }
-  Result<AllowedRoots> roots = AllowedRoots::Create(access.roots);
-  if (!roots) return roots.error();
-  if (roots->roots().empty()) return InvalidInput("Which folder may be read?", "Pass --root DIR.");
+  MPN_TRY_ASSIGN(AllowedRoots roots, AllowedRoots::Create(access.roots));
+  if (roots.roots().empty()) return InvalidInput("Which folder may be read?", "Pass --root DIR.");
   launch.arguments = {"serve"};
-  for (const std::string& root : roots->roots()) {
+  for (const std::string& root : roots.roots()) {
     launch.arguments.insert(launch.arguments.end(), {"--root", root});
   }
   if (!access.data_dir.empty()) {

@@ -63,9 +63,9 @@ Result<void> MayReplace(const std::string& path, bool force) {
 Result<std::string> Made(const ReportOptions& options, const ToolContext& context) {
   const std::string& file = options.output;
   if (file == "-" || file.ends_with(".json")) {
-    auto data = report::PageData(options.runs, {.language = options.language}, context);
-    if (!data) return data.error();
-    return DumpJson(*data) + "\n";
+    MPN_TRY_ASSIGN(auto data,
+                   report::PageData(options.runs, {.language = options.language}, context));
+    return DumpJson(data) + "\n";
   }
   if (file.ends_with(".png")) return report::MakePicture(options.runs, context);
   return report::MakePage(options.runs, {.language = options.language}, context);
@@ -74,12 +74,11 @@ Result<std::string> Made(const ReportOptions& options, const ToolContext& contex
 Result<void> RunReport(const CommandLineContext& context, const ReportOptions& options) {
   const bool prints = options.output == "-";
   if (auto may = MayReplace(options.output, options.force); !prints && !may) return may;
-  auto data = DataFiles::Create(options.data_dir);
-  if (!data) return data.error();
+  MPN_TRY_ASSIGN(auto data, DataFiles::Create(options.data_dir));
   const AllowedRoots roots = AllowedRoots::Unrestricted();
   ProgressLine progress(context.err, context.progress, "mpnanny report");
   auto made =
-      Made(options, {.roots = roots, .data = *data, .cancel = {}, .progress = progress.Report()});
+      Made(options, {.roots = roots, .data = data, .cancel = {}, .progress = progress.Report()});
   progress.Done();
   if (!made) return made.error();
   if (prints) {

@@ -26,18 +26,16 @@ Result<void> PrintRules(const CommandSet& set, const RulesOptions& options) {
         return candidate.uri_template == "mpnanny://rules/{rule}";
       });
   if (family == families.end()) return Unavailable("This build has no static rules.");
-  Result<DataFiles> data = DataFiles::Create(options.data_dir);
-  if (!data) return data.error();
+  MPN_TRY_ASSIGN(DataFiles data, DataFiles::Create(options.data_dir));
   const AllowedRoots roots = AllowedRoots::Unrestricted();
-  const ToolContext context{.roots = roots, .data = *data, .cancel = {}, .progress = nullptr};
+  const ToolContext context{.roots = roots, .data = data, .cancel = {}, .progress = nullptr};
   std::ostream& out = set.context.out;
   if (!options.id.empty()) {
-    Result<std::string> page = family->read(options.id, context);
-    if (!page) return page.error();
+    MPN_TRY_ASSIGN(std::string page, family->read(options.id, context));
     if (options.format == "json") {
-      out << DumpJsonPretty({{"rule", options.id}, {"page", *page}}) << "\n";
+      out << DumpJsonPretty({{"rule", options.id}, {"page", page}}) << "\n";
     } else {
-      out << *page << (page->ends_with("\n") ? "" : "\n");
+      out << page << (page.ends_with("\n") ? "" : "\n");
     }
     return {};
   }

@@ -124,8 +124,7 @@ Result<Json> Extra(const ToolDefinition& definition, const TwinValues& values) {
     }
   }
   const Json schema = {{"type", "object"}, {"properties", twin.extra_options}};
-  if (auto valid = ValidateAgainstSchema(schema, extra, definition.name); !valid)
-    return valid.error();
+  MPN_TRY(ValidateAgainstSchema(schema, extra, definition.name));
   return extra;
 }
 

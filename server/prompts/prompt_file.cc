@@ -134,30 +134,27 @@ namespace {
 // The Chinese text, after `prompt` got its title and the argument that asks for it.
 Result<std::string> AddChinese(std::string_view text, const std::string& path,
                                const std::set<std::string>& used, ServedPrompt& prompt) {
-  auto file = ParseFrontMatter(text, path);
-  if (!file) return file.error();
-  if (auto known = OnlyKnownKeys(file->fields, {"title"}, path); !known) return known.error();
-  auto title = StringField(file->fields, "title", path);
-  if (!title) return title.error();
-  if (NamesUsed(file->body) != used) {
+  MPN_TRY_ASSIGN(auto file, ParseFrontMatter(text, path));
+  MPN_TRY(OnlyKnownKeys(file.fields, {"title"}, path));
+  MPN_TRY_ASSIGN(auto title, StringField(file.fields, "title", path));
+  if (NamesUsed(file.body) != used) {
     return InvalidInput(path + ": it does not use the same {{arguments}} as the English text.");
   }
-  prompt.title += " · " + *title;
+  prompt.title += " · " + title;
   PromptArgument language;
   language.name = kLanguage;
   language.description = "Of the procedure and the answer: en (default) or zh.";
   language.values = {"en", "zh"};
   prompt.arguments.push_back(std::move(language));
-  return std::move(file->body);
+  return std::move(file.body);
 }
 
 }  // namespace
 
 Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path,
                                  std::optional<std::string_view> chinese) {
-  auto file = ParseFrontMatter(text, path);
-  if (!file) return file.error();
-  const Json& fields = file->fields;
+  MPN_TRY_ASSIGN(auto file, ParseFrontMatter(text, path));
+  const Json& fields = file.fields;
   if (auto known =
           OnlyKnownKeys(fields, {"name", "title", "description", "arguments", "example"}, path);
       !known) {
@@ -174,7 +171,7 @@ Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path,
   if (!path.ends_with("/" + prompt.name + ".md")) {
     return InvalidInput(path + ": the name '" + prompt.name + "' is not that of the file.");
   }
-  std::set<std::string> used = NamesUsed(file->body);
+  std::set<std::string> used = NamesUsed(file.body);
   const Json arguments = fields.value("arguments", Json::array());
   if (!arguments.is_array()) return InvalidInput(path + ": 'arguments' must be a list.");
   for (const Json& json : arguments) {
@@ -193,11 +190,11 @@ Result<ServedPrompt> ParsePrompt(std::string_view text, const std::string& path,
   std::string in_chinese;
   if (chinese) {
     const std::string zh_path = path.substr(0, path.size() - 3) + ".zh.md";
-    auto translated = AddChinese(*chinese, zh_path, NamesUsed(file->body), prompt);
+    auto translated = AddChinese(*chinese, zh_path, NamesUsed(file.body), prompt);
     if (!translated) return translated.error();
     in_chinese = *std::move(translated);
   }
-  prompt.render = [body = std::move(file->body), in_chinese = std::move(in_chinese)](
+  prompt.render = [body = std::move(file.body), in_chinese = std::move(in_chinese)](
                       const std::map<std::string, std::string>& values,
                       const RequestContext&) -> Outcome {
     const auto language = values.find(kLanguage);

@@ -235,11 +235,10 @@ class Player {
 
 Result<ReplayReport> Replay(const Registry& registry, std::string_view transcript,
                             const ReplayOptions& options) {
-  const Result<std::vector<Step>> steps = ReadSteps(transcript);
-  if (!steps) return steps.error();
+  MPN_TRY_ASSIGN(const std::vector<Step> steps, ReadSteps(transcript));
   ReplayReport report;
   const auto inbox = std::make_shared<Inbox>();
-  Player player(*steps, options, inbox, report);
+  Player player(steps, options, inbox, report);
   StopEvent stop;
   report.stuck = !RunServer(
       registry, inbox, [&](const MessageHandler& handler) { return player.Play(handler); }, stop);

@@ -49,7 +49,7 @@ Result<Analysis> AnalyzeOne(const TensorView& view, std::optional<Format> target
   found.stats = ComputeStats(view);
   for (const Format format : kJudged) {
     if (target && *target != format) continue;
-    if (auto wanted = cancel.Check(); !wanted) return wanted.error();
+    MPN_TRY(cancel.Check());
     InFormat in;
     in.format = format;
     in.plain = MeasureLoss(view, format);
@@ -60,7 +60,7 @@ Result<Analysis> AnalyzeOne(const TensorView& view, std::optional<Format> target
     }
     found.formats.push_back(in);
   }
-  if (auto wanted = cancel.Check(); !wanted) return wanted.error();
+  MPN_TRY(cancel.Check());
   found.reduced_in = target.value_or(Format::kBf16);
   found.dims = MeasureDimensions(view, found.reduced_in);
   return found;
@@ -71,7 +71,7 @@ Result<std::vector<Ranked>> RankAll(const tensor_files::TensorFile& file, Format
   std::vector<Ranked> ranked;
   ranked.reserve(file.entries().size());
   for (size_t at = 0; at < file.entries().size(); ++at) {
-    if (auto wanted = cancel.Check(); !wanted) return wanted.error();
+    MPN_TRY(cancel.Check());
     const auto elements = tensor_files::Elements::Read(file.entries()[at]);
     Ranked row;
     if (elements) {

@@ -57,22 +57,19 @@ Error NoSuchKey(const TensorFile& file, const std::string& key) {
 Result<ToolOutput> AnalyzeEntry(const Entry& entry, const TensorFile& file,
                                 std::optional<Format> target, const Limits& limits,
                                 const ToolContext& context) {
-  const auto elements = tensor_files::Elements::Read(entry);
-  if (!elements) return elements.error();
-  const auto analysis = AnalyzeOne(elements->view(), target, context.cancel);
-  if (!analysis) return analysis.error();
+  MPN_TRY_ASSIGN(const auto elements, tensor_files::Elements::Read(entry));
+  MPN_TRY_ASSIGN(const auto analysis, AnalyzeOne(elements.view(), target, context.cancel));
   if (file.changed()) {
     return DataCorrupt("The file was cut short while it was read.", "Ask again once it is whole.");
   }
-  const Advice advice = AdviceFor(*analysis, limits);
+  const Advice advice = AdviceFor(analysis, limits);
   const std::vector<std::string> cases = CasesOf(advice.alerts, context.data);
-  return ToolOutput{OneJson(entry, *analysis, advice, cases, file.notes()),
-                    OneText(entry, *analysis, advice, cases, file.notes())};
+  return ToolOutput{OneJson(entry, analysis, advice, cases, file.notes()),
+                    OneText(entry, analysis, advice, cases, file.notes())};
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto path = context.roots.Resolve(arguments["path"].get<std::string>());
-  if (!path) return path.error();
+  MPN_TRY_ASSIGN(auto path, context.roots.Resolve(arguments["path"].get<std::string>()));
   std::optional<Format> target;
   if (arguments.contains("target_dtype")) {
     target = FormatFromName(arguments["target_dtype"].get<std::string>());
@@ -81,17 +78,17 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   limits.underflow_warn = arguments.value("underflow_warn", limits.underflow_warn);
   limits.underflow_error = arguments.value("underflow_error", limits.underflow_error);
   limits.imbalance = arguments.value("imbalance", limits.imbalance);
-  const auto file = TensorFile::Open(
-      *path, [&](const std::string& shard) { return context.roots.Resolve(shard); });
-  if (!file) return file.error();
+  MPN_TRY_ASSIGN(const auto file, TensorFile::Open(path, [&](const std::string& shard) {
+                   return context.roots.Resolve(shard);
+                 }));
   if (arguments.contains("key")) {
     const std::string key = arguments["key"].get<std::string>();
-    const Entry* const entry = FindEntry(*file, key);
-    if (entry == nullptr) return NoSuchKey(*file, key);
-    return AnalyzeEntry(*entry, *file, target, limits, context);
+    const Entry* const entry = FindEntry(file, key);
+    if (entry == nullptr) return NoSuchKey(file, key);
+    return AnalyzeEntry(*entry, file, target, limits, context);
   }
-  if (file->entries().size() == 1) {
-    return AnalyzeEntry(file->entries().front(), *file, target, limits, context);
+  if (file.entries().size() == 1) {
+    return AnalyzeEntry(file.entries().front(), file, target, limits, context);
   }
   size_t first = 0;
   if (arguments.contains("cursor")) {
@@ -103,9 +100,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
     }
   }
   const Format judged = target.value_or(Format::kFp16);
-  const auto ranked = RankAll(*file, judged, context.cancel);
-  if (!ranked) return ranked.error();
-  FileReport report = ReportFile(*file, *ranked, judged, std::min(first, ranked->size()),
+  MPN_TRY_ASSIGN(const auto ranked, RankAll(file, judged, context.cancel));
+  FileReport report = ReportFile(file, ranked, judged, std::min(first, ranked.size()),
                                  runs::AnswerBytes(arguments, context));
   return ToolOutput{std::move(report.structured), std::move(report.text)};
 }

@@ -17,14 +17,12 @@ namespace {
 
 // Of a file of TorchScript or torch.export.
 Result<Json> AskOfFile(const Json& arguments, const ToolContext& context) {
-  auto question = exported::ReadQuestion("diff", arguments, context.roots);
-  if (!question) return question.error();
+  MPN_TRY_ASSIGN(auto question, exported::ReadQuestion("diff", arguments, context.roots));
   if (!context.allow_exec) {
     return python_code::MayNotRun("auto_diff", "diff", context);
   }
-  const auto folder = TemporaryFolder::Create();
-  if (!folder) return folder.error();
-  return exported::AskWorker(*question, folder->path(), AnswerSchema(), context);
+  MPN_TRY_ASSIGN(const auto folder, TemporaryFolder::Create());
+  return exported::AskWorker(question, folder.path(), AnswerSchema(), context);
 }
 
 bool IsOfFile(const Json& arguments) {
@@ -38,23 +36,23 @@ bool IsOfFile(const Json& arguments) {
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const size_t bytes = runs::AnswerBytes(arguments, context);
   if (IsOfFile(arguments)) {
-    auto answer = AskOfFile(arguments, context);
-    if (!answer) return answer.error();
-    return ToolOutput{ReportJson(*answer, bytes), ReportText(*answer, bytes)};
+    MPN_TRY_ASSIGN(auto answer, AskOfFile(arguments, context));
+    return ToolOutput{ReportJson(answer, bytes), ReportText(answer, bytes)};
   }
-  auto question = python_code::ReadQuestion(
-      "mpnanny.diff", {"model", "function", "code", "config", "finding", "captures"},
-      "Give `model` (model.py:build, or an exported model.pt2), `function` (losses.py:my_loss), "
-      "`code`, `config` "
-      "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).",
-      arguments, context.roots);
-  if (!question) return question.error();
+  MPN_TRY_ASSIGN(
+      auto question,
+      python_code::ReadQuestion(
+          "mpnanny.diff", {"model", "function", "code", "config", "finding", "captures"},
+          "Give `model` (model.py:build, or an exported model.pt2), `function` "
+          "(losses.py:my_loss), "
+          "`code`, `config` "
+          "(transformers:GPT2LMHeadModel), `finding` (file.py:123) or `captures` (two files).",
+          arguments, context.roots));
   if (!context.allow_exec) {
     return python_code::MayNotRun("auto_diff", "diff", context);
   }
-  auto answer = python_code::RunChild(*question, AnswerSchema(), context);
-  if (!answer) return answer.error();
-  return ToolOutput{ReportJson(*answer, bytes), ReportText(*answer, bytes)};
+  MPN_TRY_ASSIGN(auto answer, python_code::RunChild(question, AnswerSchema(), context));
+  return ToolOutput{ReportJson(answer, bytes), ReportText(answer, bytes)};
 }
 
 Json Text(const char* description) { return {{"type", "string"}, {"description", description}}; }

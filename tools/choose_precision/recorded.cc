@@ -28,15 +28,14 @@ class Reading {
 
   Result<Recorded> Run() {
     recorded_.notes = source_.notes;
-    if (auto read = Steps(); !read) return read.error();
+    MPN_TRY(Steps());
     if (!source_.format.empty()) return std::move(recorded_);  // a log has steps only
     for (auto part : {&Reading::Samples, &Reading::Profiles, &Reading::Findings}) {
-      if (auto read = (this->*part)(); !read) return read.error();
+      MPN_TRY((this->*part)());
     }
     for (auto& [id, layer] : found_) {
-      auto named = layers_.Find(id);
-      if (!named) return named.error();
-      layer.name = named->name;
+      MPN_TRY_ASSIGN(auto named, layers_.Find(id));
+      layer.name = named.name;
       recorded_.layers.push_back(std::move(layer));
     }
     return std::move(recorded_);
@@ -44,40 +43,31 @@ class Reading {
 
  private:
   Result<void> Steps() {
-    auto reader = runs::StepReader::Create(source_);
-    if (!reader) return reader.error();
-    auto first = reader->From(std::numeric_limits<int64_t>::min());
-    if (!first) return first.error();
-    auto last = reader->UpTo(std::numeric_limits<int64_t>::max());
-    if (!last) return last.error();
-    if (!*first || !*last) return {};
-    recorded_.steps = **last - (*first)->step + 1;
-    auto row = reader->From(**last);
-    if (!row) return row.error();
-    if (*row) recorded_.last_loss = (*row)->loss;
+    MPN_TRY_ASSIGN(auto reader, runs::StepReader::Create(source_));
+    MPN_TRY_ASSIGN(auto first, reader.From(std::numeric_limits<int64_t>::min()));
+    MPN_TRY_ASSIGN(auto last, reader.UpTo(std::numeric_limits<int64_t>::max()));
+    if (!first || !last) return {};
+    recorded_.steps = *last - first->step + 1;
+    MPN_TRY_ASSIGN(auto row, reader.From(*last));
+    if (row) recorded_.last_loss = row->loss;
     recorded_.loss_not_finite = recorded_.last_loss && !std::isfinite(*recorded_.last_loss);
     return {};
   }
 
   Result<void> Samples() {
-    auto dtypes = runs::ReadDtypeNames(source_);
-    if (!dtypes) return dtypes.error();
-    auto newest = runs::LastSampledSteps(source_, {}, 1);
-    if (!newest) return newest.error();
-    if (newest->empty()) return {};
-    auto reader = runs::SampleReader::Create(source_, {"absmax", "frozen"});
-    if (!reader) return reader.error();
-    auto steps = runs::SpreadSteps([&](int64_t step) { return reader->StepFrom(step); },
-                                   newest->front(), kSamplesRead);
-    if (!steps) return steps.error();
-    recorded_.samples = static_cast<int64_t>(steps->size());
-    for (const int64_t step : *steps) {
-      auto rows = reader->Sample(step);
-      if (!rows) return rows.error();
-      for (const TensorRow& row : **rows) {
-        const auto dtype = row.dtype ? dtypes->find(*row.dtype) : dtypes->end();
-        if (auto added = Add(row, dtype == dtypes->end() ? "" : dtype->second); !added)
-          return added;
+    MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source_));
+    MPN_TRY_ASSIGN(auto newest, runs::LastSampledSteps(source_, {}, 1));
+    if (newest.empty()) return {};
+    MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source_, {"absmax", "frozen"}));
+    MPN_TRY_ASSIGN(auto steps,
+                   runs::SpreadSteps([&](int64_t step) { return reader.StepFrom(step); },
+                                     newest.front(), kSamplesRead));
+    recorded_.samples = static_cast<int64_t>(steps.size());
+    for (const int64_t step : steps) {
+      MPN_TRY_ASSIGN(auto rows, reader.Sample(step));
+      for (const TensorRow& row : *rows) {
+        const auto dtype = row.dtype ? dtypes.find(*row.dtype) : dtypes.end();
+        if (auto added = Add(row, dtype == dtypes.end() ? "" : dtype->second); !added) return added;
       }
     }
     const double outputs = std::max<double>(1, static_cast<double>(outputs_));
@@ -109,11 +99,10 @@ class Reading {
       case runs::kGradient: {
         Raise(layer.gradient_absmax, row.absmax);
         recorded_.gradient_absmax = std::max(recorded_.gradient_absmax, row.absmax.value_or(0));
-        auto exponents = runs::ReadExponents(source_, row);
-        if (!exponents) return exponents.error();
-        if (!*exponents) return {};
-        (**exponents)[0] = std::max<int64_t>(0, (**exponents)[0] - row.zeros);
-        for (size_t e = 0; e < 255; ++e) recorded_.gradient_exponents[e] += (**exponents)[e];
+        MPN_TRY_ASSIGN(auto exponents, runs::ReadExponents(source_, row));
+        if (!exponents) return {};
+        (*exponents)[0] = std::max<int64_t>(0, (*exponents)[0] - row.zeros);
+        for (size_t e = 0; e < 255; ++e) recorded_.gradient_exponents[e] += (*exponents)[e];
         return {};
       }
       case runs::kWeight:
@@ -131,20 +120,16 @@ class Reading {
   }
 
   Result<void> Profiles() {
-    auto shadow = runs::ReadShadowSteps(source_);
-    if (!shadow) return shadow.error();
-    recorded_.shadow_steps = static_cast<int64_t>(shadow->steps.size());
-    if (shadow->steps.empty()) return {};
-    auto profile = runs::ShadowProfile::Open(source_);
-    if (!profile) return profile.error();
-    auto steps =
-        runs::SpreadSteps([&](int64_t step) { return profile->StepFrom(step); },
-                          shadow->steps.back().step, kSamplesRead);
-    if (!steps) return steps.error();
-    for (const int64_t step : *steps) {
-      auto rows = profile->At(step);
-      if (!rows) return rows.error();
-      for (const runs::ShadowProfileRow& row : *rows) {
+    MPN_TRY_ASSIGN(auto shadow, runs::ReadShadowSteps(source_));
+    recorded_.shadow_steps = static_cast<int64_t>(shadow.steps.size());
+    if (shadow.steps.empty()) return {};
+    MPN_TRY_ASSIGN(auto profile, runs::ShadowProfile::Open(source_));
+    MPN_TRY_ASSIGN(auto steps,
+                   runs::SpreadSteps([&](int64_t step) { return profile.StepFrom(step); },
+                                     shadow.steps.back().step, kSamplesRead));
+    for (const int64_t step : steps) {
+      MPN_TRY_ASSIGN(auto rows, profile.At(step));
+      for (const runs::ShadowProfileRow& row : rows) {
         LayerRecord& layer = found_[row.layer_id];
         if (row.phase == 1) {
           Raise(layer.fp16_flushed, row.fp16_underflow);
@@ -160,9 +145,8 @@ class Reading {
   }
 
   Result<void> Findings() {
-    auto findings = runs::ReadShadowFindings(source_);
-    if (!findings) return findings.error();
-    for (runs::ShadowFinding& finding : findings->rows) {
+    MPN_TRY_ASSIGN(auto findings, runs::ReadShadowFindings(source_));
+    for (runs::ShadowFinding& finding : findings.rows) {
       if (finding.severity == "INFO") continue;
       if (finding.precision != "proven") {
         recorded_.not_proven += finding.severity == "ERROR" ? 1 : 0;
@@ -171,13 +155,12 @@ class Reading {
       if (auto read = runs::CompleteFinding(source_, finding); !read) return read;
       std::string module;
       if (finding.layer_id) {
-        auto layer = layers_.Find(*finding.layer_id);
-        if (!layer) return layer.error();
-        module = layer->name;
+        MPN_TRY_ASSIGN(auto layer, layers_.Find(*finding.layer_id));
+        module = layer.name;
       }
       recorded_.lost.push_back({std::move(finding), std::move(module)});
     }
-    recorded_.notes.insert(recorded_.notes.end(), findings->notes.begin(), findings->notes.end());
+    recorded_.notes.insert(recorded_.notes.end(), findings.notes.begin(), findings.notes.end());
     return {};
   }
 

@@ -30,34 +30,30 @@ Result<ToolOutput> OfRun(const Json& arguments, const ToolContext& context) {
         "`" + std::string(name) + "` does not go with `run`: a recorded run is read, not run.",
         "Leave it out, or give a model instead of the run.");
   }
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  auto device = DeviceOf(arguments, *source, context);
-  if (!device) return device.error();
-  auto recorded = ReadRecorded(*source);
-  if (!recorded) return recorded.error();
-  const RunPlan plan = PlanOfRun(*recorded, *device);
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  MPN_TRY_ASSIGN(auto device, DeviceOf(arguments, source, context));
+  MPN_TRY_ASSIGN(auto recorded, ReadRecorded(source));
+  const RunPlan plan = PlanOfRun(recorded, device);
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  const std::string run = runs::ShownHandle(*source);
-  return ToolOutput{RunPlanJson(run, *recorded, *device, plan, bytes),
-                    RunPlanText(run, *recorded, *device, plan, bytes)};
+  const std::string run = runs::ShownHandle(source);
+  return ToolOutput{RunPlanJson(run, recorded, device, plan, bytes),
+                    RunPlanText(run, recorded, device, plan, bytes)};
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (arguments.contains("run")) return OfRun(arguments, context);
-  auto question = python_code::ReadQuestion(
-      "mpnanny.precision", {"model", "config"},
-      "Give `model` (model.py:build), `config` (transformers:GPT2LMHeadModel) or a recorded `run`.",
-      arguments, context.roots);
-  if (!question) return question.error();
+  MPN_TRY_ASSIGN(auto question,
+                 python_code::ReadQuestion("mpnanny.precision", {"model", "config"},
+                                           "Give `model` (model.py:build), `config` "
+                                           "(transformers:GPT2LMHeadModel) or a recorded `run`.",
+                                           arguments, context.roots));
   if (!context.allow_exec) {
     return python_code::MayNotRun("choose_precision", "precision", context);
   }
-  auto answer = python_code::RunChild(*question, AnswerSchema(), context);
-  if (!answer) return answer.error();
+  MPN_TRY_ASSIGN(auto answer, python_code::RunChild(question, AnswerSchema(), context));
   const size_t bytes = runs::AnswerBytes(arguments, context);
   const std::string library = arguments.value("library", "pytorch");
-  return ToolOutput{ReportJson(*answer, library, bytes), ReportText(*answer, library, bytes)};
+  return ToolOutput{ReportJson(answer, library, bytes), ReportText(answer, library, bytes)};
 }
 
 Json Text(const char* description) { return {{"type", "string"}, {"description", description}}; }

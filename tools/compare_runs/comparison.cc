@@ -40,12 +40,10 @@ Result<void> FindSamples(const runs::Source& a, const runs::Source& b, const Opt
                          Course& course) {
   if (!course.samples.empty() || course.common_steps == 0) return {};
   if (course.a.sampled_steps > 0 && course.b.sampled_steps > 0) return {};
-  auto steps_a = runs::LastSampledSteps(a, options.steps, kSamplesWithoutFlags);
-  if (!steps_a) return steps_a.error();
-  auto steps_b = runs::LastSampledSteps(b, options.steps, kSamplesWithoutFlags);
-  if (!steps_b) return steps_b.error();
+  MPN_TRY_ASSIGN(auto steps_a, runs::LastSampledSteps(a, options.steps, kSamplesWithoutFlags));
+  MPN_TRY_ASSIGN(auto steps_b, runs::LastSampledSteps(b, options.steps, kSamplesWithoutFlags));
   std::vector<int64_t> both;
-  std::set_intersection(steps_a->begin(), steps_a->end(), steps_b->begin(), steps_b->end(),
+  std::set_intersection(steps_a.begin(), steps_a.end(), steps_b.begin(), steps_b.end(),
                         std::back_inserter(both));
   for (const int64_t step : both) course.samples.push_back({step});
   return {};
@@ -180,7 +178,7 @@ Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const O
   auto layers = PairLayers(a, b);
   if (!layers) return layers.error();
   c.layers = *std::move(layers);
-  if (auto found = FindSamples(a, b, options, c.course); !found) return found.error();
+  MPN_TRY(FindSamples(a, b, options, c.course));
 
   const std::optional<Format> said = SaidFormat(a.run, b.run);
   const double half_ulp = Info(said.value_or(Format::kBf16)).epsilon / 2;

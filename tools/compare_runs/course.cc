@@ -21,7 +21,7 @@ class StepStream {
   // The step at which the stream stands; null at its end.
   Result<const runs::StepRow*> Peek() {
     if (at_ == chunk_.size() && !ended_) {
-      if (auto read = Refill(); !read) return read.error();
+      MPN_TRY(Refill());
     }
     return at_ < chunk_.size() ? &chunk_[at_] : nullptr;
   }
@@ -31,11 +31,10 @@ class StepStream {
   Result<void> Refill() {
     chunk_.clear();
     at_ = 0;
-    auto read = runs::ForEachStep(source_, next_, [&](const runs::StepRow& row) {
+    MPN_TRY(runs::ForEachStep(source_, next_, [&](const runs::StepRow& row) {
       chunk_.push_back(row);
       return chunk_.size() < kChunk;
-    });
-    if (!read) return read.error();
+    }));
     ended_ = chunk_.size() < kChunk || chunk_.back().step >= next_.last;
     if (!ended_) next_.first = chunk_.back().step + 1;
     return {};
@@ -170,28 +169,26 @@ Result<Course> ReadCourse(const runs::Source& a, const runs::Source& b,
   run_summary::StepFold fold_a(course.a), fold_b(course.b);
   Pairing pairing(course);
   while (true) {
-    auto row_a = left.Peek();
-    if (!row_a) return row_a.error();
-    auto row_b = right.Peek();
-    if (!row_b) return row_b.error();
-    if (!*row_a && !*row_b) break;
-    const bool take_a = *row_a && (!*row_b || (*row_a)->step <= (*row_b)->step);
-    const bool take_b = *row_b && (!*row_a || (*row_b)->step <= (*row_a)->step);
-    if (take_a && take_b) pairing.Add(**row_a, **row_b);
+    MPN_TRY_ASSIGN(auto row_a, left.Peek());
+    MPN_TRY_ASSIGN(auto row_b, right.Peek());
+    if (!row_a && !row_b) break;
+    const bool take_a = row_a && (!row_b || row_a->step <= row_b->step);
+    const bool take_b = row_b && (!row_a || row_b->step <= row_a->step);
+    if (take_a && take_b) pairing.Add(*row_a, *row_b);
     if (take_a) {
-      fold_a.Add(**row_a);
+      fold_a.Add(*row_a);
       left.Pop();
     }
     if (take_b) {
-      fold_b.Add(**row_b);
+      fold_b.Add(*row_b);
       right.Pop();
     }
   }
   fold_a.Finish();
   fold_b.Finish();
   pairing.Finish();
-  if (auto done = run_summary::FinishSummary(a, course.a); !done) return done.error();
-  if (auto done = run_summary::FinishSummary(b, course.b); !done) return done.error();
+  MPN_TRY(run_summary::FinishSummary(a, course.a));
+  MPN_TRY(run_summary::FinishSummary(b, course.b));
   return course;
 }
 

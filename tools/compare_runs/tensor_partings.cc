@@ -91,7 +91,7 @@ class Comparer {
     if (at_start && !read_.sample.empty()) JudgeStart();
     FindNonFinite();
     for (const auto& [key, group] : groups_) JudgeGroup(key.first, key.second, group);
-    if (auto narrowed = Narrow(); !narrowed) return narrowed.error();
+    MPN_TRY(Narrow());
     Finish();
     return {};
   }
@@ -268,12 +268,11 @@ class Comparer {
     size_t low = read_.index[at - 1], high = read_.index[at];
     while (high - low > 1) {
       const size_t middle = low + (high - low) / 2;
-      auto sample = tensors_.Read(samples_[middle]);
-      if (!sample) return sample.error();
+      MPN_TRY_ASSIGN(auto sample, tensors_.Read(samples_[middle]));
       bool apart = false;
       for (TensorParting& parting : all_) {
         if (parting.step != samples_[high].step) continue;
-        const Pair* pair = sample->Find(parting.key);
+        const Pair* pair = sample.Find(parting.key);
         if (!pair || !StillApart(parting, *pair)) continue;
         apart = true;
         parting.step = samples_[middle].step;
@@ -339,7 +338,7 @@ Result<TensorComparison> CompareTensors(Tensors& tensors, const LayerPairs& laye
                                         double half_ulp_if_unknown) {
   TensorComparison comparison;
   Comparer comparer(tensors, layers, samples, comparison);
-  if (auto run = comparer.Run(at_start, half_ulp_if_unknown); !run) return run.error();
+  MPN_TRY(comparer.Run(at_start, half_ulp_if_unknown));
   return comparison;
 }
 

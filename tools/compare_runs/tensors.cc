@@ -74,19 +74,17 @@ const char* MetricName(int metric) {
 
 Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b) {
   LayerPairs pairs;
-  auto all_a = runs::Layers(a).All();
-  if (!all_a) return all_a.error();
-  auto all_b = runs::Layers(b).All();
-  if (!all_b) return all_b.error();
+  MPN_TRY_ASSIGN(auto all_a, runs::Layers(a).All());
+  MPN_TRY_ASSIGN(auto all_b, runs::Layers(b).All());
   std::unordered_map<std::string, const runs::Layer*> by_name;
-  for (const runs::Layer& layer : *all_b) by_name.emplace(Bare(layer.name), &layer);
+  for (const runs::Layer& layer : all_b) by_name.emplace(Bare(layer.name), &layer);
   std::unordered_map<std::string, int64_t> positions;
-  for (const runs::Layer& layer : *all_a) {
+  for (const runs::Layer& layer : all_a) {
     if (!layer.position) continue;
     positions.emplace(layer.name, *layer.position);
     pairs.depth = std::max(pairs.depth, *layer.position + 1);
   }
-  for (const runs::Layer& layer : *all_a) {
+  for (const runs::Layer& layer : all_a) {
     const auto other = by_name.find(Bare(layer.name));
     if (other == by_name.end() || !other->second) {
       if (pairs.only_a.size() < kNamesKept) pairs.only_a.push_back(layer.name);
@@ -108,7 +106,7 @@ Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b) {
     pairs.common.push_back(std::move(common));
     other->second = nullptr;  // each once
   }
-  for (const runs::Layer& layer : *all_b) {
+  for (const runs::Layer& layer : all_b) {
     if (pairs.index_b.contains(layer.layer_id)) continue;
     if (pairs.only_b.size() < kNamesKept) pairs.only_b.push_back(layer.name);
     ++pairs.count_only_b;
@@ -126,8 +124,8 @@ const Pair* Sample::Find(const TensorKey& key) const {
 Result<Sample> Tensors::Read(const SampledStep& step) {
   Sample sample;
   sample.step = step;
-  if (auto added = Add(a_, step.step, true, sample); !added) return added.error();
-  if (auto added = Add(b_, step.step, false, sample); !added) return added.error();
+  MPN_TRY(Add(a_, step.step, true, sample));
+  MPN_TRY(Add(b_, step.step, false, sample));
   std::erase_if(sample.tensors,
                 [](const auto& entry) { return !entry.second.in_a || !entry.second.in_b; });
   ++samples_read_;
@@ -142,9 +140,8 @@ Result<void> Tensors::Add(Side& side, int64_t step, bool is_a, Sample& sample) {
     if (!reader) return reader.error();
     side.reader = *std::move(reader);
   }
-  auto rows = side.reader->Sample(step);
-  if (!rows) return rows.error();
-  for (const runs::TensorRow& row : **rows) {
+  MPN_TRY_ASSIGN(auto rows, side.reader->Sample(step));
+  for (const runs::TensorRow& row : *rows) {
     const auto index = side.index.find(row.layer_id);
     if (index == side.index.end() || !Wanted(row.kind, layers_.common[index->second])) continue;
     if (row.dtype) NoteFormat(side, *row.dtype);

@@ -16,9 +16,8 @@ constexpr size_t kTextReserve = 600;
 Result<Options> ReadOptions(const Json& arguments) {
   Options options;
   if (const std::string steps = arguments.value("steps", ""); !steps.empty()) {
-    auto range = runs::ParseStepRange(steps);
-    if (!range) return range.error();
-    options.steps = *range;
+    MPN_TRY_ASSIGN(auto range, runs::ParseStepRange(steps));
+    options.steps = range;
   }
   options.window = arguments.value("window", size_t{0});
   options.metric =
@@ -56,32 +55,28 @@ Result<Diagnoses> DiagnosesOf(const runs::Source& a, const runs::Source& b, cons
   Diagnoses diagnoses;
   if (options.steps.first != all.first || options.steps.last != all.last) return diagnoses;
   for (const auto& [source, into] : {std::pair(&a, &diagnoses.a), std::pair(&b, &diagnoses.b)}) {
-    auto judged = diagnose_run::JudgeRun(*source, context);
-    if (!judged) return judged.error();
-    *into = std::move(judged->verdict);
+    MPN_TRY_ASSIGN(auto judged, diagnose_run::JudgeRun(*source, context));
+    *into = std::move(judged.verdict);
   }
   return diagnoses;
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto options = ReadOptions(arguments);
-  if (!options) return options.error();
+  MPN_TRY_ASSIGN(auto options, ReadOptions(arguments));
   auto a = runs::OpenRun(arguments.value("a", ""), context.roots, context.cancel);
   if (!a) return OfSide("a", a.error());
   auto b = runs::OpenRun(arguments.value("b", ""), context.roots, context.cancel);
   if (!b) return OfSide("b", b.error());
-  auto diagnoses = DiagnosesOf(*a, *b, *options, context);
-  if (!diagnoses) return diagnoses.error();
-  auto comparison = Compare(*a, *b, *options, *diagnoses);
-  if (!comparison) return comparison.error();
+  MPN_TRY_ASSIGN(auto diagnoses, DiagnosesOf(*a, *b, options, context));
+  MPN_TRY_ASSIGN(auto comparison, Compare(*a, *b, options, diagnoses));
   if (FormatRunHandle(a->run.handle) == FormatRunHandle(b->run.handle)) {
-    comparison->verdict = comparison->so_far = Verdict::kUndecided;
-    comparison->reasons = {
+    comparison.verdict = comparison.so_far = Verdict::kUndecided;
+    comparison.reasons = {
         "a and b are one and the same run: there is nothing to judge. A bare path means its newest "
         "run; list_runs gives the handles of all."};
   }
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  Json json = ComparisonJson(*a, *b, *comparison, bytes > kTextReserve ? bytes - kTextReserve : 0);
+  Json json = ComparisonJson(*a, *b, comparison, bytes > kTextReserve ? bytes - kTextReserve : 0);
   std::string text = ComparisonText(json);
   return ToolOutput{std::move(json), std::move(text)};
 }

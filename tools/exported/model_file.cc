@@ -41,10 +41,9 @@ Result<Question> ReadQuestion(const std::string& kind, const Json& arguments,
   if (arguments.value("device", "cpu") == "cuda") {
     return InvalidInput("Models that have left Python run on the CPU.", "Leave out `device`.");
   }
-  auto file = roots.Resolve(arguments["model"].get<std::string>());
-  if (!file) return file.error();
+  MPN_TRY_ASSIGN(auto file, roots.Resolve(arguments["model"].get<std::string>()));
   Question question;
-  question.request = {{"kind", kind}, {"model", *file}, {"input", Json::array()}};
+  question.request = {{"kind", kind}, {"model", file}, {"input", Json::array()}};
   for (const char* key : {"seed", "dtype", "policy", "rel_warn", "rel_error", "repeats"}) {
     if (arguments.contains(key)) question.request[key] = arguments[key];
   }
@@ -55,7 +54,7 @@ Result<Question> ReadQuestion(const std::string& kind, const Json& arguments,
       question.request["input"].push_back(*std::move(word));
     }
   }
-  question.request["root"] = python_code::ProjectOf(*file);
+  question.request["root"] = python_code::ProjectOf(file);
   if (arguments.contains("root")) {
     auto root = roots.Resolve(arguments["root"].get<std::string>());
     if (!root) return root.error();

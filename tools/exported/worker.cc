@@ -76,9 +76,8 @@ Result<Greeted> Start(const std::string& program) {
 }  // namespace
 
 Result<Json> GreetWorker(const std::string& program) {
-  auto greeted = Start(program);
-  if (!greeted) return greeted.error();
-  return greeted->greeting;
+  MPN_TRY_ASSIGN(auto greeted, Start(program));
+  return greeted.greeting;
 }
 
 Result<Json> AskWorker(const Question& question, const std::string& folder, const Json& schema,
@@ -96,14 +95,13 @@ Result<Json> AskWorker(const Question& question, const std::string& folder, cons
   if (worker && (worker->Wait(ChildProcess::Clock::now()) || !worker->WriteLine(job, soon())))
     worker.reset();
   if (!worker) {
-    auto started = Start(ProgramPath());
-    if (!started) return started.error();
-    worker = std::move(started->process);
+    MPN_TRY_ASSIGN(auto started, Start(ProgramPath()));
+    worker = std::move(started.process);
     worker->WriteLine(job, soon());
   }
   python_code::Said said;
   const auto until = ChildProcess::Clock::now() + question.seconds + python_code::kGrace;
-  if (auto heard = said.Listen(*worker, until, context); !heard) return heard.error();
+  MPN_TRY(said.Listen(*worker, until, context));
   const std::string errors = worker->errors();
   if (said.end && !said.end->contains("error")) Keep(std::move(worker));
   return said.Answer({.what = "The model",

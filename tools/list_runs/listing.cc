@@ -23,74 +23,65 @@ constexpr int64_t kMostLogBytes = 64 << 20, kMostBytesOfLogs = 512 << 20;
 
 Result<std::optional<int64_t>> Number(const runs::Database& database, const char* sql,
                                       std::optional<int64_t> run_id = {}) {
-  auto row = database.Prepare(sql);
-  if (!row) return row.error();
-  if (run_id) row->Bind(1, *run_id);
-  auto next = row->Next();
-  if (!next) return next.error();
-  return *next ? row->Int(0) : std::nullopt;
+  MPN_TRY_ASSIGN(auto row, database.Prepare(sql));
+  if (run_id) row.Bind(1, *run_id);
+  MPN_TRY_ASSIGN(auto next, row.Next());
+  return next ? row.Int(0) : std::nullopt;
 }
 
 // How many steps of the run the database holds.
 Result<int64_t> CountSteps(const runs::Database& database, int64_t run_id) {
   // Of a table SQLite counts cells page by page, of some of its rows one after the other, which
   // takes twice as long: mostly all rows are of one run.
-  auto first = Number(database, "SELECT min(run_id) FROM step");
-  if (!first) return first.error();
-  auto last = Number(database, "SELECT max(run_id) FROM step");
-  if (!last) return last.error();
-  auto count = *first == run_id && *last == run_id
-                   ? Number(database, "SELECT count(*) FROM step")
-                   : Number(database, "SELECT count(*) FROM step WHERE run_id=?1", run_id);
-  if (!count) return count.error();
-  return count->value_or(0);
+  MPN_TRY_ASSIGN(auto first, Number(database, "SELECT min(run_id) FROM step"));
+  MPN_TRY_ASSIGN(auto last, Number(database, "SELECT max(run_id) FROM step"));
+  MPN_TRY_ASSIGN(auto count,
+                 first == run_id && last == run_id
+                     ? Number(database, "SELECT count(*) FROM step")
+                     : Number(database, "SELECT count(*) FROM step WHERE run_id=?1", run_id));
+  return count.value_or(0);
 }
 
 Result<std::optional<double>> LastLoss(const runs::Database& database, int64_t run_id) {
   // Backwards along the key; a run whose last steps log no loss costs a few rows, one without any
   // ends at the limit.
-  auto row = database.Prepare(
-      "SELECT loss, flags FROM step WHERE run_id=?1 ORDER BY step DESC LIMIT 10000");
-  if (!row) return row.error();
-  row->Bind(1, run_id);
+  MPN_TRY_ASSIGN(
+      auto row, database.Prepare(
+                    "SELECT loss, flags FROM step WHERE run_id=?1 ORDER BY step DESC LIMIT 10000"));
+  row.Bind(1, run_id);
   while (true) {
-    auto next = row->Next();
-    if (!next) return next.error();
-    if (!*next) return std::optional<double>();
-    const int64_t flags = row->IntOr(1, 0);
+    MPN_TRY_ASSIGN(auto next, row.Next());
+    if (!next) return std::optional<double>();
+    const int64_t flags = row.IntOr(1, 0);
     if (flags & runs::kLossNan) return std::optional(std::numeric_limits<double>::quiet_NaN());
     if (flags & runs::kLossInf) return std::optional(std::numeric_limits<double>::infinity());
-    if (const auto loss = row->Real(0)) return loss;
+    if (const auto loss = row.Real(0)) return loss;
   }
 }
 
 // What the database alone tells, without the run's row.
 Result<ListedRun> ReadListed(const runs::Database& database, int64_t id) {
   ListedRun listed;
-  auto count = CountSteps(database, id);
-  if (!count) return count.error();
-  listed.steps = *count;
-  auto newest = Number(database, "SELECT max(step) FROM step WHERE run_id=?1", id);
-  if (!newest) return newest.error();
-  listed.last_step = *newest;
-  auto loss = LastLoss(database, id);
-  if (!loss) return loss.error();
-  listed.last_loss = *loss;
-  auto alert = database.Prepare(
-      "SELECT severity, type, step FROM alert WHERE run_id=?1 AND severity=?2 "
-      "ORDER BY step, alert_id LIMIT 1");
-  if (!alert) return alert.error();
+  MPN_TRY_ASSIGN(auto count, CountSteps(database, id));
+  listed.steps = count;
+  MPN_TRY_ASSIGN(auto newest, Number(database, "SELECT max(step) FROM step WHERE run_id=?1", id));
+  listed.last_step = newest;
+  MPN_TRY_ASSIGN(auto loss, LastLoss(database, id));
+  listed.last_loss = loss;
+  MPN_TRY_ASSIGN(
+      auto alert,
+      database.Prepare("SELECT severity, type, step FROM alert WHERE run_id=?1 AND severity=?2 "
+                       "ORDER BY step, alert_id LIMIT 1"));
   for (const char* severity : {"ERROR", "WARNING", "INFO"}) {
-    alert->Bind(1, id).Bind(2, std::string_view(severity));
-    auto next = alert->Next();
-    if (!next) return next.error();
-    if (*next) {
-      listed.worst_severity = alert->TextOr(0);
-      listed.worst_type = alert->TextOr(1);
-      listed.worst_step = alert->Int(2);
+    alert.Bind(1, id).Bind(2, std::string_view(severity));
+    MPN_TRY_ASSIGN(auto next, alert.Next());
+    if (next) {
+      listed.worst_severity = alert.TextOr(0);
+      listed.worst_type = alert.TextOr(1);
+      listed.worst_step = alert.Int(2);
       break;
     }
-    alert->Reset();
+    alert.Reset();
   }
   return listed;
 }
@@ -120,18 +111,16 @@ Result<ListedRun> Describe(const runs::Database& database, const runs::Ring& rin
 }
 
 Result<void> AddFile(const std::string& path, const CancelToken& cancel, Listing& listing) {
-  auto opened = imports::OpenFile(path, cancel);
-  if (!opened) return opened.error();
-  const std::unique_ptr<runs::Database> database = std::move(opened->database);
+  MPN_TRY_ASSIGN(auto opened, imports::OpenFile(path, cancel));
+  const std::unique_ptr<runs::Database> database = std::move(opened.database);
   runs::Ring ring;
-  if (opened->format.empty()) ring = runs::ReadRing(path);
-  auto found = runs::ReadRuns(*database, ring);
-  if (!found) return found.error();
+  if (opened.format.empty()) ring = runs::ReadRing(path);
+  MPN_TRY_ASSIGN(auto found, runs::ReadRuns(*database, ring));
   std::vector<ListedRun> listed;
-  for (runs::Run& run : *found) {
+  for (runs::Run& run : found) {
     auto described = Describe(*database, ring, std::move(run));
     if (!described) return described.error();
-    described->format = opened->format;
+    described->format = opened.format;
     listed.push_back(*std::move(described));
   }
   const bool open_end = std::any_of(listed.begin(), listed.end(), [](const ListedRun& run) {
@@ -142,7 +131,7 @@ Result<void> AddFile(const std::string& path, const CancelToken& cancel, Listing
                             " lies here without its '-wal' file, in which a run's last changes "
                             "stand until it ends: the end of its runs may be missing.");
   }
-  ++(opened->format.empty() ? listing.databases : listing.logs);
+  ++(opened.format.empty() ? listing.databases : listing.logs);
   listing.runs.insert(listing.runs.end(), std::make_move_iterator(listed.begin()),
                       std::make_move_iterator(listed.end()));
   return {};
@@ -218,11 +207,10 @@ void JoinRanks(std::vector<ListedRun>& listed) {
 // The logs of other programs in a folder. A log that cannot be read is none.
 Result<void> AddLogs(const std::string& folder, const CancelToken& cancel,
                      CancelToken::Clock::time_point until, Listing& listing) {
-  auto found = imports::FindLogs(folder, cancel);
-  if (!found) return found.error();
+  MPN_TRY_ASSIGN(auto found, imports::FindLogs(folder, cancel));
   int64_t bytes = 0, left_out = 0;
-  for (const imports::FoundLog& log : found->logs) {
-    if (auto check = cancel.Check(); !check) return check.error();
+  for (const imports::FoundLog& log : found.logs) {
+    MPN_TRY(cancel.Check());
     const bool room = log.bytes <= kMostLogBytes && bytes + log.bytes <= kMostBytesOfLogs &&
                       listing.logs < kMostLogs && CancelToken::Clock::now() < until;
     if (!room) {
@@ -239,7 +227,7 @@ Result<void> AddLogs(const std::string& folder, const CancelToken& cancel,
                             (left_out == 1 ? "is" : "are") +
                             " left out. Name its folder to see one.");
   }
-  if (found->ended_early) {
+  if (found.ended_early) {
     listing.notes.push_back(
         "There are too many folders to look for logs in all of them. A folder "
         "further down has fewer.");
@@ -256,17 +244,16 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
   if (!roots.Resolve(start)) {
     if (const RunHandle handle = ParseRunHandle(path); handle.run_id) start = handle.path;
   }
-  auto files = runs::FindDatabases(start, roots, cancel);
-  if (!files) return files.error();
+  MPN_TRY_ASSIGN(auto files, runs::FindDatabases(start, roots, cancel));
   Listing listing;
-  listing.notes = files->notes;
+  listing.notes = files.notes;
   size_t unnoted = 0, looked_at = 0;
   const auto until = CancelToken::Clock::now() + limit;
-  for (const std::string& file : files->paths) {
-    if (auto check = cancel.Check(); !check) return check.error();
+  for (const std::string& file : files.paths) {
+    MPN_TRY(cancel.Check());
     if (looked_at > 0 && CancelToken::Clock::now() >= until) {
       listing.notes.push_back("Stopped at the time limit: " + std::to_string(looked_at) + " of " +
-                              std::to_string(files->paths.size()) +
+                              std::to_string(files.paths.size()) +
                               " databases were looked at. A folder further down has fewer.");
       break;
     }
@@ -274,7 +261,7 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
     auto added = AddFile(file, cancel, listing);
     if (added) continue;
     const ErrorKind kind = added.error().kind;
-    if (!files->folder || kind == ErrorKind::kCancelled || kind == ErrorKind::kDeadlineExceeded) {
+    if (!files.folder || kind == ErrorKind::kCancelled || kind == ErrorKind::kDeadlineExceeded) {
       return added.error();
     }
     if (kind == ErrorKind::kInvalidInput) continue;  // another program's database
@@ -287,8 +274,8 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
   if (unnoted > 0) {
     listing.notes.push_back(std::to_string(unnoted) + " more files could not be read.");
   }
-  if (files->folder) {
-    if (auto added = AddLogs(files->start, cancel, until, listing); !added) return added.error();
+  if (files.folder) {
+    MPN_TRY(AddLogs(files.start, cancel, until, listing));
   }
   JoinRanks(listing.runs);
   std::stable_sort(

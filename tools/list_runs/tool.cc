@@ -65,33 +65,32 @@ std::string RowText(const ListedRun& listed) {
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const std::string path = arguments.value("path", ".");
-  auto listing = ListRuns(path, context.roots, context.cancel);
-  if (!listing) return listing.error();
+  MPN_TRY_ASSIGN(auto listing, ListRuns(path, context.roots, context.cancel));
 
   // The cursor is the handle of the last run shown: what is added meanwhile moves nothing.
   size_t first = 0;
   if (const std::string cursor = arguments.value("cursor", ""); !cursor.empty()) {
-    while (first < listing->runs.size() && Handle(listing->runs[first]) != cursor) ++first;
-    if (first++ == listing->runs.size()) {
+    while (first < listing.runs.size() && Handle(listing.runs[first]) != cursor) ++first;
+    if (first++ == listing.runs.size()) {
       return InvalidInput("cursor '" + EscapeControl(cursor, 200) + "' names no run of this path.",
                           "Give next_cursor of the answer before, with the same path.");
     }
   }
   size_t notes_bytes = 0;
-  for (const std::string& note : listing->notes) notes_bytes += note.size() + 4;
+  for (const std::string& note : listing.notes) notes_bytes += note.size() + 4;
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes + notes_bytes);
   size_t next = first;
-  while (next < listing->runs.size() &&
-         page.Add(RowJson(listing->runs[next]), RowText(listing->runs[next]))) {
+  while (next < listing.runs.size() &&
+         page.Add(RowJson(listing.runs[next]), RowText(listing.runs[next]))) {
     ++next;
   }
 
-  const size_t total = listing->runs.size();
+  const size_t total = listing.runs.size();
   ToolOutput output;
   output.structured = {{"runs", page.TakeRows()}, {"total", total}};
-  if (next < total) output.structured["next_cursor"] = Handle(listing->runs[next - 1]);
-  output.structured["databases"] = listing->databases;
-  output.structured["notes"] = listing->notes;
+  if (next < total) output.structured["next_cursor"] = Handle(listing.runs[next - 1]);
+  output.structured["databases"] = listing.databases;
+  output.structured["notes"] = listing.notes;
 
   if (total == 0) {
     output.text =
@@ -101,17 +100,17 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   } else {
     output.text =
         runs::Count(static_cast<int64_t>(total), "run") + " in " +
-        runs::Count(static_cast<int64_t>(listing->databases), "database") +
-        (listing->logs > 0 ? " and " + runs::Count(static_cast<int64_t>(listing->logs), "log") +
-                                 " of other programs"
-                           : "") +
+        runs::Count(static_cast<int64_t>(listing.databases), "database") +
+        (listing.logs > 0 ? " and " + runs::Count(static_cast<int64_t>(listing.logs), "log") +
+                                " of other programs"
+                          : "") +
         ", newest first" + (first > 0 ? " (from number " + std::to_string(first + 1) + ")" : "") +
         ":\n" + page.text();
   }
-  for (const std::string& note : listing->notes) output.text += "Note: " + note + "\n";
+  for (const std::string& note : listing.notes) output.text += "Note: " + note + "\n";
   if (next < total) {
     output.text += std::to_string(total - next) + " more: call list_runs with cursor \"" +
-                   Handle(listing->runs[next - 1]) + "\".\n";
+                   Handle(listing.runs[next - 1]) + "\".\n";
   }
   if (total > 0) {
     output.text +=

@@ -25,7 +25,7 @@ class RunCopy {
     for (const auto part :
          {&RunCopy::CopyRow, &RunCopy::CopyLayers, &RunCopy::CopySteps, &RunCopy::CopyShadows,
           &RunCopy::CopyAlerts, &RunCopy::CopyEvents, &RunCopy::CopyRing}) {
-      if (auto done = (this->*part)(); !done) return done.error();
+      MPN_TRY((this->*part)());
     }
     if (auto done = CopySamples(source_, options_, layers_, into_, copied_); !done) {
       return done.error();
@@ -38,19 +38,19 @@ class RunCopy {
 
   Result<void> CopyRow() {
     const runs::Run& run = source_.run;
-    auto row =
+    MPN_TRY_ASSIGN(
+        auto row,
         into_.Into("run",
                    "run_id, name, parent, rank, world_size, started_at, heartbeat_at, "
-                   "ended_at, end_reason, precision, trace_interval, environment, notes");
-    if (!row) return row.error();
+                   "ended_at, end_reason, precision, trace_interval, environment, notes"));
     // A run that this one resumed is not in the new file.
-    row->Add(options_.run_id).Add(redact() ? HashedName(run.name) : run.name).AddNull();
-    row->Add(run.rank).Add(run.world_size).Add(std::optional(run.started_at));
-    row->Add(run.heartbeat_at).Add(run.ended_at).AddOrNull(run.end_reason);
-    row->AddOrNull(run.precision).Add(run.trace_interval);
-    row->Add(redact() ? RedactedEnvironment(run.environment) : run.environment);
-    row->AddOrNull(redact() ? RedactedNotes(run.notes) : run.notes);
-    return row->Insert();
+    row.Add(options_.run_id).Add(redact() ? HashedName(run.name) : run.name).AddNull();
+    row.Add(run.rank).Add(run.world_size).Add(std::optional(run.started_at));
+    row.Add(run.heartbeat_at).Add(run.ended_at).AddOrNull(run.end_reason);
+    row.AddOrNull(run.precision).Add(run.trace_interval);
+    row.Add(redact() ? RedactedEnvironment(run.environment) : run.environment);
+    row.AddOrNull(redact() ? RedactedNotes(run.notes) : run.notes);
+    return row.Insert();
   }
 
   static std::string RedactedNotes(const std::string& notes) {
@@ -61,45 +61,44 @@ class RunCopy {
   }
 
   Result<void> CopyLayers() {
-    auto rows = source_.database->Prepare(
-        "SELECT layer_id, name, type, position, source, numel FROM layer WHERE run_id=?1 "
-        "ORDER BY layer_id");
-    if (!rows) return rows.error();
-    rows->Bind(1, run_);
-    auto layer = into_.Into("layer", "layer_id, run_id, name, type, position, source, numel");
-    if (!layer) return layer.error();
+    MPN_TRY_ASSIGN(
+        auto rows,
+        source_.database->Prepare(
+            "SELECT layer_id, name, type, position, source, numel FROM layer WHERE run_id=?1 "
+            "ORDER BY layer_id"));
+    rows.Bind(1, run_);
+    MPN_TRY_ASSIGN(auto layer,
+                   into_.Into("layer", "layer_id, run_id, name, type, position, source, numel"));
     while (true) {
-      auto next = rows->Next();
-      if (!next) return next.error();
-      if (!*next) return {};
+      MPN_TRY_ASSIGN(auto next, rows.Next());
+      if (!next) return {};
       const int64_t id = options_.first_layer + copied_.layers++;
-      layers_[rows->IntOr(0, 0)] = id;
-      const std::string name = rows->TextOr(1);
-      layer->Add(id).Add(options_.run_id).Add(redact() ? RedactedLayer(name) : name);
-      const std::string type = rows->TextOr(2);
-      layer->AddOrNull(redact() ? RedactedType(type) : type).Add(rows->Int(3));
-      const std::string place = rows->TextOr(4);
-      layer->AddOrNull(redact() ? RedactedSource(place) : place).Add(rows->Int(5));
-      if (auto done = layer->Insert(); !done) return done;
+      layers_[rows.IntOr(0, 0)] = id;
+      const std::string name = rows.TextOr(1);
+      layer.Add(id).Add(options_.run_id).Add(redact() ? RedactedLayer(name) : name);
+      const std::string type = rows.TextOr(2);
+      layer.AddOrNull(redact() ? RedactedType(type) : type).Add(rows.Int(3));
+      const std::string place = rows.TextOr(4);
+      layer.AddOrNull(redact() ? RedactedSource(place) : place).Add(rows.Int(5));
+      if (auto done = layer.Insert(); !done) return done;
     }
   }
 
   Result<void> CopySteps() {
-    auto cursor = runs::StepCursor::Open(*source_.database, source_.run, source_.ring, {});
-    if (!cursor) return cursor.error();
-    auto step = into_.Into("step",
-                           "run_id, step, at, duration, loss, lr, loss_scale, grad_norm, "
-                           "peak_memory, flags");
-    if (!step) return step.error();
+    MPN_TRY_ASSIGN(auto cursor,
+                   runs::StepCursor::Open(*source_.database, source_.run, source_.ring, {}));
+    MPN_TRY_ASSIGN(auto step,
+                   into_.Into("step",
+                              "run_id, step, at, duration, loss, lr, loss_scale, grad_norm, "
+                              "peak_memory, flags"));
     while (true) {
-      auto row = cursor->Next();
-      if (!row) return row.error();
-      if (!*row) return {};
-      const runs::StepRow& s = **row;
-      step->Add(options_.run_id).Add(s.step).Add(s.at).Add(s.duration).Add(s.loss).Add(s.lr);
-      step->Add(s.loss_scale).Add(s.grad_norm).Add(s.peak_memory);
-      step->Add(static_cast<int64_t>(s.flags));
-      if (auto done = step->Insert(); !done) return done;
+      MPN_TRY_ASSIGN(auto row, cursor.Next());
+      if (!row) return {};
+      const runs::StepRow& s = *row;
+      step.Add(options_.run_id).Add(s.step).Add(s.at).Add(s.duration).Add(s.loss).Add(s.lr);
+      step.Add(s.loss_scale).Add(s.grad_norm).Add(s.peak_memory);
+      step.Add(static_cast<int64_t>(s.flags));
+      if (auto done = step.Insert(); !done) return done;
       ++copied_.steps;
     }
   }
@@ -116,60 +115,56 @@ class RunCopy {
   }
 
   Result<void> CopyAlerts() {
-    auto rows = source_.database->Prepare(
-        "SELECT step, phase, layer_id, kind, type, severity, value, threshold, producer, repeats,"
-        " last_step, message, " +
-        source_.database->ColumnsOrNull("alert", {"detail"}) +
-        " FROM alert WHERE run_id=?1 ORDER BY alert_id");
-    if (!rows) return rows.error();
-    rows->Bind(1, run_);
-    auto alert = into_.Into("alert",
-                            "alert_id, run_id, step, phase, layer_id, kind, type, severity, value, "
-                            "threshold, producer, repeats, last_step, message, detail");
-    if (!alert) return alert.error();
+    MPN_TRY_ASSIGN(auto rows,
+                   source_.database->Prepare("SELECT step, phase, layer_id, kind, type, severity, "
+                                             "value, threshold, producer, repeats,"
+                                             " last_step, message, " +
+                                             source_.database->ColumnsOrNull("alert", {"detail"}) +
+                                             " FROM alert WHERE run_id=?1 ORDER BY alert_id"));
+    rows.Bind(1, run_);
+    MPN_TRY_ASSIGN(
+        auto alert,
+        into_.Into("alert",
+                   "alert_id, run_id, step, phase, layer_id, kind, type, severity, value, "
+                   "threshold, producer, repeats, last_step, message, detail"));
     while (true) {
-      auto next = rows->Next();
-      if (!next) return next.error();
-      if (!*next) return {};
-      const std::string type = rows->TextOr(4);
-      alert->AddNull().Add(options_.run_id).Add(rows->IntOr(0, 0)).AddOrNull(rows->TextOr(1));
-      alert->Add(LayerOf(rows->Int(2))).Add(rows->Int(3)).Add(type).Add(rows->TextOr(5));
-      alert->Add(rows->Real(6)).Add(rows->Real(7)).Add(rows->Int(8)).Add(rows->IntOr(9, 1));
-      alert->Add(rows->Int(10)).Add(redact() ? "(left out by --redact)" : rows->TextOr(11));
-      alert->AddOrNull(AlertDetail(rows->TextOr(12), findings_, redact()));
-      if (auto done = alert->Insert(); !done) return done;
+      MPN_TRY_ASSIGN(auto next, rows.Next());
+      if (!next) return {};
+      const std::string type = rows.TextOr(4);
+      alert.AddNull().Add(options_.run_id).Add(rows.IntOr(0, 0)).AddOrNull(rows.TextOr(1));
+      alert.Add(LayerOf(rows.Int(2))).Add(rows.Int(3)).Add(type).Add(rows.TextOr(5));
+      alert.Add(rows.Real(6)).Add(rows.Real(7)).Add(rows.Int(8)).Add(rows.IntOr(9, 1));
+      alert.Add(rows.Int(10)).Add(redact() ? "(left out by --redact)" : rows.TextOr(11));
+      alert.AddOrNull(AlertDetail(rows.TextOr(12), findings_, redact()));
+      if (auto done = alert.Insert(); !done) return done;
       ++copied_.alerts;
     }
   }
 
   Result<void> CopyEvents() {
-    auto rows =
-        source_.database->Prepare("SELECT step, at, type, detail FROM event WHERE run_id=?1");
-    if (!rows) return rows.error();
-    rows->Bind(1, run_);
-    auto event = into_.Into("event", kEventColumns);
-    if (!event) return event.error();
+    MPN_TRY_ASSIGN(auto rows, source_.database->Prepare(
+                                  "SELECT step, at, type, detail FROM event WHERE run_id=?1"));
+    rows.Bind(1, run_);
+    MPN_TRY_ASSIGN(auto event, into_.Into("event", kEventColumns));
     while (true) {
-      auto next = rows->Next();
-      if (!next) return next.error();
-      if (!*next) break;
-      const std::string type = rows->TextOr(2);
+      MPN_TRY_ASSIGN(auto next, rows.Next());
+      if (!next) break;
+      const std::string type = rows.TextOr(2);
       if (type == runs::kPackedEvent || type == runs::kRingEvent) continue;  // told anew
-      const std::string detail = rows->TextOr(3);
-      event->Add(options_.run_id).Add(rows->Int(0)).Add(rows->Real(1)).Add(type);
-      event->AddOrNull(redact() ? RedactedJson(detail) : detail);
-      if (auto done = event->Insert(); !done) return done;
+      const std::string detail = rows.TextOr(3);
+      event.Add(options_.run_id).Add(rows.Int(0)).Add(rows.Real(1)).Add(type);
+      event.AddOrNull(redact() ? RedactedJson(detail) : detail);
+      if (auto done = event.Insert(); !done) return done;
     }
-    event->Add(options_.run_id).AddNull().Add(std::optional(source_.run.started_at));
-    event->Add(std::string_view(runs::kPackedEvent)).Add(runs::PackedDetail(source_));
-    return event->Insert();
+    event.Add(options_.run_id).AddNull().Add(std::optional(source_.run.started_at));
+    event.Add(std::string_view(runs::kPackedEvent)).Add(runs::PackedDetail(source_));
+    return event.Insert();
   }
 
   // What only the flight recorder knows of its steps: figures that are not finite, and the first
   // bad layer.
   Result<void> CopyRing() {
-    auto event = into_.Into("event", kEventColumns);
-    if (!event) return event.error();
+    MPN_TRY_ASSIGN(auto event, into_.Into("event", kEventColumns));
     for (const RingStep& slot : source_.ring.steps) {
       RingStep told = slot;
       const auto layer = slot.first_nonfinite_layer >= 0 ? LayerOf(slot.first_nonfinite_layer)
@@ -177,9 +172,9 @@ class RunCopy {
       told.first_nonfinite_layer = static_cast<int32_t>(layer.value_or(-1));
       const std::string detail = runs::RingStepDetail(told);
       if (detail.empty()) continue;
-      event->Add(options_.run_id).Add(slot.step).Add(std::optional(slot.at));
-      event->Add(std::string_view(runs::kRingEvent)).Add(detail);
-      if (auto done = event->Insert(); !done) return done;
+      event.Add(options_.run_id).Add(slot.step).Add(std::optional(slot.at));
+      event.Add(std::string_view(runs::kRingEvent)).Add(detail);
+      if (auto done = event.Insert(); !done) return done;
     }
     return {};
   }

@@ -25,12 +25,11 @@ Series SeriesOf(const runs::TensorRow& row) { return {row.layer_id, row.kind, ro
 // Steps near which nothing is thinned: ends of alerts, sorted.
 Result<std::vector<int64_t>> AlertSteps(const runs::Source& source) {
   std::vector<int64_t> steps;
-  auto read = runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
+  MPN_TRY(runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
     steps.push_back(row.step);
     if (row.last_step && *row.last_step != row.step) steps.push_back(*row.last_step);
     return true;
-  });
-  if (!read) return read.error();
+  }));
   std::sort(steps.begin(), steps.end());
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
@@ -66,16 +65,15 @@ class SampleCopy {
       std::vector<int64_t> steps;
       std::set<int64_t> whole;
       while (from && steps.size() < window) {
-        auto step = reader_.StepFrom(*from);
-        if (!step) return step.error();
-        if (!*step) {
+        MPN_TRY_ASSIGN(auto step, reader_.StepFrom(*from));
+        if (!step) {
           from.reset();
           break;
         }
-        if (ordinal++ % stride == 0 || NearAlert(alerts, **step)) whole.insert(**step);
-        steps.push_back(**step);
-        from = **step == std::numeric_limits<int64_t>::max() ? std::nullopt
-                                                             : std::optional(**step + 1);
+        if (ordinal++ % stride == 0 || NearAlert(alerts, *step)) whole.insert(*step);
+        steps.push_back(*step);
+        from =
+            *step == std::numeric_limits<int64_t>::max() ? std::nullopt : std::optional(*step + 1);
       }
       if (auto done = CopyWindow(steps, whole); !done) return done;
     }
@@ -87,20 +85,18 @@ class SampleCopy {
     std::map<Series, SampleExtremes> extremes;
     if (whole.size() < steps.size()) {
       for (const int64_t step : steps) {
-        auto rows = reader_.Sample(step);
-        if (!rows) return rows.error();
-        for (const runs::TensorRow& row : **rows) {
+        MPN_TRY_ASSIGN(auto rows, reader_.Sample(step));
+        for (const runs::TensorRow& row : *rows) {
           extremes[SeriesOf(row)].Add(step, row.absmax, row.NonFinite() > 0);
         }
       }
     }
     for (const int64_t step : steps) {
       const bool all = whole.contains(step);
-      auto rows = reader_.Sample(step);
-      if (!rows) return rows.error();
+      MPN_TRY_ASSIGN(auto rows, reader_.Sample(step));
       bool has_exponents = false;
       std::map<Series, std::string> exponents;
-      for (const runs::TensorRow& row : **rows) {
+      for (const runs::TensorRow& row : *rows) {
         if (!all && !extremes[SeriesOf(row)].Holds(step)) {
           ++copied_.rows_left_out;
           continue;
@@ -122,9 +118,8 @@ class SampleCopy {
   Result<void> ReadExponents(int64_t step, std::map<Series, std::string>& exponents) {
     exponents_.Bind(2, step);
     while (true) {
-      auto next = exponents_.Next();
-      if (!next) return next.error();
-      if (!*next) break;
+      MPN_TRY_ASSIGN(auto next, exponents_.Next());
+      if (!next) break;
       if (auto bytes = exponents_.Blob(3)) {
         exponents[{exponents_.IntOr(0, 0), exponents_.IntOr(1, 0), exponents_.IntOr(2, 0)}] =
             *std::move(bytes);
@@ -167,8 +162,7 @@ class SampleCopy {
 
 Result<void> CopySamples(const runs::Source& source, const CopyOptions& options,
                          const LayerIds& layers, const NewDatabase& into, Copied& copied) {
-  auto alerts = AlertSteps(source);
-  if (!alerts) return alerts.error();
+  MPN_TRY_ASSIGN(auto alerts, AlertSteps(source));
   auto reader = runs::SampleReader::Create(source);
   if (!reader) return reader.error();
   auto exponents = source.database->Prepare(
@@ -180,7 +174,7 @@ Result<void> CopySamples(const runs::Source& source, const CopyOptions& options,
   if (!insertion) return insertion.error();
   SampleCopy copy(options, layers, into, *std::move(reader), *std::move(exponents),
                   *std::move(insertion), copied);
-  return copy.Run(*alerts);
+  return copy.Run(alerts);
 }
 
 }  // namespace mpnanny::pack

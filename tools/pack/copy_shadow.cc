@@ -21,81 +21,78 @@ class ShadowCopy {
         into_(into) {}
 
   Result<void> CopySteps() {
-    auto rows = Rows("shadow_step", {"step", "why", "seconds", "plain_seconds", "operators",
-                                     "compared", "restarted", "memory", "detail"});
-    if (!rows) return rows.error();
-    auto step = into_.Into("shadow_step",
-                           "run_id, step, why, seconds, plain_seconds, operators, compared, "
-                           "restarted, memory, detail");
-    if (!step) return step.error();
-    while (*rows) {
-      auto next = (*rows)->Next();
-      if (!next) return next.error();
-      if (!*next) break;
-      const runs::Statement& row = **rows;
-      step->Add(options_.run_id).Add(row.IntOr(0, 0)).AddOrNull(row.TextOr(1));
-      step->Add(row.Real(2)).Add(row.Real(3)).Add(row.Int(4)).Add(row.Int(5)).Add(row.Int(6));
-      step->Add(row.Int(7)).AddOrNull(JsonOf(row.TextOr(8)));
-      if (auto done = step->Insert(); !done) return done;
+    MPN_TRY_ASSIGN(auto rows,
+                   Rows("shadow_step", {"step", "why", "seconds", "plain_seconds", "operators",
+                                        "compared", "restarted", "memory", "detail"}));
+    MPN_TRY_ASSIGN(auto step,
+                   into_.Into("shadow_step",
+                              "run_id, step, why, seconds, plain_seconds, operators, compared, "
+                              "restarted, memory, detail"));
+    while (rows) {
+      MPN_TRY_ASSIGN(auto next, rows->Next());
+      if (!next) break;
+      const runs::Statement& row = *rows;
+      step.Add(options_.run_id).Add(row.IntOr(0, 0)).AddOrNull(row.TextOr(1));
+      step.Add(row.Real(2)).Add(row.Real(3)).Add(row.Int(4)).Add(row.Int(5)).Add(row.Int(6));
+      step.Add(row.Int(7)).AddOrNull(JsonOf(row.TextOr(8)));
+      if (auto done = step.Insert(); !done) return done;
     }
     return {};
   }
 
   Result<void> CopyFindings(FindingIds& findings, Copied& copied) {
-    auto rows =
+    MPN_TRY_ASSIGN(
+        auto rows,
         Rows("shadow_finding",
              {"finding_id", "step",      "last_step", "repeats", "kind",  "severity", "phase",
               "layer_id",   "operator",  "source",    "dtype",   "shape", "share",    "magnitude",
-              "error_in",   "error_out", "precision", "reach",   "cure",  "detail"});
-    if (!rows) return rows.error();
-    auto finding =
+              "error_in",   "error_out", "precision", "reach",   "cure",  "detail"}));
+    MPN_TRY_ASSIGN(
+        auto finding,
         into_.Into("shadow_finding",
                    "finding_id, run_id, step, last_step, repeats, kind, severity, phase, layer_id, "
                    "operator, source, dtype, shape, share, magnitude, error_in, error_out, "
-                   "precision, reach, cure, detail");
-    if (!finding) return finding.error();
-    while (*rows) {
-      auto next = (*rows)->Next();
-      if (!next) return next.error();
-      if (!*next) break;
-      const runs::Statement& row = **rows;
+                   "precision, reach, cure, detail"));
+    while (rows) {
+      MPN_TRY_ASSIGN(auto next, rows->Next());
+      if (!next) break;
+      const runs::Statement& row = *rows;
       const int64_t id = options_.first_finding + copied.findings++;
       findings[row.IntOr(0, 0)] = id;
       const std::string op = row.TextOr(8), source = row.TextOr(9);
-      finding->Add(id).Add(options_.run_id).Add(row.IntOr(1, 0)).Add(row.Int(2));
-      finding->Add(row.IntOr(3, 1)).Add(row.TextOr(4)).Add(row.TextOr(5)).AddOrNull(row.TextOr(6));
-      finding->Add(LayerOf(row.Int(7))).Add(redact() ? RedactedOperator(op) : op);
-      finding->AddOrNull(redact() ? RedactedSource(source) : source);
-      finding->AddOrNull(row.TextOr(10)).AddOrNull(row.TextOr(11));
-      for (int column = 12; column < 16; ++column) finding->Add(row.Real(column));
-      finding->Add(row.TextOr(16));
-      for (int column = 17; column < 20; ++column) finding->AddOrNull(JsonOf(row.TextOr(column)));
-      if (auto done = finding->Insert(); !done) return done;
+      finding.Add(id).Add(options_.run_id).Add(row.IntOr(1, 0)).Add(row.Int(2));
+      finding.Add(row.IntOr(3, 1)).Add(row.TextOr(4)).Add(row.TextOr(5)).AddOrNull(row.TextOr(6));
+      finding.Add(LayerOf(row.Int(7))).Add(redact() ? RedactedOperator(op) : op);
+      finding.AddOrNull(redact() ? RedactedSource(source) : source);
+      finding.AddOrNull(row.TextOr(10)).AddOrNull(row.TextOr(11));
+      for (int column = 12; column < 16; ++column) finding.Add(row.Real(column));
+      finding.Add(row.TextOr(16));
+      for (int column = 17; column < 20; ++column) finding.AddOrNull(JsonOf(row.TextOr(column)));
+      if (auto done = finding.Insert(); !done) return done;
     }
     return {};
   }
 
   Result<void> CopyProfiles(Copied& copied) {
-    auto rows = Rows("shadow_profile", {"step", "layer_id", "phase", "dtype", "operators", "error",
-                                        "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
-                                        "e5m2", "fp16_overflow", "fp16_underflow"});
-    if (!rows) return rows.error();
-    auto profile =
+    MPN_TRY_ASSIGN(auto rows, Rows("shadow_profile",
+                                   {"step", "layer_id", "phase", "dtype", "operators", "error",
+                                    "amplification", "absmax", "rms", "fp16", "bf16", "e4m3",
+                                    "e5m2", "fp16_overflow", "fp16_underflow"}));
+    MPN_TRY_ASSIGN(
+        auto profile,
         into_.Into("shadow_profile",
                    "run_id, step, layer_id, phase, dtype, operators, error, amplification, absmax, "
-                   "rms, fp16, bf16, e4m3, e5m2, fp16_overflow, fp16_underflow");
-    if (!profile) return profile.error();
-    for (int64_t n = 1; *rows; ++n) {
-      auto next = (*rows)->Next();
-      if (!next) return next.error();
-      if (!*next) break;
-      const runs::Statement& row = **rows;
+                   "rms, fp16, bf16, e4m3, e5m2, fp16_overflow, fp16_underflow"));
+    for (int64_t n = 1; rows; ++n) {
+      MPN_TRY_ASSIGN(auto next, rows->Next());
+      if (!next) break;
+      const runs::Statement& row = *rows;
       const auto layer = LayerOf(row.Int(1));
       if (!layer) continue;  // of no layer: nothing could name it
-      profile->Add(options_.run_id).Add(row.IntOr(0, 0)).Add(layer).Add(row.IntOr(2, 0));
-      profile->Add(row.Int(3)).Add(row.Int(4));
-      for (int column = 5; column < 15; ++column) profile->Add(row.Real(column));
-      if (auto done = profile->Insert(); !done) return done;
+      profile.Add(options_.run_id).Add(row.IntOr(0, 0)).Add(layer).Add(row.IntOr(2, 0));
+      profile.Add(row.Int(3)).Add(row.Int(4));
+      for (int column = 5; column < 15; ++column) profile.Add(row.Real(column));
+      if (auto done = profile.Insert(); !done) return done;
       if (n % kRowsPerLook == 0 && options_.max_bytes > 0 && into_.Bytes() > options_.max_bytes) {
         copied.too_large = true;
         break;

@@ -52,7 +52,7 @@ Result<void> Insertion::Insert() {
 
 Result<NewDatabase> NewDatabase::Create(const std::string& path) {
   // By us first: SQLite would make it readable for others.
-  if (auto made = NewFile::Create(path); !made) return made.error();
+  MPN_TRY(NewFile::Create(path));
   NewDatabase database(path);
   sqlite3* opened = nullptr;
   const int code =
@@ -64,9 +64,9 @@ Result<NewDatabase> NewDatabase::Create(const std::string& path) {
     return set.error();
   }
   for (const EmbeddedFile& file : EmbeddedSchema()) {
-    if (auto made = database.Execute(std::string(file.text)); !made) return made.error();
+    MPN_TRY(database.Execute(std::string(file.text)));
   }
-  if (auto begun = database.Execute("BEGIN"); !begun) return begun.error();
+  MPN_TRY(database.Execute("BEGIN"));
   return database;
 }
 

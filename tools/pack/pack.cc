@@ -77,41 +77,36 @@ Result<Attempt> WriteAt(int level, bool last, const PackOptions& options,
                         const std::vector<runs::Source>& ranks, const std::string& part) {
   std::error_code ec;
   fs::remove(part, ec);
-  auto created = NewDatabase::Create(part);
-  if (!created) return created.error();
-  NewDatabase& database = *created;
+  MPN_TRY_ASSIGN(auto created, NewDatabase::Create(part));
+  NewDatabase& database = created;
   Attempt attempt;
   CopyOptions copy;
   copy.redact = options.redact;
   copy.level = level;
   copy.max_bytes = last ? 0 : options.max_bytes;
-  auto meanings =
-      ranks.front().database->Prepare("SELECT what, value, text FROM meaning LIMIT 5000");
-  if (!meanings) return meanings.error();
-  auto meaning = database.Into("meaning", "what, value, text");
-  if (!meaning) return meaning.error();
+  MPN_TRY_ASSIGN(auto meanings, ranks.front().database->Prepare(
+                                    "SELECT what, value, text FROM meaning LIMIT 5000"));
+  MPN_TRY_ASSIGN(auto meaning, database.Into("meaning", "what, value, text"));
   while (true) {
-    auto next = meanings->Next();
-    if (!next) return next.error();
-    if (!*next) break;
-    meaning->Add(meanings->TextOr(0)).Add(meanings->TextOr(1)).Add(meanings->TextOr(2));
-    if (auto done = meaning->Insert(); !done) return done.error();
+    MPN_TRY_ASSIGN(auto next, meanings.Next());
+    if (!next) break;
+    meaning.Add(meanings.TextOr(0)).Add(meanings.TextOr(1)).Add(meanings.TextOr(2));
+    MPN_TRY(meaning.Insert());
   }
   for (const runs::Source& rank : ranks) {
-    auto copied = CopyRun(rank, copy, database);
-    if (!copied) return copied.error();
+    MPN_TRY_ASSIGN(auto copied, CopyRun(rank, copy, database));
     Copied& all = attempt.all;
-    all.steps = std::max(all.steps, copied->steps);
-    all.alerts += copied->alerts;
-    all.sample_rows += copied->sample_rows;
-    all.rows_left_out += copied->rows_left_out;
-    all.too_large = copied->too_large;
+    all.steps = std::max(all.steps, copied.steps);
+    all.alerts += copied.alerts;
+    all.sample_rows += copied.sample_rows;
+    all.rows_left_out += copied.rows_left_out;
+    all.too_large = copied.too_large;
     if (all.too_large) return attempt;
     ++copy.run_id;
-    copy.first_layer += copied->layers;
-    copy.first_finding += copied->findings;
+    copy.first_layer += copied.layers;
+    copy.first_finding += copied.findings;
   }
-  if (auto done = database.Finish(); !done) return done.error();
+  MPN_TRY(database.Finish());
   attempt.bytes = static_cast<int64_t>(fs::file_size(part, ec));
   return attempt;
 }
@@ -137,20 +132,20 @@ Result<PackReport> Pack(const PackOptions& options, const AllowedRoots& roots,
   }
   if (numbers.empty()) ranks.push_back(*std::move(whole));
   report.ranks = static_cast<int64_t>(ranks.size());
-  if (auto free = CheckPlace(options, ranks); !free) return free.error();
+  MPN_TRY(CheckPlace(options, ranks));
 
   const PartFile part(options.output);
   for (int level = 0;; ++level) {
     const bool last = level == kThinningLevels;
-    auto attempt = WriteAt(level, last || options.max_bytes <= 0, options, ranks, part.path());
-    if (!attempt) return attempt.error();
-    if (attempt->all.too_large) continue;
-    if (!last && options.max_bytes > 0 && attempt->bytes > options.max_bytes) continue;
-    report.bytes = attempt->bytes;
-    report.steps = attempt->all.steps;
-    report.alerts = attempt->all.alerts;
-    report.sample_rows = attempt->all.sample_rows;
-    report.rows_left_out = attempt->all.rows_left_out;
+    MPN_TRY_ASSIGN(auto attempt,
+                   WriteAt(level, last || options.max_bytes <= 0, options, ranks, part.path()));
+    if (attempt.all.too_large) continue;
+    if (!last && options.max_bytes > 0 && attempt.bytes > options.max_bytes) continue;
+    report.bytes = attempt.bytes;
+    report.steps = attempt.all.steps;
+    report.alerts = attempt.all.alerts;
+    report.sample_rows = attempt.all.sample_rows;
+    report.rows_left_out = attempt.all.rows_left_out;
     report.one_in = ThinningStride(level);
     break;
   }
@@ -159,7 +154,7 @@ Result<PackReport> Pack(const PackOptions& options, const AllowedRoots& roots,
         "The file is larger than asked for: steps, shadow steps, alerts and the samples within " +
         std::to_string(kThinningAlertSteps) + " steps of an alert always stay.");
   }
-  if (auto done = PutInPlace(part.path(), options); !done) return done.error();
+  MPN_TRY(PutInPlace(part.path(), options));
   return report;
 }
 

@@ -23,37 +23,33 @@ void Add(CurvePoint& point, const std::optional<double>& value) {
 
 Result<Course> ReadCourse(const runs::Source& source) {
   Course course;
-  auto reader = runs::StepReader::Create(source);
-  if (!reader) return reader.error();
-  auto first = reader->From(std::numeric_limits<int64_t>::min());
-  if (!first) return first.error();
-  auto last = reader->UpTo(std::numeric_limits<int64_t>::max());
-  if (!last) return last.error();
-  if (!*first || !*last) return course;
-  const int64_t begin = (*first)->step;
+  MPN_TRY_ASSIGN(auto reader, runs::StepReader::Create(source));
+  MPN_TRY_ASSIGN(auto first, reader.From(std::numeric_limits<int64_t>::min()));
+  MPN_TRY_ASSIGN(auto last, reader.UpTo(std::numeric_limits<int64_t>::max()));
+  if (!first || !last) return course;
+  const int64_t begin = first->step;
   // In double: steps may lie further apart than an integer holds.
-  const double width =
-      (static_cast<double>(**last) - static_cast<double>(begin) + 1) / kStretches;
+  const double width = (static_cast<double>(*last) - static_cast<double>(begin) + 1) / kStretches;
   size_t current = std::numeric_limits<size_t>::max();
-  auto ended = runs::ForEachStepInTime(source, runs::kPassTime, [&](const runs::StepRow& row) {
-    const double along = static_cast<double>(row.step) - static_cast<double>(begin);
-    const auto at = static_cast<size_t>(along / std::max(1.0, width));
-    if (at != current || course.stretches.empty()) {
-      course.stretches.push_back({.first_step = row.step, .last_step = row.step, .points = {}});
-      current = at;
-    }
-    CourseStretch& stretch = course.stretches.back();
-    stretch.last_step = row.step;
-    Add(stretch.points[kLoss], row.loss);
-    Add(stretch.points[kGradientNorm], row.grad_norm);
-    Add(stretch.points[kLearningRate], row.lr);
-    Add(stretch.points[kLossScale], row.loss_scale);
-    stretch.not_finite += row.loss && !std::isfinite(*row.loss) ? 1 : 0;
-    stretch.skipped += (row.flags & kSkippedFlag) != 0 ? 1 : 0;
-    ++course.steps;
-  });
-  if (!ended) return ended.error();
-  course.ended_after = *ended;
+  MPN_TRY_ASSIGN(
+      auto ended, runs::ForEachStepInTime(source, runs::kPassTime, [&](const runs::StepRow& row) {
+        const double along = static_cast<double>(row.step) - static_cast<double>(begin);
+        const auto at = static_cast<size_t>(along / std::max(1.0, width));
+        if (at != current || course.stretches.empty()) {
+          course.stretches.push_back({.first_step = row.step, .last_step = row.step, .points = {}});
+          current = at;
+        }
+        CourseStretch& stretch = course.stretches.back();
+        stretch.last_step = row.step;
+        Add(stretch.points[kLoss], row.loss);
+        Add(stretch.points[kGradientNorm], row.grad_norm);
+        Add(stretch.points[kLearningRate], row.lr);
+        Add(stretch.points[kLossScale], row.loss_scale);
+        stretch.not_finite += row.loss && !std::isfinite(*row.loss) ? 1 : 0;
+        stretch.skipped += (row.flags & kSkippedFlag) != 0 ? 1 : 0;
+        ++course.steps;
+      }));
+  course.ended_after = ended;
   return course;
 }
 

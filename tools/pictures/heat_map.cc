@@ -62,10 +62,10 @@ class Reading {
 
   Result<HeatMaps> Run() {
     if (!source_.format.empty()) return std::move(made_);  // a log has no samples
-    if (auto read = Rows(); !read) return read.error();
+    MPN_TRY(Rows());
     if (made_.layers.empty()) return std::move(made_);
-    if (auto read = Samples(); !read) return read.error();
-    if (auto read = Profiles(); !read) return read.error();
+    MPN_TRY(Samples());
+    MPN_TRY(Profiles());
     for (size_t at = 0; at < kMaps; ++at) {
       const auto seen = [](float cell) { return !std::isnan(cell); };
       if (std::none_of(cells_[at].begin(), cells_[at].end(), seen)) continue;
@@ -87,9 +87,8 @@ class Reading {
     auto steps = runs::SpreadSteps(next, last, most);
     if (!steps) return steps;
     for (const int64_t wanted : wish_.steps) {
-      auto at = next(wanted);
-      if (!at) return at.error();
-      if (*at) steps->push_back(**at);
+      MPN_TRY_ASSIGN(auto at, next(wanted));
+      if (at) steps->push_back(*at);
     }
     std::sort(steps->begin(), steps->end());
     steps->erase(std::unique(steps->begin(), steps->end()), steps->end());
@@ -98,22 +97,21 @@ class Reading {
 
   Result<void> Rows() {
     runs::Layers layers(source_);
-    auto all = layers.All();
-    if (!all) return all.error();
-    std::stable_sort(all->begin(), all->end(), [](const runs::Layer& a, const runs::Layer& b) {
+    MPN_TRY_ASSIGN(auto all, layers.All());
+    std::stable_sort(all.begin(), all.end(), [](const runs::Layer& a, const runs::Layer& b) {
       return a.position.value_or(INT64_MAX) < b.position.value_or(INT64_MAX);
     });
     std::set<int64_t> wished;
-    for (const runs::Layer& layer : *all) {
+    for (const runs::Layer& layer : all) {
       const auto& names = wish_.layers;
-      if (all->size() <= kRows || wished.size() == kRows) break;
+      if (all.size() <= kRows || wished.size() == kRows) break;
       if (std::find(names.begin(), names.end(), runs::Name(layer.name)) != names.end()) {
         wished.insert(layer.layer_id);
       }
     }
     size_t others = kRows - wished.size();
-    made_.layers_left_out = all->size() > kRows ? all->size() - kRows : 0;
-    for (const runs::Layer& layer : *all) {
+    made_.layers_left_out = all.size() > kRows ? all.size() - kRows : 0;
+    for (const runs::Layer& layer : all) {
       if (!wished.contains(layer.layer_id)) {
         if (others == 0) continue;
         --others;
@@ -159,21 +157,18 @@ class Reading {
   }
 
   Result<void> Samples() {
-    auto newest = runs::LastSampledSteps(source_, {}, 1);
-    if (!newest) return newest.error();
-    if (newest->empty()) return Columns({});
-    auto reader = runs::SampleReader::Create(source_, {"absmax", "rms", "below_fp16", "frozen"});
-    if (!reader) return reader.error();
-    auto dtypes = runs::ReadDtypeNames(source_);
-    if (!dtypes) return dtypes.error();
-    auto steps = Steps([&](int64_t step) { return reader->StepFrom(step); }, newest->front());
-    if (!steps) return steps.error();
-    made_.samples_read = steps->size();
-    if (auto made = Columns(*steps); !made) return made;
-    for (const int64_t step : *steps) {
-      auto rows = reader->Sample(step);
-      if (!rows) return rows.error();
-      for (const TensorRow& row : **rows) {
+    MPN_TRY_ASSIGN(auto newest, runs::LastSampledSteps(source_, {}, 1));
+    if (newest.empty()) return Columns({});
+    MPN_TRY_ASSIGN(auto reader,
+                   runs::SampleReader::Create(source_, {"absmax", "rms", "below_fp16", "frozen"}));
+    MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source_));
+    MPN_TRY_ASSIGN(auto steps,
+                   Steps([&](int64_t step) { return reader.StepFrom(step); }, newest.front()));
+    made_.samples_read = steps.size();
+    if (auto made = Columns(steps); !made) return made;
+    for (const int64_t step : steps) {
+      MPN_TRY_ASSIGN(auto rows, reader.Sample(step));
+      for (const TensorRow& row : *rows) {
         for (size_t at = 0; at < kTensorMaps; ++at) {
           const Figure& figure = kFigures[at];
           if (row.kind != figure.kind) continue;
@@ -182,27 +177,23 @@ class Reading {
           if (value) Raise(at, step, row.layer_id, *value);
         }
         if (row.kind != runs::kActivation || !row.dtype) continue;
-        const auto dtype = dtypes->find(*row.dtype);
+        const auto dtype = dtypes.find(*row.dtype);
         const auto of = row_of_.find(row.layer_id);
-        if (dtype != dtypes->end() && of != row_of_.end()) made_.dtypes[of->second] = dtype->second;
+        if (dtype != dtypes.end() && of != row_of_.end()) made_.dtypes[of->second] = dtype->second;
       }
     }
     return {};
   }
 
   Result<void> Profiles() {
-    auto shadow = runs::ReadShadowSteps(source_);
-    if (!shadow) return shadow.error();
-    if (shadow->steps.empty() || made_.first_steps.empty()) return {};
-    auto profile = runs::ShadowProfile::Open(source_);
-    if (!profile) return profile.error();
-    auto steps = Steps([&](int64_t step) { return profile->StepFrom(step); },
-                       shadow->steps.back().step);
-    if (!steps) return steps.error();
-    for (const int64_t step : *steps) {
-      auto rows = profile->At(step);
-      if (!rows) return rows.error();
-      for (const runs::ShadowProfileRow& row : *rows) {
+    MPN_TRY_ASSIGN(auto shadow, runs::ReadShadowSteps(source_));
+    if (shadow.steps.empty() || made_.first_steps.empty()) return {};
+    MPN_TRY_ASSIGN(auto profile, runs::ShadowProfile::Open(source_));
+    MPN_TRY_ASSIGN(auto steps, Steps([&](int64_t step) { return profile.StepFrom(step); },
+                                     shadow.steps.back().step));
+    for (const int64_t step : steps) {
+      MPN_TRY_ASSIGN(auto rows, profile.At(step));
+      for (const runs::ShadowProfileRow& row : rows) {
         const size_t map = row.phase == 1 ? kShadowBackward : kShadowForward;
         if (row.error) Raise(map, step, row.layer_id, *row.error);
       }

@@ -39,34 +39,28 @@ Result<std::vector<Histogram>> ReadHistograms(const runs::Source& source,
                                               const std::vector<int64_t>& wanted) {
   std::vector<Histogram> made;
   if (!source.format.empty()) return made;
-  auto newest = runs::LastSampledSteps(source, {}, 1);
-  if (!newest) return newest.error();
-  if (newest->empty()) return made;
-  auto reader = runs::SampleReader::Create(source, {"absmax"});
-  if (!reader) return reader.error();
-  auto steps = runs::SpreadSteps([&](int64_t step) { return reader->StepFrom(step); },
-                                 newest->front(), kSamplesTried);
-  if (!steps) return steps.error();
+  MPN_TRY_ASSIGN(auto newest, runs::LastSampledSteps(source, {}, 1));
+  if (newest.empty()) return made;
+  MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source, {"absmax"}));
+  MPN_TRY_ASSIGN(auto steps, runs::SpreadSteps([&](int64_t step) { return reader.StepFrom(step); },
+                                               newest.front(), kSamplesTried));
   runs::Layers layers(source);
   std::set<int64_t> chosen(wanted.begin(),
                            wanted.begin() + static_cast<std::ptrdiff_t>(
                                                 std::min(wanted.size(), kHistogramLayers)));
   std::vector<std::vector<Histogram>> by_step;
-  for (const int64_t step : *steps) {
-    auto rows = reader->Sample(step);
-    if (!rows) return rows.error();
+  for (const int64_t step : steps) {
+    MPN_TRY_ASSIGN(auto rows, reader.Sample(step));
     std::vector<Histogram> here;
-    for (const TensorRow& row : **rows) {
+    for (const TensorRow& row : *rows) {
       if (!Shown(row)) continue;
       if (!chosen.contains(row.layer_id) && chosen.size() >= kHistogramLayers) continue;
-      auto exponents = runs::ReadExponents(source, row);
-      if (!exponents) return exponents.error();
-      if (!*exponents) continue;
+      MPN_TRY_ASSIGN(auto exponents, runs::ReadExponents(source, row));
+      if (!exponents) continue;
       chosen.insert(row.layer_id);
-      Histogram histogram = Of(row, **exponents);
-      auto layer = layers.Find(row.layer_id);
-      if (!layer) return layer.error();
-      histogram.layer = layer->name;
+      Histogram histogram = Of(row, *exponents);
+      MPN_TRY_ASSIGN(auto layer, layers.Find(row.layer_id));
+      histogram.layer = layer.name;
       here.push_back(std::move(histogram));
     }
     if (!here.empty()) by_step.push_back(std::move(here));

@@ -237,44 +237,40 @@ Result<Picture> OfDiagnosis(const Json& arguments, const Json& answer,
     return InvalidInput("A pasted log has no picture.",
                         "Call diagnose_run with `run` or `log_path`.");
   }
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  auto run = CourseOf(*source);
-  if (!run) return run.error();
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  MPN_TRY_ASSIGN(auto run, CourseOf(source));
   const FirstBad bad = FirstBadOf(answer);
   HeatMapWish wish{{}, {bad.layer}};
   if (bad.step) wish.steps.push_back(*bad.step);
-  auto maps = ReadHeatMaps(*source, wish);
-  if (!maps) return maps.error();
-  const HeatMap* const map = MapFor(*maps, bad);
+  MPN_TRY_ASSIGN(auto maps, ReadHeatMaps(source, wish));
+  const HeatMap* const map = MapFor(maps, bad);
 
   const std::string font = FontOf(context);
-  const int heat = map ? static_cast<int>(HeatMapHeight(*maps, *map) + 2 * kMargin) : 0;
+  const int heat = map ? static_cast<int>(HeatMapHeight(maps, *map) + 2 * kMargin) : 0;
   Canvas canvas(kWidth, kPanelHeight + heat, font);
-  CurvePanel panel = PanelOf({*run}, kLoss);
+  CurvePanel panel = PanelOf({run}, kLoss);
   if (bad.step) panel.first_bad = static_cast<double>(*bad.step);
   DrawCurves(canvas, {kMargin, kMargin, kWidth - kMargin, kPanelHeight - kMargin}, panel);
-  std::string shows = "Above: " + Told(*run, kLoss);
+  std::string shows = "Above: " + Told(run, kLoss);
   if (bad.step) shows += ", first bad step " + std::to_string(*bad.step) + " marked";
   if (map) {
     std::optional<HeatCell> cell;
-    if (bad.step) cell = HeatCell{RawName(*maps, bad.layer), *bad.step};
+    if (bad.step) cell = HeatCell{RawName(maps, bad.layer), *bad.step};
     DrawHeatMap(canvas,
                 {kMargin, kPanelHeight + kMargin, kWidth - kMargin,
                  static_cast<double>(kPanelHeight + heat) - kMargin},
-                *maps, *map, cell);
+                maps, *map, cell);
     shows += ". Below: " + LowerCase(HeatMapTitle(*map)) + ", " +
-             runs::Count(static_cast<int64_t>(maps->layers.size()), "layer") + " by " +
-             runs::Count(static_cast<int64_t>(maps->samples_read), "sampled step");
+             runs::Count(static_cast<int64_t>(maps.layers.size()), "layer") + " by " +
+             runs::Count(static_cast<int64_t>(maps.samples_read), "sampled step");
     if (cell && !bad.layer.empty()) shows += ", the cell of " + bad.layer + " framed";
   }
   return Finished(canvas, shows + ".");
 }
 
 Result<Picture> OfSummary(const Json& arguments, const Json&, const ToolContext& context) {
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  auto run = CourseOf(*source);
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  auto run = CourseOf(source);
   if (!run) return run.error();
   return CoursePicture({*std::move(run)}, context);
 }
@@ -282,9 +278,8 @@ Result<Picture> OfSummary(const Json& arguments, const Json&, const ToolContext&
 Result<Picture> OfComparison(const Json& arguments, const Json&, const ToolContext& context) {
   std::vector<NamedCourse> both;
   for (const char* const key : {"a", "b"}) {
-    auto source = runs::OpenAskedRun(arguments, context, key);
-    if (!source) return source.error();
-    auto run = CourseOf(*source);
+    MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context, key));
+    auto run = CourseOf(source);
     if (!run) return run.error();
     run->letter = key;
     run->name = run->letter + ": " + run->name;

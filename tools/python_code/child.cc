@@ -89,25 +89,22 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
         "`--wsl`), or in Python, where the model is: mpnanny.auto_diff(), "
         "mpnanny.choose_precision().");
   }
-  const auto package = FindPythonPackage("");
-  if (!package) return package.error();
-  const auto sandbox = FindSandbox(ProgramPath());
-  if (!sandbox) return sandbox.error();
-  const auto folder = TemporaryFolder::Create();
-  if (!folder) return folder.error();
-  auto child = ChildProcess::Start(
-      Command(question, context.allow_weaker_sandbox, *sandbox, package->string(), folder->path()));
-  if (!child) return child.error();
+  MPN_TRY_ASSIGN(const auto package, FindPythonPackage(""));
+  MPN_TRY_ASSIGN(const auto sandbox, FindSandbox(ProgramPath()));
+  MPN_TRY_ASSIGN(const auto folder, TemporaryFolder::Create());
+  MPN_TRY_ASSIGN(auto child,
+                 ChildProcess::Start(Command(question, context.allow_weaker_sandbox, sandbox,
+                                             package.string(), folder.path())));
   const auto until = ChildProcess::Clock::now() + question.seconds + kGrace;
   Said said;
   said.token = RandomId();
   Json request = question.request;
   request["token"] = said.token;
-  (*child)->WriteLine(DumpJson(request), until);
-  (*child)->CloseInput();
-  if (auto heard = said.Listen(**child, until, context); !heard) return heard.error();
-  said.exit_code = (*child)->Wait(ChildProcess::Clock::now() + kLastWords);
-  const std::string& errors = (*child)->errors();
+  child->WriteLine(DumpJson(request), until);
+  child->CloseInput();
+  MPN_TRY(said.Listen(*child, until, context));
+  said.exit_code = child->Wait(ChildProcess::Clock::now() + kLastWords);
+  const std::string& errors = child->errors();
   return said.Answer({.what = "The code",
                       .seconds = question.seconds,
                       .memory_mb = question.memory_mb,
@@ -116,15 +113,13 @@ Result<Json> RunChild(const Question& question, const Json& schema, const ToolCo
 }
 
 Result<std::vector<Lack>> FindLacks(const std::string& program) {
-  const auto sandbox = FindSandbox(program);
-  if (!sandbox) return sandbox.error();
-  const auto folder = TemporaryFolder::Create();
-  if (!folder) return folder.error();
-  auto child = ChildProcess::Start({*sandbox, "--check", "--writable", folder->path()});
-  if (!child) return child.error();
+  MPN_TRY_ASSIGN(const auto sandbox, FindSandbox(program));
+  MPN_TRY_ASSIGN(const auto folder, TemporaryFolder::Create());
+  MPN_TRY_ASSIGN(auto child,
+                 ChildProcess::Start({sandbox, "--check", "--writable", folder.path()}));
   const auto until = ChildProcess::Clock::now() + kGrace;
-  for (ChildProcess::Line line = (*child)->ReadLine(until);
-       line.status == ChildProcess::ReadStatus::kLine; line = (*child)->ReadLine(until)) {
+  for (ChildProcess::Line line = child->ReadLine(until);
+       line.status == ChildProcess::ReadStatus::kLine; line = child->ReadLine(until)) {
     const auto json = ParseJson(line.text);
     const Json& end = json ? ValueAt(*json, {"end"}) : Json();
     if (end.is_object() && end.contains("missing")) return LacksOf(end);

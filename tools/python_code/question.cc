@@ -41,9 +41,8 @@ Result<std::string> ResolvePlace(const std::string& words, const std::string& ke
     return InvalidInput("`" + key + "` is '" + shown + "': it does not say what in the file.",
                         hint);
   }
-  auto file = roots.Resolve(words.substr(0, colon));
-  if (!file) return file.error();
-  return *file + words.substr(colon);
+  MPN_TRY_ASSIGN(auto file, roots.Resolve(words.substr(0, colon)));
+  return file + words.substr(colon);
 }
 
 // A command line has words only: `--args '[8, 0.1]'` is one that means a list.
@@ -89,15 +88,14 @@ Result<std::string> ResolveInput(const std::string& word, const AllowedRoots& ro
                    [&](std::string_view ending) { return path.ends_with(ending); })) {
     return word;
   }
-  auto file = roots.Resolve(path);
-  if (!file) return file.error();
-  return name + *file + (hash == std::string::npos ? "" : rest.substr(hash));
+  MPN_TRY_ASSIGN(auto file, roots.Resolve(path));
+  return name + file + (hash == std::string::npos ? "" : rest.substr(hash));
 }
 
 Result<Question> ReadQuestion(const std::string& module, const std::vector<std::string>& targets,
                               const std::string& how, const Json& arguments,
                               const AllowedRoots& roots) {
-  if (auto checked = CheckTarget(arguments, targets, how); !checked) return checked.error();
+  MPN_TRY(CheckTarget(arguments, targets, how));
   Question question;
   question.module = module;
   Json& request = question.request;

@@ -56,9 +56,8 @@ Result<runs::AlertFilter> ReadFilter(const Json& arguments, runs::Layers& layers
   filter.severities = words("severity");
   filter.types = words("type");
   if (const std::string steps = arguments.value("steps", ""); !steps.empty()) {
-    auto range = runs::ParseStepRange(steps);
-    if (!range) return range.error();
-    filter.steps = *range;
+    MPN_TRY_ASSIGN(auto range, runs::ParseStepRange(steps));
+    filter.steps = range;
   }
   if (const auto globs = words("layer"); !globs.empty()) {
     auto ids = layers.Matching(globs, /*all_ranks=*/true);
@@ -160,17 +159,14 @@ void SkipTo(const AlertCounts& counts, const std::optional<Cursor>& after,
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  source->database->LimitTime(kTimeLimit);
-  runs::Layers layers(*source);
-  auto filter = ReadFilter(arguments, layers);
-  if (!filter) return filter.error();
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  source.database->LimitTime(kTimeLimit);
+  runs::Layers layers(source);
+  MPN_TRY_ASSIGN(auto filter, ReadFilter(arguments, layers));
   std::optional<Cursor> after;
   if (const std::string text = arguments.value("cursor", ""); !text.empty()) {
-    auto cursor = ParseCursor(text);
-    if (!cursor) return cursor.error();
-    after = *cursor;
+    MPN_TRY_ASSIGN(auto cursor, ParseCursor(text));
+    after = cursor;
   }
 
   const auto shared_library = cases::SharedLibrary(context.data);
@@ -180,18 +176,18 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   AlertCounts counts;
   Groups& groups = counts.groups;
   int64_t &total = counts.total, &before = counts.before;
-  const bool counted = CanCount(*source, *filter);
+  const bool counted = CanCount(source, filter);
   if (counted) {
-    auto read = CountAlerts(*source, *filter, after);
+    auto read = CountAlerts(source, filter, after);
     if (!read) return read.error();
     counts = *std::move(read);
-    SkipTo(counts, after, *filter);
+    SkipTo(counts, after, filter);
   }
   bool full = false;
   std::string next_cursor;
   int64_t last_step = 0;
   std::optional<Error> failed;
-  auto read = runs::ForEachAlert(*source, *filter, [&](const runs::AlertRow& row) {
+  auto read = runs::ForEachAlert(source, filter, [&](const runs::AlertRow& row) {
     if (!counted) {
       ++total;
       Group& group = groups[{runs::SeverityRank(row.severity), row.severity, row.type}];
@@ -213,13 +209,13 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
       layer = found->name;
     }
     const std::vector<std::string>& cases = explaining.Of(row, layer);
-    auto finding = FindingOf(*source, row);
+    auto finding = FindingOf(source, row);
     if (!finding) {
       failed = finding.error();
       return false;
     }
     if (page.Add(RowJson(row, layer, *finding, cases),
-                 RowText(row, source->run.world_size, layer, *finding, cases))) {
+                 RowText(row, source.run.world_size, layer, *finding, cases))) {
       next_cursor = CursorAfter(row);
     } else {
       full = true;
@@ -229,16 +225,16 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!read) {
     // Stopped by the tool's own limit: what there is, and so it says.
     const bool ours = read.error().kind == ErrorKind::kDeadlineExceeded &&
-                      !source->database->cancel().stop_requested();
+                      !source.database->cancel().stop_requested();
     if (!ours || page.size() == 0) return read.error();
-    source->notes.insert(source->notes.begin(),
-                         "Stopped at the time limit: alerts after step " +
-                             std::to_string(last_step) +
-                             " are not counted. A narrower `steps` looks at all of its own.");
+    source.notes.insert(source.notes.begin(),
+                        "Stopped at the time limit: alerts after step " +
+                            std::to_string(last_step) +
+                            " are not counted. A narrower `steps` looks at all of its own.");
   }
   if (failed) return *failed;
 
-  const std::string handle = runs::ShownHandle(*source);
+  const std::string handle = runs::ShownHandle(source);
   const auto shown = static_cast<int64_t>(page.size());
   ToolOutput output;
   Json by_type = Json::array();
@@ -254,7 +250,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (full) output.structured["next_cursor"] = next_cursor;
   output.structured["run"] = handle;
   output.structured["by_type"] = std::move(by_type);
-  output.structured["notes"] = source->notes;
+  output.structured["notes"] = source.notes;
 
   if (total == 0) {
     const bool filtered = arguments.contains("severity") || arguments.contains("type") ||
@@ -265,7 +261,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
                   (before > 0 ? "(" + std::to_string(before) + " on earlier pages)\n" : "") +
                   text_rows;
   }
-  for (const std::string& note : source->notes) output.text += "Note: " + note + "\n";
+  for (const std::string& note : source.notes) output.text += "Note: " + note + "\n";
   if (full) {
     output.text += std::to_string(total - before - shown) +
                    " more: call query_alerts with cursor \"" + next_cursor + "\".\n";

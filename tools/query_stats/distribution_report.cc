@@ -56,15 +56,13 @@ class DistributionReading {
       }
     };
     if (question_.layers.ids.size() > kLayersOneByOne) {
-      auto rows = reader_.Sample(step);
-      if (!rows) return rows.error();
-      take(**rows);
+      MPN_TRY_ASSIGN(auto rows, reader_.Sample(step));
+      take(*rows);
       return found;
     }
     for (const int64_t layer : question_.layers.ids) {
-      auto rows = reader_.Layer(step, layer);
-      if (!rows) return rows.error();
-      take(**rows);
+      MPN_TRY_ASSIGN(auto rows, reader_.Layer(step, layer));
+      take(*rows);
     }
     return found;
   }
@@ -78,14 +76,13 @@ class DistributionReading {
     ChosenSample chosen;
     size_t tried = 0;
     for (int64_t last = question_.steps.last; tried < kSamplesTried;) {
-      auto steps = runs::LastSampledSteps(source_, {first, last}, tried == 0 ? 1 : 16);
-      if (!steps) return steps.error();
-      if (steps->empty()) break;
-      for (auto step = steps->rbegin(); step != steps->rend(); ++step, ++tried) {
-        auto holds = Look(*step);
-        if (!holds) return holds.error();
-        if (*holds == Holds::kNone) continue;
-        const bool finite = *holds == Holds::kFinite;
+      MPN_TRY_ASSIGN(auto steps,
+                     runs::LastSampledSteps(source_, {first, last}, tried == 0 ? 1 : 16));
+      if (steps.empty()) break;
+      for (auto step = steps.rbegin(); step != steps.rend(); ++step, ++tried) {
+        MPN_TRY_ASSIGN(auto holds, Look(*step));
+        if (holds == Holds::kNone) continue;
+        const bool finite = holds == Holds::kFinite;
         if (finite || !chosen.step) {
           if (chosen.step) chosen.nothing_finite = chosen.step;
           chosen.step = *step;
@@ -93,22 +90,20 @@ class DistributionReading {
         // Who asks about one step is shown what it holds.
         if (finite || *step == question_.steps.first) return chosen;
       }
-      if (steps->front() <= first) break;
-      last = steps->front() - 1;
+      if (steps.front() <= first) break;
+      last = steps.front() - 1;
     }
     if (chosen.step || !single || question_.steps.last == INT64_MAX) return chosen;
     int64_t from = question_.steps.last + 1;
     for (tried = 0; tried < kSamplesTried; ++tried) {
-      auto step = reader_.StepFrom(from);
-      if (!step) return step.error();
-      if (!*step) break;
-      auto holds = Look(**step);
-      if (!holds) return holds.error();
-      if (*holds != Holds::kNone) {
-        chosen.step = **step;
+      MPN_TRY_ASSIGN(auto step, reader_.StepFrom(from));
+      if (!step) break;
+      MPN_TRY_ASSIGN(auto holds, Look(*step));
+      if (holds != Holds::kNone) {
+        chosen.step = *step;
         break;
       }
-      from = **step + 1;
+      from = *step + 1;
     }
     return chosen;
   }
@@ -118,11 +113,10 @@ class DistributionReading {
 
   // What the exponents of the first few tensors at a step hold.
   Result<Holds> Look(int64_t step) {
-    auto rows = Rows(step);
-    if (!rows) return rows.error();
-    if (rows->size() > kTensorsLookedAt) rows->resize(kTensorsLookedAt);
+    MPN_TRY_ASSIGN(auto rows, Rows(step));
+    if (rows.size() > kTensorsLookedAt) rows.resize(kTensorsLookedAt);
     Holds holds = Holds::kNone;
-    for (const TensorRow& row : *rows) {
+    for (const TensorRow& row : rows) {
       auto exponents = runs::ReadExponents(source_, row);
       // Damaged ones are there: the page says what is wrong with them.
       if (!exponents) {
@@ -239,12 +233,10 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
                         "metric \"absmax\" or \"below_fp16_share\" with top 5 tells which layers "
                         "are worth a look.");
   }
-  auto reader = runs::SampleReader::Create(source);
-  if (!reader) return reader.error();
-  DistributionReading reading(source, question, *reader);
-  auto chosen = reading.Step();
-  if (!chosen) return chosen.error();
-  const std::optional<int64_t> step = chosen->step;
+  MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source));
+  DistributionReading reading(source, question, reader);
+  MPN_TRY_ASSIGN(auto chosen, reading.Step());
+  const std::optional<int64_t> step = chosen.step;
   const std::string handle = runs::ShownHandle(source);
 
   std::vector<std::string> notes = options.notes;
@@ -254,28 +246,26 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
     auto found = reading.Rows(*step);
     if (!found) return found.error();
     rows = *std::move(found);
-    auto row = runs::ReadStep(source, *step);
-    if (!row) return row.error();
-    if (*row) loss_scale = (*row)->loss_scale;
+    MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, *step));
+    if (row) loss_scale = row->loss_scale;
     const bool single = question.steps.first == question.steps.last;
     if (single && *step != question.steps.first) {
       notes.push_back("Step " + std::to_string(question.steps.first) +
                       " has no exponents of these tensors; this is the nearest step that has.");
     }
-    if (chosen->nothing_finite) {
+    if (chosen.nothing_finite) {
       notes.push_back("Step " + std::to_string(*step) +
                       " is the last sample with exponents and finite values in each of these "
                       "tensors. At step " +
-                      std::to_string(*chosen->nothing_finite) +
+                      std::to_string(*chosen.nothing_finite) +
                       " one of them held nothing but NaN or Inf; `steps` shows it.");
     }
   }
-  auto begin = RowAfter(rows, options.cursor);
-  if (!begin) return begin.error();
+  MPN_TRY_ASSIGN(auto begin, RowAfter(rows, options.cursor));
 
   runs::Page page(options.bytes, kDistributionReserve);
   runs::Layers layers(source);
-  size_t shown = *begin, without = 0;
+  size_t shown = begin, without = 0;
   for (; shown < rows.size() && page.size() < kMostPlots; ++shown) {
     auto exponents = runs::ReadExponents(source, rows[shown]);
     if (!exponents) {
@@ -287,10 +277,9 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
       ++without;
       continue;
     }
-    auto layer = layers.Find(rows[shown].layer_id);
-    if (!layer) return layer.error();
+    MPN_TRY_ASSIGN(auto layer, layers.Find(rows[shown].layer_id));
     const Distribution d = MakeDistribution(rows[shown], **exponents, loss_scale);
-    const std::string name = runs::Name(layer->name);
+    const std::string name = runs::Name(layer.name);
     if (!page.Add(SeriesJson(name, d), SeriesText(name, d))) break;
   }
   if (!step) {
@@ -322,7 +311,7 @@ Result<ToolOutput> ReportDistribution(const runs::Source& source, const Question
         {"last", step ? Json(*step) : Json(nullptr)}}},
       {"notes", notes}};
   for (const std::string& note : notes) output.text += "Note: " + note + "\n";
-  if (shown < rows.size() && shown > *begin) {
+  if (shown < rows.size() && shown > begin) {
     const std::string cursor = RowCursor(rows[shown - 1]);
     output.structured["next_cursor"] = cursor;
     output.text += std::to_string(rows.size() - shown) +

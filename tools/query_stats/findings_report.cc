@@ -58,29 +58,25 @@ std::string WhyNone(const runs::ShadowSteps& steps, const Question& question) {
 
 Result<ToolOutput> ReportFindings(const runs::Source& source, const Question& question,
                                   const ReportOptions& options) {
-  auto steps = runs::ReadShadowSteps(source, question.steps);
-  if (!steps) return steps.error();
+  MPN_TRY_ASSIGN(auto steps, runs::ReadShadowSteps(source, question.steps));
   runs::ShadowFilter filter{question.steps, {}};
   if (!question.layers.all) filter.layer_ids = question.layers.ids;
-  auto found = runs::ReadShadowFindings(source, filter);
-  if (!found) return found.error();
-  std::vector<runs::ShadowFinding>& rows = found->rows;
-  auto first = FindingAfter(rows, options.cursor);
-  if (!first) return first.error();
+  MPN_TRY_ASSIGN(auto found, runs::ReadShadowFindings(source, filter));
+  std::vector<runs::ShadowFinding>& rows = found.rows;
+  MPN_TRY_ASSIGN(auto first, FindingAfter(rows, options.cursor));
   const size_t total =
       question.top ? std::min(rows.size(), static_cast<size_t>(*question.top)) : rows.size();
 
   runs::Layers layers(source);
   runs::Page page(options.bytes, kFindingsReserve);
-  size_t shown = std::min(*first, total);
+  size_t shown = std::min(first, total);
   const size_t begin = shown;
   for (; shown < total; ++shown) {
-    if (auto done = runs::CompleteFinding(source, rows[shown]); !done) return done.error();
+    MPN_TRY(runs::CompleteFinding(source, rows[shown]));
     std::string module;
     if (rows[shown].layer_id) {
-      auto layer = layers.Find(*rows[shown].layer_id);
-      if (!layer) return layer.error();
-      module = layer->name;
+      MPN_TRY_ASSIGN(auto layer, layers.Find(*rows[shown].layer_id));
+      module = layer.name;
     }
     if (!page.Add(RowJson(rows[shown], module),
                   runs::FindingLine(rows[shown], module, source.run.world_size))) {
@@ -94,34 +90,33 @@ Result<ToolOutput> ReportFindings(const runs::Source& source, const Question& qu
       if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
     }
   };
-  add(found->notes);
-  add(steps->notes);
+  add(found.notes);
+  add(steps.notes);
   add(source.notes);
-  const auto looked_at = static_cast<int64_t>(steps->steps.size());
+  const auto looked_at = static_cast<int64_t>(steps.steps.size());
   const std::string handle = runs::ShownHandle(source);
   ToolOutput output;
   output.text = handle + ": " + runs::Count(static_cast<int64_t>(total), "finding") + " of " +
                 runs::Count(looked_at, "shadow step") + " (" + kMeaning + ")";
   if (begin > 0) output.text += ", " + std::to_string(begin) + " on earlier pages";
   output.text += ".\n" + page.text();
-  if (rows.empty()) output.text += WhyNone(*steps, question);
+  if (rows.empty()) output.text += WhyNone(steps, question);
   for (const std::string& note : notes) output.text += "Note: " + note + "\n";
-  output.structured = {
-      {"metric", "findings"},
-      {"unit", "ratio"},
-      {"series", page.TakeRows()},
-      {"omitted", 0},
-      {"total", total},
-      {"run", handle},
-      {"meaning", kMeaning},
-      {"aggregate", "finding"},
-      {"steps",
-       {{"looked_at", looked_at},
-        {"recorded", looked_at},
-        {"all", true},
-        {"first", looked_at > 0 ? Json(steps->steps.front().step) : Json(nullptr)},
-        {"last", looked_at > 0 ? Json(steps->steps.back().step) : Json(nullptr)}}},
-      {"notes", notes}};
+  output.structured = {{"metric", "findings"},
+                       {"unit", "ratio"},
+                       {"series", page.TakeRows()},
+                       {"omitted", 0},
+                       {"total", total},
+                       {"run", handle},
+                       {"meaning", kMeaning},
+                       {"aggregate", "finding"},
+                       {"steps",
+                        {{"looked_at", looked_at},
+                         {"recorded", looked_at},
+                         {"all", true},
+                         {"first", looked_at > 0 ? Json(steps.steps.front().step) : Json(nullptr)},
+                         {"last", looked_at > 0 ? Json(steps.steps.back().step) : Json(nullptr)}}},
+                       {"notes", notes}};
   if (shown < total) {
     const std::string cursor = FindingCursor(rows[shown - 1]);
     output.structured["next_cursor"] = cursor;

@@ -40,21 +40,20 @@ bool Fits(const Wanted& wanted, const std::string& name, const std::string& show
 
 Result<void> ForEachLayer(const runs::Source& source,
                           const std::function<bool(int64_t, const std::string&)>& visit) {
-  auto rows = source.database->Prepare(
-      "SELECT layer_id, name FROM layer WHERE run_id=?1 ORDER BY layer_id");
-  if (!rows) return rows.error();
-  rows->Bind(1, *source.run.handle.run_id);
+  MPN_TRY_ASSIGN(auto rows,
+                 source.database->Prepare(
+                     "SELECT layer_id, name FROM layer WHERE run_id=?1 ORDER BY layer_id"));
+  rows.Bind(1, *source.run.handle.run_id);
   while (true) {
-    auto next = rows->Next();
-    if (!next) return next.error();
-    if (!*next) return {};
+    MPN_TRY_ASSIGN(auto next, rows.Next());
+    if (!next) return {};
     // A costly pattern over long names: SQLite's own check does not see the time spent here.
-    if (auto check = source.database->cancel().Check(); !check) return check.error();
+    MPN_TRY(source.database->cancel().Check());
     if (source.database->time_is_up()) {
       return DeadlineExceeded("The layers' names took too long to match.",
                               "Name the layers, or write a simpler pattern.");
     }
-    if (!visit(rows->IntOr(0, 0), rows->TextOr(1))) return {};
+    if (!visit(rows.IntOr(0, 0), rows.TextOr(1))) return {};
   }
 }
 
@@ -109,15 +108,14 @@ Result<LayerChoice> ChooseLayers(const runs::Source& source,
   LayerChoice choice;
   if (patterns.empty()) return choice;
   choice.all = false;
-  auto wanted = ReadPatterns(patterns);
-  if (!wanted) return wanted.error();
-  std::vector<std::vector<int64_t>> parts(wanted->size());  // of modules named as a whole
+  MPN_TRY_ASSIGN(auto wanted, ReadPatterns(patterns));
+  std::vector<std::vector<int64_t>> parts(wanted.size());  // of modules named as a whole
   std::vector<std::string> names;
-  auto read = ForEachLayer(source, [&](int64_t id, const std::string& name) {
+  MPN_TRY(ForEachLayer(source, [&](int64_t id, const std::string& name) {
     const std::string shown = IsPlain(name) ? name : EscapeControl(name);
     if (names.size() < kNamesForSuggestions) names.push_back(name.substr(0, kNameBytes));
-    for (size_t i = 0; i < wanted->size(); ++i) {
-      Wanted& one = (*wanted)[i];
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      Wanted& one = wanted[i];
       if (Fits(one, name, shown)) {
         ++one.fits;
         choice.ids.push_back(id);
@@ -126,10 +124,9 @@ Result<LayerChoice> ChooseLayers(const runs::Source& source,
       }
     }
     return true;
-  });
-  if (!read) return read.error();
-  for (size_t i = 0; i < wanted->size(); ++i) {
-    Wanted& one = (*wanted)[i];
+  }));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    Wanted& one = wanted[i];
     if (one.fits > 0) continue;
     one.fits = static_cast<int64_t>(parts[i].size());
     choice.ids.insert(choice.ids.end(), parts[i].begin(), parts[i].end());
@@ -138,7 +135,7 @@ Result<LayerChoice> ChooseLayers(const runs::Source& source,
     if (!IsPlain(name)) name = runs::Name(name);
   }
   if (choice.ids.empty()) return NothingFits(patterns, names);
-  for (const Wanted& one : *wanted) {
+  for (const Wanted& one : wanted) {
     if (one.fits > 0 || choice.notes.size() >= 3) continue;
     const std::string near = one.pattern ? "" : DidYouMean(one.text, names);
     choice.notes.push_back("No layer fits '" + EscapeControl(one.text, 100) + "'." +
@@ -164,15 +161,14 @@ std::string_view BlockOf(std::string_view name) {
 Result<Blocks> ReadBlocks(const runs::Source& source, const LayerChoice& choice) {
   Blocks blocks;
   std::unordered_map<std::string, int> places;
-  auto read = ForEachLayer(source, [&](int64_t id, const std::string& name) {
+  MPN_TRY(ForEachLayer(source, [&](int64_t id, const std::string& name) {
     if (!choice.Holds(id)) return true;
     const std::string block(BlockOf(name).substr(0, kNameBytes));
     const auto [place, fresh] = places.try_emplace(block, static_cast<int>(blocks.names.size()));
     if (fresh) blocks.names.push_back(block);
     blocks.of_layer[id] = place->second;
     return true;
-  });
-  if (!read) return read.error();
+  }));
   return blocks;
 }
 

@@ -23,12 +23,11 @@ Result<std::vector<int64_t>> ProfileSteps(runs::ShadowProfile& profile,
                                           const runs::StepRange& range) {
   std::vector<int64_t> steps;
   for (int64_t from = range.first; steps.size() < kMostListed;) {
-    auto step = profile.StepFrom(from);
-    if (!step) return step.error();
-    if (!*step || **step > range.last) break;
-    steps.push_back(**step);
-    if (**step == range.last) break;
-    from = **step + 1;
+    MPN_TRY_ASSIGN(auto step, profile.StepFrom(from));
+    if (!step || *step > range.last) break;
+    steps.push_back(*step);
+    if (*step == range.last) break;
+    from = *step + 1;
   }
   return steps;
 }
@@ -45,27 +44,25 @@ std::vector<int64_t> Spread(const std::vector<int64_t>& steps, size_t most) {
 Result<Answer> ReadProfileMetric(const runs::Source& source, const Question& question,
                                  const Blocks& blocks) {
   Answer answer;
-  auto profile = runs::ShadowProfile::Open(source);
-  if (!profile) return profile.error();
-  auto steps = ProfileSteps(*profile, question.steps);
+  MPN_TRY_ASSIGN(auto profile, runs::ShadowProfile::Open(source));
+  auto steps = ProfileSteps(profile, question.steps);
   if (!steps && !Stopped(source, steps.error())) return steps.error();
   if (!steps) {
     answer.out_of_time = true;
     return answer;
   }
   if (steps->empty()) return answer;
-  auto last = profile->At(steps->back());
-  if (!last) return last.error();
+  MPN_TRY_ASSIGN(auto last, profile.At(steps->back()));
   const size_t rows = question.thorough ? kThoroughProfileRows : kProfileRows;
-  const size_t most = std::max(kLeastProfileSteps, rows / std::max<size_t>(1, last->size()));
+  const size_t most = std::max(kLeastProfileSteps, rows / std::max<size_t>(1, last.size()));
   const std::vector<int64_t> chosen = Spread(*steps, most);
   answer.steps.all = chosen.size() == steps->size();
   answer.steps.sampled = static_cast<int64_t>(steps->size());
 
   Collector collector(question, blocks);
   for (const int64_t step : chosen) {
-    if (auto check = source.database->cancel().Check(); !check) return check.error();
-    auto read = profile->At(step);
+    MPN_TRY(source.database->cancel().Check());
+    auto read = profile.At(step);
     if (!read && !Stopped(source, read.error())) return read.error();
     if (!read) {
       answer.out_of_time = true;

@@ -48,10 +48,10 @@ Result<bool> ReadStep(runs::SampleReader& reader, int64_t step, const std::vecto
     return {};
   };
   if (layers == nullptr) {
-    if (auto added = add(reader.Sample(step)); !added) return added.error();
+    MPN_TRY(add(reader.Sample(step)));
   } else {
     for (const int64_t layer : *layers) {
-      if (auto added = add(reader.Layer(step, layer)); !added) return added.error();
+      MPN_TRY(add(reader.Layer(step, layer)));
     }
   }
   if (any) collector.EndStep(step);
@@ -65,7 +65,7 @@ Result<bool> ReadSteps(const runs::Source& source, runs::SampleReader& reader, C
   std::vector<int64_t> found;
   bool stopped = false;
   for (size_t i = 0; i < chosen.steps.size() && !stopped; ++i) {
-    if (auto check = source.database->cancel().Check(); !check) return check.error();
+    MPN_TRY(source.database->cancel().Check());
     int64_t step = chosen.steps[i];
     auto read = ReadStep(reader, step, layers, collector);
     if (read && !*read && !chosen.all) {
@@ -143,9 +143,8 @@ Result<std::vector<int64_t>> StepsNearExtremes(runs::SampleReader& reader,
     for (const bool after : {false, true}) {
       if (after ? at + 1 >= steps.end() : at == steps.begin()) continue;
       const int64_t from = after ? *at : *(at - 1), to = after ? *(at + 1) : *at;
-      auto between = StepsBetween(reader, from, to, kGapSteps);
-      if (!between) return between.error();
-      more.insert(more.end(), between->begin(), between->end());
+      MPN_TRY_ASSIGN(auto between, StepsBetween(reader, from, to, kGapSteps));
+      more.insert(more.end(), between.begin(), between.end());
     }
   }
   std::sort(more.begin(), more.end());
@@ -157,30 +156,28 @@ Result<std::vector<int64_t>> StepsNearExtremes(runs::SampleReader& reader,
 // Series of a few layers, by seeks.
 Result<Answer> ReadFewLayers(const runs::Source& source, const Question& question,
                              const Blocks& blocks, const std::vector<int64_t>& layers) {
-  auto reader = runs::SampleReader::Create(source, ColumnsOf(*question.metric));
-  if (!reader) return reader.error();
-  auto alerts = AlertSteps(source, question.steps, question.layers);
-  if (!alerts) return alerts.error();
+  MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source, ColumnsOf(*question.metric)));
+  MPN_TRY_ASSIGN(auto alerts, AlertSteps(source, question.steps, question.layers));
   const size_t exact = StepBudget(layers.size(), question.thorough ? kThoroughCells : kExactCells);
   const size_t most = question.thorough ? exact : StepBudget(layers.size(), kCells);
   Answer answer;
-  auto steps = ChooseSteps(*reader, source, question.steps, exact, most, *alerts);
+  auto steps = ChooseSteps(reader, source, question.steps, exact, most, alerts);
   if (!steps) return steps.error();
   answer.steps = *std::move(steps);
   Collector collector(question, blocks);
-  auto stopped = ReadSteps(source, *reader, answer.steps, &layers, collector);
+  auto stopped = ReadSteps(source, reader, answer.steps, &layers, collector);
   if (!stopped) return stopped.error();
   answer.out_of_time = *stopped;
   answer.series = collector.Take();
   if (*stopped || answer.steps.all || question.thorough) return answer;
 
-  auto more = StepsNearExtremes(*reader, answer.series, answer.steps.steps,
+  auto more = StepsNearExtremes(reader, answer.series, answer.steps.steps,
                                 StepBudget(layers.size(), kCells / 4));
   if (!more) return more.error();
   Collector near(question, blocks);
   ChosenSteps closer;
   closer.steps = *std::move(more);
-  stopped = ReadSteps(source, *reader, closer, &layers, near);
+  stopped = ReadSteps(source, reader, closer, &layers, near);
   if (!stopped) return stopped.error();
   answer.out_of_time = *stopped;
   for (const Series& series : near.Take()) {
@@ -199,35 +196,30 @@ Result<Answer> ReadFewLayers(const runs::Source& source, const Question& questio
 
 Result<Answer> ReadManyLayers(const runs::Source& source, const Question& question,
                               const Blocks& blocks) {
-  auto reader = runs::SampleReader::Create(source, ColumnsOf(*question.metric));
-  if (!reader) return reader.error();
+  MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source, ColumnsOf(*question.metric)));
   Answer answer;
-  auto last = runs::LastSampledSteps(source, question.steps, 1);
-  if (!last) return last.error();
-  if (last->empty()) return answer;
-  auto rows = reader->Sample(last->front());
-  if (!rows) return rows.error();
-  const size_t a_sample = std::max<size_t>(1, (*rows)->size());
+  MPN_TRY_ASSIGN(auto last, runs::LastSampledSteps(source, question.steps, 1));
+  if (last.empty()) return answer;
+  MPN_TRY_ASSIGN(auto rows, reader.Sample(last.front()));
+  const size_t a_sample = std::max<size_t>(1, rows->size());
   const size_t exact = (question.thorough ? kThoroughRows : kExactRows) / a_sample;
   const size_t most = question.thorough ? exact : kRows / a_sample;
-  auto alerts = AlertSteps(source, question.steps, question.layers);
-  if (!alerts) return alerts.error();
+  MPN_TRY_ASSIGN(auto alerts, AlertSteps(source, question.steps, question.layers));
   // A few of them: each costs a sample or two.
-  if (alerts->size() > kAlertSamples) {
-    const size_t all = alerts->size();
+  if (alerts.size() > kAlertSamples) {
+    const size_t all = alerts.size();
     for (size_t i = 0; i < kAlertSamples; ++i) {
-      (*alerts)[i] = (*alerts)[i * (all - 1) / (kAlertSamples - 1)];
+      alerts[i] = alerts[i * (all - 1) / (kAlertSamples - 1)];
     }
-    alerts->resize(kAlertSamples);
+    alerts.resize(kAlertSamples);
   }
-  auto steps = ChooseSteps(*reader, source, question.steps, std::max(exact, kLeastSteps),
-                           std::max(most, kLeastSteps), *alerts);
+  auto steps = ChooseSteps(reader, source, question.steps, std::max(exact, kLeastSteps),
+                           std::max(most, kLeastSteps), alerts);
   if (!steps) return steps.error();
   answer.steps = *std::move(steps);
   Collector collector(question, blocks);
-  auto stopped = ReadSteps(source, *reader, answer.steps, nullptr, collector);
-  if (!stopped) return stopped.error();
-  answer.out_of_time = *stopped;
+  MPN_TRY_ASSIGN(auto stopped, ReadSteps(source, reader, answer.steps, nullptr, collector));
+  answer.out_of_time = stopped;
   answer.series = collector.Take();
   return answer;
 }
@@ -262,8 +254,7 @@ Result<Answer> AnswerQuestion(const runs::Source& source, const Question& questi
     // samples may be first by many.
     std::vector<size_t> head(std::min(answer->series.size(), kCandidates));
     for (size_t i = 0; i < head.size(); ++i) head[i] = i;
-    auto closer = LookCloser(source, question, head, *answer);
-    if (!closer) return closer.error();
+    MPN_TRY(LookCloser(source, question, head, *answer));
     Sort(question, answer->series.begin(),
          answer->series.begin() + static_cast<ptrdiff_t>(head.size()));
   }
@@ -284,15 +275,14 @@ Result<void> LookCloser(const runs::Source& source, const Question& question,
   std::vector<int64_t>& ids = about.layers.ids;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  auto closer = ReadFewLayers(source, about, {}, ids);
-  if (!closer) return closer.error();
-  for (const Series& series : closer->series) {
+  MPN_TRY_ASSIGN(auto closer, ReadFewLayers(source, about, {}, ids));
+  for (const Series& series : closer.series) {
     const auto found = wanted.find(series.key);
     if (found == wanted.end()) continue;
     Series& old = answer.series[found->second];
     old = Merged(old, series, question.metric->worse);
   }
-  answer.out_of_time |= closer->out_of_time;
+  answer.out_of_time |= closer.out_of_time;
   return {};
 }
 

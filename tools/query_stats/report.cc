@@ -47,24 +47,22 @@ class Writer {
   Result<ToolOutput> Write() {
     const size_t found = answer_.series.size();
     SetNothingFiniteAside();
-    auto first = PlaceAfter(answer_, options_.cursor);
-    if (!first) return first.error();
+    MPN_TRY_ASSIGN(auto first, PlaceAfter(answer_, options_.cursor));
     const size_t total = question_.top
                              ? std::min(answer_.series.size(), static_cast<size_t>(*question_.top))
                              : found;
-    const size_t begin = std::min(*first, total);
+    const size_t begin = std::min(first, total);
     const size_t most = options_.bytes >= SIZE_MAX / 2
                             ? total
                             : std::max<size_t>(1, kSeriesAPage * options_.bytes / kAnswerBytes);
     const size_t end = std::min(total, begin + most);
-    if (auto closer = ReadCloser(begin, end); !closer) return closer.error();
+    MPN_TRY(ReadCloser(begin, end));
 
     runs::Page page(options_.bytes, kReservedBytes);
     size_t shown = begin;
     for (; shown < end; ++shown) {
-      auto row = Row(answer_.series[shown], end - begin);
-      if (!row) return row.error();
-      if (!page.Add(std::move(row->first), row->second)) break;
+      MPN_TRY_ASSIGN(auto row, Row(answer_.series[shown], end - begin));
+      if (!page.Add(std::move(row.first), row.second)) break;
       omitted_ += row_omitted_;
     }
     return Finish(page, begin, shown, total, found);
@@ -92,9 +90,8 @@ class Writer {
   }
 
   Result<std::string> NameOf(int64_t layer_id) {
-    auto layer = layers_.Find(layer_id);
-    if (!layer) return layer.error();
-    return runs::Name(layer->name);
+    MPN_TRY_ASSIGN(auto layer, layers_.Find(layer_id));
+    return runs::Name(layer.name);
   }
 
   Json PointJson(const Point& point) const {
@@ -106,9 +103,8 @@ class Writer {
     const SeriesKey& key = series.key;
     std::string name;
     if (!of_step() && ByLayer()) {
-      auto found = NameOf(key.group);
-      if (!found) return found.error();
-      name = *found;
+      MPN_TRY_ASSIGN(auto found, NameOf(key.group));
+      name = found;
     } else if (!of_step() && question_.grouping == Grouping::kBlock) {
       name = runs::Name(answer_.blocks.names[static_cast<size_t>(key.group)]);
     }
@@ -142,7 +138,7 @@ class Writer {
     row_omitted_ = recorded - static_cast<int64_t>(points.size());
     json["looked_at"] = series.looked_at;
     if (points.size() > 1) line += "  " + runs::Sparkline(SparkCells(series.points, kSparkWidth));
-    if (auto facts = AddFacts(series, json, line); !facts) return facts.error();
+    MPN_TRY(AddFacts(series, json, line));
     return std::pair(std::move(json), line + "\n " + values);
   }
 
@@ -154,10 +150,9 @@ class Writer {
       const bool joined =
           question_.grouping == Grouping::kBlock || question_.grouping == Grouping::kStep;
       if (joined && !of_step() && worst.layer_id >= 0) {
-        auto layer = NameOf(worst.layer_id);
-        if (!layer) return layer.error();
-        json["worst"]["layer"] = *layer;
-        line += " in " + LayerWord(*layer);
+        MPN_TRY_ASSIGN(auto layer, NameOf(worst.layer_id));
+        json["worst"]["layer"] = layer;
+        line += " in " + LayerWord(layer);
       }
       if (series.points.size() > 1) {
         line += ", from " + Number(series.least->value) + " to " + Number(series.largest->value);
@@ -190,9 +185,8 @@ class Writer {
       if (!reader) return reader.error();
       figures_.emplace(*std::move(reader));
     }
-    auto rows = figures_->Layer(series.points[0].step, series.key.group);
-    if (!rows) return rows.error();
-    for (const runs::TensorRow& row : **rows) {
+    MPN_TRY_ASSIGN(auto rows, figures_->Layer(series.points[0].step, series.key.group));
+    for (const runs::TensorRow& row : *rows) {
       if (row.kind != series.key.kind || (series.key.slot >= 0 && row.slot != series.key.slot)) {
         continue;
       }

@@ -34,16 +34,15 @@ Result<std::vector<int64_t>> List(runs::SampleReader& reader, int64_t first, int
   std::vector<int64_t> steps;
   *whole = true;
   for (int64_t from = first;;) {
-    auto step = reader.StepFrom(from);
-    if (!step) return step.error();
-    if (!*step || **step > last) return steps;
+    MPN_TRY_ASSIGN(auto step, reader.StepFrom(from));
+    if (!step || *step > last) return steps;
     if (steps.size() == most) {
       *whole = false;
       return steps;
     }
-    steps.push_back(**step);
-    if (**step == last) return steps;
-    from = **step + 1;
+    steps.push_back(*step);
+    if (*step == last) return steps;
+    from = *step + 1;
   }
 }
 
@@ -53,13 +52,11 @@ Result<ChosenSteps> ChooseSteps(runs::SampleReader& reader, const runs::Source& 
                                 const runs::StepRange& range, size_t exact, size_t most,
                                 const std::vector<int64_t>& also) {
   ChosenSteps chosen;
-  auto first = reader.StepFrom(range.first);
-  if (!first) return first.error();
-  if (!*first || **first > range.last) return chosen;
-  auto last = runs::LastSampledSteps(source, range, 1);
-  if (!last) return last.error();
-  if (last->empty()) return chosen;
-  const int64_t begin = **first, end = last->front();
+  MPN_TRY_ASSIGN(auto first, reader.StepFrom(range.first));
+  if (!first || *first > range.last) return chosen;
+  MPN_TRY_ASSIGN(auto last, runs::LastSampledSteps(source, range, 1));
+  if (last.empty()) return chosen;
+  const int64_t begin = *first, end = last.front();
   const uint64_t interval =
       static_cast<uint64_t>(std::max<int64_t>(1, source.run.trace_interval.value_or(1)));
   const uint64_t expected = Distance(begin, end) / interval + 1;
@@ -117,33 +114,32 @@ Result<std::vector<int64_t>> AlertSteps(const runs::Source& source, const runs::
   // Each statement is a seek or a short walk on the index (run_id, severity, type, step).
   // The next type of a severity, and the next severity: a comparison of both at once would walk
   // through all alerts of the severity.
-  auto next_type = source.database->Prepare(
-      "SELECT severity, type FROM alert WHERE run_id=?1 AND severity=?2 AND type>?3 "
-      "ORDER BY type LIMIT 1");
-  if (!next_type) return next_type.error();
-  auto next_severity = source.database->Prepare(
-      "SELECT severity, type FROM alert WHERE run_id=?1 AND severity>?2 "
-      "ORDER BY severity, type LIMIT 1");
-  if (!next_severity) return next_severity.error();
-  auto last = source.database->Prepare(
-      "SELECT step FROM alert WHERE run_id=?1 AND severity=?2 AND type=?3 AND "
-      "step BETWEEN ?4 AND ?5 ORDER BY step DESC LIMIT 1");
-  if (!last) return last.error();
-  auto some = source.database->Prepare(
-      "SELECT step, layer_id, last_step FROM alert WHERE run_id=?1 AND severity=?2 AND type=?3 AND "
-      "step BETWEEN ?4 AND ?5 ORDER BY step LIMIT ?6");
-  if (!some) return some.error();
+  MPN_TRY_ASSIGN(auto next_type,
+                 source.database->Prepare(
+                     "SELECT severity, type FROM alert WHERE run_id=?1 AND severity=?2 AND type>?3 "
+                     "ORDER BY type LIMIT 1"));
+  MPN_TRY_ASSIGN(
+      auto next_severity,
+      source.database->Prepare("SELECT severity, type FROM alert WHERE run_id=?1 AND severity>?2 "
+                               "ORDER BY severity, type LIMIT 1"));
+  MPN_TRY_ASSIGN(auto last,
+                 source.database->Prepare(
+                     "SELECT step FROM alert WHERE run_id=?1 AND severity=?2 AND type=?3 AND "
+                     "step BETWEEN ?4 AND ?5 ORDER BY step DESC LIMIT 1"));
+  MPN_TRY_ASSIGN(auto some,
+                 source.database->Prepare("SELECT step, layer_id, last_step FROM alert WHERE "
+                                          "run_id=?1 AND severity=?2 AND type=?3 AND "
+                                          "step BETWEEN ?4 AND ?5 ORDER BY step LIMIT ?6"));
   const int64_t run = *source.run.handle.run_id;
   std::vector<int64_t> steps;
   std::string severity, type;
   for (size_t group = 0; group < kMaxAlertGroups; ++group) {
     bool found = false;
-    for (runs::Statement* groups : {&*next_type, &*next_severity}) {
+    for (runs::Statement* groups : {&next_type, &next_severity}) {
       groups->Bind(1, run).Bind(2, severity);
-      if (groups == &*next_type) groups->Bind(3, type);
-      auto row = groups->Next();
-      if (!row) return row.error();
-      found = *row;
+      if (groups == &next_type) groups->Bind(3, type);
+      MPN_TRY_ASSIGN(auto row, groups->Next());
+      found = row;
       if (found) {
         severity = groups->TextOr(0);
         type = groups->TextOr(1);
@@ -152,26 +148,24 @@ Result<std::vector<int64_t>> AlertSteps(const runs::Source& source, const runs::
       if (found) break;
     }
     if (!found) break;
-    last->Bind(1, run).Bind(2, severity).Bind(3, type).Bind(4, range.first).Bind(5, range.last);
-    auto newest = last->Next();
-    if (!newest) return newest.error();
-    if (*newest) steps.push_back(last->IntOr(0, 0));
-    last->Reset();
+    last.Bind(1, run).Bind(2, severity).Bind(3, type).Bind(4, range.first).Bind(5, range.last);
+    MPN_TRY_ASSIGN(auto newest, last.Next());
+    if (newest) steps.push_back(last.IntOr(0, 0));
+    last.Reset();
     const bool error = severity == "ERROR";
-    some->Bind(1, run).Bind(2, severity).Bind(3, type).Bind(4, range.first).Bind(5, range.last);
-    some->Bind(6, error && !layers.all ? kErrorsAGroup : int64_t{1});
+    some.Bind(1, run).Bind(2, severity).Bind(3, type).Bind(4, range.first).Bind(5, range.last);
+    some.Bind(6, error && !layers.all ? kErrorsAGroup : int64_t{1});
     bool first = true;
     while (true) {
-      auto alert = some->Next();
-      if (!alert) return alert.error();
-      if (!*alert) break;
-      if (first || layers.Holds(some->IntOr(1, -1))) {
-        steps.push_back(some->IntOr(0, 0));
-        steps.push_back(some->IntOr(2, steps.back()));
+      MPN_TRY_ASSIGN(auto alert, some.Next());
+      if (!alert) break;
+      if (first || layers.Holds(some.IntOr(1, -1))) {
+        steps.push_back(some.IntOr(0, 0));
+        steps.push_back(some.IntOr(2, steps.back()));
       }
       first = false;
     }
-    some->Reset();
+    some.Reset();
   }
   std::erase_if(steps, [&](int64_t step) { return step < range.first || step > range.last; });
   SortUnique(steps);

@@ -39,26 +39,24 @@ class Reading {
   }
 
   Result<void> Some(runs::StepReader& reader, int64_t first, uint64_t span) {
-    auto alerts = AlertSteps(source_, question_.steps, {});
-    if (!alerts) return alerts.error();
+    MPN_TRY_ASSIGN(auto alerts, AlertSteps(source_, question_.steps, {}));
     std::vector<int64_t> targets;
     for (uint64_t i = 0; i < kSteps; ++i) {
       const uint64_t parts = kSteps - 1;
       targets.push_back(static_cast<int64_t>(static_cast<uint64_t>(first) + span / parts * i +
                                              span % parts * i / parts));
     }
-    for (const int64_t step : *alerts) {
+    for (const int64_t step : alerts) {
       if (step > question_.steps.first) targets.push_back(step - 1);
       targets.push_back(step);
     }
     std::map<int64_t, runs::StepRow> rows;
     for (const int64_t target : targets) {
-      if (auto check = source_.database->cancel().Check(); !check) return check.error();
-      auto row = reader.From(target);
-      if (!row) return row.error();
-      if (*row && (*row)->step <= question_.steps.last) rows.emplace((*row)->step, **row);
+      MPN_TRY(source_.database->cancel().Check());
+      MPN_TRY_ASSIGN(auto row, reader.From(target));
+      if (row && row->step <= question_.steps.last) rows.emplace(row->step, *row);
     }
-    if (auto near = AddNearExtremes(rows); !near) return near.error();
+    MPN_TRY(AddNearExtremes(rows));
     for (const auto& [step, row] : rows) Add(row);
     return {};
   }
@@ -96,11 +94,10 @@ class Reading {
       const int64_t from = at == rows.begin() ? *place : std::prev(at)->first;
       const int64_t to = std::next(at) == rows.end() ? *place : std::next(at)->first;
       if (static_cast<uint64_t>(to) - static_cast<uint64_t>(from) > 2 * kGap) continue;
-      auto read = runs::ForEachStep(source_, {from, to}, [&](const runs::StepRow& row) {
+      MPN_TRY(runs::ForEachStep(source_, {from, to}, [&](const runs::StepRow& row) {
         rows.emplace(row.step, row);
         return true;
-      });
-      if (!read) return read.error();
+      }));
     }
     return {};
   }
@@ -117,13 +114,12 @@ Result<uint64_t> CountIfSparse(const runs::Source& source, int64_t begin, int64_
   constexpr uint64_t kProbe = 200;
   uint64_t rows = 0;
   bool many = false;
-  auto read = runs::ForEachStep(source, {begin, end}, [&](const runs::StepRow& row) {
+  MPN_TRY(runs::ForEachStep(source, {begin, end}, [&](const runs::StepRow& row) {
     ++rows;
     const uint64_t gone = static_cast<uint64_t>(row.step) - static_cast<uint64_t>(begin);
     many = rows > kExactSteps || (rows == kProbe && gone < 5 * kProbe);
     return !many;
-  });
-  if (!read) return read.error();
+  }));
   return many ? UINT64_MAX : rows;
 }
 
@@ -131,27 +127,22 @@ Result<uint64_t> CountIfSparse(const runs::Source& source, int64_t begin, int64_
 
 Result<Answer> ReadStepMetric(const runs::Source& source, const Question& question) {
   Answer answer;
-  auto reader = runs::StepReader::Create(source);
-  if (!reader) return reader.error();
-  auto first = reader->From(question.steps.first);
-  if (!first) return first.error();
-  auto last = reader->UpTo(question.steps.last);
-  if (!last) return last.error();
-  if (!*first || !*last || (*first)->step > **last) return answer;
+  MPN_TRY_ASSIGN(auto reader, runs::StepReader::Create(source));
+  MPN_TRY_ASSIGN(auto first, reader.From(question.steps.first));
+  MPN_TRY_ASSIGN(auto last, reader.UpTo(question.steps.last));
+  if (!first || !last || first->step > *last) return answer;
 
-  const int64_t begin = (*first)->step, end = **last;
+  const int64_t begin = first->step, end = *last;
   const uint64_t span = static_cast<uint64_t>(end) - static_cast<uint64_t>(begin);
   answer.series.emplace_back();
   Reading reading(source, question, answer);
   uint64_t steps = span < INT64_MAX ? span + 1 : INT64_MAX;
   if (steps > kExactSteps) {
-    auto counted = CountIfSparse(source, begin, end);
-    if (!counted) return counted.error();
-    steps = std::min(steps, *counted);
+    MPN_TRY_ASSIGN(auto counted, CountIfSparse(source, begin, end));
+    steps = std::min(steps, counted);
   }
   answer.steps.all = steps <= (question.thorough ? kThoroughSteps : kExactSteps);
-  auto read = answer.steps.all ? reading.All({begin, end}) : reading.Some(*reader, begin, span);
-  if (!read) return read.error();
+  MPN_TRY(answer.steps.all ? reading.All({begin, end}) : reading.Some(reader, begin, span));
   answer.steps.sampled = answer.steps.all ? answer.steps.looked_at : static_cast<int64_t>(steps);
   answer.steps.steps = {begin, end};
   if (answer.series.front().points.empty()) answer.series.clear();

@@ -53,15 +53,13 @@ void LeaveOutStates(Question& question, ReportOptions& options) {
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  source->database->LimitTime(kTimeLimit);
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  source.database->LimitTime(kTimeLimit);
 
   Question question;
   if (const std::string steps = arguments.value("steps", ""); !steps.empty()) {
-    auto range = runs::ParseStepRange(steps);
-    if (!range) return range.error();
-    question.steps = *range;
+    MPN_TRY_ASSIGN(auto range, runs::ParseStepRange(steps));
+    question.steps = range;
   }
   const auto kinds = Words(arguments, "kinds");
   if (!kinds.empty()) question.kinds = 0;
@@ -86,9 +84,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   std::optional<NamedMetric> named;
   const bool findings = LowerCase(name) == "findings";
   if (LowerCase(name) != "distribution" && !findings) {
-    auto found = FindMetric(name.empty() ? "absmax" : name);
-    if (!found) return found.error();
-    named = *found;
+    MPN_TRY_ASSIGN(auto found, FindMetric(name.empty() ? "absmax" : name));
+    named = found;
     options.all_figures = name.empty();
     question.metric = named->metric;
     if (named->kind) question.kinds = 1U << *named->kind;
@@ -101,22 +98,21 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
                               " is of the step.");
     }
   } else {
-    auto layers = ChooseLayers(*source, patterns);
+    auto layers = ChooseLayers(source, patterns);
     if (!layers) return layers.error();
     question.layers = *std::move(layers);
     options.notes.insert(options.notes.end(), question.layers.notes.begin(),
                          question.layers.notes.end());
     const bool merged = findings || (question.metric && question.metric->of_profile);
-    if (!source->others.empty() && !merged) {
-      options.notes.push_back("Tensors are those of rank " + std::to_string(source->run.rank) +
+    if (!source.others.empty() && !merged) {
+      options.notes.push_back("Tensors are those of rank " + std::to_string(source.run.rank) +
                               ", which was bad first or is the first; `rank` asks for another.");
     }
   }
-  if (findings) return ReportFindings(*source, question, options);
-  if (!named) return ReportDistribution(*source, question, options);
-  auto answer = AnswerQuestion(*source, question);
-  if (!answer) return answer.error();
-  return Report(*source, question, *answer, options);
+  if (findings) return ReportFindings(source, question, options);
+  if (!named) return ReportDistribution(source, question, options);
+  MPN_TRY_ASSIGN(auto answer, AnswerQuestion(source, question));
+  return Report(source, question, answer, options);
 }
 
 Json InputSchema() {

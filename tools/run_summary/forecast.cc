@@ -88,26 +88,22 @@ std::optional<Trend> ScaleTrend(const std::vector<Stretch>& course) {
 Result<std::vector<Forecast>> ReadForecasts(const runs::Source& source) {
   std::vector<Forecast> found;
   if (!source.format.empty()) return found;  // a log has no samples
-  auto dtypes = runs::ReadDtypeNames(source);
-  if (!dtypes) return dtypes.error();
-  auto steps = runs::LastSampledSteps(source, {}, kSamplesRead);
-  if (!steps) return steps.error();
-  if (steps->size() < kLeastGrowthPoints) return found;
-  auto reader = runs::SampleReader::Create(source, {"absmax"});
-  if (!reader) return reader.error();
+  MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source));
+  MPN_TRY_ASSIGN(auto steps, runs::LastSampledSteps(source, {}, kSamplesRead));
+  if (steps.size() < kLeastGrowthPoints) return found;
+  MPN_TRY_ASSIGN(auto reader, runs::SampleReader::Create(source, {"absmax"}));
   struct Course {
     std::vector<GrowthPoint> points;
     bool broken = false;
   };
   std::map<std::pair<int64_t, int64_t>, Course> courses;  // by layer and kind
-  for (const int64_t step : *steps) {
-    auto rows = reader->Sample(step);
-    if (!rows) return rows.error();
-    for (const runs::TensorRow& row : **rows) {
+  for (const int64_t step : steps) {
+    MPN_TRY_ASSIGN(auto rows, reader.Sample(step));
+    for (const runs::TensorRow& row : *rows) {
       const bool forward = row.kind == runs::kActivation || row.kind == runs::kInput;
       if (!forward || !row.dtype || !row.absmax) continue;
-      const auto dtype = dtypes->find(*row.dtype);
-      if (dtype == dtypes->end() || dtype->second != "float16") continue;
+      const auto dtype = dtypes.find(*row.dtype);
+      if (dtype == dtypes.end() || dtype->second != "float16") continue;
       Course& course = courses[{row.layer_id, row.kind}];
       course.broken = course.broken || row.NonFinite() > 0;
       const auto at = static_cast<double>(step);
@@ -119,13 +115,12 @@ Result<std::vector<Forecast>> ReadForecasts(const runs::Source& source) {
   runs::Layers layers(source);
   const double end = Info(Format::kFp16).max;
   for (const auto& [key, course] : courses) {
-    const auto newest = static_cast<double>(steps->back());
+    const auto newest = static_cast<double>(steps.back());
     if (course.broken || course.points.back().step != newest) continue;
     const auto crossing = ForecastCrossing(course.points, end);
     if (!crossing) continue;
-    auto layer = layers.Find(key.first);
-    if (!layer) return layer.error();
-    found.push_back({layer->name, key.second, course.points.back().value, end, *crossing});
+    MPN_TRY_ASSIGN(auto layer, layers.Find(key.first));
+    found.push_back({layer.name, key.second, course.points.back().value, end, *crossing});
   }
   std::stable_sort(found.begin(), found.end(), [](const Forecast& a, const Forecast& b) {
     return a.crossing.step < b.crossing.step;

@@ -48,10 +48,9 @@ Result<FormatLosses> Worst(runs::Layers& layers, const std::vector<ShadowProfile
       if (worst == nullptr || *figure > *(worst->*column.figure)) worst = &row;
     }
     if (worst == nullptr) continue;
-    auto layer = layers.Find(worst->layer_id);
-    if (!layer) return layer.error();
+    MPN_TRY_ASSIGN(auto layer, layers.Find(worst->layer_id));
     losses.worst.push_back(
-        {column.what, *(worst->*column.figure), std::string(layer->name), worst->phase});
+        {column.what, *(worst->*column.figure), std::string(layer.name), worst->phase});
   }
   return losses;
 }
@@ -70,14 +69,12 @@ std::string Where(const FormatLosses::Worst& worst) {
 
 Result<std::optional<FormatLosses>> ReadFormatLosses(const runs::Source& source,
                                                      const std::vector<int64_t>& steps) {
-  auto profile = runs::ShadowProfile::Open(source);
-  if (!profile) return profile.error();
+  MPN_TRY_ASSIGN(auto profile, runs::ShadowProfile::Open(source));
   runs::Layers layers(source);
   size_t tried = 0;
   for (auto step = steps.rbegin(); step != steps.rend() && tried < kStepsTried; ++step, ++tried) {
-    auto rows = profile->At(*step);
-    if (!rows) return rows.error();
-    auto losses = Worst(layers, *rows);
+    MPN_TRY_ASSIGN(auto rows, profile.At(*step));
+    auto losses = Worst(layers, rows);
     if (!losses) return losses.error();
     if (losses->worst.empty()) continue;
     losses->step = *step;

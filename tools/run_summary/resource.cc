@@ -36,11 +36,9 @@ std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
 }
 
 Result<std::string> Read(const std::string& handle, const ToolContext& context) {
-  auto source = runs::OpenRun(handle, context.roots, context.cancel);
-  if (!source) return source.error();
-  auto summary = Summarize(*source, context);
-  if (!summary) return summary.error();
-  return SummaryText(*source, *summary, context.answer_bytes);
+  MPN_TRY_ASSIGN(auto source, runs::OpenRun(handle, context.roots, context.cancel));
+  MPN_TRY_ASSIGN(auto summary, Summarize(source, context));
+  return SummaryText(source, summary, context.answer_bytes);
 }
 
 // Changes with every new alert and when the run ends, not with every step: a client that

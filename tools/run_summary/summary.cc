@@ -22,7 +22,7 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
   std::map<std::pair<std::string, std::string>, std::set<int64_t>> seen;
   runs::Layers layers(source);
   std::optional<Error> failed;
-  auto read = runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
+  MPN_TRY(runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
     const std::pair key(row.severity, row.type);
     AlertGroup& group = groups[key];
     if (group.count++ == 0) {
@@ -51,8 +51,7 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
       }
     }
     return true;
-  });
-  if (!read) return read.error();
+  }));
   if (failed) return *failed;
   for (auto& [key, group] : groups) summary.alerts.push_back(std::move(group));
   std::stable_sort(summary.alerts.begin(), summary.alerts.end(),
@@ -66,35 +65,32 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
 
 Result<void> AddShadow(const runs::Source& source, Summary& summary) {
   ShadowSummary& shadow = summary.shadow;
-  auto steps = runs::ReadShadowSteps(source);
-  if (!steps) return steps.error();
-  shadow.steps = static_cast<int64_t>(steps->steps.size());
-  shadow.seconds = steps->seconds;
-  if (steps->extra_seconds && summary.total_duration > 0) {
-    shadow.overhead_share = std::min(1.0, *steps->extra_seconds / summary.total_duration);
+  MPN_TRY_ASSIGN(auto steps, runs::ReadShadowSteps(source));
+  shadow.steps = static_cast<int64_t>(steps.steps.size());
+  shadow.seconds = steps.seconds;
+  if (steps.extra_seconds && summary.total_duration > 0) {
+    shadow.overhead_share = std::min(1.0, *steps.extra_seconds / summary.total_duration);
   }
   std::vector<int64_t> numbers;
-  for (const runs::ShadowStep& step : steps->steps) numbers.push_back(step.step);
+  for (const runs::ShadowStep& step : steps.steps) numbers.push_back(step.step);
   auto formats = ReadFormatLosses(source, numbers);
   if (!formats) return formats.error();
   shadow.formats = *std::move(formats);
-  auto findings = runs::ReadShadowFindings(source);
-  if (!findings) return findings.error();
-  shadow.total = static_cast<int64_t>(findings->rows.size());
+  MPN_TRY_ASSIGN(auto findings, runs::ReadShadowFindings(source));
+  shadow.total = static_cast<int64_t>(findings.rows.size());
   runs::Layers layers(source);
-  for (runs::ShadowFinding& finding : findings->rows) {
+  for (runs::ShadowFinding& finding : findings.rows) {
     if (shadow.findings.size() == kFindingsShown) break;
-    if (auto done = runs::CompleteFinding(source, finding); !done) return done.error();
+    MPN_TRY(runs::CompleteFinding(source, finding));
     ShadowSummary::Shown shown{std::move(finding), ""};
     if (shown.finding.layer_id) {
-      auto layer = layers.Find(*shown.finding.layer_id);
-      if (!layer) return layer.error();
-      shown.module = layer->name;
+      MPN_TRY_ASSIGN(auto layer, layers.Find(*shown.finding.layer_id));
+      shown.module = layer.name;
     }
     shadow.findings.push_back(std::move(shown));
   }
-  shadow.notes = std::move(steps->notes);
-  for (std::string& note : findings->notes) {
+  shadow.notes = std::move(steps.notes);
+  for (std::string& note : findings.notes) {
     if (std::find(shadow.notes.begin(), shadow.notes.end(), note) == shadow.notes.end()) {
       shadow.notes.push_back(std::move(note));
     }
@@ -116,12 +112,11 @@ Result<Summary> Summarize(const runs::Source& source, const ToolContext& context
     JudgeStability(source.run, summary);
     return summary;
   }
-  auto judged = diagnose_run::JudgeRun(source, context, limit);
-  if (!judged) return judged.error();
-  summary = std::move(judged->steps);
-  summary.verdict = std::move(judged->verdict);
-  if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
-  if (auto shadow = AddShadow(source, summary); !shadow) return shadow.error();
+  MPN_TRY_ASSIGN(auto judged, diagnose_run::JudgeRun(source, context, limit));
+  summary = std::move(judged.steps);
+  summary.verdict = std::move(judged.verdict);
+  MPN_TRY(AddAlerts(source, summary));
+  MPN_TRY(AddShadow(source, summary));
   auto forecasts = ReadForecasts(source);
   if (!forecasts) return forecasts.error();
   summary.forecasts = *std::move(forecasts);
@@ -131,7 +126,7 @@ Result<Summary> Summarize(const runs::Source& source, const ToolContext& context
 }
 
 Result<void> FinishSummary(const runs::Source& source, Summary& summary) {
-  if (auto alerts = AddAlerts(source, summary); !alerts) return alerts.error();
+  MPN_TRY(AddAlerts(source, summary));
   JudgeStability(source.run, summary);
   return {};
 }

@@ -12,12 +12,10 @@ namespace mpnanny::run_summary {
 namespace {
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  auto summary = Summarize(*source, context);
-  if (!summary) return summary.error();
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  MPN_TRY_ASSIGN(auto summary, Summarize(source, context));
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  return ToolOutput{SummaryJson(*source, *summary, bytes), SummaryText(*source, *summary, bytes)};
+  return ToolOutput{SummaryJson(source, summary, bytes), SummaryText(source, summary, bytes)};
 }
 
 }  // namespace

@@ -235,26 +235,24 @@ Result<std::unique_ptr<KnowledgeIndex>> KnowledgeIndex::Build(const DataFiles& d
     return SqlError(index->db_, "open");
   }
   sqlite3* const db = index->db_;
-  auto create = Prepare(db, "CREATE VIRTUAL TABLE cases USING fts5(" + ColumnNames() +
-                                ", tokenize = 'porter unicode61')");
-  if (!create) return create.error();
-  if (sqlite3_step(create->get()) != SQLITE_DONE) return SqlError(db, "create");
+  MPN_TRY_ASSIGN(auto create, Prepare(db, "CREATE VIRTUAL TABLE cases USING fts5(" + ColumnNames() +
+                                              ", tokenize = 'porter unicode61')"));
+  if (sqlite3_step(create.get()) != SQLITE_DONE) return SqlError(db, "create");
 
   std::string marks;
   for (size_t i = 0; i < kColumns.size(); ++i) marks += ", ?";
-  auto insert =
-      Prepare(db, "INSERT INTO cases(rowid, " + ColumnNames() + ") VALUES (?" + marks + ")");
-  if (!insert) return insert.error();
+  MPN_TRY_ASSIGN(auto insert, Prepare(db, "INSERT INTO cases(rowid, " + ColumnNames() +
+                                              ") VALUES (?" + marks + ")"));
   const std::vector<Case>& all = index->library_.all();
   for (size_t i = 0; i < all.size(); ++i) {
-    sqlite3_bind_int64(insert->get(), 1, static_cast<sqlite3_int64>(i));
+    sqlite3_bind_int64(insert.get(), 1, static_cast<sqlite3_int64>(i));
     const auto texts = Texts(all[i], index->terms_);
     for (size_t c = 0; c < texts.size(); ++c) {
-      sqlite3_bind_text(insert->get(), static_cast<int>(c) + 2, texts[c].data(),
+      sqlite3_bind_text(insert.get(), static_cast<int>(c) + 2, texts[c].data(),
                         static_cast<int>(texts[c].size()), SQLITE_TRANSIENT);
     }
-    if (sqlite3_step(insert->get()) != SQLITE_DONE) return SqlError(db, "insert " + all[i].id);
-    sqlite3_reset(insert->get());
+    if (sqlite3_step(insert.get()) != SQLITE_DONE) return SqlError(db, "insert " + all[i].id);
+    sqlite3_reset(insert.get());
   }
   std::vector<std::vector<std::vector<std::string>>> short_texts(all.size());
   std::vector<std::string> ours;
@@ -296,15 +294,14 @@ Result<std::vector<double>> KnowledgeIndex::Bm25(const std::string& query,
   std::string weights;
   for (const Column& column : kColumns) weights += ", " + std::to_string(column.weight);
   const std::lock_guard lock(mutex_);
-  auto select =
-      Prepare(db_, "SELECT rowid, bm25(cases" + weights + ") FROM cases WHERE cases MATCH ?");
-  if (!select) return select.error();
-  sqlite3_bind_text(select->get(), 1, expression.data(), static_cast<int>(expression.size()),
+  MPN_TRY_ASSIGN(auto select, Prepare(db_, "SELECT rowid, bm25(cases" + weights +
+                                               ") FROM cases WHERE cases MATCH ?"));
+  sqlite3_bind_text(select.get(), 1, expression.data(), static_cast<int>(expression.size()),
                     SQLITE_TRANSIENT);
   int rc = SQLITE_ROW;
-  while ((rc = sqlite3_step(select->get())) == SQLITE_ROW) {
-    const auto row = static_cast<size_t>(sqlite3_column_int64(select->get(), 0));
-    scores[row] = -sqlite3_column_double(select->get(), 1);  // FTS5: the smaller, the better
+  while ((rc = sqlite3_step(select.get())) == SQLITE_ROW) {
+    const auto row = static_cast<size_t>(sqlite3_column_int64(select.get(), 0));
+    scores[row] = -sqlite3_column_double(select.get(), 1);  // FTS5: the smaller, the better
   }
   if (rc != SQLITE_DONE) return SqlError(db_, "query");
   return scores;
@@ -312,17 +309,16 @@ Result<std::vector<double>> KnowledgeIndex::Bm25(const std::string& query,
 
 Result<Found> KnowledgeIndex::Ranked(const std::string& query, const QueryWords& words) const {
   const std::vector<Case>& all = library_.all();
-  auto bm25 = Bm25(query, words);
-  if (!bm25) return bm25.error();
+  MPN_TRY_ASSIGN(auto bm25, Bm25(query, words));
   const std::vector<double> cosines = vectors_.Cosines(VectorWords(query, terms_));
   const auto best = [](const std::vector<double>& of) {
     return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
   };
-  const double best_bm25 = best(*bm25);
+  const double best_bm25 = best(bm25);
   const double best_cosine = best(cosines);
   std::vector<double> scores(all.size(), 0);
   for (size_t i = 0; i < all.size(); ++i) {
-    if (best_bm25 > 0) scores[i] += (*bm25)[i] / best_bm25;
+    if (best_bm25 > 0) scores[i] += bm25[i] / best_bm25;
     if (best_cosine > 0) scores[i] += cosines[i] / best_cosine;
   }
   // What names a case, an alert, a rule or an error message of one is about it.

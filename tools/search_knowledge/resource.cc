@@ -19,11 +19,9 @@ std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
 }
 
 Result<std::string> Read(const std::string& id, const ToolContext& context) {
-  const auto index = SharedIndex(context.data);
-  if (!index) return index.error();
-  const auto found = cases::FindCase((*index)->library(), id);
-  if (!found) return found.error();
-  return cases::WholePage(**found, context.data);
+  MPN_TRY_ASSIGN(const auto index, SharedIndex(context.data));
+  MPN_TRY_ASSIGN(const auto found, cases::FindCase(index->library(), id));
+  return cases::WholePage(*found, context.data);
 }
 
 }  // namespace

@@ -117,11 +117,10 @@ Result<std::string> NoCase(const KnowledgeIndex& index, const std::string& query
   if (!found.unknown.empty()) note += " Unknown: " + Join(found.unknown, ", ") + ".";
   if (!found.hits.empty()) note += " Nearest by words, and about something else:";
   if (!filters.empty()) {
-    auto unfiltered = index.Search(query, {});
-    if (!unfiltered) return unfiltered.error();
-    if (unfiltered->about && !unfiltered->hits.empty()) {
-      note += " Without the filters " + std::to_string(unfiltered->hits.size()) + " do, first '" +
-              unfiltered->hits.front().found->id + "'.";
+    MPN_TRY_ASSIGN(auto unfiltered, index.Search(query, {}));
+    if (unfiltered.about && !unfiltered.hits.empty()) {
+      note += " Without the filters " + std::to_string(unfiltered.hits.size()) + " do, first '" +
+              unfiltered.hits.front().found->id + "'.";
     }
   }
   if (found.hits.empty()) {
@@ -143,11 +142,11 @@ Result<std::string> NoCase(const KnowledgeIndex& index, const std::string& query
 // One case by its id: the whole page or a part, as much as an answer holds.
 Result<ToolOutput> ReadOneCase(const Json& arguments, const KnowledgeIndex& index,
                                const ToolContext& context) {
-  const auto found = cases::FindCase(index.library(), arguments["id"].get<std::string>());
-  if (!found) return found.error();
+  MPN_TRY_ASSIGN(const auto found,
+                 cases::FindCase(index.library(), arguments["id"].get<std::string>()));
   const std::string part = arguments.value("part", "whole");
-  auto text = part == "whole" ? Result<std::string>(cases::WholePage(**found, context.data))
-                              : cases::PagePart(**found, part, context.data);
+  auto text = part == "whole" ? Result<std::string>(cases::WholePage(*found, context.data))
+                              : cases::PagePart(*found, part, context.data);
   if (!text) return text.error();
   const size_t bytes = runs::AnswerBytes(arguments, context);
   std::string note;
@@ -156,14 +155,14 @@ Result<ToolOutput> ReadOneCase(const Json& arguments, const KnowledgeIndex& inde
   if (DumpJson(*text).size() > most) {
     note = "The page is longer than an answer: ask for its parts (" +
            Join(cases::PartNames(), ", ") + ") one by one, or read mpnanny://knowledge/" +
-           (*found)->id + ".";
+           found->id + ".";
     while (DumpJson(*text).size() > most) *text = EscapeControl(*text, text->size() * 9 / 10, true);
   }
   ToolOutput output;
   output.structured = {{"results", Json::array()},
                        {"total", 1},
                        {"searched", index.library().all().size()},
-                       {"case", {{"id", (*found)->id}, {"part", part}, {"text", *text}}}};
+                       {"case", {{"id", found->id}, {"part", part}, {"text", *text}}}};
   if (!note.empty()) output.structured["note"] = note;
   output.text = *text + (note.empty() ? "" : "\n" + note + "\n");
   return output;
@@ -192,15 +191,12 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
                             std::to_string(kMostQueryBytes) + " are taken.",
                         "Give the lines around the error; diagnose_run reads whole logs.");
   }
-  const auto first = ReadCursor(arguments.value("cursor", ""));
-  if (!first) return first.error();
-  const auto index = SharedIndex(context.data);
-  if (!index) return index.error();
-  if (const auto wanted = context.cancel.Check(); !wanted) return wanted.error();
-  if (by_id) return ReadOneCase(arguments, **index, context);
-  const auto found = (*index)->Search(query, filters);
-  if (!found) return found.error();
-  const std::vector<Hit>& hits = found->hits;
+  MPN_TRY_ASSIGN(const auto first, ReadCursor(arguments.value("cursor", "")));
+  MPN_TRY_ASSIGN(const auto index, SharedIndex(context.data));
+  MPN_TRY(context.cancel.Check());
+  if (by_id) return ReadOneCase(arguments, *index, context);
+  MPN_TRY_ASSIGN(const auto found, index->Search(query, filters));
+  const std::vector<Hit>& hits = found.hits;
 
   const std::string language = arguments.value("language", "auto");
   const bool chinese = language == "zh" || (language == "auto" && HasChinese(query));
@@ -209,11 +205,11 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   const size_t limit = arguments.value("limit", kDefaultLimit);
 
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes);
-  size_t next = std::min(*first, hits.size());
-  while (next < hits.size() && next - *first < limit) {
-    const Shown shown = Show(*hits[next].found, chinese, full && found->about);
-    if (!page.Add(RowJson(hits[next], shown, found->about && next == 0),
-                  RowText(hits[next], shown, found->about ? next + 1 : 0))) {
+  size_t next = std::min(first, hits.size());
+  while (next < hits.size() && next - first < limit) {
+    const Shown shown = Show(*hits[next].found, chinese, full && found.about);
+    if (!page.Add(RowJson(hits[next], shown, found.about && next == 0),
+                  RowText(hits[next], shown, found.about ? next + 1 : 0))) {
       break;
     }
     ++next;
@@ -221,24 +217,23 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
 
   ToolOutput output;
   output.structured = {{"results", page.TakeRows()},
-                       {"total", found->about ? hits.size() : 0},
-                       {"searched", (*index)->library().all().size()}};
-  if (!found->unknown.empty()) output.structured["unknown"] = found->unknown;
+                       {"total", found.about ? hits.size() : 0},
+                       {"searched", index->library().all().size()}};
+  if (!found.unknown.empty()) output.structured["unknown"] = found.unknown;
   const bool more = next < hits.size();
   if (more && paged) output.structured["next_cursor"] = std::to_string(next);
-  if (hits.empty() || !found->about) {
-    auto note = NoCase(**index, query, filters, *found);
-    if (!note) return note.error();
-    output.structured["note"] = *note;
-    output.text = *note + "\n" + page.text();
+  if (hits.empty() || !found.about) {
+    MPN_TRY_ASSIGN(auto note, NoCase(*index, query, filters, found));
+    output.structured["note"] = note;
+    output.text = note + "\n" + page.text();
     return output;
   }
   output.text = std::to_string(hits.size()) + (hits.size() == 1 ? " case fits" : " cases fit") +
                 (query.empty() ? "" : " '" + EscapeControl(query, 100) + "'") +
                 (filters.empty() ? "" : " (" + Describe(filters) + ")") + ", best first:\n" +
                 page.text();
-  if (!found->unknown.empty()) {
-    output.text += "Unknown (no case holds it): " + Join(found->unknown, ", ") + ".\n";
+  if (!found.unknown.empty()) {
+    output.text += "Unknown (no case holds it): " + Join(found.unknown, ", ") + ".\n";
   }
   if (more) {
     output.text += std::to_string(hits.size() - next) + " more" +

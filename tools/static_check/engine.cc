@@ -53,7 +53,7 @@ class Run {
         if (bytes > kMaxPartBytes && end > begin) break;
       }
       Part(begin, end);
-      if (auto stopped = cancel_.Check(); !stopped) return stopped.error();
+      MPN_TRY(cancel_.Check());
       begin = end;
     }
     if (parts > 1) {

@@ -29,10 +29,9 @@ ResourceTemplate MakeResourceTemplate() {
     return entries;
   };
   family.read = [](const std::string& value, const ToolContext& context) -> Result<std::string> {
-    const auto rules = SharedRules(context.data);
-    if (!rules) return rules.error();
-    if (const RulePage* page = (*rules)->Find(value)) return page->text;
-    return NoSuchName("rule", value, (*rules)->Ids());
+    MPN_TRY_ASSIGN(const auto rules, SharedRules(context.data));
+    if (const RulePage* page = rules->Find(value)) return page->text;
+    return NoSuchName("rule", value, rules->Ids());
   };
   return family;
 }

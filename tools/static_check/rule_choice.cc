@@ -45,7 +45,7 @@ Result<RuleChoice> ChooseRules(const Options& options, const ProjectPolicy* poli
   lists.insert(lists.end(),
                {{&options.rules, true}, {&options.also, true}, {&options.ignore, false}});
   for (const auto& [list, on] : lists) {
-    if (auto set = Set(*list, on, ids, &choice.wanted); !set) return set.error();
+    MPN_TRY(Set(*list, on, ids, &choice.wanted));
   }
   return choice;
 }

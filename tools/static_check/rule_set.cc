@@ -29,10 +29,9 @@ RuleSet::RuleSet() = default;
 RuleSet::~RuleSet() = default;
 
 Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
-  auto matter = ParseFrontMatter(text, name);
-  if (!matter) return std::move(matter).error();
+  MPN_TRY_ASSIGN(auto matter, ParseFrontMatter(text, name));
   const std::string where = std::string(name) + ": ";
-  for (const auto& [key, value] : matter->fields.items()) {
+  for (const auto& [key, value] : matter.fields.items()) {
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) {
       return InvalidInput(where + "unknown key \"" + key + "\".",
                           DidYouMean(key, std::vector<std::string>(kKeys.begin(), kKeys.end())));
@@ -47,14 +46,14 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
                                    {"tier", &page.tier},
                                    {"why", &page.why},
                                    {"fix", &page.fix}}) {
-    const auto it = matter->fields.find(key);
-    if (it == matter->fields.end() || !it->is_string() || it->get<std::string>().empty()) {
+    const auto it = matter.fields.find(key);
+    if (it == matter.fields.end() || !it->is_string() || it->get<std::string>().empty()) {
       return InvalidInput(where + "\"" + key + "\" is missing or no text.", "See rules/README.md.");
     }
     *field = it->get<std::string>();
   }
-  const auto severity = matter->fields.find("severity");
-  if (severity == matter->fields.end() || !severity->is_string())
+  const auto severity = matter.fields.find("severity");
+  if (severity == matter.fields.end() || !severity->is_string())
     return InvalidInput(where + "\"severity\" is missing.");
   const auto parsed = ParseSeverity(severity->get<std::string>());
   if (!parsed) return InvalidInput(where + parsed.error().Text());
@@ -62,23 +61,23 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
   if (page.confidence != "high" && page.confidence != "medium" && page.confidence != "low") {
     return InvalidInput(where + "\"confidence\" must be high, medium or low.");
   }
-  if (const auto cases = matter->fields.find("cases"); cases != matter->fields.end()) {
+  if (const auto cases = matter.fields.find("cases"); cases != matter.fields.end()) {
     if (!cases->is_array()) return InvalidInput(where + "\"cases\" must be a list.");
     for (const Json& one : *cases) {
       if (!one.is_string()) return InvalidInput(where + "\"cases\" must be a list of ids.");
       page.cases.push_back(one.get<std::string>());
     }
   }
-  if (const auto by_default = matter->fields.find("default"); by_default != matter->fields.end()) {
+  if (const auto by_default = matter.fields.find("default"); by_default != matter.fields.end()) {
     if (*by_default != "off" && *by_default != false)
       return InvalidInput(where + "\"default\" can only be off.");
     page.on_by_default = false;
   }
-  if (const auto once = matter->fields.find("once"); once != matter->fields.end()) {
+  if (const auto once = matter.fields.find("once"); once != matter.fields.end()) {
     if (*once != "project") return InvalidInput(where + "\"once\" can only be project.");
     page.once = true;
   }
-  page.body = std::move(matter->body);
+  page.body = std::move(matter.body);
   page.text = std::string(text);
   return page;
 }
@@ -89,23 +88,20 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
   if (!table) return Internal("tools/static_check/data/autocast_ops.json is missing.");
   const auto functions = data.Read("tools/static_check/data/torch_functions.json");
   if (!functions) return Internal("tools/static_check/data/torch_functions.json is missing.");
-  auto ops = OpTable::Parse(*table, *functions);
-  if (!ops) return std::move(ops).error();
-  set->ops_ = std::move(ops).value();
+  MPN_TRY_ASSIGN(auto ops, OpTable::Parse(*table, *functions));
+  set->ops_ = std::move(ops);
 
   for (const std::string& path : data.List(kFolder, ".md")) {
     if (Stem(path) == "README" || Stem(path).starts_with('_')) continue;
-    auto page = ParseRulePage(*data.Read(path), path);
-    if (!page) return std::move(page).error();
-    if (page->id != Stem(path))
-      return InvalidInput(path + ": the id \"" + page->id + "\" is not the file's name.");
-    set->pages_.push_back(std::move(page).value());
+    MPN_TRY_ASSIGN(auto page, ParseRulePage(*data.Read(path), path));
+    if (page.id != Stem(path))
+      return InvalidInput(path + ": the id \"" + page.id + "\" is not the file's name.");
+    set->pages_.push_back(std::move(page));
   }
   const auto trust = data.Read("tools/static_check/data/calibration.json");
   if (!trust) return Internal("tools/static_check/data/calibration.json is missing.");
-  auto calibration = Calibration::Parse(*trust, set->pages_);
-  if (!calibration) return std::move(calibration).error();
-  set->calibration_ = std::move(calibration).value();
+  MPN_TRY_ASSIGN(auto calibration, Calibration::Parse(*trust, set->pages_));
+  set->calibration_ = std::move(calibration);
   set->checks_.resize(set->pages_.size());
   set->settings_checks_.resize(set->pages_.size());
   std::vector<QueryText> queries;
@@ -141,9 +137,8 @@ Result<std::shared_ptr<const RuleSet>> RuleSet::Load(const DataFiles& data) {
       return InvalidInput("The rule " + set->pages_[i].id +
                           " has a page, but neither a .scm nor a .cc nor a candidate.");
   }
-  auto compiled = QuerySet::Compile(queries);
-  if (!compiled) return std::move(compiled).error();
-  set->queries_ = std::move(compiled).value();
+  MPN_TRY_ASSIGN(auto compiled, QuerySet::Compile(queries));
+  set->queries_ = std::move(compiled);
   return std::shared_ptr<const RuleSet>(std::move(set));
 }
 

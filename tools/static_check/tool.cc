@@ -106,26 +106,24 @@ std::optional<Severity> Strictest(const std::vector<Pyproject>& projects,
 }
 
 Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
-  const auto rules = SharedRules(context.data);
-  if (!rules) return rules.error();
-  auto collected = ReadSources(arguments, context, **rules);
-  if (!collected) return std::move(collected).error();
+  MPN_TRY_ASSIGN(const auto rules, SharedRules(context.data));
+  MPN_TRY_ASSIGN(auto collected, ReadSources(arguments, context, *rules));
   Options options;
   options.rules = ReadStrings(arguments, "rules");
   options.also = ReadStrings(arguments, "also");
   options.ignore = ReadStrings(arguments, "ignore");
   options.report_unused_ignores = arguments.value("report_unused_ignores", false);
   options.min_severity =
-      Strictest(collected->projects, &Pyproject::min_severity).value_or(Severity::kInfo);
+      Strictest(collected.projects, &Pyproject::min_severity).value_or(Severity::kInfo);
   if (arguments.contains("min_severity")) {
-    const auto severity = ParseSeverity(arguments["min_severity"].get<std::string>());
-    if (!severity) return severity.error();
-    options.min_severity = *severity;
+    MPN_TRY_ASSIGN(const auto severity,
+                   ParseSeverity(arguments["min_severity"].get<std::string>()));
+    options.min_severity = severity;
   }
   std::optional<ChangedLines> changed;
   if (arguments.contains("diff")) {
-    auto since = ChangedLines::Since(arguments["diff"].get<std::string>(), collected->sources,
-                                     context.roots);
+    auto since =
+        ChangedLines::Since(arguments["diff"].get<std::string>(), collected.sources, context.roots);
     if (!since) return std::move(since).error();
     changed = *std::move(since);
     options.keep = [&changed](const Finding& finding) {
@@ -146,33 +144,32 @@ Result<ToolOutput> RunCheck(const Json& arguments, const ToolContext& context) {
   options.map = detail == "map";
   options.candidates = detail == "candidates";
   options.on_step = Watch(context);
-  auto report = Check(collected->sources, options, **rules, context.cancel);
-  if (!report) return std::move(report).error();
-  report->files_skipped += collected->skipped;
-  report->notes.insert(report->notes.begin(), collected->notes.begin(), collected->notes.end());
-  if (options.map) return ShowMap(*report, context.answer_bytes);
+  MPN_TRY_ASSIGN(auto report, Check(collected.sources, options, *rules, context.cancel));
+  report.files_skipped += collected.skipped;
+  report.notes.insert(report.notes.begin(), collected.notes.begin(), collected.notes.end());
+  if (options.map) return ShowMap(report, context.answer_bytes);
   if (options.candidates) {
     if (changed) {
-      std::erase_if(report->candidates, [&](const Candidate& one) {
+      std::erase_if(report.candidates, [&](const Candidate& one) {
         return !changed->Touches(one.path, one.line, one.end_line);
       });
     }
-    if (first > 0 && first >= report->candidates.size())
+    if (first > 0 && first >= report.candidates.size())
       return InvalidInput("The cursor lies behind the last candidate; the code has changed since.",
                           "Call again without cursor.");
-    return ShowCandidates(*report, first, context.answer_bytes);
+    return ShowCandidates(report, first, context.answer_bytes);
   }
-  if (report->not_kept > 0) {
-    report->notes.push_back(std::to_string(report->not_kept) +
-                            " findings on lines that did not change since " +
-                            arguments["diff"].get<std::string>() + " are left out.");
+  if (report.not_kept > 0) {
+    report.notes.push_back(std::to_string(report.not_kept) +
+                           " findings on lines that did not change since " +
+                           arguments["diff"].get<std::string>() + " are left out.");
   }
-  if (first > 0 && first >= report->findings.size()) {
+  if (first > 0 && first >= report.findings.size()) {
     return InvalidInput("The cursor lies behind the last finding; the code has changed since.",
                         "Call again without cursor.");
   }
-  ToolOutput output = ShowReport(*report, first, detail == "full", context.answer_bytes);
-  if (const auto fail_on = Strictest(collected->projects, &Pyproject::fail_on))
+  ToolOutput output = ShowReport(report, first, detail == "full", context.answer_bytes);
+  if (const auto fail_on = Strictest(collected.projects, &Pyproject::fail_on))
     output.structured["fail_on"] = SeverityName(*fail_on);
   return output;
 }

@@ -63,10 +63,9 @@ std::string Describe(const Json& payload, const ZipFile& zip, const std::string&
 
 Result<void> ReadConfig(const ZipFile& zip, const ZipMember& member, bool big_endian,
                         uint64_t& budget, Contents& contents) {
-  auto text = WholeMember(member, budget);
-  if (!text) return text.error();
-  budget -= text->size();
-  const auto json = ParseJson(AsText(*text));
+  MPN_TRY_ASSIGN(auto text, WholeMember(member, budget));
+  budget -= text.size();
+  const auto json = ParseJson(AsText(text));
   if (!json) return DataCorrupt(json.error().message);
   const Json& config = ValueAt(*json, {"config"});
   if (!config.is_object()) return DataCorrupt("no \"config\".");

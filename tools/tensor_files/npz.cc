@@ -13,9 +13,9 @@ constexpr std::string_view kSuffix = ".npy";
 Result<Entry> ReadMember(const ZipMember& member) {
   if (!member.deflated) return ReadNpyHeader(member.stored, member.bytes);
   // The header alone, not the array.
-  auto head = Inflate(member.stored, std::min<uint64_t>(member.bytes, kMostNpyHeader + 12));
-  if (!head) return head.error();
-  return ReadNpyHeader(*head, member.bytes);
+  MPN_TRY_ASSIGN(auto head,
+                 Inflate(member.stored, std::min<uint64_t>(member.bytes, kMostNpyHeader + 12)));
+  return ReadNpyHeader(head, member.bytes);
 }
 
 }  // namespace

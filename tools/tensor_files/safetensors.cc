@@ -109,9 +109,8 @@ Result<Contents> ReadSafetensors(std::span<const uint8_t> bytes) {
     if (key == "__metadata__") continue;
     if (contents.entries.size() == kMostEntries)
       return DataCorrupt("safetensors: more than a million tensors.");
-    auto range = ReadEntry(key, json, data, contents.entries.emplace_back());
-    if (!range) return range.error();
-    ranges.push_back(*range);
+    MPN_TRY_ASSIGN(auto range, ReadEntry(key, json, data, contents.entries.emplace_back()));
+    ranges.push_back(range);
   }
   std::vector<size_t> order(ranges.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -27,11 +27,10 @@ constexpr const char* kFormats =
     "torch.export.save, and the *.index.json of shards.";
 
 Result<Contents> ReadZipped(std::span<const uint8_t> bytes) {
-  const auto zip = ZipFile::Read(bytes);
-  if (!zip) return zip.error();
-  if (IsExportedProgram(*zip)) return ReadExportedProgram(*zip);
-  if (IsTorchArchive(*zip)) return ReadTorchArchive(*zip);
-  if (IsNpz(*zip)) return ReadNpz(*zip);
+  MPN_TRY_ASSIGN(const auto zip, ZipFile::Read(bytes));
+  if (IsExportedProgram(zip)) return ReadExportedProgram(zip);
+  if (IsTorchArchive(zip)) return ReadTorchArchive(zip);
+  if (IsNpz(zip)) return ReadNpz(zip);
   return InvalidInput("A ZIP file without tensors.", kFormats);
 }
 

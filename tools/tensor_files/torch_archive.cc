@@ -33,8 +33,7 @@ Result<void> ReadPickled(const ZipFile& zip, const ZipMember& pickled, const std
     inflated = *std::move(whole);
     bytes = inflated;
   }
-  const auto pickle = ReadPickle(bytes);
-  if (!pickle) return pickle.error();
+  MPN_TRY_ASSIGN(const auto pickle, ReadPickle(bytes));
   const FindStorage find = [&](const StorageId& id) {
     StoragePlace place;
     // A key is a short number; one that is long would be copied for every tensor.
@@ -47,8 +46,8 @@ Result<void> ReadPickled(const ZipFile& zip, const ZipMember& pickled, const std
     }
     return place;
   };
-  CollectTensors(*pickle, prefix, big_endian, find, contents);
-  for (std::string& note : NotesOfImports(*pickle)) contents.notes.push_back(std::move(note));
+  CollectTensors(pickle, prefix, big_endian, find, contents);
+  for (std::string& note : NotesOfImports(pickle)) contents.notes.push_back(std::move(note));
   return {};
 }
 
@@ -64,8 +63,7 @@ Result<Contents> ReadTorchArchive(const ZipFile& zip) {
   const bool big_endian = order != nullptr && AsText(order->stored) == "big";
   Contents contents;
   contents.format = "torch";
-  if (auto read = ReadPickled(zip, *data, folder + "data/", "", big_endian, contents); !read)
-    return read.error();
+  MPN_TRY(ReadPickled(zip, *data, folder + "data/", "", big_endian, contents));
   if (const ZipMember* const constants = zip.Find(folder + "constants.pkl")) {
     contents.format = "torchscript";
     auto read =

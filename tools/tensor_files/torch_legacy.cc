@@ -52,29 +52,24 @@ bool LooksLikeTorchLegacy(std::span<const uint8_t> bytes) {
 Result<Contents> ReadTorchLegacy(std::span<const uint8_t> bytes) {
   if (!LooksLikeTorchLegacy(bytes)) return InvalidInput("No file of torch.save.");
   auto rest = bytes.subspan(kLegacyMagic.size());
-  const auto protocol = Next(rest);
-  if (!protocol) return protocol.error();
-  if ((*protocol)[protocol->root].integer != 1001)
-    return DamagedPickle("a protocol that is not known");
-  const auto system = Next(rest);
-  if (!system) return system.error();
-  const bool little_endian = IsLittleEndian(*system);
-  const auto object = Next(rest);
-  if (!object) return object.error();
-  const auto keys = Next(rest);
-  if (!keys) return keys.error();
+  MPN_TRY_ASSIGN(const auto protocol, Next(rest));
+  if (protocol[protocol.root].integer != 1001) return DamagedPickle("a protocol that is not known");
+  MPN_TRY_ASSIGN(const auto system, Next(rest));
+  const bool little_endian = IsLittleEndian(system);
+  MPN_TRY_ASSIGN(const auto object, Next(rest));
+  MPN_TRY_ASSIGN(const auto keys, Next(rest));
 
   // The type of a storage stands where it is used only.
   std::map<std::string_view, const ElementType*> types;
-  for (NodeId id = 0; id < object->nodes.size(); ++id) {
+  for (NodeId id = 0; id < object.nodes.size(); ++id) {
     StorageId storage;
-    if (TakeStorageId(*object, id, storage)) types.emplace(storage.key, storage.type.type);
+    if (TakeStorageId(object, id, storage)) types.emplace(storage.key, storage.type.type);
   }
   std::map<std::string_view, StoragePlace> places;
   Contents contents;
   contents.format = "torch";
-  for (const NodeId id : (*keys)[keys->root].items) {
-    const std::string_view key = (*keys)[id].text;
+  for (const NodeId id : keys[keys.root].items) {
+    const std::string_view key = keys[id].text;
     const auto type = types.find(key);
     if (type == types.end() || type->second == nullptr) {
       contents.notes.push_back("the storages end at one whose type is not known");
@@ -104,8 +99,8 @@ Result<Contents> ReadTorchLegacy(std::span<const uint8_t> bytes) {
     none.problem = "its storage '" + EscapeControl(id.key, 100) + "' is not in the file";
     return none;
   };
-  CollectTensors(*object, "", !little_endian, find, contents);
-  for (std::string& note : NotesOfImports(*object)) contents.notes.push_back(std::move(note));
+  CollectTensors(object, "", !little_endian, find, contents);
+  for (std::string& note : NotesOfImports(object)) contents.notes.push_back(std::move(note));
   return contents;
 }
 

@@ -124,12 +124,11 @@ bool LooksLikeZip(std::span<const uint8_t> bytes) {
 }
 
 Result<ZipFile> ZipFile::Read(std::span<const uint8_t> bytes) {
-  const auto directory = FindDirectory(bytes);
-  if (!directory) return directory.error();
+  MPN_TRY_ASSIGN(const auto directory, FindDirectory(bytes));
   ZipFile zip;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // of each member, header included
-  auto rest = bytes.subspan(directory->offset, directory->bytes);
-  for (uint64_t i = 0; i < directory->entries; ++i) {
+  auto rest = bytes.subspan(directory.offset, directory.bytes);
+  for (uint64_t i = 0; i < directory.entries; ++i) {
     if (rest.size() < kDirectoryBytes || Number(rest, 0, 4) != 0x02014b50)
       return DamagedArchive("the central directory breaks off at member " + std::to_string(i + 1));
     const uint64_t name_bytes = Number(rest, 28, 2);

@@ -99,17 +99,16 @@ Result<ChangedLines> ChangedLines::Since(const std::string& revision,
     const size_t prefix = top.ends_with('/') ? top.size() : top.size() + 1;
     std::vector<std::string> names;
     for (const Source* source : files) names.push_back(source->file.substr(prefix));
-    const auto diff = DiffRepository(top, revision, names);
-    if (!diff) return diff.error();
+    MPN_TRY_ASSIGN(const auto diff, DiffRepository(top, revision, names));
     for (size_t i = 0; i < files.size(); ++i) {
-      const auto known = diff->files.find(names[i]);
-      if (!diff->tracked.contains(names[i])) {
+      const auto known = diff.files.find(names[i]);
+      if (!diff.tracked.contains(names[i])) {
         changed.Add(*files[i], {true}, nullptr);
-      } else if (known != diff->files.end()) {
+      } else if (known != diff.files.end()) {
         const FileDiff& file = known->second;
         std::optional<std::string> before;
         if (IsNotebook(*files[i]) && !file.is_new && !file.ranges.empty())
-          before = ReadBlob(top, diff->commit, file.old_path);
+          before = ReadBlob(top, diff.commit, file.old_path);
         changed.Add(*files[i], {file.is_new, file.ranges}, before ? &*before : nullptr);
       }
     }

@@ -63,10 +63,10 @@ Error Refused(const std::string& what, const ProgramOutput& output) {
 
 // Filters of the repository would be run on files that have changed: they are set to nothing.
 Result<std::vector<std::string>> WithoutFilters(const std::string& top) {
-  auto names = RunGit(top, {}, {"config", "--name-only", "--get-regexp", "^filter\\."});
-  if (!names) return std::move(names).error();
+  MPN_TRY_ASSIGN(auto names,
+                 RunGit(top, {}, {"config", "--name-only", "--get-regexp", "^filter\\."}));
   std::vector<std::string> overrides;
-  for (std::string_view rest = names->out; !rest.empty();) {
+  for (std::string_view rest = names.out; !rest.empty();) {
     const size_t end = rest.find('\n');
     const std::string_view name = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
@@ -169,18 +169,17 @@ Result<RepositoryDiff> DiffRepository(const std::string& top, const std::string&
   if (revision.empty() || revision.starts_with('-') ||
       revision.find_first_of(std::string_view("\0\n", 2)) != std::string::npos)
     return InvalidInput(shown + " is no git revision.", "Name a commit, a branch or a tag.");
-  auto commit = RunGit(
-      top, {}, {"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"});
-  if (!commit) return std::move(commit).error();
-  if (*commit->exit_code != 0 && !commit->err.empty()) return Refused("rev-parse", *commit);
-  if (*commit->exit_code != 0) {
+  MPN_TRY_ASSIGN(auto commit, RunGit(top, {},
+                                     {"rev-parse", "--verify", "--quiet", "--end-of-options",
+                                      revision + "^{commit}"}));
+  if (*commit.exit_code != 0 && !commit.err.empty()) return Refused("rev-parse", commit);
+  if (*commit.exit_code != 0) {
     return NotFound("There is no revision " + shown + " in " + EscapeControl(top, 300) + ".",
                     "Name a commit, a branch or a tag; `git log` lists commits.");
   }
   RepositoryDiff diff;
-  diff.commit = commit->out.substr(0, commit->out.find('\n'));
-  auto overrides = WithoutFilters(top);
-  if (!overrides) return std::move(overrides).error();
+  diff.commit = commit.out.substr(0, commit.out.find('\n'));
+  MPN_TRY_ASSIGN(auto overrides, WithoutFilters(top));
 
   // All files of the same kinds, so that a renaming is seen from wherever it comes.
   std::set<std::string> specs;
@@ -206,17 +205,15 @@ Result<RepositoryDiff> DiffRepository(const std::string& top, const std::string&
                                     diff.commit,
                                     "--"};
   words.insert(words.end(), specs.begin(), specs.end());
-  auto changes = RunGit(top, *overrides, words);
-  if (!changes) return std::move(changes).error();
-  if (*changes->exit_code != 0) return Refused("diff", *changes);
-  diff.files = ParseDiff(changes->out);
+  MPN_TRY_ASSIGN(auto changes, RunGit(top, overrides, words));
+  if (*changes.exit_code != 0) return Refused("diff", changes);
+  diff.files = ParseDiff(changes.out);
 
   words = {"ls-files", "--"};
   words.insert(words.end(), specs.begin(), specs.end());
-  auto tracked = RunGit(top, *overrides, words);
-  if (!tracked) return std::move(tracked).error();
-  if (*tracked->exit_code != 0) return Refused("ls-files", *tracked);
-  for (std::string_view rest = tracked->out; !rest.empty();) {
+  MPN_TRY_ASSIGN(auto tracked, RunGit(top, overrides, words));
+  if (*tracked.exit_code != 0) return Refused("ls-files", tracked);
+  for (std::string_view rest = tracked.out; !rest.empty();) {
     const size_t end = rest.find('\n');
     diff.tracked.insert(ReadPath(rest.substr(0, end), false));
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);

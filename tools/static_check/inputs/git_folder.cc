@@ -96,8 +96,7 @@ Result<std::string> RepositoryOf(const std::string& folder, const AllowedRoots& 
     if (const auto link = LinkThatLeavesRoots(part, part.ends_with("/refs") ? 4 : 0, roots))
       return Outside(folder, *link);
   }
-  auto objects = CheckObjects(folder, fs::path(*common) / "objects", roots, 0);
-  if (!objects) return objects.error();
+  MPN_TRY(CheckObjects(folder, fs::path(*common) / "objects", roots, 0));
   return top.generic_string();
 }
 

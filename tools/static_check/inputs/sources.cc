@@ -196,19 +196,18 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
   std::deque<Pyproject> projects;
   Collector collector(cancel, &collected);
   for (const std::string& path : paths) {
-    auto resolved = roots.Resolve(path);
-    if (!resolved) return std::move(resolved).error();
+    MPN_TRY_ASSIGN(auto resolved, roots.Resolve(path));
     const std::string shown = fs::path(path).generic_string();
     std::error_code error;
-    const bool is_folder = fs::is_directory(*resolved, error);
-    if (!is_folder && (error || !fs::is_regular_file(*resolved, error)))
+    const bool is_folder = fs::is_directory(resolved, error);
+    if (!is_folder && (error || !fs::is_regular_file(resolved, error)))
       return InvalidInput("'" + EscapeControl(path, 200) + "' is neither a file nor a folder.");
     const std::string folder =
-        is_folder ? *resolved : fs::path(*resolved).parent_path().generic_string();
+        is_folder ? resolved : fs::path(resolved).parent_path().generic_string();
     const Pyproject* const project =
         rule_ids.empty() ? nullptr : ProjectOf(folder, roots, rule_ids, &projects);
-    if (force_exclude && project != nullptr && *resolved != project->folder) {
-      const std::string_view below = project->Below(*resolved);
+    if (force_exclude && project != nullptr && resolved != project->folder) {
+      const std::string_view below = project->Below(resolved);
       if (project->exclude.Match(below, is_folder).value_or(false) ||
           project->exclude.Excludes(below)) {
         continue;
@@ -219,9 +218,9 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
       std::vector<FolderIgnores> ignores = IgnoresAbove(folder, roots);
       collector.Folder(folder, shown, ignores, 0);
     } else {
-      collector.File(*resolved, shown);
+      collector.File(resolved, shown);
     }
-    if (auto stopped = cancel.Check(); !stopped) return stopped.error();
+    MPN_TRY(cancel.Check());
   }
   for (Pyproject& project : projects) {
     collected.notes.insert(collected.notes.begin(), project.notes.begin(), project.notes.end());

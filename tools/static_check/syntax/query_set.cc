@@ -130,7 +130,7 @@ Result<std::unique_ptr<QuerySet>> QuerySet::Compile(const std::vector<QueryText>
         TSQuantifierOne) {
       return InvalidInput(query.path + ": every pattern must capture @finding exactly once.");
     }
-    if (auto read = set->ReadPredicates(pattern, query); !read) return read.error();
+    MPN_TRY(set->ReadPredicates(pattern, query));
     const uint32_t start = ts_query_start_byte_for_pattern(set->query_.get(), pattern);
     const uint32_t end = ts_query_end_byte_for_pattern(set->query_.get(), pattern);
     set->whole_ =

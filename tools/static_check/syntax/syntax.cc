@@ -66,7 +66,7 @@ Result<Syntax> Syntax::Parse(std::string text, const CancelToken& cancel) {
     const TSInput input{syntax.text_.get(), ReadText, TSInputEncodingUTF8, nullptr};
     syntax.tree_ = ts_parser_parse_with_options(parser.get(), nullptr, input, {&state, ShouldStop});
   }
-  if (auto stopped = cancel.Check(); !stopped) return stopped.error();
+  MPN_TRY(cancel.Check());
   if (!syntax.tree_) return InvalidInput("it takes longer than 5 s to parse");
 
   syntax.nodes_.reserve(syntax.text_->size() / 4 + 16);
