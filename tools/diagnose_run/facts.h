@@ -107,6 +107,7 @@ struct Course {
   std::optional<double> loss_before;      // mean of the last (up to) 10 finite losses
   std::optional<double> loss_greatest;    // greatest finite loss after loss_low was reached
   std::optional<int64_t> loss_rise_from;  // step at which the lowest window ended
+  std::optional<double> norm_at_low;      // mean of the last 10 gradient norms there
   std::optional<double> norm_median, norm_before,
       norm_greatest;  // norm_before: greatest of the last 10
   std::optional<double> lr_before;

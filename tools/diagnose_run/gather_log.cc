@@ -41,6 +41,8 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.precision = source.run.precision;
   facts.limits = source.notes;
   facts.numbered = source.numbered;
+  facts.status = source.run.status;
+  MPN_TRY_ASSIGN(facts.protocol, ReadProtocol(source));
   auto evaluations = runs::ReadEvaluations(source);
   if (!evaluations) return evaluations.error();
   facts.evaluations = *std::move(evaluations);
@@ -49,6 +51,10 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   if (!read) return read.error();
   const StepCourse& course = steps.course();
   facts.alerts = course.DerivedAlerts();
+  if (SpikesAreNoise(facts.turns)) {
+    std::erase_if(facts.alerts,
+                  [](const SeenAlert& alert) { return alert.row.type == "LOSS_SPIKE"; });
+  }
 
   if (const auto step = course.FirstBadStep()) {
     Onset onset;

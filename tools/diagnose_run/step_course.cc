@@ -121,6 +121,7 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
     course_.loss_low = level;
     course_.loss_rise_from = row.step;
     course_.loss_greatest = loss;
+    if (norms_.size() > 0) course_.norm_at_low = MeanOfLast(norms_, kWindow);
   }
   course_.loss_greatest = std::max(*course_.loss_greatest, loss);
 }

@@ -88,6 +88,7 @@ void TurnFinder::AddLoss(const runs::StepRow& row) {
     calm_ = 0;
     return;
   }
+  AddNeighbours(loss);
   if (turns_.first_losses.size() < kShortRecord) {
     turns_.first_losses.push_back({row.step, loss, row.grad_norm});
   }
@@ -162,6 +163,30 @@ void TurnFinder::AddSkip(const runs::StepRow& row) {
   burst_->scale_last = row.loss_scale;
 }
 
+void TurnFinder::AddNeighbours(double loss) {
+  if (before_ && between_) {
+    ++turns_.with_neighbours;
+    turns_.turning_points += (*between_ > *before_ && *between_ > loss) ||
+                             (*between_ < *before_ && *between_ < loss);
+  }
+  before_ = between_;
+  between_ = loss;
+}
+
+bool IsScatter(const Turns& turns) {
+  constexpr int64_t kEnough = 60;
+  constexpr double kDeviations = 3;
+  if (turns.with_neighbours < kEnough) return false;
+  const auto n = static_cast<double>(turns.with_neighbours + 2);
+  const double expected = 2 * (n - 2) / 3, deviation = std::sqrt((16 * n - 29) / 90);
+  return std::fabs(static_cast<double>(turns.turning_points) - expected) < kDeviations * deviation;
+}
+
+bool SpikesAreNoise(const Turns& turns) {
+  constexpr size_t kMany = 8;
+  return turns.spikes.size() >= kMany && IsScatter(turns);
+}
+
 Turns TurnFinder::Finish() const {
   Turns turns = turns_;
   turns.excursions = excursions_.Finish();
@@ -170,6 +195,7 @@ Turns TurnFinder::Finish() const {
   if (norms_.size() >= kEnoughSteps) {
     turns.last_norm = Median(norms_.Last(12));
   }
+  if (SpikesAreNoise(turns)) turns.excursions.clear();
   return turns;
 }
 

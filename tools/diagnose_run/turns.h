@@ -63,8 +63,18 @@ struct Turns {
   int64_t steps = 0;
   std::vector<ShortStep> first_losses;  // the first kShortRecord finite losses
   std::vector<Excursion> excursions;
+  // How many finite losses have a neighbour on both sides, and how many of them lie above both or
+  // below both.
+  int64_t with_neighbours = 0, turning_points = 0;
 };
 inline constexpr size_t kMostTurns = 16;
+
+// Whether each loss stands for itself, as the noise of batches does: by the test of turning points
+// (Kendall and Stuart, The Advanced Theory of Statistics, volume 3). A training that is thrown about
+// shows it over several steps.
+bool IsScatter(const Turns& turns);
+// Whether what looks like spikes is the noise of batches: there are many, and none lasts.
+bool SpikesAreNoise(const Turns& turns);
 // Up to so many losses a record has no history of its own that noise could be told from.
 inline constexpr size_t kShortRecord = 40;
 
@@ -83,9 +93,11 @@ class TurnFinder {
   void AddScale(const runs::StepRow& row);
   void AddSkip(const runs::StepRow& row);
   void AddNorm(const runs::StepRow& row);
+  void AddNeighbours(double loss);
 
   Turns turns_;
   ExcursionFinder excursions_;
+  std::optional<double> before_, between_;  // the last two finite losses
   runs::LastValues losses_{kLately}, norms_{kHistory};  // finite ones
   std::vector<double> first_norms_;
   std::optional<double> greatest_lr_, previous_scale_, previous_norm_;

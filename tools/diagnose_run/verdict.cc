@@ -191,6 +191,15 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                              std::to_string(s.steps) + " were skipped" +
                              run_summary::SkipsApart(s) + ".");
   }
+  if (FindDivergence(facts).again) {
+    return say("broken", "The run diverged: the loss had fallen to about " +
+                             Number(facts.course.loss_low) + " (step " +
+                             std::to_string(facts.course.loss_rise_from.value_or(0)) +
+                             ") and ends at about " + Number(s.loss_end) +
+                             ", and the gradient norm went from about " +
+                             Number(facts.course.norm_at_low) + " to " +
+                             Number(facts.turns.last_norm) + ".");
+  }
   if (run_summary::LossRose(s)) {
     return say("broken", "The run diverged: the loss rose from about " + Number(s.loss_start) +
                              " in its first steps to about " + Number(s.loss_end) +
@@ -273,7 +282,12 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (s.loss_first) {
     headline += ": the loss went from " + Number(s.loss_first) + " to " + Number(s.loss_last) +
                 ", all finite";
-    if (DidNotFall(s)) headline += ", and did not fall";
+    if (DidNotFall(s)) {
+      headline += ", and did not fall";
+    } else if (IsUndone(facts)) {
+      headline += ", after about " + Number(facts.course.loss_low) + " at step " +
+                  std::to_string(facts.course.loss_rise_from.value_or(0));
+    }
   }
   headline += ".";
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {

@@ -92,7 +92,7 @@ std::string SkipsApart(const Summary& s) {
 }
 
 bool TooManySkips(const Summary& s) {
-  return s.skipped_steps > kStartupSkips + s.steps / 200 ||
+  return s.skipped_steps - SearchSkips(s) > kStartupSkips + s.steps / 200 ||
          (s.skipped_at_end > kStartupSkips / 2 && s.skipped_at_end < s.steps);
 }
 
@@ -102,8 +102,25 @@ bool TooManyBadGradients(const Summary& s) {
          s.nonfinite_gradients_at_end > 0;
 }
 
+namespace {
+
+// Of the steps' first and last stretch; true where no norm was recorded.
+bool NormsGrew(const Summary& s) {
+  constexpr double kGrew = 3;
+  if (s.course.empty()) return true;
+  const Stretch &first = s.course.front(), &last = s.course.back();
+  if (first.norms == 0 || last.norms == 0) return true;
+  return last.norm_sum / static_cast<double>(last.norms) >
+         kGrew * first.norm_sum / static_cast<double>(first.norms);
+}
+
+}  // namespace
+
 bool LossRose(const Summary& s) {
   if (s.finite_losses < kLossesForTrend || !s.loss_start || !s.loss_end) return false;
+  // A loss that is 0 or negative at times has no level of its own (a policy's, an adversary's):
+  // there gradients must have grown with it.
+  if (*s.loss_min <= 0 && !NormsGrew(s)) return false;
   const double start = std::max(std::fabs(*s.loss_start), 1e-12);
   return *s.loss_end - *s.loss_start > (kRoseOverStart - 1) * start &&
          *s.loss_end > kRoseOverLeast * std::fabs(*s.loss_min);

@@ -103,8 +103,12 @@ bool InNarrowRange(const Facts& facts);
 // Loss or gradient norm left their level in finite numbers before the onset, or up to the end.
 struct Divergence {
   bool loss = false, norm = false, for_good = false;
+  bool again = false;  // for good: much of what it had learned is undone, and gradients have grown
 };
 Divergence FindDivergence(const Facts& facts);
+
+// Whether the loss ends far above its lowest level, measured by how far it had fallen.
+bool IsUndone(const Facts& facts);
 
 // Whether that step lies early in a run whose loss went far below `level` afterwards: what was
 // thrown up there was got over.

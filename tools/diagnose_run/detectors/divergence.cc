@@ -23,12 +23,13 @@ bool OnlyEagerCompared(const Facts& facts) {
 
 void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   const Course& c = facts.course;
-  const auto [loss_rose, norm_rose, rose_for_good] = FindDivergence(facts);
+  const auto [loss_rose, norm_rose, rose_for_good, again] = FindDivergence(facts);
   // Bounded, but thrown about from the start on and no better for it.
   const run_summary::Summary& s = facts.summary;
   const bool thrown = !facts.onset && facts.turns.spikes.size() >= kManySpikes && s.loss_first &&
-                      s.loss_end && *s.loss_end > *s.loss_first && c.loss_greatest &&
-                      *c.loss_greatest > kThrown * *s.loss_first;
+                      s.loss_end && *s.loss_end > s.loss_start.value_or(*s.loss_first) &&
+                      *s.loss_end > *s.loss_first && c.loss_greatest &&
+                      *c.loss_greatest > kThrown * *s.loss_first && !SpikesAreNoise(facts.turns);
   if (facts.onset ? !(loss_rose || norm_rose) : !rose_for_good && !thrown) return;
   // A NaN of the batch or of the loss function needs no divergence.
   if (facts.onset && (facts.onset->phase == "data" || facts.onset->phase == "loss") &&
@@ -51,7 +52,7 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
                       std::to_string(c.loss_rise_from.value_or(0)) + ") to " +
                       runs::Number(c.loss_greatest);
   }
-  if (norm_rose) {
+  if (norm_rose || again) {
     claim.sentence += std::string(loss_rose || rose_for_good ? ", " : ": ") +
                       "the gradient norm from " + runs::Number(c.norm_median) + " (median) to " +
                       runs::Number(c.norm_greatest);

@@ -16,6 +16,17 @@ constexpr double kLossRise = 3;
 constexpr double kNormRise = 30;
 constexpr double kEarly = 0.1;     // of the run
 constexpr double kFarBelow = 0.2;  // of the level
+constexpr int64_t kLossesForTrend = 40;
+constexpr double kUndone = 0.3;    // of how far the loss had fallen
+constexpr double kNormGrew = 5;
+
+// What the loss had fallen by is in good part undone at the end, and gradients have grown with it:
+// the noise of a loss, or a term that a schedule adds to it, leaves gradients as they are.
+bool RoseAgain(const Facts& facts) {
+  const Course& c = facts.course;
+  return IsUndone(facts) && c.norm_at_low && *c.norm_at_low > 0 && facts.turns.last_norm &&
+         *facts.turns.last_norm > kNormGrew * *c.norm_at_low;
+}
 
 }  // namespace
 
@@ -42,8 +53,16 @@ Divergence FindDivergence(const Facts& facts) {
                *c.loss_greatest > kLossRise * *c.loss_low && c.finite_losses >= 3;
   found.norm = c.norm_median && c.norm_greatest && *c.norm_median > 0 &&
                *c.norm_greatest > kNormRise * *c.norm_median;
-  found.for_good = !facts.onset && run_summary::LossRose(facts.summary);
+  found.again = !facts.onset && RoseAgain(facts);
+  found.for_good = found.again || (!facts.onset && run_summary::LossRose(facts.summary));
   return found;
+}
+
+bool IsUndone(const Facts& facts) {
+  const run_summary::Summary& s = facts.summary;
+  const std::optional<double>& low = facts.course.loss_low;
+  return s.loss_start && s.loss_end && low && s.finite_losses >= kLossesForTrend &&
+         *s.loss_end - *low > kUndone * (*s.loss_start - *low) && *s.loss_start > *low;
 }
 
 bool WasGotOver(const Facts& facts, int64_t step, double level) {

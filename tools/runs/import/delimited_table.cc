@@ -80,6 +80,7 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
     placement.Add(*figures);
   }
   into.counts = runs::Count(rows, "row");
+  placement.Finish();
   into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
   if (by_epoch) into.notes.push_back("The table has no steps: its epochs stand for them.");

@@ -135,6 +135,7 @@ Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
   };
   const bool whole = ReadLooseJson(document, events);
   into.counts = runs::Count(rows, "entry", "entries");
+  placement.Finish();
   into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
   if (std::string others = row.OthersText(); !others.empty()) {
@@ -185,6 +186,7 @@ Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
     }
   }
   into.counts = runs::Count(read, "line");
+  placement.Finish();
   into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
   if (std::string others = row.OthersText(); !others.empty()) {

@@ -22,6 +22,18 @@ bool IsWordChar(char c) {
 
 std::string LastWord(const std::string& key) { return key.substr(key.rfind(' ') + 1); }
 
+// "Total optimization steps = 2400", "num train steps: 900": how many there will be.
+bool IsTotal(const std::string& key) {
+  if (!key.ends_with("steps") && !key.ends_with("iterations") && !key.ends_with("updates")) {
+    return false;
+  }
+  for (const char* word : {"total", "max", "num_train", "num train", "optimization", "accumulation",
+                           "warmup"}) {
+    if (key.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // As NumberAt; a step may be written with thousands separators ("12,000").
 std::optional<double> CountAt(std::string_view line, size_t& i) {
   const size_t start = i;
@@ -93,6 +105,7 @@ Figures Pairs(std::string_view line) {
       // Without a separator only the last word is the key ("at step 12").
       Field field = FieldOf(separator ? key : LastWord(key));
       if (field == Field::kNone && !IsAside(key)) field = FieldOf(LastWord(key));
+      if (field == Field::kStep && IsTotal(key)) field = Field::kNone;
       if (field == Field::kLoss && IsAside(key)) field = FieldOf(key);  // "val loss 2.1"
       if (key.ends_with("skipped iterations") || key.ends_with("nan iterations")) {
         size_t end = value_at;
@@ -330,9 +343,10 @@ Figures ReadFigures(std::string_view line) {
     figures.loss.reset();
     figures.bad_part.reset();
   }
-  if (!figures.step) {
-    const auto bar = FindBar(line);
-    if (bar && (figures.loss || figures.skipping || CountsSteps(*bar))) figures.step = bar->done;
+  const auto bar = FindBar(line);
+  figures.of_bar = bar.has_value();
+  if (!figures.step && bar && (figures.loss || figures.skipping || CountsSteps(*bar))) {
+    figures.step = bar->done;
   }
   if (figures.loss && !figures.step) AddBrackets(line, figures);
   return figures;

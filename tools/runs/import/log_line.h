@@ -25,6 +25,7 @@ struct Figures {
   bool skipping = false;  // the scaler skips the optimizer's step
   // The step is counted from where the process began, not from where the training did.
   bool of_process = false;
+  bool of_bar = false;  // the line is a bar of progress
   // Of an evaluation, under the name that the log gives it; no figure of the training's course.
   std::optional<double> eval_loss;
   std::string eval_name;

@@ -11,10 +11,56 @@ namespace {
 
 // Ranks that print at once are at most so many lines apart.
 constexpr int64_t kRanksApart = 2;
+constexpr size_t kMostHeld = 10'000;  // lines without a step; more are told by no bar
 
 }  // namespace
 
 void Placement::Add(const Figures& figures) {
+  if (!IsCount(figures.step) && (figures.Any() || figures.eval_loss)) {
+    if (held_.size() == kMostHeld) Release(nullptr);
+    held_.push_back(figures);
+    return;
+  }
+  Release(&figures);
+  Record(figures);
+  if (IsCount(figures.step)) mark_ = static_cast<int64_t>(*figures.step);
+}
+
+void Placement::Finish() { Release(nullptr); }
+
+// Between two bars of progress, 50 and 100, five lines with a loss are those of steps 60, 70 … 100
+// (HF's Trainer logs every so many steps). Ten skipped steps between "step=10" and "step=20" are
+// all of them. Where the count does not come out even nothing is told.
+void Placement::Release(const Figures* next) {
+  std::vector<Figures> held;
+  held.swap(held_);
+  if (held.empty()) return;
+  const auto losses =
+      std::count_if(held.begin(), held.end(), [](const Figures& f) { return f.loss.has_value(); });
+  const auto skips =
+      std::count_if(held.begin(), held.end(), [](const Figures& f) { return f.skipping; });
+  const int64_t from = mark_.value_or(0);
+  const bool began = mark_ || !recorder_.last_step();
+  const bool counts_on = next && IsCount(next->step) && !next->of_process && began;
+  const int64_t passed = counts_on ? static_cast<int64_t>(*next->step) - from : 0;
+  int64_t every = 0;
+  if (losses >= 2 && skips == 0 && passed > losses && passed % losses == 0 && next->of_bar &&
+      !next->Any()) {
+    every = every_ = passed / losses;
+  } else if (losses == 0 && skips > 0 && skips == passed) {
+    every = 1;
+  } else if (!next && losses > 0 && skips == 0) {
+    every = every_;
+  }
+  int64_t step = from;
+  for (const Figures& figures : held) {
+    if (every > 0 && (figures.loss || figures.skipping)) assigned_ = step += every;
+    Record(figures);
+  }
+  assigned_.reset();
+}
+
+void Placement::Record(const Figures& figures) {
   if (figures.epoch) epoch_ = figures.epoch;
   if (figures.eval_loss) AddEvaluation(figures);
   if (!figures.Any()) {
@@ -46,9 +92,11 @@ void Placement::Add(const Figures& figures) {
 
 void Placement::AddEvaluation(const Figures& figures) {
   const double loss = *figures.eval_loss;
-  // A bar of progress repeats the last evaluation's loss beside every step's.
+  // A bar of progress repeats the last evaluation's loss beside every step's, some loops in every
+  // line.
   const bool repeated = figures.loss && eval_loss_ &&
-                        (loss == *eval_loss_ || (std::isnan(loss) && std::isnan(*eval_loss_)));
+                        (loss == *eval_loss_ ||
+                         (figures.of_bar && std::isnan(loss) && std::isnan(*eval_loss_)));
   eval_loss_ = loss;
   if (repeated) return;
   const int64_t last = recorder_.last_step().value_or(announced_.value_or(0));
@@ -84,6 +132,7 @@ void Placement::AddIterations(const Figures& figures, int64_t step, StepFigures&
 }
 
 int64_t Placement::Place(const Figures& figures) {
+  if (assigned_) return *assigned_;
   if (IsCount(figures.step)) {
     any_step_ = true;
     if (figures.of_process) {

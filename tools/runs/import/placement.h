@@ -19,8 +19,11 @@ class Placement {
  public:
   explicit Placement(Recorder& recorder) : recorder_(recorder) {}
 
-  // Records what a line or row says at the step that it belongs to.
+  // Records what a line or row says at the step that it belongs to. Lines that do not say theirs
+  // are held until one does: the next that has come further tells how many steps they share.
   void Add(const Figures& figures);
+  // Nothing follows: records what is held.
+  void Finish();
 
   // Sentences about the steps' numbers, and what the log itself says of skipped ones.
   void AddNotes(std::vector<std::string>& notes) const;
@@ -29,6 +32,8 @@ class Placement {
   bool numbered() const { return any_step_; }
 
  private:
+  void Record(const Figures& figures);
+  void Release(const Figures* next);
   void AddEvaluation(const Figures& figures);
   bool IsSum(const Figures& figures) const;
   int64_t PlaceOfProcess(int64_t count);
@@ -37,6 +42,10 @@ class Placement {
   void AddIterations(const Figures& figures, int64_t step, StepFigures& row);
 
   Recorder& recorder_;                 // borrowed
+  std::vector<Figures> held_;          // lines without a step since the last that has one
+  std::optional<int64_t> mark_;        // the step of that one
+  std::optional<int64_t> assigned_;    // the step of the line that is being recorded, if told so
+  int64_t every_ = 0;                  // steps between two lines without a step, by a bar; 0: unknown
   std::optional<int64_t> announced_;   // a step number that stood alone in its line
   std::optional<int64_t> last_loss_;   // the step of the last line with a step and a loss
   std::optional<int64_t> first_loss_;  // … of the first one since the counter began

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/data_files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "tools/runs/evaluations.h"
 #include "tools/runs/import/scaled_norm.h"
@@ -111,7 +112,7 @@ Result<std::unique_ptr<Recorder>> Recorder::Create(const CancelToken& cancel) {
     if (!run(std::string(file.text).c_str())) return NoRoom(opened);
   }
   recorder->put_ = Writer(opened, kPut);
-  recorder->put_evaluation_ =
+  recorder->put_event_ =
       Writer(opened, "INSERT INTO event (run_id, step, type, detail) VALUES (1, ?1, ?2, ?3)");
   return recorder;
 }
@@ -136,8 +137,19 @@ void Recorder::Put(int64_t step, const StepFigures& figures) {
 void Recorder::PutEvaluation(int64_t step, std::string_view name, double loss) {
   if (evaluations_ >= kMaxSteps) return;
   ++evaluations_;
-  put_evaluation_ << step << runs::kEvaluation << runs::EvaluationDetail(name, loss);
-  if (!put_evaluation_.Run() && !failed_) failed_ = NoRoom(handle_.get());
+  PutEvent(step, runs::kEvaluation, runs::EvaluationDetail(name, loss));
+}
+
+void Recorder::PutException(const PrintedError& error) {
+  ended_with_exception_ = true;
+  const Json detail = {{"error", error.error}, {"text", error.text}, {"source", error.source}};
+  PutEvent(last_.value_or(0), "exception",
+           detail.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void Recorder::PutEvent(int64_t step, std::string_view type, std::string_view detail) {
+  put_event_ << step << type << detail;
+  if (!put_event_.Run() && !failed_) failed_ = NoRoom(handle_.get());
 }
 
 void Recorder::Flush() {
@@ -182,8 +194,8 @@ void Recorder::GoBack(int64_t step) {
 
 Result<void> Recorder::WriteRuns(const About& about) {
   Writer insert(handle_.get(),
-                "INSERT INTO run (run_id, name, started_at, heartbeat_at, ended_at, precision)"
-                " VALUES (?1, ?2, ?3, ?4, ?4, nullif(?5, ''))");
+                "INSERT INTO run (run_id, name, started_at, heartbeat_at, ended_at, precision, end_reason)"
+                " VALUES (?1, ?2, ?3, ?4, ?4, nullif(?5, ''), nullif(?6, ''))");
   const double ended = about.ended_at.value_or(about.started_at);
   for (int64_t id = 1; id <= 1 + kept_attempts_; ++id) {
     const std::string name =
@@ -192,7 +204,8 @@ Result<void> Recorder::WriteRuns(const About& about) {
     // The newest of a file is what a bare path means: the run that went on.
     insert << id << std::string_view(name)
            << std::optional(about.started_at - (id == 1 ? 0.0 : 1.0)) << std::optional(ended)
-           << std::string_view(about.precision);
+           << std::string_view(about.precision)
+           << std::string_view(id == 1 && ended_with_exception_ ? "exception" : "");
     if (!insert.Run()) return NoRoom(handle_.get());
   }
   return {};
@@ -201,7 +214,7 @@ Result<void> Recorder::WriteRuns(const About& about) {
 Result<std::unique_ptr<runs::Database>> Recorder::Finish(About& about) {
   Flush();
   put_ = {};
-  put_evaluation_ = {};
+  put_event_ = {};
   if (failed_) return *failed_;
   MPN_TRY(cancel_.Check());
   if (Full()) {

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "tools/runs/database.h"
 #include "tools/runs/import/statement.h"
+#include "tools/runs/import/traceback.h"
 
 namespace mpnanny::imports {
 
@@ -46,6 +47,9 @@ class Recorder {
   void PutEvaluation(int64_t step, std::string_view name, double loss);
   int64_t evaluations() const { return evaluations_; }
 
+  // The exception that ended the training, at the last step.
+  void PutException(const PrintedError& error);
+
   // The steps from `step` on are to be told anew: what was known of them becomes a run of its own,
   // with the steps before it (the last 2,000), as far as there are few such.
   void GoBack(int64_t step);
@@ -55,6 +59,7 @@ class Recorder {
   const StepFigures& last() const { return current_; }
   int64_t steps() const { return steps_; }
   int64_t went_back() const { return went_back_; }
+  bool ended_with_exception() const { return ended_with_exception_; }
   const CancelToken& cancel() const { return cancel_; }
 
   // For formats that need more than steps: the open database, writable.
@@ -80,12 +85,15 @@ class Recorder {
   };
   CancelToken cancel_;
   std::unique_ptr<sqlite3, Close> handle_;
-  Writer put_, put_evaluation_;  // after handle_: they go first
+  void PutEvent(int64_t step, std::string_view type, std::string_view detail);
+
+  Writer put_, put_event_;  // after handle_: they go first
   std::optional<int64_t> last_, at_step_;
   StepFigures current_;  // of last_
   StepFigures pending_;  // of at_step_, not yet written
   bool dirty_ = false;
   int64_t steps_ = 0, went_back_ = 0, kept_attempts_ = 0, evaluations_ = 0;
+  bool ended_with_exception_ = false;
   std::optional<Error> failed_;
 };
 

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMoves = 3;  // fewer prove nothing
 constexpr size_t kLevel = 8;  // norms on each side of a move that its level is the median of
 constexpr size_t kMovesKept = 1000;
+constexpr int64_t kStillLosses = 20;
 
 struct Level {
   double scale = 0;
@@ -25,13 +26,15 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Trainers that are told not to clip print a norm of 0.
+// Trainers that are told not to clip print a norm of 0. Beside a loss that never moves, to the last
+// digit, a norm of 0 is the gradient's own.
 bool DropZeroNorms(sqlite3* database) {
   {
     Writer row(database,
-               "SELECT count(*), total(grad_norm<>0) FROM step WHERE run_id=1 AND grad_norm IS NOT "
-               "NULL");
+               "SELECT count(*), total(grad_norm<>0), max(loss)=min(loss) AND max(loss)<>0 FROM "
+               "step WHERE run_id=1 AND grad_norm IS NOT NULL");
     if (!row.NextRow() || row.Int(0) < 3 || *row.Real(1) > 0) return false;
+    if (row.Int(0) >= kStillLosses && row.Real(2).value_or(0) == 1) return false;
   }
   Writer drop(database, "UPDATE step SET grad_norm = NULL WHERE run_id=1");
   return drop.Run();

@@ -170,6 +170,7 @@ std::optional<Figures> Table::Read(std::string_view line) const {
   if (!figures.loss || !std::isfinite(*figures.loss)) figures.bad_part.reset();
   if (const auto bar = aligned && !figures.step ? FindBar(line) : std::nullopt) {
     figures.step = bar->done;
+    figures.of_bar = true;
   }
   return figures;
 }

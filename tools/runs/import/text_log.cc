@@ -6,6 +6,7 @@
 #include "tools/runs/import/log_line.h"
 #include "tools/runs/import/placement.h"
 #include "tools/runs/import/table.h"
+#include "tools/runs/import/traceback.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::imports {
@@ -53,6 +54,7 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
   LineReader lines(std::move(source));
   Placement placement(into.recorder);
   std::optional<Table> table;
+  TracebackReader traceback;
   int64_t read = 0, used = 0, cut = 0, rows = 0;
   std::vector<std::string> reruns;
   while (!into.recorder.Full()) {
@@ -74,12 +76,15 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
     }
     if (figures.Any() || figures.eval_loss) ++used;
     placement.Add(figures);
+    traceback.Add(*line, figures.loss.has_value());
     if (std::string says = RerunSays(*line);
         !says.empty() && std::find(reruns.begin(), reruns.end(), says) == reruns.end()) {
       reruns.push_back(std::move(says));
     }
   }
   into.counts = "figures stand in " + std::to_string(used) + " of " + runs::Count(read, "line");
+  placement.Finish();
+  if (const auto error = traceback.Take()) into.recorder.PutException(*error);
   into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
   // (A sentence may look like a header, and no row follows it.)
