@@ -167,6 +167,12 @@ TEST(DiagnoseLogShapes, APolicysLossIsNoLevel) {
             "broken");
 }
 
+TEST(DiagnoseLogShapes, ALogThatShowsNoLossScaleDoesNotSayThatThereIsNone) {
+  const Json d = Asked("Running with mixed_precision=fp16\n" + Steps(1, 80));
+  EXPECT_EQ(d["verdict"], "healthy") << d;
+  EXPECT_FALSE(Has(DumpJson(d), "is not scaled")) << d;
+}
+
 // Batches of one sample: the loss of a diffusion model scatters over three decades.
 TEST(DiagnoseLogShapes, ScatterOfSingleBatchesIsNoTrouble) {
   std::mt19937 random(7);

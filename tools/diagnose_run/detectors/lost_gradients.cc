@@ -45,7 +45,8 @@ Flushed FindFlushed(const Facts& facts) {
 }  // namespace
 
 void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
-  if (!UsesHalf(facts) || IsScaled(facts)) return;
+  // Most logs of FP16 show no loss scale, whether there is one or not.
+  if (!facts.monitored || !UsesHalf(facts) || IsScaled(facts)) return;
   const bool weights = IsHalf(WeightDtype(facts));
   const Flushed flushed = FindFlushed(facts);
   const bool lost = flushed.where && flushed.share > kFlushed;
