@@ -64,6 +64,45 @@ TEST(HouseRules, NoPathOfAMachine) {
   }
 }
 
+bool HasHeading(const SourceFile& page, const std::string& section) {
+  for (const std::string& line : page.Lines()) {
+    if (line.starts_with("#") && line.substr(line.find_first_not_of("# ")) == section) return true;
+  }
+  return false;
+}
+
+bool IsPath(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '/'; }
+
+// `docs/shadow.md` and `knowledge/README.md, "Signals"` in code: the page exists, and so does the
+// section.
+TEST(HouseRules, WhatCodeCitesExists) {
+  int pages = 0, sections = 0;
+  for (const SourceFile& file : Tree()) {
+    if (!IsCode(file.path) || file.path.starts_with("tests/")) continue;
+    const std::string& text = file.text;
+    for (size_t at = text.find(".md"); at != std::string::npos; at = text.find(".md", at + 1)) {
+      size_t start = at;
+      while (start > 0 && IsPath(text[start - 1])) --start;
+      const std::string path = text.substr(start, at - start);
+      if (!path.starts_with("docs/") && (!path.ends_with("/README") || path[0] == '/')) continue;
+      const SourceFile* const page = FindFile(path + ".md");
+      EXPECT_TRUE(page) << file.path << " cites " << path << ".md";
+      ++pages;
+      size_t quote = at + 3;
+      if (!page || text.compare(quote, 2, ", ") != 0) continue;
+      quote += text[quote + 2] == '\\' ? 3 : 2;
+      if (text[quote] != '"') continue;
+      const std::string section =
+          text.substr(quote + 1, text.find_first_of("\\\"", quote + 1) - quote - 1);
+      EXPECT_TRUE(HasHeading(*page, section))
+          << file.path << " cites " << path << ".md, " << section;
+      ++sections;
+    }
+  }
+  EXPECT_GT(pages, 40);
+  EXPECT_GT(sections, 3);
+}
+
 TEST(HouseRules, NothingIsLeftForLater) {
   const std::vector<std::string> kMarks = {std::string("TO") + "DO", std::string("FIX") + "ME"};
   for (const SourceFile& file : Tree()) {

@@ -1,5 +1,5 @@
-// What a log's shape tells beyond its figures: lines without a step between two marks, the exception
-// at its end, a loss that rises again, noise that only looks like trouble.
+// What a log's shape tells beyond its figures: lines without a step between two marks, the
+// exception at its end, a loss that rises again, noise that only looks like trouble.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,8 @@ std::string TrainerLog(int64_t first_nan) {
   std::string log = "  Total optimization steps = 400\n  Gradient Accumulation steps = 4\n";
   for (int64_t step = 10; step <= 400; step += 10) {
     const bool bad = step >= first_nan;
-    log += "{'loss': " + (bad ? "0.0" : std::to_string(1 + std::exp(-0.01 * static_cast<double>(step)))) +
+    log += "{'loss': " +
+           (bad ? "0.0" : std::to_string(1 + std::exp(-0.01 * static_cast<double>(step)))) +
            ", 'grad_norm': " + (bad ? "nan" : "0.5") + ", 'learning_rate': 1e-4, 'epoch': 0.1}\n";
     if (step % 50 == 0) {
       log += " 12%|█▏        | " + std::to_string(step) + "/400 [03:04<2:24:31,  3.69s/it]\n";
@@ -67,8 +68,8 @@ TEST(DiagnoseLogShapes, ASearchForAScaleGoesOnAcrossALineThatTellsOfTenSteps) {
     }
     if (step % 10 == 0) {
       log += "[Rank 0] step=" + std::to_string(step) + ", skipped=18, lr=[1e-5]\n";
-      log += "Epoch: 0, Step: " + std::to_string(step) + ", Rank: 0, loss = " +
-             std::to_string(1 + std::exp(-0.01 * step)) + "\n";
+      log += "Epoch: 0, Step: " + std::to_string(step) +
+             ", Rank: 0, loss = " + std::to_string(1 + std::exp(-0.01 * step)) + "\n";
     }
   }
   const Json d = Asked(log);
@@ -107,7 +108,8 @@ TEST(DiagnoseLogShapes, AnExceptionAtTheEndIsQuotedWithItsLine) {
 }
 
 TEST(DiagnoseLogShapes, AnExceptionThatNoCaseKnowsEndsAHealthyLogInItsWords) {
-  const Json d = Asked(Steps(1, 80) + "[rank0]: Traceback (most recent call last):\n"
+  const Json d = Asked(Steps(1, 80) +
+                       "[rank0]: Traceback (most recent call last):\n"
                        "[rank0]:   File \"data.py\", line 7, in load\n"
                        "[rank0]:     return table[key]\n[rank0]: KeyError: 'mask'\n");
   EXPECT_EQ(d["verdict"], "healthy") << d;
@@ -116,11 +118,14 @@ TEST(DiagnoseLogShapes, AnExceptionThatNoCaseKnowsEndsAHealthyLogInItsWords) {
 }
 
 TEST(DiagnoseLogShapes, AnExceptionThatTheTrainingSurvivedDidNotEndIt) {
-  const Json d = Asked(Steps(1, 40) + "Traceback (most recent call last):\n"
-                       "  File \"data.py\", line 7, in load\nKeyError: 'mask'\n" + Steps(41, 80));
+  const Json d = Asked(Steps(1, 40) +
+                       "Traceback (most recent call last):\n"
+                       "  File \"data.py\", line 7, in load\nKeyError: 'mask'\n" +
+                       Steps(41, 80));
   EXPECT_EQ(d["verdict"], "healthy") << d;
   EXPECT_FALSE(Has(DumpJson(d), "KeyError")) << d;
-  const Json stopped = Asked(Steps(1, 80) + "Traceback (most recent call last):\n"
+  const Json stopped = Asked(Steps(1, 80) +
+                             "Traceback (most recent call last):\n"
                              "  File \"train.py\", line 7, in main\nKeyboardInterrupt\n");
   EXPECT_FALSE(Has(DumpJson(stopped), "KeyboardInterrupt")) << stopped;
 }
@@ -148,12 +153,12 @@ TEST(DiagnoseLogShapes, ALossThatRisesAgainHasDivergedWhereItsGradientsGrew) {
   const auto rises = [](int step) {
     return step < 100 ? 3.5 + 9 * std::exp(-0.05 * step) : 3.5 + 0.05 * std::min(step - 100, 80);
   };
-  const Json grew = Asked(WithNorms(rises, [](int step) {
-    return step < 100 ? 0.7 : 0.7 * std::pow(1.06, step - 100);
-  }));
+  const Json grew = Asked(WithNorms(
+      rises, [](int step) { return step < 100 ? 0.7 : 0.7 * std::pow(1.06, step - 100); }));
   EXPECT_EQ(grew["verdict"], "broken") << grew;
   EXPECT_TRUE(Has(Headline(grew), "the loss had fallen to about 3.5")) << Headline(grew);
-  // A term that a schedule adds leaves gradients as they are: the least loss is told, and not judged.
+  // A term that a schedule adds leaves gradients as they are: the least loss is told, and not
+  // judged.
   const Json added = Asked(WithNorms(rises, [](int) { return 0.7; }));
   EXPECT_EQ(added["verdict"], "healthy") << added;
   EXPECT_TRUE(Has(Headline(added), "after about 3.5")) << Headline(added);

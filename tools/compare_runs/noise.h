@@ -4,8 +4,8 @@
 // are as far apart as two seeds. A limit therefore has three parts, and none of them is a share
 // picked by hand:
 //   * rounding: the half-ulp of the coarser format, by the square root of the roundings on the way
-//     (docs/architecture.md, "Numerics": one BF16 matmul shows 1.0 to 1.25 half-ulps at its 99th
-//     percentile);
+//     (docs/compare_runs.md, "What counts as noise": one BF16 matmul shows 1.0 to 1.25 half-ulps at
+//     its 99th percentile);
 //   * the reference's own variation from sample to sample, trend taken out;
 //   * the reach of the crowd: how far other layers of the same kind moved the other way. Noise has
 //     no direction.

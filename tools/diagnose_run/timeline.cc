@@ -79,7 +79,8 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     line.push_back({*s.first_nonfinite_loss, "first loss that is not finite"});
   }
   if (facts.scale.first_fall)
-    line.push_back({*facts.scale.first_fall, "the loss scale falls for the first time, its search at the start aside"});
+    line.push_back({*facts.scale.first_fall,
+                    "the loss scale falls for the first time, its search at the start aside"});
   if (facts.scale.collapsed_from) {
     line.push_back(
         {*facts.scale.collapsed_from, "loss scale at its floor, 1 or below for 20 steps and more"});

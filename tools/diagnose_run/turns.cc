@@ -166,8 +166,8 @@ void TurnFinder::AddSkip(const runs::StepRow& row) {
 void TurnFinder::AddNeighbours(double loss) {
   if (before_ && between_) {
     ++turns_.with_neighbours;
-    turns_.turning_points += (*between_ > *before_ && *between_ > loss) ||
-                             (*between_ < *before_ && *between_ < loss);
+    turns_.turning_points +=
+        (*between_ > *before_ && *between_ > loss) || (*between_ < *before_ && *between_ < loss);
   }
   before_ = between_;
   between_ = loss;

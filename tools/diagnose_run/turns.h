@@ -70,8 +70,8 @@ struct Turns {
 inline constexpr size_t kMostTurns = 16;
 
 // Whether each loss stands for itself, as the noise of batches does: by the test of turning points
-// (Kendall and Stuart, The Advanced Theory of Statistics, volume 3). A training that is thrown about
-// shows it over several steps.
+// (Kendall and Stuart, The Advanced Theory of Statistics, volume 3). A training that is thrown
+// about shows it over several steps.
 bool IsScatter(const Turns& turns);
 // Whether what looks like spikes is the noise of batches: there are many, and none lasts.
 bool SpikesAreNoise(const Turns& turns);
@@ -97,7 +97,7 @@ class TurnFinder {
 
   Turns turns_;
   ExcursionFinder excursions_;
-  std::optional<double> before_, between_;  // the last two finite losses
+  std::optional<double> before_, between_;              // the last two finite losses
   runs::LastValues losses_{kLately}, norms_{kHistory};  // finite ones
   std::vector<double> first_norms_;
   std::optional<double> greatest_lr_, previous_scale_, previous_norm_;

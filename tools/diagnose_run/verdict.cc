@@ -192,13 +192,12 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                              run_summary::SkipsApart(s) + ".");
   }
   if (FindDivergence(facts).again) {
-    return say("broken", "The run diverged: the loss had fallen to about " +
-                             Number(facts.course.loss_low) + " (step " +
-                             std::to_string(facts.course.loss_rise_from.value_or(0)) +
-                             ") and ends at about " + Number(s.loss_end) +
-                             ", and the gradient norm went from about " +
-                             Number(facts.course.norm_at_low) + " to " +
-                             Number(facts.turns.last_norm) + ".");
+    return say("broken",
+               "The run diverged: the loss had fallen to about " + Number(facts.course.loss_low) +
+                   " (step " + std::to_string(facts.course.loss_rise_from.value_or(0)) +
+                   ") and ends at about " + Number(s.loss_end) +
+                   ", and the gradient norm went from about " + Number(facts.course.norm_at_low) +
+                   " to " + Number(facts.turns.last_norm) + ".");
   }
   if (run_summary::LossRose(s)) {
     return say("broken", "The run diverged: the loss rose from about " + Number(s.loss_start) +

@@ -12,7 +12,7 @@
 namespace mpnanny::runs {
 namespace {
 
-// The monitor's writer flushes at least twice a second (docs/architecture.md, "Monitor"), on a
+// The monitor's writer flushes at least twice a second (docs/monitor_files.md, "The writer"), on a
 // network file system it publishes every 30 s: two of those without one is a run that nobody writes
 // any more. Copies of a large file come ten times as slowly as they are made: so many bytes a
 // second must be allowed for.

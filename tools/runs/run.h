@@ -80,7 +80,7 @@ bool RingBelongs(const Ring& ring, const Run& run);
 // Opens the run that a handle names; a bare path means its newest run, a folder the newest below
 // it. A miss names the ids that are there. Of a distributed run the lowest rank's handle means all
 // ranks, another rank's that rank alone; `rank` asks for one. A file that is no database, or a
-// folder without any, may be a log of another program (import/README.md).
+// folder without any, may be a log of another program (tools/runs/import/README.md).
 Result<Source> OpenRun(const std::string& handle, const AllowedRoots& roots,
                        const CancelToken& cancel, std::optional<int64_t> rank = std::nullopt);
 

@@ -48,7 +48,8 @@ Result<RulePage> ParseRulePage(std::string_view text, std::string_view name) {
                                    {"fix", &page.fix}}) {
     const auto it = matter.fields.find(key);
     if (it == matter.fields.end() || !it->is_string() || it->get<std::string>().empty()) {
-      return InvalidInput(where + "\"" + key + "\" is missing or no text.", "See rules/README.md.");
+      return InvalidInput(where + "\"" + key + "\" is missing or no text.",
+                          "See tools/static_check/rules/README.md.");
     }
     *field = it->get<std::string>();
   }

@@ -17,7 +17,7 @@ constexpr double kNormRise = 30;
 constexpr double kEarly = 0.1;     // of the run
 constexpr double kFarBelow = 0.2;  // of the level
 constexpr int64_t kLossesForTrend = 40;
-constexpr double kUndone = 0.3;    // of how far the loss had fallen
+constexpr double kUndone = 0.3;  // of how far the loss had fallen
 constexpr double kNormGrew = 5;
 
 // What the loss had fallen by is in good part undone at the end, and gradients have grown with it:

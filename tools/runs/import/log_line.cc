@@ -27,8 +27,8 @@ bool IsTotal(const std::string& key) {
   if (!key.ends_with("steps") && !key.ends_with("iterations") && !key.ends_with("updates")) {
     return false;
   }
-  for (const char* word : {"total", "max", "num_train", "num train", "optimization", "accumulation",
-                           "warmup"}) {
+  for (const char* word :
+       {"total", "max", "num_train", "num train", "optimization", "accumulation", "warmup"}) {
     if (key.find(word) != std::string::npos) return true;
   }
   return false;

@@ -94,9 +94,9 @@ void Placement::AddEvaluation(const Figures& figures) {
   const double loss = *figures.eval_loss;
   // A bar of progress repeats the last evaluation's loss beside every step's, some loops in every
   // line.
-  const bool repeated = figures.loss && eval_loss_ &&
-                        (loss == *eval_loss_ ||
-                         (figures.of_bar && std::isnan(loss) && std::isnan(*eval_loss_)));
+  const bool repeated =
+      figures.loss && eval_loss_ &&
+      (loss == *eval_loss_ || (figures.of_bar && std::isnan(loss) && std::isnan(*eval_loss_)));
   eval_loss_ = loss;
   if (repeated) return;
   const int64_t last = recorder_.last_step().value_or(announced_.value_or(0));

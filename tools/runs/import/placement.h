@@ -45,7 +45,7 @@ class Placement {
   std::vector<Figures> held_;          // lines without a step since the last that has one
   std::optional<int64_t> mark_;        // the step of that one
   std::optional<int64_t> assigned_;    // the step of the line that is being recorded, if told so
-  int64_t every_ = 0;                  // steps between two lines without a step, by a bar; 0: unknown
+  int64_t every_ = 0;  // steps between two lines without a step, by a bar; 0: unknown
   std::optional<int64_t> announced_;   // a step number that stood alone in its line
   std::optional<int64_t> last_loss_;   // the step of the last line with a step and a loss
   std::optional<int64_t> first_loss_;  // … of the first one since the counter began

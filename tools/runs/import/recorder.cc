@@ -193,9 +193,10 @@ void Recorder::GoBack(int64_t step) {
 }
 
 Result<void> Recorder::WriteRuns(const About& about) {
-  Writer insert(handle_.get(),
-                "INSERT INTO run (run_id, name, started_at, heartbeat_at, ended_at, precision, end_reason)"
-                " VALUES (?1, ?2, ?3, ?4, ?4, nullif(?5, ''), nullif(?6, ''))");
+  Writer insert(
+      handle_.get(),
+      "INSERT INTO run (run_id, name, started_at, heartbeat_at, ended_at, precision, end_reason)"
+      " VALUES (?1, ?2, ?3, ?4, ?4, nullif(?5, ''), nullif(?6, ''))");
   const double ended = about.ended_at.value_or(about.started_at);
   for (int64_t id = 1; id <= 1 + kept_attempts_; ++id) {
     const std::string name =

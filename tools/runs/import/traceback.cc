@@ -46,9 +46,9 @@ std::string_view NameOf(std::string_view line) {
 }
 
 bool EndsTraining(std::string_view error) {
-  for (const char* other : {"KeyboardInterrupt", "SystemExit", "CalledProcessError",
-                            "ChildFailedError", "ProcessRaisedException", "ProcessExitedException",
-                            "SignalException", "BrokenPipeError"}) {
+  for (const char* other :
+       {"KeyboardInterrupt", "SystemExit", "CalledProcessError", "ChildFailedError",
+        "ProcessRaisedException", "ProcessExitedException", "SignalException", "BrokenPipeError"}) {
     if (error.ends_with(other)) return false;
   }
   return true;

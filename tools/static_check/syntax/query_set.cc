@@ -209,7 +209,8 @@ Result<void> QuerySet::ReadPredicates(uint32_t pattern, const QueryText& query) 
     const bool device = predicate.test != Test::kInAutocast || given == 0 ||
                         predicate.arguments[0] == "cuda" || predicate.arguments[0] == "cpu";
     if (!fits || !device)
-      return InvalidInput(where + "#" + whole + " has wrong arguments.", "See rules/README.md.");
+      return InvalidInput(where + "#" + whole + " has wrong arguments.",
+                          "See tools/static_check/rules/README.md.");
     predicates_[pattern].push_back(std::move(predicate));
   }
   for (uint32_t id = 0; id < ts_query_capture_count(query_.get()); ++id) {
