@@ -34,6 +34,7 @@ class Cut:
     whole_numbers: bool  # it makes whole numbers: an index, a mask
     parameters: int = 0  # that are cut off here
     always: bool = False  # its derivative is 0 whatever its values are
+    largest: float = 0.0  # magnitude of what it made zeros of
 
 
 def memory_of(tensor: torch.Tensor) -> int:
@@ -275,4 +276,5 @@ class Dependencies:
             else:
                 # Made of the gradient alone: of no mask, no value of the forward pass.
                 always = len({memory_of(one) for one in inputs}) == 1
-                self._zeros[memory] = (Cut(site, 0, False, always=always),)
+                largest = max(float(one.detach().abs().max()) for one in floats)
+                self._zeros[memory] = (Cut(site, 0, False, always=always, largest=largest),)
