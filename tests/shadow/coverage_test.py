@@ -118,6 +118,16 @@ def test_a_factor_of_0_does_not_cancel_out(train):
     assert _covered(train(model, _loss(model), 3))["cancelled"] == []
 
 
+def test_a_sum_of_nothing_does_not_cancel_out(train):
+    """An expert that is not chosen gets rows, and there are none."""
+    model = nn.Sequential(nn.Linear(8, 1), nn.Linear(8, 1))
+
+    def loss_of(_step: int) -> torch.Tensor:
+        return model[0](inputs()).square().mean() + model[1](inputs(0)).sum()
+
+    assert _covered(train(model, loss_of, 3))["cancelled"] == []
+
+
 SHARDED = """
 import os, sys, torch
 from torch import distributed, nn

@@ -33,8 +33,10 @@ void ReadDetail(const std::string& text, ShadowStep& step) {
   step.eager = eager.is_boolean() && eager.get<bool>();
   const Json& covered = ValueAt(*detail, {"covered"});
   if (!covered.is_object()) return;
-  ShadowCoverage coverage{
-      PairOf(covered, "gradients"), PairOf(covered, "updates"), PairOf(covered, "passes"), 0, {}, {}};
+  ShadowCoverage coverage;
+  coverage.gradients = PairOf(covered, "gradients");
+  coverage.updates = PairOf(covered, "updates");
+  coverage.passes = PairOf(covered, "passes");
   const Json& states = ValueAt(covered, {"states"});
   if (states.is_number_integer()) coverage.states = states.get<int64_t>();
   const Json& left_out = ValueAt(covered, {"not"});

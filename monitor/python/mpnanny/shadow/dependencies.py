@@ -21,6 +21,7 @@ from .call import tensors_of
 from .history import is_float
 from .operators import SKIP, VIEW, Operator
 from .places import Site
+from .references import widened
 
 MOST_CUTS = 10_000
 
@@ -276,5 +277,6 @@ class Dependencies:
             else:
                 # Made of the gradient alone: of no mask, no value of the forward pass.
                 always = len({memory_of(one) for one in inputs}) == 1
-                largest = max(float(one.detach().abs().max()) for one in floats)
+                sizes = (float(widened(one).abs().max()) for one in floats if one.numel())
+                largest = max(sizes, default=0.0)
                 self._zeros[memory] = (Cut(site, 0, False, always=always, largest=largest),)

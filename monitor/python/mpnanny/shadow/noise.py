@@ -112,14 +112,16 @@ def cancelled_share(
     takes the mean away. `found`: its comparison. `zero`: what made it 0, where it is 0.
     """
     entry, reference = references.entry(gradient), references.of(gradient)
-    if entry is None or reference is None or found.bad:
+    if entry is None or reference is None or found.bad or not found.numel:
         return 0.0
     if found.max_held == 0:
         if zero is None:
             return 0.0
         name = "::".join(zero.site.operator.split(".")[:2]).rstrip("_")
         is_sum = name in _SUMS or name in _DIFFERENCES
-        return float(is_sum and found.max_reference <= OF_FP64 * zero.largest)
+        if not is_sum or not zero.largest:  # a sum of nothing
+            return 0.0
+        return float(found.max_reference <= OF_FP64 * zero.largest)
     if found.is_noise(gradient.dtype, entry.rounding):
         return 1.0
     if found.numel > MOST_SINGLE:
