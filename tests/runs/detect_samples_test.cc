@@ -63,6 +63,49 @@ TEST(LostGradients, Fp16WithoutAScale) {
   EXPECT_FALSE(Fires(facts, "no-scaler"));
 }
 
+// A module in FP16 with the gradient of its output, and that of a bias that FP16 could not hold.
+Facts WithTinyBias() {
+  Facts facts = Recorded("fp16");
+  AddSeries(facts, "fc", runs::kActivationGradient, "float16", {{0, 0.01}, {10, 0.01}});
+  Series& weight = AddSeries(facts, "fc.weight", runs::kGradient, "float32", {{0, 1}, {10, 1}});
+  for (Measured& point : weight.points) point.numel = 8000;
+  Series& bias = AddSeries(facts, "fc.bias", runs::kGradient, "float32", {{0, 1e-6}, {10, 1e-6}});
+  for (Measured& point : bias.points) point.numel = point.subnormal_fp16 = 50;
+  return facts;
+}
+
+TEST(LostGradients, AreNoneWhereTheyWereMeasuredToCancelOut) {
+  Facts facts = WithTinyBias();
+  facts.profile.series.erase(facts.profile.series.begin());  // the output's gradient was not seen
+  EXPECT_TRUE(Fires(facts, "gradients-flushed"));
+  runs::ShadowStep step;
+  step.covered.emplace();
+  step.covered->gradients = {2, 3};
+  facts.measured.steps = {step};
+  EXPECT_TRUE(Fires(facts, "gradients-flushed")) << "an earlier monitor did not look";
+  auto& cancelled = facts.measured.steps[0].covered->cancelled;
+  cancelled = {{"fc.bias", 1.0}};
+  EXPECT_FALSE(Fires(facts, "gradients-flushed"));
+  cancelled = {{"other.bias", 1.0}};
+  EXPECT_TRUE(Fires(facts, "gradients-flushed"));
+  // A part of it, as of a bias that keys have together with values.
+  cancelled = {{"fc.bias", 0.4}};
+  EXPECT_TRUE(Fires(facts, "gradients-flushed"));
+  for (Measured& point : facts.profile.series[1].points) point.subnormal_fp16 = 22;
+  EXPECT_FALSE(Fires(facts, "gradients-flushed"));
+}
+
+TEST(LostGradients, AreNoneOfASumThatIsWhatRoundingLeaves) {
+  Facts facts = WithTinyBias();
+  EXPECT_FALSE(Fires(facts, "gradients-flushed"));
+  // Twenty terms of 1e-6 make a sum as small, and those are too small for FP16.
+  for (Measured& point : facts.profile.series[0].points) point.rms = point.absmax = 1e-6;
+  EXPECT_TRUE(Fires(facts, "gradients-flushed"));
+  facts = WithTinyBias();
+  for (Measured& point : facts.profile.series[1].points) point.absmax = 0;  // no other one lives
+  EXPECT_TRUE(Fires(facts, "gradients-flushed"));
+}
+
 TEST(LostUpdates, FrozenInHalfPrecisionWeights) {
   Facts facts = Recorded("bf16");
   AddSeries(facts, "w", runs::kWeight, "bfloat16", {{0, 1}, {10, 1}});

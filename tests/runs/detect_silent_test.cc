@@ -116,6 +116,22 @@ TEST(ZeroGradients, OfSomeTensorsAreSeenAndWithAnEmptyBufferAFault) {
   EXPECT_FALSE(Fires(facts, "zero-gradients"));
 }
 
+TEST(ZeroGradients, ThatCancelOutAreNone) {
+  Facts facts = Recorded();
+  AddSeries(facts, "head.weight", runs::kGradient, "float32", {{0, 1}, {100, 1}});
+  Zero(AddSeries(facts, "head.bias", runs::kGradient, "float32", {{0, 0}, {100, 0}}));
+  runs::ShadowStep step;
+  step.covered.emplace();
+  step.covered->gradients = {2, 2};
+  step.covered->cancelled.emplace();
+  facts.measured.steps = {step, step};
+  EXPECT_TRUE(Fires(facts, "zero-gradients")) << "it is 0 in FP64 too, and no sum";
+  for (auto& each : facts.measured.steps) each.covered->cancelled = {{"head.bias", 1.0}};
+  EXPECT_FALSE(Fires(facts, "zero-gradients"));
+  facts.measured.steps[0].covered->cancelled = {{"head.bias", 0.5}};
+  EXPECT_TRUE(Fires(facts, "zero-gradients")) << "of the half of them nothing is known";
+}
+
 TEST(ConstantInput, ABatchOfZerosIsNoReluThatIsOff) {
   Facts facts = Recorded();
   Zero(AddSeries(facts, "0", runs::kInput, "float32", {{0, 0}, {100, 0}}, "Conv3d"));

@@ -47,6 +47,22 @@ TEST(ShadowTextTest, WhereTheErrorCameIn) {
       << FindingText(f, "");
 }
 
+TEST(ShadowTextTest, AnErrorThatWasNotMeasuredIsNone) {
+  ShadowFinding f = Cancellation();
+  f.cure->error_after.reset();
+  EXPECT_NE(FindingText(f, "").find("In FP32 (lines 40–42) it is cured; the error that is left was "
+                                    "not measured."),
+            std::string::npos)
+      << FindingText(f, "");
+  f.kind = "range";
+  f.cure->error_before.reset();
+  EXPECT_NE(FindingText(f, "").find("In FP32 (lines 40–42) it stays finite; how exact it is there "
+                                    "was not measured."),
+            std::string::npos)
+      << FindingText(f, "");
+  EXPECT_EQ(FindingText(f, "").find("0 %"), std::string::npos) << FindingText(f, "");
+}
+
 TEST(ShadowTextTest, EveryKindHasItsWords) {
   ShadowFinding f = Cancellation();
   f.error_in.reset();

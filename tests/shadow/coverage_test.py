@@ -55,6 +55,79 @@ def test_layers_that_were_not_asked_for_are_not_covered(train):
     assert covered["updates"] == [0, 4] and covered["gradients"] == [2, 4]
 
 
+def _minus(model: nn.Module):
+    """Two scores are subtracted, as of a critic."""
+    return lambda _step: (model(inputs()) - model(inputs() + 1)).tanh().mean()
+
+
+class Keys(nn.Module):
+    """Attention whose queries, keys and values have one bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        nn.init.normal_(self.attention.in_proj_bias, std=0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.unflatten(0, (2, 8))
+        return self.attention(x, x, x)[0]
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
+def test_gradients_that_cancel_out_are_told(train, kind):
+    def cancelled(model: nn.Module, loss_of) -> dict[str, float]:
+        def loss(step: int) -> torch.Tensor:
+            with torch.autocast("cpu", dtype=kind, enabled=kind is not torch.float32):
+                return loss_of(step).float()
+
+        return dict(_covered(train(model, loss, 3))["cancelled"])
+
+    critic = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    assert cancelled(critic, _minus(critic)) == {"2.bias": 1.0}
+    normed = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 1))
+    assert cancelled(normed, _loss(normed)) == {"0.bias": 1.0}
+    keys = Keys()
+    told = cancelled(keys, _loss(keys))
+    assert told == {"attention.in_proj_bias": pytest.approx(1 / 3, abs=0.09)}
+
+
+def test_gradients_that_fp16_loses_do_not_cancel_out(train):
+    """All of them are 0, in FP64 none is."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+
+    def loss_of(_step: int) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.float16):
+            return model(inputs()).float().square().mean() * 1e-8
+
+    found = train(model, loss_of, 3)
+    assert _covered(found)["cancelled"] == []
+    assert all(not bool(each.grad.any()) for each in model.parameters())
+
+
+def test_a_factor_of_0_does_not_cancel_out(train):
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.offset = nn.Parameter(torch.ones(8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) + self.offset * torch.zeros(8)
+
+    model = Gated()
+    assert _covered(train(model, _loss(model), 3))["cancelled"] == []
+
+
+def test_a_sum_of_nothing_does_not_cancel_out(train):
+    """An expert that is not chosen gets rows, and there are none."""
+    model = nn.Sequential(nn.Linear(8, 1), nn.Linear(8, 1))
+
+    def loss_of(_step: int) -> torch.Tensor:
+        return model[0](inputs()).square().mean() + model[1](inputs(0)).sum()
+
+    assert _covered(train(model, loss_of, 3))["cancelled"] == []
+
+
 SHARDED = """
 import os, sys, torch
 from torch import distributed, nn

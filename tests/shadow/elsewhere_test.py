@@ -102,6 +102,50 @@ def test_the_master_copy_of_a_single_number_loses_nothing(train):
     assert _lost(train(model, _loss(model), 8, update=update)) == []
 
 
+class _Faint(nn.Module):
+    """Nine tenths of its gradient are missing: 0.9 gets lost beside 256 in BF16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = 1 + torch.rand(32, 8)
+        self.w = nn.Parameter(self.wide.bfloat16())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w * ((x.bfloat16() + 256) - 256 + 0.1)
+
+
+@torch.no_grad()
+def _master_step(model: _Faint) -> None:
+    model.wide.sub_(model.w.grad.float(), alpha=4e-3)
+    model.w.copy_(model.wide)
+
+
+def test_a_copy_of_a_master_whose_gradient_is_wrong_loses_nothing(train):
+    """The master is far from where it should be, and the copy is what is nearest to it."""
+    model = _Faint()
+    found = train(
+        model,
+        lambda _: model(torch.full((8,), 0.9)).float().sum(),
+        8,
+        update=lambda: _master_step(model),
+    )
+    assert _lost(found) == []
+    assert found.severe, "the gradient that is wrong is told"
+
+
+def test_a_master_that_gets_the_rounded_value_back_holds_nothing(train):
+    model = _Faint()
+
+    @torch.no_grad()
+    def update() -> None:
+        _master_step(model)
+        model.wide.copy_(model.w)
+
+    found = train(model, lambda _: model(torch.full((8,), 0.9)).float().sum(), 8, update=update)
+    (lost,) = _lost(found)
+    assert lost["line"] == "model.w.copy_(model.wide)"
+
+
 def test_a_counter_is_not_excused_by_a_number_nearby(train):
     model = nn.Linear(8, 1)
     count = torch.tensor(256.0, dtype=torch.bfloat16)

@@ -113,6 +113,8 @@ def test_a_number_that_autograd_does_not_keep_is_read_off_the_result(train):
     first = train(model, loss_of, steps=3, shadow=NEVER).first()
     assert (first["kind"], first["step"], first["operator"]) == ("range", 2, "aten.log")
     assert first["precision"] == "proven"
+    # It stays finite, and what error it would have was not computed.
+    assert first["cure"]["what"] == "float32" and first["cure"]["error_after"] is None
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32])

@@ -116,3 +116,18 @@ def test_old_values_are_copied_where_they_are_used(mode):
         [(True, True)],
         [(False, False)],
     ]
+
+
+def test_what_is_overwritten_first_changes_from_what_was_held(mode):
+    """Its reference has no values of its own before that."""
+    states = [torch.randn(64), torch.randn(8, 8)[:, :4]]
+    held = [each.clone() for each in states]
+    sources = [torch.randn(each.shape) for each in states]
+    changes = []
+    judge = mode.judge.judge
+    mode.judge.judge = lambda call, *others: (changes.extend(call.written), judge(call, *others))[1]
+    with mode:
+        for state, source in zip(states, sources, strict=True):
+            state.copy_(source)
+    for before, written in zip(held, changes, strict=True):
+        assert torch.equal(written.was, before.double())

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ struct ShadowCure {
   std::vector<std::string> lines;  // "file:40"
   std::vector<std::string> operators;
   std::string what;
-  std::optional<double> error_before, error_after;
+  std::optional<double> error_before, error_after;  // nullopt: not finite, not measured
 };
 
 // Of kind diverged: where the values left the range, and how many times as large they had become.
@@ -165,6 +166,9 @@ struct ShadowCoverage {
   Covered passes;      // backward passes
   int64_t states = 0;  // tensors of an optimizer's or an average's state
   std::vector<std::string> left_out;  // parameters that moved and were not compared; raw names
+  // Parameters whose gradients are sums that cancel out, by raw name: the part of their elements.
+  // nullopt: an earlier monitor, which did not look.
+  std::optional<std::map<std::string, double>> cancelled;
 };
 
 struct ShadowStep {

@@ -15,6 +15,7 @@ constexpr size_t kMostRows = 200'000;
 constexpr std::string_view kSteps = "shadow_step", kProfile = "shadow_profile";
 
 constexpr size_t kMostLeftOut = 16;
+constexpr size_t kMostCancelled = 256;
 
 Covered PairOf(const Json& json, const char* key) {
   const Json& pair = ValueAt(json, {key});
@@ -32,8 +33,10 @@ void ReadDetail(const std::string& text, ShadowStep& step) {
   step.eager = eager.is_boolean() && eager.get<bool>();
   const Json& covered = ValueAt(*detail, {"covered"});
   if (!covered.is_object()) return;
-  ShadowCoverage coverage{
-      PairOf(covered, "gradients"), PairOf(covered, "updates"), PairOf(covered, "passes"), 0, {}};
+  ShadowCoverage coverage;
+  coverage.gradients = PairOf(covered, "gradients");
+  coverage.updates = PairOf(covered, "updates");
+  coverage.passes = PairOf(covered, "passes");
   const Json& states = ValueAt(covered, {"states"});
   if (states.is_number_integer()) coverage.states = states.get<int64_t>();
   const Json& left_out = ValueAt(covered, {"not"});
@@ -44,11 +47,33 @@ void ReadDetail(const std::string& text, ShadowStep& step) {
       }
     }
   }
+  const Json& cancelled = ValueAt(covered, {"cancelled"});
+  if (cancelled.is_array()) {
+    auto& shares = coverage.cancelled.emplace();
+    for (const Json& pair : cancelled) {
+      if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_number() &&
+          shares.size() < kMostCancelled) {
+        shares[pair[0].get<std::string>().substr(0, 300)] =
+            std::clamp(pair[1].get<double>(), 0.0, 1.0);
+      }
+    }
+  }
   step.covered = std::move(coverage);
 }
 
 void KeepLess(Covered& into, const Covered& other) {
   if (other.of - other.compared > into.of - into.compared) into = other;
+}
+
+// What cancels out does so on every rank.
+void KeepLess(std::optional<std::map<std::string, double>>& into,
+              const std::optional<std::map<std::string, double>>& other) {
+  if (!into || !other) {
+    into.reset();
+    return;
+  }
+  std::erase_if(*into, [&](const auto& each) { return !other->contains(each.first); });
+  for (auto& [name, share] : *into) share = std::min(share, other->at(name));
 }
 
 // The slower rank decides how long the step took.
@@ -70,6 +95,7 @@ void JoinStep(ShadowStep& into, const ShadowStep& other) {
   KeepLess(into.covered->gradients, other.covered->gradients);
   KeepLess(into.covered->updates, other.covered->updates);
   KeepLess(into.covered->passes, other.covered->passes);
+  KeepLess(into.covered->cancelled, other.covered->cancelled);
   into.covered->states = std::min(into.covered->states, other.covered->states);
 }
 

@@ -240,7 +240,11 @@ std::string Precision(const ShadowFinding& finding) {
                                : EscapeControl(cure.what, 60);
   const std::string lines = LinesText(cure.lines, finding.source);
   const std::string where = wide + (lines.empty() ? "" : " (" + lines + ")");
-  if (!cure.error_after) return " In " + where + " it is right.";
+  if (!cure.error_after) {
+    return " In " + where +
+           (finding.kind == "range" ? " it stays finite; how exact it is there was not measured."
+                                    : " it is cured; the error that is left was not measured.");
+  }
   const std::string after = PercentText(*cure.error_after);
   if (finding.kind == "range") {
     return " In " + where + " it stays finite, with an error of " + after + ".";

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/diagnose_run/cancelled.h"
 #include "tools/diagnose_run/detectors/detector.h"
 #include "tools/runs/show.h"
 
@@ -22,18 +23,18 @@ struct Flushed {
 };
 
 // Of gradients that FP16 holds, or held on the way: subnormal or zero elements. Zeros count only
-// beside subnormal ones: a ReLU makes zeros as well.
+// beside subnormal ones: a ReLU makes zeros as well. What cancels out is small in any format.
 Flushed FindFlushed(const Facts& facts) {
   Flushed worst;
   for (const Series& series : facts.profile.series) {
     if (series.kind != runs::kActivationGradient && series.kind != runs::kGradient) continue;
     if (!IsHalf(series.dtype) && series.kind != runs::kGradient) continue;
+    const double cancelled = CancelledShare(facts, series);
     for (const Measured& point : series.points) {
       const double live = point.numel - point.zeros;
-      if (point.numel <= 1 || point.nonfinite > 0) continue;
-      const double subnormal = live > 0 ? (point.subnormal_fp16 + point.below_fp16) / live : 0;
-      const bool all_gone = live == 0 && IsHalf(series.dtype);
-      const double share = all_gone ? 0.0 : subnormal;
+      if (live <= 0 || point.numel <= 1 || point.nonfinite > 0) continue;
+      const double small = point.subnormal_fp16 + point.below_fp16 - cancelled * point.numel;
+      const double share = small / live;
       if (share > worst.share) {
         worst = {share, &series, point.step, point.zeros / point.numel};
       }

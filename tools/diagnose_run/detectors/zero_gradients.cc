@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/diagnose_run/cancelled.h"
 #include "tools/diagnose_run/detectors/detector.h"
 #include "tools/runs/show.h"
 
@@ -69,7 +70,9 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
     if (series.points.size() < kGradientSamples) continue;
     if (series.kind == runs::kGradient) {
       ++trained;
-      if (ZeroThroughout(series)) zero.push_back(&series);
+      if (!ZeroThroughout(series)) continue;
+      if (MeasuredToCancel(facts.measured, series.layer) == 1) continue;  // it gets what it is due
+      zero.push_back(&series);
     }
   }
   if (zero.empty() || static_cast<int64_t>(zero.size()) == trained) return;

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 MOST_NAMES = 16
+MOST_CANCELLED = 256
 
 
 class Coverage:
@@ -21,6 +22,7 @@ class Coverage:
         self._gradients = [0, 0]  # that an optimizer was about to use: compared, of
         self._updated: dict[int, str] = {}  # memory of what it changes with them -> name
         self._changed: set[int] = set()  # memory whose change was compared
+        self._cancelled: dict[str, float] = {}  # gradients, by the part that cancels out
 
     def derives(self, followed: bool) -> None:
         """A backward pass begins; `followed`: its losses have references."""
@@ -33,6 +35,11 @@ class Coverage:
         self._gradients[0] += compared
         self._gradients[1] += 1
         self._updated[weight.untyped_storage()._cdata] = name
+
+    def cancels(self, name: str, share: float) -> None:
+        """This part of the elements of a gradient are sums whose terms cancel out."""
+        if len(self._cancelled) < MOST_CANCELLED:
+            self._cancelled[name] = share
 
     def changes(self, tensor: torch.Tensor) -> None:
         """A change of what outlives the step was compared."""
@@ -49,6 +56,7 @@ class Coverage:
             "updates": [len(updated & self._changed), len(updated)],
             "states": len(self._changed - updated),
             "not": [shown(name) for name in _some(left_out)],
+            "cancelled": [[shown(name), share] for name, share in self._cancelled.items()],
         }
 
 

@@ -21,6 +21,7 @@ from .call import tensors_of
 from .history import is_float
 from .operators import SKIP, VIEW, Operator
 from .places import Site
+from .references import widened
 
 MOST_CUTS = 10_000
 
@@ -34,6 +35,7 @@ class Cut:
     whole_numbers: bool  # it makes whole numbers: an index, a mask
     parameters: int = 0  # that are cut off here
     always: bool = False  # its derivative is 0 whatever its values are
+    largest: float = 0.0  # magnitude of what it made zeros of
 
 
 def memory_of(tensor: torch.Tensor) -> int:
@@ -275,4 +277,6 @@ class Dependencies:
             else:
                 # Made of the gradient alone: of no mask, no value of the forward pass.
                 always = len({memory_of(one) for one in inputs}) == 1
-                self._zeros[memory] = (Cut(site, 0, False, always=always),)
+                sizes = (float(widened(one).abs().max()) for one in floats if one.numel())
+                largest = max(sizes, default=0.0)
+                self._zeros[memory] = (Cut(site, 0, False, always=always, largest=largest),)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .comparison import HALF_ULP
 from .history import is_backed
 from .places import Site
 from .references import Entry, References
@@ -103,12 +104,32 @@ def _is_copied(lost: Lost, references: References) -> bool:
     if lost.source is None:
         return False
     source, entry = lost.source
+    tensor = lost.tensor()
+    if entry.new or not references.is_carried(entry.alive):
+        return False
+    if tensor is None or source.shape != tensor.shape:
+        return False
+    if not is_backed(source) or not is_backed(tensor):
+        return False
+    if _is_rounded(tensor, source) and not _is_set_back(source, tensor, lost):
+        return True
     missing = _missing(lost)
-    if entry.new or not references.is_carried(entry.alive) or missing is None:
-        return False
-    if source.shape != lost.reference.shape or not is_backed(source):
-        return False
-    return _is_close(source.to(torch.float64) - lost.reference, missing)
+    return missing is not None and _is_close(source.to(torch.float64) - lost.reference, missing)
+
+
+def _is_rounded(tensor: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether `tensor` is what is nearest to a wider `source`: then the copy has lost nothing,
+    however far both are from the reference, as where the gradient was wrong.
+    """
+    wider = HALF_ULP.get(source.dtype, 1.0) < HALF_ULP.get(tensor.dtype, 1.0)
+    return wider and torch.equal(source.to(tensor.dtype), tensor)
+
+
+def _is_set_back(source: torch.Tensor, tensor: torch.Tensor, lost: Lost) -> bool:
+    """Whether a state was written after it was copied, and has the rounded value since."""
+    node = None if lost.source is None else lost.source[1].node
+    was_written = node is not None and node.number > lost.number
+    return was_written and torch.equal(source, tensor.to(source.dtype))
 
 
 def _holds(entry: Entry, lost: Lost, missing: torch.Tensor, tensor: torch.Tensor, own: int) -> bool:

@@ -43,7 +43,7 @@ class Cure:
     operators: list[str]
     what: str  # float32, or float64 where the operator ran in float32
     error_before: float
-    error_after: float
+    error_after: float | None  # None: not measured
 
 
 @dataclass(slots=True)

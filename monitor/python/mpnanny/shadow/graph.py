@@ -158,7 +158,9 @@ def _finding(first: _First, site: Site | None) -> Finding:
         finding.precision = PROVEN
     if first.cured_in:
         lines = [site.source] if site.source else []
-        finding.cure = Cure(lines, [first.operator], first.cured_in, math.inf, 0.0)
+        # That it stays finite is all that was computed: from where the graph begins, and not from
+        # the batch on, so that there is no error to tell.
+        finding.cure = Cure(lines, [first.operator], first.cured_in, math.inf, None)
     finding.reach["loss", ""] = math.inf
     finding.detail["read_from"] = f"the graph of the loss: {first.node.name()}"
     return finding

@@ -7,14 +7,17 @@ from typing import Any
 import torch
 
 from .call import tensors_of
-from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS
+from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS, Comparison
+from .dependencies import Cut
 from .history import Held, Node
-from .references import References
+from .references import Entry, References
 from .result import Result
 
 SAME = 1e-6  # relative difference of two references that are the same
 SINGLE = 8.0  # times the rounding that is usual, of a single element
 MOST_NODES = 64  # that are looked through for gradients
+MOST_SINGLE = 1 << 16  # elements of a gradient that are looked at one by one
+LEAST_SHARE = 0.01  # of them, that cancel out by design: fewer have come to 0 by accident
 
 _DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
 _SUMS = frozenset(("aten::sum", "aten::mean"))
@@ -101,6 +104,36 @@ def is_noise_of_elements(result: Result, references: References, error: float) -
     return bool(wrong <= error * reference.norm())
 
 
+def cancelled_share(
+    gradient: torch.Tensor, found: Comparison, references: References, zero: Cut | None
+) -> float:
+    """The part of a gradient's elements that are 0 but for rounding because their terms cancel out:
+    the bias of keys, of a score that is subtracted from another one's, before a normalisation that
+    takes the mean away. `found`: its comparison. `zero`: what made it 0, where it is 0.
+    """
+    entry, reference = references.entry(gradient), references.of(gradient)
+    if entry is None or reference is None or found.bad or not found.numel:
+        return 0.0
+    if found.max_held == 0:
+        if zero is None:
+            return 0.0
+        name = "::".join(zero.site.operator.split(".")[:2]).rstrip("_")
+        is_sum = name in _SUMS or name in _DIFFERENCES
+        if not is_sum or not zero.largest:  # a sum of nothing
+            return 0.0
+        return float(found.max_reference <= OF_FP64 * zero.largest)
+    if found.is_noise(gradient.dtype, entry.rounding):
+        return 1.0
+    if found.numel > MOST_SINGLE:
+        return 0.0  # single ones among so many are none that were made so
+    # What is 0 by now had terms as large as those beside it.
+    usual = (found.squared_error / found.numel) ** 0.5
+    difference = (gradient.detach().to(torch.float64) - reference).abs().clamp_(min=usual)
+    noise = reference.abs() <= _least(gradient.dtype, entry) * difference
+    share = float((noise & (reference != 0)).double().mean())
+    return share if share >= LEAST_SHARE else 0.0
+
+
 def _at(node: Node, position: int | None) -> list[Held]:
     """The floating-point tensors that went into `node`, of lists those at `position`."""
     found: list[Held] = []
@@ -117,7 +150,11 @@ def _is_noise(tensor: torch.Tensor, references: References) -> torch.Tensor:
     entry, reference = references.entry(tensor), references.of(tensor)
     if entry is None or reference is None:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    least = max(OF_FP64 / HALF_ULP.get(tensor.dtype, 2.0**-24), entry.rounding)
     difference = tensor.detach().to(torch.float64) - reference
-    is_small = reference.abs() <= SINGLE * least * difference.abs()
+    is_small = reference.abs() <= _least(tensor.dtype, entry) * difference.abs()
     return is_small & (difference != 0) & difference.isfinite()  # what overflowed is no rounding
+
+
+def _least(dtype: torch.dtype, entry: Entry) -> float:
+    """The part of its error that a single element's reference is at least, if it is not 0."""
+    return SINGLE * max(OF_FP64 / HALF_ULP.get(dtype, 2.0**-24), entry.rounding)

@@ -13,7 +13,7 @@ from .call import Call, Input, Written, floats, tensors_of
 from .comparison import compare
 from .history import Held, is_float, version_of
 from .operators import COMPLEX
-from .references import References, is_whole, wide
+from .references import References, is_whole, wide, widened
 from .unwritten import Unwritten
 
 pass_through(__file__)
@@ -57,7 +57,9 @@ class Operands:
             self._unwritten.writes(tensor, whole)
             before = was = None
             if operator.change and not entry.new:  # it outlives the step
-                before, was = tensor.detach().clone(), reference.clone()
+                before = tensor.detach().clone()
+                # A reference that is about to be overwritten has no values before that.
+                was = reference.clone() if existed or not whole else widened(tensor)
             elif not operator.overwrites:
                 if operator.change:
                     found = found or compare(tensor, reference)

@@ -15,7 +15,7 @@ from torch.utils import _python_dispatch
 from ..model.shards import local_part
 from .call import floats
 from .changes import Changes
-from .comparison import MATTERS_LOSS, compare
+from .comparison import MATTERS_LOSS, Comparison, compare
 from .engine import ShadowMode
 from .findings import (
     AMPLIFIED,
@@ -29,6 +29,7 @@ from .findings import (
 )
 from .history import is_float
 from .judge import FLUSHED_SHARE, MATTERS, WRONG
+from .noise import cancelled_share
 from .places import Places, Site
 from .references import Entry
 
@@ -167,6 +168,8 @@ class ShadowStep:
                 self.mode.coverage.uses(name, local_part(parameter), compared)
             if entry is None or reference is None or found is None:
                 continue
+            if scale is None:
+                self._cancels(name, gradient, found)
             rows.append((name, gradient, reference, entry, found))
             squares += found.squared_reference
             numel += found.numel
@@ -199,6 +202,12 @@ class ShadowStep:
         for origin, error in by_origin.values():
             if error > GRADIENT_SHARE * squares:
                 origin.reached("gradient", "", math.sqrt(error / max(squares, 1e-300)))
+
+    def _cancels(self, name: str, gradient: torch.Tensor, found: Comparison) -> None:
+        zero = self.mode.dependencies.zero_of(gradient)
+        share = cancelled_share(gradient, found, self.mode.references, zero)
+        if share > 0:
+            self.mode.coverage.cancels(name, share)
 
     def _left_gradients(self, scale: float | None) -> None:
         """Gradients that went on to layers that are not followed."""
