@@ -266,6 +266,19 @@ def test_labels_out_of_range_are_kept_where_the_exception_ends_the_training(whic
         assert tensors["weight"]["shape"] == [50, 4]
 
 
+def test_it_is_told_whether_the_monitor_had_called_the_operator(db, database):
+    for shadow, through in (("off", False), ("every=1", True)):
+        model = nn.Linear(8, 3)
+        nanny = MixedPrecisionNanny(
+            model, torch.optim.SGD(model.parameters()), db=db, quiet=True, shadow=shadow
+        )
+        with pytest.raises(IndexError):
+            with nanny, nanny.step(0):
+                nn.functional.cross_entropy(model(batch()[0]), torch.full((16,), 3))
+        row = database().rows("SELECT detail FROM event WHERE type = 'exception'")[-1]
+        assert ("through_mode" in row["detail"]) == through, row["detail"]
+
+
 def test_a_minimal_record_keeps_no_words_of_an_exception(db, database):
     process = python(FAILS, db, "labels", "{'record': 'minimal'}")
     process.communicate(timeout=120)

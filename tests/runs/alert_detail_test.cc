@@ -125,6 +125,35 @@ TEST(FailedCall, LabelsAreHeldAgainstTheTensorThatTheyCountIn) {
             "");  // ignored on purpose
 }
 
+// An error within an operator that the monitor called may be the monitor's.
+TEST(FailedCall, WhatCameThroughTheMonitorIsNotSurelyTheProgramsFault) {
+  const auto answer = [](const char* detail) {
+    test::TempFolder folder;
+    {
+      test::Recording db(folder.File("m.db"));
+      db.Run("stopped");
+      for (int64_t step = 0; step < 30; ++step) db.Step(step, {.loss = 1.0 / (1.0 + step)});
+      db.Execute(std::string("INSERT INTO event (run_id, step, at, type, detail) VALUES "
+                             "(1, 29, 0, 'exception', '") +
+                 detail + "')");
+    }
+    auto output = test::Call("diagnose_run", {{"run", "m.db"}}, folder.path());
+    EXPECT_TRUE(output);
+    return output ? DumpJson(output->structured) : "";
+  };
+  const std::string through = answer(
+      R"({"error":"RuntimeError","text":"expected scalar type Half but found Float",
+          "source":"a.py:3","through_mode":true})");
+  EXPECT_NE(through.find("does not come with --shadow off, the fault is mpnanny's"),
+            std::string::npos)
+      << through;
+  EXPECT_EQ(through.find("None is needed for the exception"), std::string::npos) << through;
+  EXPECT_EQ(answer(R"({"error":"RuntimeError","text":"expected scalar type Half but found Float",
+                       "source":"a.py:3"})")
+                .find("--shadow off"),
+            std::string::npos);
+}
+
 // One run whose loss takes the logarithm of 0, as three monitors tell it.
 Json Diagnosed(int version, const std::string& message, const std::string& detail) {
   test::TempFolder folder;

@@ -195,6 +195,46 @@ def an_epoch_in_inference_mode(watch: Watch) -> Losses:
     return fit(watch, model, loss_of)
 
 
+def evaluations_under_autocast(watch: Watch) -> Losses:
+    """Kernels that call operators of autocast's lists themselves: the encoder layer's fast path, and
+    composite operators in inference mode.
+    """
+
+    class Encoded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+            self.recurrent = nn.GRU(8, 8, batch_first=True)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rows = self.encoder(torch.stack([x, x.flip(0), -x], dim=1))
+            distances = torch.cdist(rows.float(), rows.float()).mean(dim=2, keepdim=True)
+            return self.head(self.recurrent(rows)[0][:, -1]) + distances[:, 0]
+
+    model = Encoded()
+    nanny = watch(model)
+    descent = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(STEPS):
+        x, y = batch()
+        descent.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = cross_entropy(model(x), y)
+        loss.backward()
+        descent.step()
+        losses.append(loss.item())
+        model.eval()
+        for without in (torch.no_grad, torch.inference_mode):
+            with without(), torch.autocast("cpu", torch.bfloat16):
+                out = model(x)
+                low = nn.functional.scaled_dot_product_attention(out[None], out[None], out[None])
+                losses += [out.sum().item(), torch.einsum("ij,ij->", out, low[0]).item()]
+        model.train()
+    nanny.close()
+    return losses, model
+
+
 def averages_and_copies(watch: Watch) -> Losses:
     """A copy of the model in the middle of a step, its average, a checkpoint, weights loaded."""
     model = Mlp()
@@ -373,6 +413,7 @@ FEATURES: dict[str, Callable[[Watch], Losses]] = {
         attention_of_all_kinds,
         fp8_casts,
         an_epoch_in_inference_mode,
+        evaluations_under_autocast,
         averages_and_copies,
         memory_that_is_exchanged,
         rows_that_are_renormed,

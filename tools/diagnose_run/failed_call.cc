@@ -67,6 +67,7 @@ FailedCall ParseFailedCall(int64_t step, const Json& detail) {
   call.text = TextOf(detail, "text");
   call.function = TextOf(detail, "function");
   call.source = TextOf(detail, "source");
+  call.through_mode = ValueAt(detail, {"through_mode"}) == true;
   const Json& tensors = ValueAt(detail, {"tensors"});
   if (!tensors.is_array()) return call;
   for (const Json& tensor : tensors) {
@@ -104,6 +105,11 @@ std::string FailedCallText(const FailedCall& call) {
   text += ".";
   if (const std::string range = OutOfRangeText(call); !range.empty()) {
     text += " Out of range: " + range + ".";
+  }
+  if (call.through_mode) {
+    text +=
+        " It was raised in a step whose operators mpnanny called, to compare them with FP64: if it "
+        "does not come with --shadow off, the fault is mpnanny's and not the program's.";
   }
   if (call.tensors.empty()) return text;
   text += " " + (call.function.empty() ? "The call" : EscapeControl(call.function, 80)) + " got ";

@@ -25,6 +25,7 @@ struct FailedCall {
   std::string error, text;       // "IndexError" and its words; raw
   std::string function, source;  // of the call; file:line of the training's own code; raw
   std::vector<GivenTensor> tensors;
+  bool through_mode = false;  // raised in a step whose operators the monitor called
 };
 
 // Of the event's detail.

@@ -82,6 +82,10 @@ std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   }
   if (const auto& failed = facts.protocol.failed;
       failed && (diagnosis.verdict == "not_established" || !facts.onset)) {
+    if (failed->through_mode) {
+      return "Run it again with `mpnanny run --shadow off -- …`: whether the exception is the "
+             "program's own.";
+    }
     return "None is needed for the exception: it names its line" +
            (failed->source.empty() ? "" : " (" + EscapeControl(failed->source, 200) + ")") +
            ". Change that, run again and ask again.";

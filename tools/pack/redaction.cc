@@ -88,7 +88,7 @@ constexpr std::string_view kEventKeys[] = {
 constexpr std::string_view kDetailKeys[] = {
     "where",  "made",  "counts",    "inputs",  "input", "shape",  "nan",
     "posinf", "call",  "batch",     "columns", "phase", "module", "after",
-    "neginf", "min",   "gradients", "buffers", "max",   "function"};
+    "neginf", "min",   "gradients", "buffers", "max",   "function", "through_mode"};
 
 bool IsOperators(std::string_view key) {
   return key == "operator" || key == "operators" || key == "forward" || key == "restarts" ||

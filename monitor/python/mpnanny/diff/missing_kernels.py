@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode
 from ..operators.places import pass_through
 
@@ -31,7 +32,7 @@ class MissingKernels(StepMode):
     ) -> Any:
         kwargs = kwargs or {}
         try:
-            return func(*args, **kwargs)
+            return run_as_called(func, args, kwargs)
         except (RuntimeError, NotImplementedError) as error:
             if "not implemented for" not in str(error):
                 raise

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode
 from ..operators.places import pass_through
 from ..shadow.call import floats, tensors_of
@@ -68,7 +69,7 @@ class OperatorErrors(StepMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
+        result = run_as_called(func, args, kwargs)
         if self.looking and self._shadow.looking:
             self.in_low += any(each.itemsize < 4 for each in _dtypes_of((args, kwargs, result)))
         operator = operator_of(func)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
 
@@ -63,7 +64,7 @@ class _Operators(StepMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = run_as_called(func, args, kwargs or {})
         if self.looking and torch._C._current_graph_task_id() == -1:
             if not getattr(func, "is_view", False):
                 self.looking = False

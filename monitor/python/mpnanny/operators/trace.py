@@ -16,6 +16,7 @@ import torch
 
 from .._core import figures, nonfinite
 from ..report.record import Record
+from .as_called import run_as_called
 from .half_integers import lost_integers, makes_integers
 from .modes import StepMode
 from .origins import NAN, NEGINF, POSINF, Origin, fact_of, rank
@@ -171,7 +172,7 @@ class OperatorTrace(StepMode):
                 before = self._before(func, args, kwargs)
             except Exception as error:
                 self._stop(error)
-        result = func(*args, **kwargs)
+        result = run_as_called(func, args, kwargs)
         if before is not None:
             try:
                 self._after(*before, args, kwargs, result)

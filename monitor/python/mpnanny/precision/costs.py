@@ -15,6 +15,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from ..diff.program import Case, Program, Region
+from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
 from ..shadow.call import floats
@@ -57,7 +58,7 @@ class _Count(StepMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
+        result = run_as_called(func, args, kwargs)
         made = next(floats(result), None)
         views = getattr(func, "is_view", False)
         if made is None or not self.looking or views:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
 from .formats import FORMATS
@@ -29,7 +30,7 @@ class _Operands(StepMode):
         schema = getattr(func, "_schema", None)
         if self.looking and schema is not None and multiplies(schema.name):
             args, kwargs = tree_map(_rounded, (args, kwargs))
-        return func(*args, **kwargs)
+        return run_as_called(func, args, kwargs)
 
 
 def _rounded(value: Any) -> Any:

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from ..diff.program import Case, Program
+from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
 from ..shadow.call import floats
@@ -84,7 +85,7 @@ class _Look(StepMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
+        result = run_as_called(func, args, kwargs)
         if self.looking and not self._busy and not types:
             self._busy = True
             try:

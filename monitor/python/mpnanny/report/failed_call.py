@@ -36,6 +36,8 @@ def failed_call(error: BaseException, record: Record) -> dict[str, Any]:
         if not file.startswith((_TORCH, _OWN)):
             facts["source"] = record.source(f"{file}:{line}")
             break
+    if any(frame.f_code.co_filename.startswith(_OWN) for frame, _ in frames):
+        facts["through_mode"] = True  # raised in an operator that a mode of ours had called
     for frame, _ in frames:
         held = {
             name: value

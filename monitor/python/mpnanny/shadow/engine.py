@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ..model.shards import is_sharded
+from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode, others_on
 from ..operators.places import pass_through
 from . import products
@@ -114,20 +115,20 @@ class ShadowMode(StepMode):
             self._given_up = False
             self.end()
         if not self.looking or types or others_on():
-            return func(*args, **kwargs)
+            return run_as_called(func, args, kwargs)
         began = time.perf_counter()
         call = None
         try:
             if self.seconds > self._most_seconds:
                 self.end()
-                return func(*args, **kwargs)
+                return run_as_called(func, args, kwargs)
             call = self._before(func, args, kwargs)
         except NotImplementedError:  # inside a transform of torch.func tensors have no memory
             self.restarts["torch.func"] += 1
         except Exception as error:
             self._stop(error)
         self.seconds += time.perf_counter() - began
-        result = func(*args, **kwargs)
+        result = run_as_called(func, args, kwargs)
         operator = operator_of(func)
         if self.looking and (
             call is not None or operator.allocates or not self.places.in_optimizer

@@ -20,6 +20,7 @@ from torch.nn.modules import module as torch_module
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
+from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode
 from ..operators.places import pass_through
 from .copies import Copies, NotAgain, common_generators
@@ -78,11 +79,11 @@ class OwnMemoryOnly(StepMode):
         if kwargs is None:
             kwargs = {}
         if not self.looking or types:
-            return func(*args, **kwargs)
+            return run_as_called(func, args, kwargs)
         for memory in _memories(_written(func, args, kwargs)):
             if memory not in self._ours:
                 raise NotAgain(f"{func} writes memory that was there before")
-        result = func(*args, **kwargs)
+        result = run_as_called(func, args, kwargs)
         taken = () if func is torch.ops.aten.lift_fresh.default else (args, kwargs)
         self._ours |= set(_memories(result)).difference(_memories(taken))
         return result
