@@ -101,7 +101,7 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   // What the loop does wrong says nothing of a format's part in what else is seen.
   if (runs::IsProtocol(lead.kind)) return {};
   Claim claim;
-  claim.sentence = PrecisionSentence(facts.measured, *mechanism);
+  claim.sentence = PrecisionSentence(facts.measured, *mechanism).English();
   claim.strength = 1;
   claim.measured = true;
   if (lead.precision == "proven") claim.opposes = {"category:not-precision"};

@@ -35,7 +35,7 @@ std::optional<Onset> PlaceOfException(const Facts& facts) {
   Onset onset;
   onset.step = failed->step;
   onset.source = failed->source;
-  onset.what = EscapeControl(failed->error, 80) + " ended the training";
+  onset.what = {runs::Form("{0} ended the training", "{0} 终止了训练"), {EscapeControl(failed->error, 80)}};
   onset.place = Onset::Place::kProducer;
   onset.how = "the exception names the line";
   return onset;
@@ -76,7 +76,7 @@ void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagn
   }
   if (facts.protocol.failed) {
     const std::string text = FailedCallText(*facts.protocol.failed);
-    if (d.headline.find(text) == std::string::npos) d.observations.push_back(text);
+    if (d.headline.English().find(text) == std::string::npos) d.observations.push_back(text);
   }
   if (facts.protocol.left > 0) {
     d.observations.push_back(
@@ -106,9 +106,9 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
     d.hypotheses = FindCauses(facts, claims, library);
     if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
     if (d.hypotheses.empty() || d.hypotheses[0].confidence < kEstablished) {
-      d.headline +=
-          " The cause is not established; what would decide it stands under \"Next "
-          "measurement\".";
+      d.headline += runs::Form(
+          "The cause is not established; what would decide it stands under \"Next measurement\".",
+          "原因尚未确定；怎样才能确定，见诊断的“下一步测量”（Next measurement）。");
     }
     d.first_bad = FirstBad(facts, claims, d.hypotheses);
   }

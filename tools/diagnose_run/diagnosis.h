@@ -23,8 +23,8 @@ struct Moment {
 
 struct Diagnosis {
   std::string verdict;   // healthy | broken | degraded | not_established
-  std::string headline;  // the verdict in one sentence, with its reason
-  std::string reason;    // the headline before it speaks of causes
+  runs::Sentence headline;  // the verdict in one sentence, with its reason
+  runs::Sentence reason;    // the headline before it speaks of causes
   // The record's onset; where nothing is not finite, where the fault began that the best hypothesis
   // stands on.
   std::optional<Onset> first_bad;

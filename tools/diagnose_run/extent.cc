@@ -15,14 +15,20 @@ std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t m
   return cut;
 }
 
-std::string TitleOf(const Hypothesis& h) {
-  return h.title.empty() && h.cause ? h.cause->title : h.title;
+std::string TitleOf(const Hypothesis& h, runs::Language language) {
+  if (!h.title.empty() || !h.cause) return h.title.In(language);
+  return language == runs::Language::kChinese ? h.cause->title_zh : h.cause->title;
 }
 
-std::string FixOf(const Hypothesis& h, size_t bytes) {
-  if (h.fix.empty()) return Shorten(h.cause->fix, bytes);
-  if (!h.cause) return Shorten(h.fix, bytes);
-  return Shorten(h.fix, bytes) + " The case says: " + Shorten(h.cause->fix, bytes / 2);
+std::string FixOf(const Hypothesis& h, size_t bytes, runs::Language language) {
+  const bool chinese = language == runs::Language::kChinese;
+  const std::string documented = !h.cause                               ? ""
+                                 : chinese && !h.cause->fix_zh.empty() ? h.cause->fix_zh
+                                                                       : h.cause->fix;
+  if (h.fix.empty()) return Shorten(documented, bytes);
+  const std::string own = Shorten(h.fix.In(language), bytes);
+  if (!h.cause) return own;
+  return own + (chinese ? " 该案例的修复：" : " The case says: ") + Shorten(documented, bytes / 2);
 }
 
 double Rounded(double confidence) { return std::round(confidence * 100) / 100; }

@@ -30,10 +30,11 @@ inline constexpr size_t kCodeFindings = 3;
 std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t most, size_t bytes);
 
 // What was measured; of a cause that nothing was measured of, its case's title.
-std::string TitleOf(const Hypothesis& h);
+std::string TitleOf(const Hypothesis& h, runs::Language language = runs::Language::kEnglish);
 
 // What to change: the measurement's first, then the case's.
-std::string FixOf(const Hypothesis& h, size_t bytes);
+std::string FixOf(const Hypothesis& h, size_t bytes,
+                  runs::Language language = runs::Language::kEnglish);
 
 double Rounded(double confidence);  // to two digits
 

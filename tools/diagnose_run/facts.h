@@ -22,6 +22,7 @@
 #include "tools/runs/alerts.h"
 #include "tools/runs/evaluations.h"
 #include "tools/runs/samples.h"
+#include "tools/runs/sentence.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::diagnose_run {
@@ -80,7 +81,7 @@ struct Onset {
   bool is_nan = false, is_inf = false, is_overflow = false;
   runs::AlertDetail detail;       // of the alert that it is taken from
   std::optional<size_t> finding;  // what shadow steps measured of it: of ShadowEvidence::findings
-  std::string what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
+  runs::Sentence what;         // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
   std::string how;             // by what this is known: for people
   std::vector<int64_t> ranks;  // of merged ranks, those it was seen on, ascending
   std::optional<int64_t> last_clean_sample;

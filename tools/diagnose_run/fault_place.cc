@@ -34,8 +34,7 @@ Onset PlaceOfMeasured(const Facts& facts) {
   onset.layer_id = lead.finding.layer_id;
   onset.layer = lead.module;
   onset.source = lead.finding.source;
-  onset.what = runs::WordsOf(lead.finding, lead.module).what;
-  if (onset.what.ends_with('.')) onset.what.pop_back();
+  onset.what = runs::WordsOf(lead.finding, lead.module).what.Bare();
   onset.how = ComparesWithItself(lead.finding) ? kRelationHow : kMeasuredHow;
   if (!ComparesWithItself(lead.finding) && IsFirstCompared(facts, onset.step)) {
     onset.how += "; it shows from the first compared step on (step " + std::to_string(onset.step) +
@@ -106,7 +105,8 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   Onset onset;
   onset.step = burst->first;
   onset.phase = "backward";
-  onset.what = "the first step that was skipped and that growing the scale does not explain";
+  onset.what = runs::Form("the first step that was skipped and that growing the scale does not explain",
+                          "首个被跳过、且不能用损失缩放的增大来解释的步");
   onset.how = "no sample tells which layer it was";
   double largest = 0;
   for (const Series& series : facts.profile.series) {

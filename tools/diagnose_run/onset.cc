@@ -1,6 +1,7 @@
 #include "tools/diagnose_run/onset.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -25,20 +26,35 @@ bool IsValueAlert(const SeenAlert& alert) {
          (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
 }
 
-std::string WhatOf(const Onset& onset) {
-  std::string what = onset.is_overflow ? "values beyond the format's range"
-                     : onset.is_inf    ? "Inf"
-                     : onset.is_nan    ? "NaN"
-                                       : "non-finite values";
-  if (onset.phase == "loss" && onset.layer.empty()) return what + " in the loss";
-  if (onset.kind) {
-    std::string kind = runs::KindName(onset.kind);
-    std::replace(kind.begin(), kind.end(), '_', ' ');
-    what += " in the " + kind;
+runs::Sentence KindWord(int64_t kind) {
+  std::string english = runs::KindName(kind);
+  std::replace(english.begin(), english.end(), '_', ' ');
+  constexpr const char* kChinese[] = {"输入", "激活", "激活的梯度", "梯度", "权重", "更新量", "优化器状态"};
+  const bool known = kind >= 0 && kind < static_cast<int64_t>(std::size(kChinese));
+  return runs::Sentence::InEach(std::move(english), known ? kChinese[kind] : "张量");
+}
+
+runs::Sentence WhatOf(const Onset& onset) {
+  using runs::Form;
+  const runs::Sentence what =
+      onset.is_overflow ? runs::Sentence(Form("values beyond the format's range", "超出该格式范围的数值"))
+      : onset.is_inf    ? runs::Sentence("Inf")
+      : onset.is_nan    ? runs::Sentence("NaN")
+                        : runs::Sentence(Form("non-finite values", "非有限值"));
+  if (onset.layer.empty()) {
+    if (onset.phase == "loss") return {Form("{0} in the loss", "损失中出现{0}"), {what}};
+    const bool backward = onset.phase == "backward";
+    if (!onset.kind) {
+      return backward ? runs::Sentence(Form("{0} in the gradients", "梯度中出现{0}"), {what}) : what;
+    }
+    const runs::Sentence kind = KindWord(*onset.kind);
+    return backward ? runs::Sentence(Form("{0} in the {1} in the gradients", "梯度的{1}中出现{0}"),
+                                     {what, kind})
+                    : runs::Sentence(Form("{0} in the {1}", "{1}中出现{0}"), {what, kind});
   }
-  if (!onset.layer.empty()) what += (onset.kind ? " of " : " in ") + LayerWord(Name(onset.layer));
-  if (onset.layer.empty() && onset.phase == "backward") what += " in the gradients";
-  return what;
+  const std::string layer = LayerWord(Name(onset.layer));
+  if (!onset.kind) return {Form("{0} in {1}", "{1} 中出现 {0}"), {what, layer}};
+  return {Form("{0} in the {1} of {2}", "{2} 的{1}中出现 {0}"), {what, KindWord(*onset.kind), layer}};
 }
 
 Result<void> SetLayer(Onset& onset, int64_t layer_id, runs::Layers& layers) {
@@ -227,7 +243,7 @@ Result<void> AddMasked(const SeenAlert& alert, runs::Layers& layers,
       if (auto set = SetLayer(value, *row.layer_id, layers); !set) return set;
     }
     masked = Masked{row.step,      row.step,     0,
-                    WhatOf(value), value.source, runs::BatchText(alert.detail, row.step)};
+                    WhatOf(value).English(), value.source, runs::BatchText(alert.detail, row.step)};
   }
   masked->last_step = std::max(masked->last_step, row.last_step.value_or(row.step));
   ++masked->places;
@@ -325,7 +341,8 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     onset.ranks = (*row)->bad_ranks;
   }
   if (!onset.ranks.empty()) {
-    onset.what += " on " + runs::RanksText(onset.ranks, source.run.world_size);
+    onset.what = {runs::Form("{0} on {1}", "{0}（{1}）"),
+                  {onset.what, runs::RanksText(onset.ranks, source.run.world_size)}};
   }
   return std::optional(std::move(onset));
 }

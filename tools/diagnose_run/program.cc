@@ -57,10 +57,12 @@ Result<Diagnosed> OfProgram(const runs::Source& source, const Request& request,
     if (IsBad(asked->diagnosis)) continue;
     auto other = DiagnoseSource(model, request, context, library);
     if (!other || !IsBad(other->diagnosis)) continue;
-    for (std::string* sentence : {&other->diagnosis.headline, &other->diagnosis.reason}) {
-      *sentence =
-          "The fault is in another model of the same program; the one asked about shows none. " +
-          *sentence;
+    for (runs::Sentence* sentence : {&other->diagnosis.headline, &other->diagnosis.reason}) {
+      runs::Sentence text = runs::Form(
+          "The fault is in another model of the same program; the one asked about shows none.",
+          "故障出在同一程序的另一个模型中；所询问的模型没有故障。");
+      text += std::move(*sentence);
+      *sentence = std::move(text);
     }
     other->subject.asked = asked->subject.run;
     return other;
@@ -128,7 +130,7 @@ Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& contex
   JudgedRun judged{{}, asked->facts.summary};
   auto decides = OfProgram(source, request, context, *library, *std::move(asked));
   if (!decides) return decides.error();
-  judged.verdict = {decides->diagnosis.verdict, decides->diagnosis.reason};
+  judged.verdict = {decides->diagnosis.verdict, decides->diagnosis.reason.English()};
   return judged;
 }
 

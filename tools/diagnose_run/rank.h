@@ -18,7 +18,7 @@ struct Hypothesis {
   // What shadow steps measured, if it stands on that: an index into ShadowEvidence::mechanisms, and the
   // sentences made of it.
   std::optional<size_t> mechanism;
-  std::string title, fix;
+  runs::Sentence title, fix;
   std::vector<std::string> lines;      // raw, where `mechanism` does not tell them
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit

@@ -19,6 +19,10 @@ struct Subject {
   std::string started;  // when a monitored run began, ISO 8601; many runs have one name
 };
 
+// Of a diagnosis what has Chinese words, beside DiagnosisJson(): headline, `first_bad` and, of each
+// hypothesis, title and fix; what has none stands there in English.
+Json ChineseJson(const Diagnosis& diagnosis);
+
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
                    const cases::CaseLibrary& library, size_t bytes);
 Json DiagnosisSchema();

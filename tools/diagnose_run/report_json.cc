@@ -39,7 +39,7 @@ Json FirstBadJson(const Onset& onset, const Facts& facts, const Extent& extent) 
                {"phase", text(onset.phase)},
                // What an optimizer wrote was made by no layer; `what` names whose it is.
                {"layer", onset.phase == "optimizer" ? Json(nullptr) : text(onset.layer)},
-               {"what", onset.what},
+               {"what", onset.what.English()},
                {"source", text(onset.source)},
                {"place", PlaceName(onset.place)},
                {"how", onset.how},
@@ -148,7 +148,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
     timeline.push_back({{"step", moment.step}, {"what", Shorten(moment.what, extent.sentence)}});
   }
   return {{"verdict", d.verdict},
-          {"headline", d.headline},
+          {"headline", d.headline.English()},
           {"first_bad", d.first_bad ? FirstBadJson(*d.first_bad, facts, extent) : Json(nullptr)},
           {"hypotheses", std::move(hypotheses)},
           {"hypotheses_left_out",
@@ -169,6 +169,22 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
 }
 
 }  // namespace
+
+Json ChineseJson(const Diagnosis& diagnosis) {
+  constexpr runs::Language kChinese = runs::Language::kChinese;
+  const Extent& extent = kExtents[0];
+  Json hypotheses = Json::array();
+  for (const Hypothesis& h : diagnosis.hypotheses) {
+    const size_t fix = hypotheses.empty() ? extent.fix : extent.other_fix;
+    hypotheses.push_back({{"title", TitleOf(h, kChinese)},
+                          {"case", h.cause ? Json(h.cause->title_zh) : Json(nullptr)},
+                          {"fix", FixOf(h, fix, kChinese)}});
+  }
+  const auto& first_bad = diagnosis.first_bad;
+  return {{"headline", diagnosis.headline.In(kChinese)},
+          {"first_bad", first_bad ? Json(first_bad->what.In(kChinese)) : Json(nullptr)},
+          {"hypotheses", std::move(hypotheses)}};
+}
 
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
                    const cases::CaseLibrary& library, size_t bytes) {

@@ -130,7 +130,7 @@ std::string ShortWhat(const runs::ShadowFinding& finding) {
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
   std::string text = run_summary::VerdictWords(d.verdict, runs::StatusName(facts.status)) + ": " +
-                     d.headline + "\n";
+                     d.headline.English() + "\n";
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
           (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
@@ -141,9 +141,10 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     if (!onset.phase.empty()) text += ", " + Name(onset.phase);
     text += ": ";
     // The headline has the whole sentence already.
-    text += onset.finding && onset.what.size() > kShortWhat
+    const std::string what = onset.what.English();
+    text += onset.finding && what.size() > kShortWhat
                 ? ShortWhat(facts.measured.findings[*onset.finding].finding)
-                : onset.what;
+                : what;
     if (!onset.layer_type.empty()) text += " (" + Name(onset.layer_type) + ")";
     if (!onset.source.empty()) text += ", source " + Name(onset.source);
     text += ".\n  " +

@@ -107,8 +107,9 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!diagnosed) return diagnosed.error();
   const auto& [subject, facts, diagnosis] = *diagnosed;
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  return ToolOutput{DiagnosisJson(subject, facts, diagnosis, *library, bytes),
-                    DiagnosisText(subject, facts, diagnosis, bytes)};
+  Json structured = DiagnosisJson(subject, facts, diagnosis, *library, bytes);
+  if (context.chinese_too) structured["zh"] = ChineseJson(diagnosis);
+  return ToolOutput{std::move(structured), DiagnosisText(subject, facts, diagnosis, bytes)};
 }
 
 }  // namespace

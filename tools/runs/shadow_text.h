@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "tools/runs/sentence.h"
 #include "tools/runs/shadow.h"
 
 namespace mpnanny::runs {
@@ -16,7 +17,10 @@ namespace mpnanny::runs {
 // The same sentence in its parts, each with its full stop. `operands` (what went into the first
 // element that is not finite, and the lines that made it), `precision` and `reach` may be "".
 struct FindingWords {
-  std::string what, operands, precision, reach;
+  Sentence what;
+  std::string operands;
+  Sentence precision;
+  std::string reach;
 };
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 
@@ -29,10 +33,11 @@ std::string FindingText(const ShadowFinding& finding, std::string_view module);
 std::string ResultDtype(const ShadowFinding& finding);
 
 // "bfloat16 subtraction at train.py:40 (block.norm, forward)".
-std::string SubjectOf(const ShadowFinding& finding, std::string_view module);
+Sentence SubjectOf(const ShadowFinding& finding, std::string_view module);
 
 // "0.4 %", "310 %", "less than 0.0001 %"; from 10,000 % on "120 times the value".
 std::string PercentText(double ratio);
+Sentence Percent(double ratio);  // the same in every language
 // "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; "" for none.
 std::string LinesText(const std::vector<std::string>& lines, std::string_view source);
 

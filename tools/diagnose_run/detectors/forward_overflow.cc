@@ -24,7 +24,7 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "forward-overflow";
   claim.sentence =
-      "Overflow in the forward pass: " + onset.what + " at step " + std::to_string(onset.step);
+      "Overflow in the forward pass: " + onset.what.English() + " at step " + std::to_string(onset.step);
   if (facts.trend) claim.sentence += "; " + TrendText(*facts.trend);
   claim.sentence += ". A loss scale multiplies gradients only, so lowering it cannot help.";
   claim.strength = near || onset.is_overflow ? 1 : 0.8;

@@ -9,7 +9,7 @@ void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "gradient-overflow";
   claim.sentence = "The forward pass and the loss are finite at step " +
-                   std::to_string(onset.step) + " and gradients are not: " + onset.what + "; " +
+                   std::to_string(onset.step) + " and gradients are not: " + onset.what.English() + "; " +
                    runs::Count(facts.summary.nonfinite_gradient_steps, "step") +
                    " of the run have such gradients";
   if (facts.summary.scale_last) {

@@ -22,7 +22,7 @@ void DetectLrJump(const Facts& facts, std::vector<Claim>& claims) {
     }
     if (followed.empty() && facts.onset && facts.onset->step >= jump.step &&
         facts.onset->step <= jump.step + kRateShows) {
-      followed = "at step " + std::to_string(facts.onset->step) + " there is " + facts.onset->what;
+      followed = "at step " + std::to_string(facts.onset->step) + " there is " + facts.onset->what.English();
     }
     if (followed.empty()) continue;
     Claim claim;

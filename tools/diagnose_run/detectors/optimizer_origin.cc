@@ -76,7 +76,7 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
     claim.id = "optimizer-division";
     const bool made = onset.detail.finite_before;
     claim.sentence = "Weights or optimizer state are the first that is not finite, at step " +
-                     std::to_string(onset.step) + ": " + onset.what;
+                     std::to_string(onset.step) + ": " + onset.what.English();
     if (made && !facts.bad_states.empty()) {
       AddBadState(facts, claims);
       return;

@@ -10,7 +10,7 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   if (onset.phase == "data") {
     claim.id = "data-not-finite";
-    claim.sentence = "The batch itself is not finite" + at + ": " + onset.what + " (" + onset.how +
+    claim.sentence = "The batch itself is not finite" + at + ": " + onset.what.English() + " (" + onset.how +
                      "). What the model computes from it says nothing about precision.";
     const std::string batch = runs::BatchText(onset.detail, onset.step);
     if (!batch.empty()) claim.sentence += " The " + batch + ".";

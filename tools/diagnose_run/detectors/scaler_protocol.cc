@@ -32,7 +32,7 @@ void SayWhetherItMadeTheOnset(const Facts& facts, Claim& claim) {
       facts.onset->place != Onset::Place::kProducer) {
     return;
   }
-  claim.sentence += " That is a fault of its own: it does not make " + facts.onset->what + ".";
+  claim.sentence += " That is a fault of its own: it does not make " + facts.onset->what.English() + ".";
   claim.strength = 0.2;
   claim.in_loop = false;
 }
