@@ -101,7 +101,7 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   // What the loop does wrong says nothing of a format's part in what else is seen.
   if (runs::IsProtocol(lead.kind)) return {};
   Claim claim;
-  claim.sentence = PrecisionSentence(facts.measured, *mechanism).English();
+  claim.sentence = PrecisionSentence(facts.measured, *mechanism);
   claim.strength = 1;
   claim.measured = true;
   if (lead.precision == "proven") claim.opposes = {"category:not-precision"};
@@ -110,7 +110,8 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   std::vector<Claim> claims = {claim};
   if (lead.precision == "proven" && lead.kind == "range" && lead.cure &&
       lead.cure->what == "float32") {
-    claim.sentence = "In FP32 the values stay finite, and this case happens in FP32 as well.";
+    claim.sentence = runs::Form("In FP32 the values stay finite, and this case happens in FP32 as well.",
+                                "在 FP32 中数值保持有限，而该案例在 FP32 中也会发生。");
     claim.opposes = {"precision:fp32"};
     claim.measured = false;  // not what a detector established
     claims.push_back(std::move(claim));
@@ -180,7 +181,8 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
   if (IsAfterDivergence(facts, mechanism)) {
     hypothesis.confidence *= kAfterDivergence;
     hypothesis.against.push_back(
-        "Loss or gradients had left their level before: this can be what came of it.");
+        runs::Form("Loss or gradients had left their level before: this can be what came of it.",
+                   "此前损失或梯度已偏离原来的水平：这可能是其结果。"));
   }
   return hypothesis;
 }
@@ -190,7 +192,8 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
 void JoinMeasured(Hypothesis& measured, Hypothesis fitting) {
   measured.cause = fitting.cause;
   measured.evidence.insert(measured.evidence.begin(),
-                           "A documented case: " + fitting.cause->title + ".");
+                           {runs::Form("A documented case: {0}.", "已记录的案例：{0}。"),
+                            {runs::Sentence::InEach(fitting.cause->title, fitting.cause->title_zh)}});
   std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
   std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
   measured.unseen = std::move(fitting.unseen);

@@ -6,11 +6,12 @@
 
 namespace mpnanny::diagnose_run {
 
-std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t most, size_t bytes) {
+std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_t most, size_t bytes,
+                             runs::Language language) {
   std::vector<std::string> cut;
-  for (const std::string& sentence : sentences) {
+  for (const runs::Sentence& sentence : sentences) {
     if (cut.size() == most) break;
-    cut.push_back(Shorten(sentence, bytes));
+    cut.push_back(Shorten(sentence.In(language), bytes));
   }
   return cut;
 }

@@ -29,7 +29,7 @@ Onset OnsetOfEvaluation(const Facts& facts) {
                              "{0}；从第 {1} 步起，训练损失记录为恰好 0，HF 的 Trainer 就是这样记录 NaN 损失的"),
                   {onset.what, onset.step}};
   }
-  onset.how = "a log names no layer";
+  onset.how = runs::Form("a log names no layer", "日志不指明层");
   return onset;
 }
 
@@ -41,7 +41,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.monitored = false;
   facts.log_hits = std::move(hits);
   facts.precision = source.run.precision;
-  facts.limits = source.notes;
+  facts.limits.assign(source.notes.begin(), source.notes.end());
   facts.numbered = source.numbered;
   auto evaluations = runs::ReadEvaluations(source);
   if (!evaluations) return evaluations.error();
@@ -76,7 +76,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
       onset.what = runs::Form("non-finite gradients from here on, every step",
                               "从这里起每一步的梯度都非有限");
     }
-    onset.how = "a log names no layer";
+    onset.how = runs::Form("a log names no layer", "日志不指明层");
     facts.onset = std::move(onset);
   } else if (facts.evaluations.first_bad) {
     facts.onset = OnsetOfEvaluation(facts);
@@ -96,8 +96,12 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     });
   }
   if (facts.summary.steps == 0) return facts;
-  if (!facts.summary.scale_first) facts.limits.push_back("The log shows no loss scale.");
-  if (!course.SawNorm()) facts.limits.push_back("The log shows no gradient norm.");
+  if (!facts.summary.scale_first) {
+    facts.limits.push_back(runs::Form("The log shows no loss scale.", "日志没有显示损失缩放。"));
+  }
+  if (!course.SawNorm()) {
+    facts.limits.push_back(runs::Form("The log shows no gradient norm.", "日志没有显示梯度范数。"));
+  }
   return facts;
 }
 

@@ -270,15 +270,16 @@ Sentence NearLimitTitle(const runs::ShadowFinding& finding, const std::string& m
            Number(LargestFinite(dtype), 3)}};
 }
 
-std::string NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step) {
-  return "Measured at step " + std::to_string(finding.step) +
-         (finding.repeats > 1 && finding.last_step
-              ? ", and in " + runs::Count(finding.repeats, "shadow step") + " up to step " +
-                    std::to_string(*finding.last_step)
-              : "") +
-         ". Step " + std::to_string(first_bad_step) +
-         " was not run a second time, so that it went past the end there is likely and not "
-         "measured.";
+Sentence NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step) {
+  return {Form("Measured at step {0}{1}. Step {2} was not run a second time, so that it went past the end there is likely and "
+               "not measured.",
+               "在第 {0} 步测得{1}。第 {2} 步没有再运行一遍，因此它在那里超出上限是很可能的，但没有测量。"),
+          {finding.step,
+           finding.repeats > 1 && finding.last_step
+               ? Sentence(Form(", and in {0:shadow step} up to step {1}", "，到第 {1} 步共有 {0} 个影子步"),
+                          {finding.repeats, *finding.last_step})
+               : Sentence(),
+           first_bad_step}};
 }
 
 Sentence NearLimitFix(const runs::ShadowFinding& finding) {
@@ -343,30 +344,30 @@ Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mech
               "原因是否是精度尚未确定：用 FP32 计算没有消除误差，或未能尝试。");
 }
 
-std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
+std::vector<Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
   const MeasuredFinding& lead = measured.Lead(mechanism);
   const runs::FindingWords words = runs::WordsOf(lead.finding, lead.module);
-  std::vector<std::string> evidence = {
-      "Measured at step " + std::to_string(lead.finding.step) +
-      (lead.finding.repeats > 1
-           ? ", and in " + runs::Count(lead.finding.repeats, "shadow step") + " together"
-           : "") +
-      (ComparesWithItself(lead.finding)
-           ? ", by comparing the run's own values from step to step. "
-           : ", by running every operator of the step a second time in FP64. ") +
-      PrecisionSentence(measured, mechanism).English()};
+  Sentence how(ComparesWithItself(lead.finding)
+                   ? Form("Measured at step {0}{1}, by comparing the run's own values from step to step.",
+                          "在第 {0} 步{1}测得，方法是逐步比较训练自身的数值。")
+                   : Form("Measured at step {0}{1}, by running every operator of the step a second time in FP64.",
+                          "在第 {0} 步{1}测得，方法是以 FP64 把该步的每个算子再运行一遍。"),
+               {lead.finding.step,
+                lead.finding.repeats > 1
+                    ? Sentence(Form(", and in {0:shadow step} together", "（共 {0} 个影子步）"), {lead.finding.repeats})
+                    : Sentence()});
+  how += PrecisionSentence(measured, mechanism);
+  std::vector<Sentence> evidence = {std::move(how)};
   if (!words.operands.empty()) evidence.push_back(words.operands);
   if (!words.reach.empty()) evidence.push_back(words.reach);
   for (size_t i = 1; i < mechanism.findings.size() && i <= kOthersNamed; ++i) {
     const MeasuredFinding& other = measured.findings[mechanism.findings[i]];
-    evidence.push_back("With it, at step " + std::to_string(other.finding.step) + ": " +
-                       runs::WordsOf(other.finding, other.module).what.English());
+    evidence.push_back({Form("With it, at step {0}: {1}", "同时在第 {0} 步：{1}"),
+                        {other.finding.step, runs::WordsOf(other.finding, other.module).what}});
   }
   if (mechanism.findings.size() > kOthersNamed + 1) {
-    evidence.push_back("And " +
-                       runs::Count(static_cast<int64_t>(mechanism.findings.size() - kOthersNamed - 1),
-                                   "more finding") +
-                       " of the same mistake.");
+    evidence.push_back({Form("And {0:more finding} of the same mistake.", "另有 {0} 个同一错误的发现。"),
+                        {static_cast<int64_t>(mechanism.findings.size() - kOthersNamed - 1)}});
   }
   return evidence;
 }

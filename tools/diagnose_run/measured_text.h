@@ -20,14 +20,14 @@ runs::Sentence MeasuredTitle(const ShadowEvidence& measured, const Mechanism& me
 runs::Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // Precision, reach, how often it was seen, and the other findings of the same mistake.
-std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism);
+std::vector<runs::Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // What to change, from the kind of the finding and the lines that cured it.
 runs::Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // Of a result that came near the end of its format before something was not finite.
 runs::Sentence NearLimitTitle(const runs::ShadowFinding& finding, const std::string& module);
-std::string NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step);
+runs::Sentence NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step);
 runs::Sentence NearLimitFix(const runs::ShadowFinding& finding);
 
 // Whether it was found by comparing the run's own values from step to step, without the FP64

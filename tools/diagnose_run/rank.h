@@ -23,7 +23,7 @@ struct Hypothesis {
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit
   bool established = false;            // a detector is sure of a sign that all but proves the case
-  std::vector<std::string> evidence, against;
+  std::vector<runs::Sentence> evidence, against;
   std::vector<const cases::Signal*>
       unseen;  // signals of the case that were looked for or could be looked for
 };

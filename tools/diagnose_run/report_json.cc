@@ -42,7 +42,7 @@ Json FirstBadJson(const Onset& onset, const Facts& facts, const Extent& extent) 
                {"what", onset.what.English()},
                {"source", text(onset.source)},
                {"place", PlaceName(onset.place)},
-               {"how", onset.how},
+               {"how", onset.how.English()},
                {"last_clean_sample",
                 onset.last_clean_sample ? Json(*onset.last_clean_sample) : Json(nullptr)},
                {"carriers", std::move(carriers)},
@@ -128,6 +128,25 @@ Json CodeJson(const Facts& facts) {
   return code;
 }
 
+// What has Chinese words, under the names that BuildJson() gives the same in English.
+Json ChineseJson(const Diagnosis& d, const Extent& extent) {
+  constexpr runs::Language kChinese = runs::Language::kChinese;
+  Json hypotheses = Json::array();
+  for (const Hypothesis& h : d.hypotheses) {
+    if (hypotheses.size() == extent.hypotheses) break;
+    const size_t fix = hypotheses.empty() ? extent.fix : extent.other_fix;
+    hypotheses.push_back({{"title", Shorten(TitleOf(h, kChinese), extent.sentence)},
+                          {"evidence", Cut(h.evidence, extent.evidence, extent.sentence, kChinese)},
+                          {"against", Cut(h.against, extent.against, extent.sentence, kChinese)},
+                          {"fix", FixOf(h, fix, kChinese)}});
+  }
+  return {{"headline", d.headline.In(kChinese)},
+          {"first_bad", d.first_bad ? Json({{"what", d.first_bad->what.In(kChinese)}}) : Json(nullptr)},
+          {"hypotheses", std::move(hypotheses)},
+          {"next_measurement", d.next_measurement.In(kChinese)},
+          {"limits", Cut(d.limits, extent.limits, extent.sentence, kChinese)}};
+}
+
 Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
                const cases::CaseLibrary& library, const Extent& extent) {
   Json hypotheses = Json::array();
@@ -161,7 +180,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
           {"code", CodeJson(facts)},
           {"code_findings", facts.findings.size()},
           {"timeline", std::move(timeline)},
-          {"next_measurement", d.next_measurement},
+          {"next_measurement", d.next_measurement.English()},
           {"limits", Cut(d.limits, extent.limits, extent.sentence)},
           {"run", subject.run.empty() ? Json(nullptr) : Json(subject.run)},
           {"asked", subject.asked.empty() ? Json(nullptr) : Json(subject.asked)},
@@ -170,27 +189,12 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
 
 }  // namespace
 
-Json ChineseJson(const Diagnosis& diagnosis) {
-  constexpr runs::Language kChinese = runs::Language::kChinese;
-  const Extent& extent = kExtents[0];
-  Json hypotheses = Json::array();
-  for (const Hypothesis& h : diagnosis.hypotheses) {
-    const size_t fix = hypotheses.empty() ? extent.fix : extent.other_fix;
-    hypotheses.push_back({{"title", TitleOf(h, kChinese)},
-                          {"case", h.cause ? Json(h.cause->title_zh) : Json(nullptr)},
-                          {"fix", FixOf(h, fix, kChinese)}});
-  }
-  const auto& first_bad = diagnosis.first_bad;
-  return {{"headline", diagnosis.headline.In(kChinese)},
-          {"first_bad", first_bad ? Json(first_bad->what.In(kChinese)) : Json(nullptr)},
-          {"hypotheses", std::move(hypotheses)}};
-}
-
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
-                   const cases::CaseLibrary& library, size_t bytes) {
+                   const cases::CaseLibrary& library, size_t bytes, bool chinese_too) {
   Json json;
   for (const Extent& extent : kExtents) {
     json = BuildJson(subject, facts, diagnosis, library, extent);
+    if (chinese_too) json["zh"] = ChineseJson(diagnosis, extent);
     if (DumpJson(json).size() <= bytes) break;
   }
   return json;

@@ -107,9 +107,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!diagnosed) return diagnosed.error();
   const auto& [subject, facts, diagnosis] = *diagnosed;
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  Json structured = DiagnosisJson(subject, facts, diagnosis, *library, bytes);
-  if (context.chinese_too) structured["zh"] = ChineseJson(diagnosis);
-  return ToolOutput{std::move(structured), DiagnosisText(subject, facts, diagnosis, bytes)};
+  return ToolOutput{DiagnosisJson(subject, facts, diagnosis, *library, bytes, context.chinese_too),
+                    DiagnosisText(subject, facts, diagnosis, bytes)};
 }
 
 }  // namespace

@@ -92,20 +92,22 @@ Sentence FirstStepText(const Facts& facts) {
 
 // What does not change the verdict and is worth a look all the same, in the same breath.
 void AddNotes(const Facts& facts, const std::vector<Claim>& claims, Sentence& headline) {
-  std::vector<std::string> notes;
+  std::vector<Sentence> notes;
   for (const Claim& claim : claims) {
     if (claim.note) notes.push_back(claim.sentence);
   }
   if (facts.masked) notes.push_back(MaskedText(*facts.masked));
   for (const MeasuredFinding& each : facts.measured.minor) {
     if (notes.size() == kMostNotes) break;
-    if (IsWorthALook(each.finding)) notes.push_back(runs::FindingText(each.finding, each.module));
+    if (IsWorthALook(each.finding)) notes.push_back(runs::FindingSentence(each.finding, each.module));
   }
   if (notes.empty()) return;
   if (notes.size() > kMostNotes) notes.resize(kMostNotes);
+  Sentence all;
+  for (Sentence& note : notes) all += std::move(note);
   headline += Sentence(notes.size() == 1 ? Form("One thing to look at: {0}", "有一点值得一看：{0}")
                                          : Form("Things to look at: {0}", "值得一看的有：{0}"),
-                       {Join(notes, " ")});
+                       {std::move(all)});
 }
 
 // "60 steps": how many of what a record's rows are. A log has few of a run's steps, and some say no
@@ -127,15 +129,6 @@ Sentence ZeroLossText(const Facts& facts) {
           {facts.course.zero_from, CountOfRows(facts, facts.course.zero_losses)}};
 }
 
-// Behind a number of skipped steps; empty where none belongs to the scaler's search.
-Sentence SkipsOfSearch(const run_summary::Summary& s) {
-  const int64_t search = run_summary::SearchSkips(s);
-  if (search == 0) return {};
-  return {Form(" ({0} while the scale was searched at the start, {1} later)",
-               "（其中 {0} 步在开始时寻找缩放，{1} 步在之后）"),
-          {search, s.skipped_steps - search}};
-}
-
 // Of what a whole record began and ended with, not of single steps. Some losses need not fall (a
 // policy's, a GAN's): it is said, and judged by nobody.
 bool DidNotFall(const run_summary::Summary& s) {
@@ -154,9 +147,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     d.verdict = verdict;
     d.headline = std::move(headline);
   };
-  const auto followed = [](Form first, std::string then) {
+  const auto followed = [](Form first, Sentence then) {
     Sentence text = first;
-    text += Sentence(std::move(then));
+    text += std::move(then);
     return text;
   };
   if (const Claim* replaced = FindClaim(claims, "gradients-replaced");
@@ -205,7 +198,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                               {EscapeControl(sign->line, 200)}});
     }
     if (facts.protocol.failed) {
-      const std::string failed = FailedCallText(*facts.protocol.failed);
+      const Sentence failed = FailedCallText(*facts.protocol.failed);
       return say("not_established",
                  s.steps == 0
                      ? Sentence(Form("{0} No step was recorded before.", "{0} 此前没有记录任何一步。"), {failed})
@@ -225,7 +218,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                                          "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
                                   : Form("The loss scale collapsed at {0}; {1:step} of {2} were skipped{3}.",
                                          "损失缩放崩塌至 {0}；{2} 步中有 {1} 步被跳过{3}。"),
-                {Number(s.scale_min), s.skipped_steps, s.steps, SkipsOfSearch(s)}});
+                {Number(s.scale_min), s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
   }
   if (run_summary::LossRose(s)) {
     return say("broken", {Form("The run diverged: the loss rose from about {0} in its first steps to about "
@@ -241,7 +234,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (run_summary::TooManySkips(s)) {
     return say("degraded", {Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
                                  "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
-                            {s.skipped_steps, s.steps, SkipsOfSearch(s)}});
+                            {s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
   }
   if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
     return say("degraded", {Form("{0:optimizer step} in a row were skipped from step {1} on, in the middle "
@@ -332,12 +325,12 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     headline = {Form("{0}.", "{0}。"), {headline}};
   }
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
-    headline += Sentence(run_summary::DiscardedText(s));
+    headline += run_summary::DiscardedText(s);
   }
-  if (jump) headline += Sentence(jump->sentence);
+  if (jump) headline += jump->sentence;
   AddNotes(facts, claims, headline);
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
-    headline += facts.protocol.failed ? Sentence(FailedCallText(*facts.protocol.failed))
+    headline += facts.protocol.failed ? FailedCallText(*facts.protocol.failed)
                 : facts.status == runs::Status::kException
                     ? Sentence(Form("The training ended with an exception; the recorded numbers do not tell why.",
                                     "训练因异常结束；所记录的数字不能说明原因。"))

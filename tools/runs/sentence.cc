@@ -50,8 +50,18 @@ Sentence Sentence::InEach(std::string english, std::string chinese) {
   return sentence;
 }
 
+Sentence Sentence::List(const std::vector<Sentence>& words) {
+  std::string english, chinese;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool last = i + 1 == words.size();
+    english += (i == 0 ? "" : last ? " and " : ", ") + words[i].In(Language::kEnglish);
+    chinese += (i == 0 ? "" : last ? " 和 " : "、") + words[i].In(Language::kChinese);
+  }
+  return InEach(std::move(english), std::move(chinese));
+}
+
 Sentence& Sentence::operator+=(Sentence next) {
-  next_.push_back(std::move(next));
+  if (!next.empty()) next_.push_back(std::move(next));
   return *this;
 }
 

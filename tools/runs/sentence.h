@@ -53,6 +53,9 @@ class Sentence {
   // Words of a table, or a figure that is written otherwise.
   static Sentence InEach(std::string english, std::string chinese);
 
+  // "a, b and c".
+  static Sentence List(const std::vector<Sentence>& words);
+
   // Another sentence behind it.
   Sentence& operator+=(Sentence next);
   // The same without a full stop at its end, for a title.

@@ -318,54 +318,68 @@ Sentence Precision(const ShadowFinding& finding) {
   return {Form("In {0} the error would be {1}.", "在 {0} 中误差为 {1}。"), {where, after}};
 }
 
-std::string ReachWord(const ShadowReach& reach) {
+// "weight": what else a wrong value got into.
+Sentence ReachKind(const std::string& what) {
+  if (what == "weight") return Form("weight", "权重");
+  if (what == "output") return Form("output", "输出");
+  if (what == "state") return Form("state", "状态");
+  if (what == "buffer") return Form("buffer", "缓冲区");
+  return EscapeControl(what, 40);
+}
+
+Sentence ReachWord(const ShadowReach& reach) {
   const std::string name = LayerWord(Name(reach.name));
-  std::string text;
+  Sentence text;
   if (reach.what == "loss") {
-    text = "the loss";
+    text = Form("the loss", "损失");
   } else if (reach.what == "gradient") {
-    text = name.empty() ? "gradients" : "the gradient of " + name;
+    text = name.empty() ? Sentence(Form("gradients", "梯度"))
+                        : Sentence(Form("the gradient of {0}", "{0} 的梯度"), {name});
   } else if (reach.what == "input") {
-    text = "what goes into the model or its loss";
+    text = Form("what goes into the model or its loss", "模型或其损失的输入");
   } else if (reach.what == "index") {
-    text = name.empty() ? "an index" : "an index (" + name + ")";
+    text = name.empty() ? Sentence(Form("an index", "一个索引")) : Sentence(Form("an index ({0})", "一个索引（{0}）"), {name});
   } else if (reach.what == "decision") {
     // Its number is the share of elements that are different.
-    return "a decision that falls the other way in FP64" + (name.empty() ? "" : " (" + name + ")");
+    return name.empty() ? Sentence(Form("a decision that falls the other way in FP64", "一个在 FP64 中结果相反的判断"))
+                        : Sentence(Form("a decision that falls the other way in FP64 ({0})",
+                                        "一个在 FP64 中结果相反的判断（{0}）"),
+                                   {name});
   } else {
-    const std::string what = EscapeControl(reach.what, 40);
-    text = name.empty() ? "the " + what : what + " " + name;
+    text = {name.empty() ? Form("the {0}{1}", "{0}{1}") : Form("{0} {1}", "{0} {1}"), {ReachKind(reach.what), name}};
   }
-  if (reach.error && *reach.error > 0) text += " (error " + PercentText(*reach.error) + ")";
+  if (reach.error && *reach.error > 0) {
+    text = {Form("{0} (error {1})", "{0}（误差 {1}）"), {std::move(text), Percent(*reach.error)}};
+  }
   return text;
 }
 
 // "a, b and 2 more" of `all`, which are at least one; "and more" of a list that was cut when it was
 // recorded.
-std::string ListedAll(const std::vector<std::string>& all, bool cut) {
-  std::vector<std::string> words(all.begin(), all.begin() + std::min(all.size(), kReachShown));
-  const size_t more = all.size() - words.size();
-  if (more > 0) words.push_back(cut ? "more" : std::to_string(more) + " more");
-  std::string text = words.front();
-  for (size_t i = 1; i < words.size(); ++i) {
-    text += (i + 1 == words.size() ? " and " : ", ") + words[i];
+Sentence ListedAll(const std::vector<Sentence>& all, bool cut) {
+  std::vector<Sentence> words(all.begin(), all.begin() + std::min(all.size(), kReachShown));
+  const auto more = static_cast<int64_t>(all.size() - words.size());
+  if (more > 0) {
+    words.push_back(cut ? Sentence(Form("more", "其他")) : Sentence(Form("{0} more", "另外 {0} 处"), {more}));
   }
-  return text;
+  return Sentence::List(words);
 }
 
-std::string Reach(const ShadowFinding& finding) {
-  std::vector<std::string> reached, replaced;
+Sentence Reach(const ShadowFinding& finding) {
+  std::vector<Sentence> reached, replaced;
   for (const ShadowReach& reach : finding.reach) {
     if (reach.what == "replaced") {
-      replaced.push_back("nan_to_num" +
-                         (reach.name.empty() ? "" : " at " + ShownPlace(reach.name)));
+      replaced.push_back(At(std::string("nan_to_num"), reach.name));
     } else {
       reached.push_back(ReachWord(reach));
     }
   }
   const bool cut = finding.reach.size() >= kReachRecorded;
-  std::string text = reached.empty() ? "" : " Reaches " + ListedAll(reached, cut) + ".";
-  if (!replaced.empty()) text += " Values were replaced by " + ListedAll(replaced, cut) + ".";
+  Sentence text;
+  if (!reached.empty()) text += Sentence(Form("Reaches {0}.", "影响到{0}。"), {ListedAll(reached, cut)});
+  if (!replaced.empty()) {
+    text += Sentence(Form("Values were replaced by {0}.", "数值被 {0} 替换。"), {ListedAll(replaced, cut)});
+  }
   return text;
 }
 
@@ -453,26 +467,25 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   if (IsProtocol(finding.kind)) {
-    return {ProtocolText(finding, finding.source.empty() ? "" : ShownPlace(finding.source)), "", {},
-            ""};
+    return {ProtocolSentence(finding, finding.source.empty() ? "" : ShownPlace(finding.source)), {}, {}, {}};
   }
   Sentence what = finding.kind == "diverged" ? Diverged(finding)
                   : finding.rounded_between  ? RoundedBetween(finding)
                                              : What(finding, Subject(finding, module));
-  const std::string reach = Reach(finding);
   return {{Form("{0}.", "{0}。"), {std::move(what)}},
           InputsText(finding),
-          Precision(finding),
-          reach.starts_with(' ') ? reach.substr(1) : reach};
+          Precision(finding), Reach(finding)};
+}
+
+Sentence FindingSentence(const ShadowFinding& finding, std::string_view module) {
+  FindingWords words = WordsOf(finding, module);
+  Sentence text = std::move(words.what);
+  for (Sentence* part : {&words.operands, &words.precision, &words.reach}) text += std::move(*part);
+  return text;
 }
 
 std::string FindingText(const ShadowFinding& finding, std::string_view module) {
-  const FindingWords words = WordsOf(finding, module);
-  std::string text = words.what.English();
-  for (const std::string& part : {words.operands, words.precision.English(), words.reach}) {
-    if (!part.empty()) text += " " + part;
-  }
-  return text;
+  return FindingSentence(finding, module).English();
 }
 
 std::string FindingLine(const ShadowFinding& finding, std::string_view module, int64_t world_size) {

@@ -17,10 +17,7 @@ namespace mpnanny::runs {
 // The same sentence in its parts, each with its full stop. `operands` (what went into the first
 // element that is not finite, and the lines that made it), `precision` and `reach` may be "".
 struct FindingWords {
-  Sentence what;
-  std::string operands;
-  Sentence precision;
-  std::string reach;
+  Sentence what, operands, precision, reach;
 };
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 
@@ -28,6 +25,7 @@ FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 // 310 %: … In FP32 (lines 40–42) it would be 0.01 %. Reaches the loss." At most about 900 bytes.
 // `module`: the layer's raw name, "" for none.
 std::string FindingText(const ShadowFinding& finding, std::string_view module);
+Sentence FindingSentence(const ShadowFinding& finding, std::string_view module);
 
 // The format of the result as torch calls it: of "bfloat16 → float16" the second; "" if not known.
 std::string ResultDtype(const ShadowFinding& finding);
