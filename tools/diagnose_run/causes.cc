@@ -192,8 +192,8 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
 void JoinMeasured(Hypothesis& measured, Hypothesis fitting) {
   measured.cause = fitting.cause;
   measured.evidence.insert(measured.evidence.begin(),
-                           {runs::Form("A documented case: {0}.", "已记录的案例：{0}。"),
-                            {runs::Sentence::InEach(fitting.cause->title, fitting.cause->title_zh)}});
+                           runs::Sentence(runs::Form("A documented case: {0}.", "已记录的案例：{0}。"),
+                                          {runs::Sentence::InEach(fitting.cause->title, fitting.cause->title_zh)}));
   std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
   std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
   measured.unseen = std::move(fitting.unseen);

@@ -111,7 +111,7 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
     if (d.hypotheses.empty() || d.hypotheses[0].confidence < kEstablished) {
       d.headline += runs::Form(
           "The cause is not established; what would decide it stands under \"Next measurement\".",
-          "原因尚未确定；怎样才能确定，见诊断的“下一步测量”（Next measurement）。");
+          "原因尚未确定；怎样才能确定，见“下一步测量”。");
     }
     d.first_bad = FirstBad(facts, claims, d.hypotheses);
   }
@@ -119,9 +119,9 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   d.limits = facts.limits;
   if (d.first_bad && facts.onset && d.first_bad->place == Onset::Place::kUnplaced) {
     d.limits.insert(d.limits.begin(),
-                    {runs::Form("Which layer made the first bad value is not known: {0}.",
-                                "首个异常值由哪一层产生尚不清楚：{0}。"),
-                     {d.first_bad->how}});
+                    runs::Sentence(runs::Form("Which layer made the first bad value is not known: {0}.",
+                                              "首个异常值由哪一层产生尚不清楚：{0}。"),
+                                   {d.first_bad->how}));
   }
   if (d.verdict != "healthy" && d.hypotheses.empty()) {
     d.limits.push_back(runs::Form("No documented case fits what was recorded.", "没有已记录的案例与所记录的内容相符。"));

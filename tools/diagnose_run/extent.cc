@@ -18,18 +18,17 @@ std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_
 
 std::string TitleOf(const Hypothesis& h, runs::Language language) {
   if (!h.title.empty() || !h.cause) return h.title.In(language);
-  return language == runs::Language::kChinese ? h.cause->title_zh : h.cause->title;
+  return runs::Sentence::InEach(h.cause->title, h.cause->title_zh).In(language);
 }
 
 std::string FixOf(const Hypothesis& h, size_t bytes, runs::Language language) {
-  const bool chinese = language == runs::Language::kChinese;
-  const std::string documented = !h.cause                               ? ""
-                                 : chinese && !h.cause->fix_zh.empty() ? h.cause->fix_zh
-                                                                       : h.cause->fix;
+  const std::string documented =
+      h.cause ? runs::Sentence::InEach(h.cause->fix, h.cause->fix_zh).In(language) : "";
   if (h.fix.empty()) return Shorten(documented, bytes);
   const std::string own = Shorten(h.fix.In(language), bytes);
   if (!h.cause) return own;
-  return own + (chinese ? " 该案例的修复：" : " The case says: ") + Shorten(documented, bytes / 2);
+  const char* const says = language == runs::Language::kChinese ? " 该案例的修复：" : " The case says: ";
+  return own + says + Shorten(documented, bytes / 2);
 }
 
 double Rounded(double confidence) { return std::round(confidence * 100) / 100; }

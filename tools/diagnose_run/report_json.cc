@@ -131,20 +131,22 @@ Json CodeJson(const Facts& facts) {
 // What has Chinese words, under the names that BuildJson() gives the same in English.
 Json ChineseJson(const Diagnosis& d, const Extent& extent) {
   constexpr runs::Language kChinese = runs::Language::kChinese;
+  constexpr size_t kBytes = 2;  // a character takes three bytes: as much is told in more of them
+  const size_t sentence = kBytes * extent.sentence;
   Json hypotheses = Json::array();
   for (const Hypothesis& h : d.hypotheses) {
     if (hypotheses.size() == extent.hypotheses) break;
     const size_t fix = hypotheses.empty() ? extent.fix : extent.other_fix;
-    hypotheses.push_back({{"title", Shorten(TitleOf(h, kChinese), extent.sentence)},
-                          {"evidence", Cut(h.evidence, extent.evidence, extent.sentence, kChinese)},
-                          {"against", Cut(h.against, extent.against, extent.sentence, kChinese)},
-                          {"fix", FixOf(h, fix, kChinese)}});
+    hypotheses.push_back({{"title", Shorten(TitleOf(h, kChinese), sentence)},
+                          {"evidence", Cut(h.evidence, extent.evidence, sentence, kChinese)},
+                          {"against", Cut(h.against, extent.against, sentence, kChinese)},
+                          {"fix", FixOf(h, kBytes * fix, kChinese)}});
   }
   return {{"headline", d.headline.In(kChinese)},
           {"first_bad", d.first_bad ? Json({{"what", d.first_bad->what.In(kChinese)}}) : Json(nullptr)},
           {"hypotheses", std::move(hypotheses)},
           {"next_measurement", d.next_measurement.In(kChinese)},
-          {"limits", Cut(d.limits, extent.limits, extent.sentence, kChinese)}};
+          {"limits", Cut(d.limits, extent.limits, sentence, kChinese)}};
 }
 
 Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,

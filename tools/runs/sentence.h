@@ -18,10 +18,13 @@ enum class Language { kEnglish, kChinese };
 // with its noun ("1 step", "2 steps"), {0:loss|losses} one with its plural.
 class Form {
  public:
-  // Both forms hold the same parts: else it does not compile. Literals, which live as long as the
-  // program.
+  // Both forms hold the same parts and the same figures: else it does not compile. Literals, which live
+  // as long as the program.
   consteval Form(const char* english, const char* chinese) : english_(english), chinese_(chinese) {
     if (PartsOf(english_) != PartsOf(chinese_)) throw "The forms of a sentence differ in their parts.";
+    if (!HoldsFiguresOf(chinese_, english_) || !HoldsFiguresOf(english_, chinese_)) {
+      throw "The forms of a sentence differ in their figures.";
+    }
   }
   std::string_view In(Language language) const {
     return language == Language::kChinese ? chinese_ : english_;
@@ -36,6 +39,24 @@ class Form {
       parts |= uint32_t{1} << (text[at + 1] - '0');
     }
     return parts;
+  }
+
+  static consteval bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+  // Whether every number outside of the parts of one form, "65504" or "0.97", stands in the other.
+  static consteval bool HoldsFiguresOf(std::string_view other, std::string_view form) {
+    for (size_t at = 0; at < form.size(); ++at) {
+      if (form[at] == '{') at = form.find('}', at);
+      if (!IsDigit(form[at])) continue;
+      size_t end = at + 1;
+      while (end < form.size() &&
+             (IsDigit(form[end]) || (form[end] == '.' && end + 1 < form.size() && IsDigit(form[end + 1])))) {
+        ++end;
+      }
+      if (other.find(form.substr(at, end - at)) == std::string_view::npos) return false;
+      at = end - 1;
+    }
+    return true;
   }
 
   std::string_view english_, chinese_;

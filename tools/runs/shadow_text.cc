@@ -248,7 +248,7 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
   if (kind == "amplified") return Amplified(finding, subject);
   if (kind == "flushed") {
     return {Form("{0} rounds {1} to 0: they are too small for {2}", "{0}把{1}舍入为 0：它们对 {2} 来说太小"),
-            {subject, ShareText(finding.share, Form("elements that are not 0", "非零元素")),
+            {subject, ShareText(finding.share, Form("elements that are not 0", "不为 0 的元素")),
              FormatWord(finding)}};
   }
   if (kind == "clipped") {
@@ -260,12 +260,14 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
             {text, Number(*finding.magnitude, 4)}};
   }
   // A kind of a later version.
-  std::string text = subject.English() + ": " +
-                     (kind.empty() ? "not told what" : EscapeControl(kind, 40));
-  if (finding.share) text += ", " + ShareText(finding.share).English();
-  if (finding.error_in) text += ", relative error in " + PercentText(*finding.error_in);
-  if (finding.error_out) text += ", relative error out " + PercentText(*finding.error_out);
-  return text;
+  const Sentence share = finding.share ? Sentence(Form(", {0}", "，{0}"), {ShareText(finding.share)}) : Sentence();
+  const auto error = [](const std::optional<double>& value, Form form) {
+    return value ? Sentence(form, {Percent(*value)}) : Sentence();
+  };
+  return {Form("{0}: {1}{2}{3}{4}", "{0}：{1}{2}{3}{4}"),
+          {subject, kind.empty() ? Sentence(Form("not told what", "没有说明是什么")) : Sentence(EscapeControl(kind, 40)),
+           share, error(finding.error_in, Form(", relative error in {0}", "，输入相对误差 {0}")),
+           error(finding.error_out, Form(", relative error out {0}", "，输出相对误差 {0}"))}};
 }
 
 Sentence Precision(const ShadowFinding& finding) {
