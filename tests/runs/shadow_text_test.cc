@@ -274,14 +274,14 @@ TEST(ShadowTextTest, PercentsAreReadAsTheyAreMeant) {
 }
 
 TEST(ShadowTextTest, LinesAreJoined) {
-  EXPECT_EQ(LinesText({}, "a.py:1"), "");
-  EXPECT_EQ(LinesText({"a.py:1"}, "a.py:9"), "line 1");
-  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9"), "lines 2–3, 7");
-  EXPECT_EQ(LinesText({"b.py:3"}, "a.py:9"), "b.py:3");
-  EXPECT_EQ(LinesText({"nonsense", "a.py:x", "a.py:", ":", ""}, "a.py:9"), "");
+  EXPECT_EQ(LinesText({}, "a.py:1").English(), "");
+  EXPECT_EQ(LinesText({"a.py:1"}, "a.py:9").English(), "line 1");
+  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9").English(), "lines 2–3, 7");
+  EXPECT_EQ(LinesText({"b.py:3"}, "a.py:9").English(), "b.py:3");
+  EXPECT_EQ(LinesText({"nonsense", "a.py:x", "a.py:", ":", ""}, "a.py:9").English(), "");
   std::vector<std::string> many;
   for (int i = 0; i < 40; ++i) many.push_back("a.py:" + std::to_string(2 * i));
-  EXPECT_EQ(LinesText(many, "a.py:9"), "lines 0, 2, 4, 6, 8, 10 and 34 more");
+  EXPECT_EQ(LinesText(many, "a.py:9").English(), "lines 0, 2, 4, 6, 8, 10 and 34 more");
 }
 
 TEST(ShadowTextTest, OperatorsHaveWords) {

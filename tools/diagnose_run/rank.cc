@@ -8,6 +8,7 @@
 #include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/diagnose_run/signal_words.h"
+#include "tools/runs/operator_words.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -76,7 +77,7 @@ bool TypeFits(const Signal& signal, const SeenAlert& alert, const Facts& facts) 
 Sentence AlertSentence(const SeenAlert& alert, Sentence how) {
   const Sentence phase = alert.row.phase.empty()
                              ? Sentence()
-                             : Sentence(Form(" in {0}", "（{0}）"), {EscapeControl(alert.row.phase, 40)});
+                             : Sentence(Form(" in {0}", "（{0}）"), {runs::PhaseNoun(alert.row.phase)});
   const Sentence layer = alert.layer.empty()
                              ? Sentence()
                              : Sentence(Form(" at {0}", "，位于 {0}"), {LayerWord(Name(alert.layer))});

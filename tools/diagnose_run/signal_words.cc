@@ -109,10 +109,11 @@ Sentence StatSentence(const cases::Signal& signal, const StatHit& hit) {
   }
   Sentence figure = FigureWords(signal);
   if (signal.of != "step") {
-    figure = {Form("{0} in the {1}", "{1}中{0}"), {std::move(figure), TensorWord(signal.of)}};
+    figure = {Find(kCounts, signal.name) ? Form("{0} in the {1}", "{1}中{0}") : Form("{0} in the {1}", "{1}的{0}"),
+              {std::move(figure), TensorWord(signal.of)}};
   }
   if (!layer.empty()) figure = {Form("{0} of {1}", "{1} 的{0}"), {std::move(figure), layer}};
-  return {Form("{0} was {1} at step {2} (this case has {3})", "{0}在第 {2} 步为 {1}（该案例为{3}）"),
+  return {Form("{0} was {1} at step {2} (this case has {3})", "{0}在第 {2} 步为 {1}（该案例要求{3}）"),
           {std::move(figure), Value(signal, hit.value), hit.step,
            Sentence(Comparison(signal.op), {Value(signal, signal.value)})}};
 }

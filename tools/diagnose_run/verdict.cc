@@ -155,7 +155,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (const Claim* replaced = FindClaim(claims, "gradients-replaced");
       replaced && s.nonfinite_losses == 0) {
     return say("degraded", followed(Form("Nothing stops the run, and it is worse for it.",
-                                         "没有什么使训练停下，它却因此变差。"),
+                                         "训练没有因此停下，但结果会变差。"),
                                     replaced->sentence));
   }
   if (facts.onset) {
@@ -175,7 +175,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     }
     if (loss_touched) {
       return say("degraded", {Form("The run was hit and went on, {0}; {1:loss|losses} of {2:step} are not finite.",
-                                   "训练受到冲击后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
+                                   "训练受到影响后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
                               {first, s.nonfinite_losses, s.steps}});
     }
     return say("degraded", {Form("Values left the range, {0}, while the logged loss is finite.",

@@ -30,6 +30,9 @@ bool LooksUp(std::string_view op);
 std::string OperatorWord(std::string_view op);
 Sentence OperatorNoun(std::string_view op);  // the same in every language
 
+// The part of a step that a tensor belongs to, "forward"; escaped, and empty of an empty one.
+Sentence PhaseNoun(std::string_view phase);
+
 }  // namespace mpnanny::runs
 
 #endif  // MPNANNY_TOOLS_RUNS_OPERATOR_WORDS_H_

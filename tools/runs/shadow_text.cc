@@ -94,16 +94,17 @@ Sentence OperatorAt(const std::string& op, const std::string& raw_dtype,
   if (dtype.find("→") != std::string::npos) {
     text = {Form("{0} ({1})", "{0}（{1}）"), {text, dtype}};
   } else if (!dtype.empty()) {
-    text = {Form("{0} {1}", " {0} {1}"), {dtype, text}};
+    text = {Form("{0} {1}", "{0} {1}"), {dtype, text}};
   }
   return At(std::move(text), source);
 }
 
 Sentence Subject(const ShadowFinding& finding, std::string_view module) {
-  std::string where = module.empty() ? "" : LayerWord(Name(module));
-  if (!finding.phase.empty()) {
-    where += (where.empty() ? "" : ", ") + EscapeControl(finding.phase, 40);
-  }
+  const std::string layer = module.empty() ? "" : LayerWord(Name(module));
+  const Sentence phase = PhaseNoun(finding.phase);
+  const Sentence where = layer.empty()   ? phase
+                         : phase.empty() ? Sentence(layer)
+                                         : Sentence(Form("{0}, {1}", "{0}，{1}"), {layer, phase});
   Sentence text = OperatorAt(finding.op, finding.dtype, finding.source);
   if (where.empty()) return text;
   return {Form("{0} ({1})", "{0}（{1}）"), {std::move(text), where}};
@@ -302,8 +303,8 @@ Sentence Precision(const ShadowFinding& finding) {
                            : cure.what.empty() || cure.what == "float32"
                                ? "FP32"
                                : EscapeControl(cure.what, 60);
-  const std::string lines = LinesText(cure.lines, finding.source);
-  const std::string where = wide + (lines.empty() ? "" : " (" + lines + ")");
+  const Sentence lines = LinesText(cure.lines, finding.source);
+  const Sentence where = lines.empty() ? Sentence(wide) : Sentence(Form("{0} ({1})", "{0}（{1}）"), {wide, lines});
   if (!cure.error_after) return {Form("In {0} it is right.", "在 {0} 中结果正确。"), {where}};
   const Sentence after = Percent(*cure.error_after);
   if (finding.kind == "range") {
@@ -420,13 +421,13 @@ Sentence Percent(double ratio) {
 
 std::string PercentText(double ratio) { return Percent(ratio).English(); }
 
-std::string LinesText(const std::vector<std::string>& lines, std::string_view source) {
+Sentence LinesText(const std::vector<std::string>& lines, std::string_view source) {
   struct InFile {
     std::string_view file;
     std::vector<int64_t> lines;
   };
   std::vector<InFile> files;
-  std::vector<std::string> parts;
+  std::string english, chinese;
   for (const std::string& line : lines) {
     const auto [file, text] = FileAndLine(line);
     int64_t number = 0;
@@ -459,12 +460,16 @@ std::string LinesText(const std::vector<std::string>& lines, std::string_view so
       i = end;
     }
     if (numbers.empty()) continue;
-    parts.push_back(in.file == own ? (in.lines.size() == 1 ? "line " : "lines ") + numbers
-                                   : ShownPlace(std::string(in.file) + ":" + numbers));
+    const Sentence part =
+        in.file != own ? Sentence(ShownPlace(std::string(in.file) + ":" + numbers))
+                       : Sentence(in.lines.size() == 1 ? Form("line {0}", "第 {0} 行") : Form("lines {0}", "第 {0} 行"),
+                                  {numbers});
+    english += (english.empty() ? "" : " and ") + part.English();
+    chinese += (chinese.empty() ? "" : "、") + part.In(Language::kChinese);
   }
-  std::string text = Join(parts, " and ");
-  if (left_out > 0) text += " and " + std::to_string(left_out) + " more";
-  return text;
+  Sentence text = Sentence::InEach(std::move(english), std::move(chinese));
+  if (left_out == 0) return text;
+  return {Form("{0} and {1} more", "{0} 等，另有 {1} 处"), {std::move(text), static_cast<int64_t>(left_out)}};
 }
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {

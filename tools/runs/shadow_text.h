@@ -36,8 +36,8 @@ Sentence SubjectOf(const ShadowFinding& finding, std::string_view module);
 // "0.4 %", "310 %", "less than 0.0001 %"; from 10,000 % on "120 times the value".
 std::string PercentText(double ratio);
 Sentence Percent(double ratio);  // the same in every language
-// "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; "" for none.
-std::string LinesText(const std::vector<std::string>& lines, std::string_view source);
+// "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; empty for none.
+Sentence LinesText(const std::vector<std::string>& lines, std::string_view source);
 
 // "ERROR at step 5, on ranks 0 and 1, seen in 3 shadow steps up to step 20: " and the text.
 std::string FindingLine(const ShadowFinding& finding, std::string_view module, int64_t world_size);

@@ -48,7 +48,7 @@ void JudgeOperator(const NanOrigin& origin, std::vector<Claim>& claims) {
   const Sentence name = OperatorName(origin);
   const std::string& op = origin.backward ? origin.of : origin.op;
   const Sentence largest =
-      origin.largest ? Sentence(Form(", up to {0}", "，最大 {0}"), {runs::Number(origin.largest)}) : Sentence();
+      origin.largest ? Sentence(Form(", up to {0}", "（最大 {0}）"), {runs::Number(origin.largest)}) : Sentence();
   const bool probabilities = !origin.largest || *origin.largest <= kProbability;
   if (IsLog(op) && (origin.backward || origin.neginf || origin.posinf) &&
       (origin.backward || probabilities)) {

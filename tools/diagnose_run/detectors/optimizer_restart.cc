@@ -54,7 +54,7 @@ void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
     claim.sentence = {
         Form("At step {0} {1} began without state{2}{3}{4}: moments and step count were not carried over, so the "
              "first steps have full size.",
-             "在第 {0} 步，{1}在没有状态的情况下开始{2}{3}{4}：动量与步数没有延续，因此最初的步是完整大小的。"),
+             "在第 {0} 步，{1}在没有状态的情况下开始{2}{3}{4}：动量与步数没有延续，因此最初几步的更新是完整大小的。"),
         {optimizer.step,
          optimizer.kind.empty() ? Sentence(Form("an optimizer", "优化器"))
                                 : Sentence::InEach(runs::Name(optimizer.kind), runs::Name(optimizer.kind) + " "),
