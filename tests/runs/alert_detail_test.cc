@@ -111,7 +111,8 @@ TEST(AlertDetail, ABatchIsToldByItsRowsAndColumns) {
 std::string RangeOf(const char* tensors) {
   auto json = ParseJson(std::string(R"({"error":"IndexError","tensors":)") + tensors + "}");
   EXPECT_TRUE(json);
-  const runs::Sentence range = diagnose_run::OutOfRangeText(diagnose_run::ParseFailedCall(3, *json));
+  const runs::Sentence range =
+      diagnose_run::OutOfRangeText(diagnose_run::ParseFailedCall(3, *json));
   test::ExpectChinese(range);
   return range.English();
 }

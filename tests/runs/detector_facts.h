@@ -72,7 +72,8 @@ inline Series& AddSeries(Facts& facts, const std::string& layer, int64_t kind,
 inline bool Fires(const Facts& facts, std::string_view sign) {
   const std::vector<Claim> claims = RunDetectors(facts);
   for (const Claim& claim : claims) {
-    for (const runs::Sentence* each : {&claim.sentence, &claim.title, &claim.fix}) test::ExpectChinese(*each);
+    for (const runs::Sentence* each : {&claim.sentence, &claim.title, &claim.fix})
+      test::ExpectChinese(*each);
     if (claim.place) test::ExpectChinese(claim.place->what);
   }
   return FindClaim(claims, sign) != nullptr;

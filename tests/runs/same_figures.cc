@@ -16,7 +16,9 @@ std::set<std::string> FiguresOf(const std::string& text) {
   for (size_t at = 0; at < text.size(); ++at) {
     if (!IsDigit(text[at])) continue;
     const size_t from = at;
-    while (at < text.size() && (IsDigit(text[at]) || (text[at] == '.' && at + 1 < text.size() && IsDigit(text[at + 1])))) ++at;
+    while (at < text.size() && (IsDigit(text[at]) ||
+                                (text[at] == '.' && at + 1 < text.size() && IsDigit(text[at + 1]))))
+      ++at;
     figures.insert(text.substr(from, at - from));
   }
   return figures;

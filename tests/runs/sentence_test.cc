@@ -1,4 +1,5 @@
-// Sentences in English and in Chinese. (What makes two forms a pair is checked when they are compiled.)
+// Sentences in English and in Chinese. (What makes two forms a pair is checked when they are
+// compiled.)
 #include "tools/runs/sentence.h"
 
 #include <gtest/gtest.h>

@@ -51,7 +51,7 @@ TEST(ShadowTextTest, WhereTheErrorCameIn) {
   ShadowFinding f = Cancellation();
   f.origin = {"aten.add.Tensor", "train.py:26", "data", "bfloat16", 0.061};
   EXPECT_NE(Told(f, "").find("turns a relative error of 0.4 % (from the bfloat16 addition "
-                                    "at train.py:26) into 310 %: cancellation"),
+                             "at train.py:26) into 310 %: cancellation"),
             std::string::npos)
       << Told(f, "");
 }
@@ -99,14 +99,14 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
             "change as they were: the change is too small beside the value for bfloat16.");
   f.kind = "flushed";
   EXPECT_NE(Told(f, "").find("rounds 50 % of the elements that are not 0 to 0: they are too "
-                                    "small for bfloat16."),
+                             "small for bfloat16."),
             std::string::npos)
       << Told(f, "");
   f.kind = "clipped";
   f.dtype = "float32 → float8_e4m3fn";
   f.magnitude = 2000;
   EXPECT_NE(Told(f, "").find("cuts off 50 % of the elements at the largest value that "
-                                    "float8_e4m3fn holds (they go up to 2000)."),
+                             "float8_e4m3fn holds (they go up to 2000)."),
             std::string::npos)
       << Told(f, "");
 }
@@ -121,12 +121,13 @@ TEST(ShadowTextTest, PlacesThatASearchFinds) {
   f.cure.reset();
   f.precision = "";
   f.phase = "data";
-  EXPECT_EQ(Told(f, ""),
-            "aten.searchsorted (float32 → int64) at train.py:40 (data) finds another place than the "
-            "same computation in FP64 for 75 % of the elements.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "aten.searchsorted (float32 → int64) at train.py:40 (data) finds another place than the "
+      "same computation in FP64 for 75 % of the elements.");
   f.origin = {"aten.cumsum.default", "train.py:26", "data", "bfloat16", 0.002};
   EXPECT_NE(Told(f, "").find("of the elements: what goes in is wrong by 0.2 % since the "
-                                    "bfloat16 cumulative sum at train.py:26."),
+                             "bfloat16 cumulative sum at train.py:26."),
             std::string::npos)
       << Told(f, "");
 }
@@ -161,9 +162,10 @@ TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
             "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10).");
   EXPECT_NE(Told(f, "").find("and 0 (in FP64 3.2e-10). In FP32"), std::string::npos);
   f.inputs_from = {{"aten.div.Tensor", "utils.py:56"}, {"aten.index.Tensor", "utils.py:44"}};
-  EXPECT_EQ(WordsOf(f, "").operands.English(),
-            "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10). What goes in comes "
-            "from utils.py:56 (division) and utils.py:44 (aten.index).");
+  EXPECT_EQ(
+      WordsOf(f, "").operands.English(),
+      "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10). What goes in comes "
+      "from utils.py:56 (division) and utils.py:44 (aten.index).");
   EXPECT_EQ(FindingJson(f, "")["inputs_from"][1]["source"], "utils.py:44");
   f.inputs_from.clear();
   f.operands = {{kInf, kInf}};
@@ -217,8 +219,8 @@ TEST(ShadowTextTest, ValuesThatNanToNumReplaced) {
   EXPECT_EQ(Told(f, ""), start + " Values were replaced by nan_to_num at train.py:50.");
   f.reach = {{"replaced", "train.py:50", 0.5}, {"loss", "", {}}, {"replaced", "", 0.5}};
   EXPECT_EQ(Told(f, ""), start +
-                                    " Reaches the loss. Values were replaced by nan_to_num at "
-                                    "train.py:50 and nan_to_num.");
+                             " Reaches the loss. Values were replaced by nan_to_num at "
+                             "train.py:50 and nan_to_num.");
 }
 
 TEST(ShadowTextTest, AKindOfALaterVersionIsShownAsItIs) {
@@ -253,8 +255,7 @@ TEST(ShadowTextTest, WhatFp32CuresAndWhatItReaches) {
             std::string::npos)
       << text;
   f.kind = "range";
-  EXPECT_NE(Told(f, "").find("it stays finite, with an error of 0.01 %."),
-            std::string::npos);
+  EXPECT_NE(Told(f, "").find("it stays finite, with an error of 0.01 %."), std::string::npos);
   f.kind = "flushed";
   EXPECT_NE(Told(f, "").find("the error falls from 310 % to 0.01 %."), std::string::npos);
 }
@@ -276,7 +277,8 @@ TEST(ShadowTextTest, PercentsAreReadAsTheyAreMeant) {
 TEST(ShadowTextTest, LinesAreJoined) {
   EXPECT_EQ(LinesText({}, "a.py:1").English(), "");
   EXPECT_EQ(LinesText({"a.py:1"}, "a.py:9").English(), "line 1");
-  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9").English(), "lines 2–3, 7");
+  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9").English(),
+            "lines 2–3, 7");
   EXPECT_EQ(LinesText({"b.py:3"}, "a.py:9").English(), "b.py:3");
   EXPECT_EQ(LinesText({"nonsense", "a.py:x", "a.py:", ":", ""}, "a.py:9").English(), "");
   std::vector<std::string> many;
@@ -305,18 +307,20 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   f.relation.count = 2;
   f.relation.steps = 3;
   f.relation.none = true;
-  EXPECT_EQ(Told(f, ""),
-            "The aten.argmax at model.py:7 cuts off the gradient: 2 parameters (gate.weight, "
-            "gate.bias), which the loss depends on and the optimizer holds, got no gradient, in all "
-            "3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The aten.argmax at model.py:7 cuts off the gradient: 2 parameters (gate.weight, "
+      "gate.bias), which the loss depends on and the optimizer holds, got no gradient, in all "
+      "3 steps that were looked at.");
   f.phase = "backward";
   f.op = "aten.round";
   f.relation.none = false;
   f.relation.count = 9;
-  EXPECT_EQ(Told(f, ""),
-            "The aten.round at model.py:7 passes back a gradient that is 0 everywhere: 9 parameters "
-            "(gate.weight, gate.bias and 7 more), which the loss depends on and the optimizer "
-            "holds, got a gradient of exactly 0, in all 3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The aten.round at model.py:7 passes back a gradient that is 0 everywhere: 9 parameters "
+      "(gate.weight, gate.bias and 7 more), which the loss depends on and the optimizer "
+      "holds, got a gradient of exactly 0, in all 3 steps that were looked at.");
   f.kind = "not_updated";
   f.source.clear();
   f.relation.parameters = {"gate.bias"};
@@ -332,11 +336,12 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "missing, or comes where it does not reach these parameters.");
   f.relation.at = "train.py:19";
   f.relation.share = 0.4;
-  EXPECT_EQ(Told(f, ""),
-            "The gradients that the optimizer gets still contain those that backward() at train.py:19 "
-            "left for another optimizer's step (40 % of their norm): backward() at train.py:9 adds to "
-            "them, in all 3 steps that were looked at. zero_grad() of this optimizer is missing "
-            "between the two.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The gradients that the optimizer gets still contain those that backward() at train.py:19 "
+      "left for another optimizer's step (40 % of their norm): backward() at train.py:9 adds to "
+      "them, in all 3 steps that were looked at. zero_grad() of this optimizer is missing "
+      "between the two.");
   f.kind = "load_undone";
   f.relation.times = 57.3;
   EXPECT_EQ(Told(f, ""),
@@ -345,32 +350,36 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "values of before: the optimizer writes values of its own, as FP32 master copies, over "
             "those that were loaded.");
   f.kind = "partial_copy";
-  EXPECT_EQ(Told(f, ""),
-            "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
-            "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
-            "their norm, in all 3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
+      "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
+      "their norm, in all 3 steps that were looked at.");
   f.kind = "dropped_gradient";
   f.relation.passes = 8;
   f.relation.count = 7;
-  EXPECT_EQ(Told(f, ""),
-            "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
-            "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
-            "counts, in all 3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
+      "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
+      "counts, in all 3 steps that were looked at.");
   f.kind = "empty_step";
   f.relation.until = 44;
-  EXPECT_EQ(Told(f, ""),
-            "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
-            "backward() runs: the loss comes from other weights than those that the optimizer holds. "
-            "Up to step 44 they had gradients.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
+      "backward() runs: the loss comes from other weights than those that the optimizer holds. "
+      "Up to step 44 they had gradients.");
   f.kind = "moved_weights";
   f.relation.count = 11;
   f.relation.loss_before = 0.125;
   f.relation.loss_after = 0.5;
   f.since = 10;
-  EXPECT_EQ(Told(f, ""),
-            "Something other than the optimizer moves the weights between two of its steps, 11 times "
-            "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
-            "time, from 0.125 to 0.5 in the median.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "Something other than the optimizer moves the weights between two of its steps, 11 times "
+      "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
+      "time, from 0.125 to 0.5 in the median.");
   f.since.reset();
   f.kind = "not_restored";
   f.relation = {};  // as of a damaged file
@@ -391,18 +400,18 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "once, at train.py:50 and train.py:52.");
   f.relation.left = {"train.py:52"};
   EXPECT_NE(Told(f, "").find("divided by it at train.py:52, and the loss that backward() "
-                                    "started from was not multiplied by it."),
+                             "started from was not multiplied by it."),
             std::string::npos);
   f.relation.power = 1.0;
   f.relation.left.clear();
   EXPECT_NE(Told(f, "").find("The loss is multiplied by it at train.py:48, and the gradients "
-                                    "are not divided by it."),
+                             "are not divided by it."),
             std::string::npos);
   f.relation.power = -0.5;
   f.op = "aten.add_.Tensor";
   f.source = "train.py:51";
   EXPECT_NE(Told(f, "").find("twice the scale makes them 0.707 times as large, in the "
-                                    "parameter a.weight. The addition at train.py:51 brings"),
+                             "parameter a.weight. The addition at train.py:51 brings"),
             std::string::npos)
       << Told(f, "");
 }

@@ -70,9 +70,10 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
   const size_t all = KeepNearest(named, collected->sources);
   if (collected->sources.size() < all) {
     facts.limits.push_back(
-        {runs::Form("Of {0} files of code {1} were checked, those that the record names first. For others give a "
-                    "smaller path, or call static_check.",
-                    "{0} 个代码文件中检查了 {1} 个，记录所指出的优先。要检查其他文件，给出更小的路径，或调用 static_check。"),
+        {runs::Form("Of {0} files of code {1} were checked, those that the record names first. For "
+                    "others give a smaller path, or call static_check.",
+                    "{0} 个代码文件中检查了 {1} 个，记录所指出的优先。"
+                    "要检查其他文件，给出更小的路径，或调用 static_check。"),
          {static_cast<int64_t>(all), static_cast<int64_t>(collected->sources.size())}});
   }
   auto rules = static_check::SharedRules(context.data);

@@ -25,7 +25,8 @@ void ClearPlace(Onset& onset) {
   onset.layer_type.clear();
   onset.source.clear();
   onset.place = Onset::Place::kUnplaced;
-  onset.how = runs::Form("the fault lies in the training loop and in no layer", "故障在训练循环中，不在任何层");
+  onset.how = runs::Form("the fault lies in the training loop and in no layer",
+                         "故障在训练循环中，不在任何层");
 }
 
 // The line that the exception names, where that alone ended the run.
@@ -35,7 +36,8 @@ std::optional<Onset> PlaceOfException(const Facts& facts) {
   Onset onset;
   onset.step = failed->step;
   onset.source = failed->source;
-  onset.what = {runs::Form("{0} ended the training", "{0} 终止了训练"), {EscapeControl(failed->error, 80)}};
+  onset.what = {runs::Form("{0} ended the training", "{0} 终止了训练"),
+                {EscapeControl(failed->error, 80)}};
   onset.place = Onset::Place::kProducer;
   onset.how = runs::Form("the exception names the line", "异常指明了该行");
   return onset;
@@ -77,20 +79,22 @@ void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagn
   }
   if (facts.protocol.failed) {
     const runs::Sentence text = FailedCallText(*facts.protocol.failed);
-    if (d.headline.English().find(text.English()) == std::string::npos) d.observations.push_back(text);
+    if (d.headline.English().find(text.English()) == std::string::npos)
+      d.observations.push_back(text);
   }
   if (facts.protocol.left > 0) {
     d.observations.push_back(
-        {runs::Form("The loop went on without an optimizer step in {0:step}, first in step {1}: the weights did not "
-                    "change there.",
-                    "训练循环有 {0} 步没有执行优化器更新就继续，首次在第 {1} 步：权重在那里没有变化。"),
+        {runs::Form("The loop went on without an optimizer step in {0:step}, first in step {1}: "
+                    "the weights did not change there.",
+                    "训练循环有 {0} 步没有执行优化器更新就继续，首次在第 {1} 步："
+                    "权重在那里没有变化。"),
          {facts.protocol.left, facts.protocol.first_left}});
   }
   for (const StaticFinding& finding : facts.findings) {
     if (!finding.near_source || d.observations.size() >= kMostObservations) break;
-    d.observations.push_back(
-        {runs::Form("The code near the producer: {0} {1} ({2}): {3}", "源头附近的代码：{0} {1}（{2}）：{3}"),
-         {finding.place, finding.rule, finding.severity, finding.message}});
+    d.observations.push_back({runs::Form("The code near the producer: {0} {1} ({2}): {3}",
+                                         "源头附近的代码：{0} {1}（{2}）：{3}"),
+                              {finding.place, finding.rule, finding.severity, finding.message}});
   }
 }
 
@@ -118,13 +122,15 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   d.timeline = TimelineOf(facts, d.first_bad);
   d.limits = facts.limits;
   if (d.first_bad && facts.onset && d.first_bad->place == Onset::Place::kUnplaced) {
-    d.limits.insert(d.limits.begin(),
-                    runs::Sentence(runs::Form("Which layer made the first bad value is not known: {0}.",
-                                              "首个异常值由哪一层产生尚不清楚：{0}。"),
-                                   {d.first_bad->how}));
+    d.limits.insert(
+        d.limits.begin(),
+        runs::Sentence(runs::Form("Which layer made the first bad value is not known: {0}.",
+                                  "首个异常值由哪一层产生尚不清楚：{0}。"),
+                       {d.first_bad->how}));
   }
   if (d.verdict != "healthy" && d.hypotheses.empty()) {
-    d.limits.push_back(runs::Form("No documented case fits what was recorded.", "没有已记录的案例与所记录的内容相符。"));
+    d.limits.push_back(runs::Form("No documented case fits what was recorded.",
+                                  "没有已记录的案例与所记录的内容相符。"));
   }
   d.next_measurement = NextMeasurement(facts, d);
   return d;

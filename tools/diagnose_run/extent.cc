@@ -6,8 +6,8 @@
 
 namespace mpnanny::diagnose_run {
 
-std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_t most, size_t bytes,
-                             runs::Language language) {
+std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_t most,
+                             size_t bytes, runs::Language language) {
   std::vector<std::string> cut;
   for (const runs::Sentence& sentence : sentences) {
     if (cut.size() == most) break;
@@ -27,7 +27,8 @@ std::string FixOf(const Hypothesis& h, size_t bytes, runs::Language language) {
   if (h.fix.empty()) return Shorten(documented, bytes);
   const std::string own = Shorten(h.fix.In(language), bytes);
   if (!h.cause) return own;
-  const char* const says = language == runs::Language::kChinese ? " 该案例的修复：" : " The case says: ";
+  const char* const says =
+      language == runs::Language::kChinese ? " 该案例的修复：" : " The case says: ";
   return own + says + Shorten(documented, bytes / 2);
 }
 

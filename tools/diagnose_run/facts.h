@@ -61,7 +61,7 @@ struct Carrier {
 // gradient or a weight.
 struct Masked {
   int64_t step = 0, last_step = 0, places = 0;
-  runs::Sentence what;    // "NaN in the activation of experts": of the first; for people, escaped
+  runs::Sentence what;  // "NaN in the activation of experts": of the first; for people, escaped
   std::string source;  // raw
   std::string batch;   // of data: which elements; escaped
 };
@@ -81,8 +81,8 @@ struct Onset {
   bool is_nan = false, is_inf = false, is_overflow = false;
   runs::AlertDetail detail;       // of the alert that it is taken from
   std::optional<size_t> finding;  // what shadow steps measured of it: of ShadowEvidence::findings
-  runs::Sentence what;         // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
-  runs::Sentence how;          // by what this is known: for people
+  runs::Sentence what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
+  runs::Sentence how;             // by what this is known: for people
   std::vector<int64_t> ranks;  // of merged ranks, those it was seen on, ascending
   std::optional<int64_t> last_clean_sample;
   std::vector<Carrier> carriers;  // in order of time, at most kCarriersKept

@@ -88,8 +88,8 @@ runs::Sentence OutOfRangeText(const FailedCall& call) {
       if (!above && !below) continue;
       return {runs::Form("{0} holds {1}, and {2} has {3} along dimension {4}: 0 to {5} is allowed",
                          "{0} 含有 {1}，而 {2} 在维度 {4} 上大小为 {3}：允许 0 到 {5}"),
-              {runs::Name(index.name), above ? *index.max : *index.min, runs::Name(other.name), size,
-               static_cast<int64_t>(*dimension), size - 1}};
+              {runs::Name(index.name), above ? *index.max : *index.min, runs::Name(other.name),
+               size, static_cast<int64_t>(*dimension), size - 1}};
     }
   }
   return {};
@@ -101,27 +101,31 @@ runs::Sentence FailedCallText(const FailedCall& call) {
   std::string error = EscapeControl(call.error, 80);
   if (!call.text.empty()) error += ": " + EscapeControl(call.text, 200);
   while (error.ends_with('.') || error.ends_with(' ')) error.pop_back();
-  Sentence text(Form("The training ended at step {0} with {1}{2}.", "训练在第 {0} 步因 {1}{2} 终止。"),
-                {call.step, std::move(error),
-                 call.source.empty() ? Sentence()
-                                     : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(call.source, 200)})});
+  Sentence text(
+      Form("The training ended at step {0} with {1}{2}.", "训练在第 {0} 步因 {1}{2} 终止。"),
+      {call.step, std::move(error),
+       call.source.empty()
+           ? Sentence()
+           : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(call.source, 200)})});
   if (const Sentence range = OutOfRangeText(call); !range.empty()) {
     text += Sentence(Form("Out of range: {0}.", "超出范围：{0}。"), {range});
   }
   if (call.tensors.empty()) return text;
   Sentence given;
   for (const GivenTensor& tensor : call.tensors) {
-    given = {given.empty() ? Form("{0}{1} {2}{3}", "{0}{1} {2}{3}") : Form("{0}; {1} {2}{3}", "{0}；{1} {2}{3}"),
+    given = {given.empty() ? Form("{0}{1} {2}{3}", "{0}{1} {2}{3}")
+                           : Form("{0}; {1} {2}{3}", "{0}；{1} {2}{3}"),
              {std::move(given), runs::Name(tensor.name), ShapeText(tensor),
-              tensor.min && tensor.max
-                  ? Sentence(Form(", from {0} to {1}", "，从 {0} 到 {1}"), {*tensor.min, *tensor.max})
-                  : Sentence()}};
+              tensor.min && tensor.max ? Sentence(Form(", from {0} to {1}", "，从 {0} 到 {1}"),
+                                                  {*tensor.min, *tensor.max})
+                                       : Sentence()}};
   }
-  text += Sentence(Form("{0} got {1}.", "{0}得到的是 {1}。"),
-                   {call.function.empty()
-                        ? Sentence(Form("The call", "该调用"))
-                        : Sentence::InEach(EscapeControl(call.function, 80), EscapeControl(call.function, 80) + " "),
-                    std::move(given)});
+  text +=
+      Sentence(Form("{0} got {1}.", "{0}得到的是 {1}。"),
+               {call.function.empty() ? Sentence(Form("The call", "该调用"))
+                                      : Sentence::InEach(EscapeControl(call.function, 80),
+                                                         EscapeControl(call.function, 80) + " "),
+                std::move(given)});
   return text;
 }
 

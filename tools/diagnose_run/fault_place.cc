@@ -12,8 +12,9 @@ using runs::Number;
 
 namespace {
 
-constexpr runs::Form kMeasuredHow("its inputs and its result were compared with the same step in FP64",
-                                  "它的输入和结果与 FP64 中的同一步做了比较");
+constexpr runs::Form kMeasuredHow(
+    "its inputs and its result were compared with the same step in FP64",
+    "它的输入和结果与 FP64 中的同一步做了比较");
 constexpr runs::Form kRelationHow("the run's own values were compared from step to step",
                                   "对训练自身的数值逐步做了比较");
 
@@ -39,7 +40,8 @@ Onset PlaceOfMeasured(const Facts& facts) {
   onset.what = runs::WordsOf(lead.finding, lead.module).what.Bare();
   onset.how = ComparesWithItself(lead.finding) ? kRelationHow : kMeasuredHow;
   if (!ComparesWithItself(lead.finding) && IsFirstCompared(facts, onset.step)) {
-    onset.how = {runs::Form("{0}; it shows from the first compared step on (step {1}), and earlier steps were not compared",
+    onset.how = {runs::Form("{0}; it shows from the first compared step on (step {1}), and earlier "
+                            "steps were not compared",
                             "{0}；从首个比较过的步（第 {1} 步）起就已出现，更早的步没有比较"),
                  {std::move(onset.how), onset.step}};
   }
@@ -98,8 +100,10 @@ std::optional<Onset> PlaceOfFault(const Facts& facts, const std::vector<Claim>& 
   onset.place = onset.layer.empty() ? Onset::Place::kUnplaced : Onset::Place::kFirstSeen;
   onset.how = !facts.monitored ? runs::Form("a log names no layer", "日志不指明层")
               : onset.layer.empty()
-                  ? runs::Form("the fault lies in the training loop and in no layer", "故障在训练循环中，不在任何层")
-                  : runs::Form("it is the first sampled tensor that shows it", "它是首个显示该故障的采样张量");
+                  ? runs::Form("the fault lies in the training loop and in no layer",
+                               "故障在训练循环中，不在任何层")
+                  : runs::Form("it is the first sampled tensor that shows it",
+                               "它是首个显示该故障的采样张量");
   return onset;
 }
 
@@ -110,8 +114,9 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   Onset onset;
   onset.step = burst->first;
   onset.phase = "backward";
-  onset.what = runs::Form("the first step that was skipped and that growing the scale does not explain",
-                          "首个被跳过、且不能用损失缩放的增大来解释的步");
+  onset.what =
+      runs::Form("the first step that was skipped and that growing the scale does not explain",
+                 "首个被跳过、且不能用损失缩放的增大来解释的步");
   onset.how = runs::Form("no sample tells which layer it was", "没有采样能说明是哪一层");
   double largest = 0;
   for (const Series& series : facts.profile.series) {
@@ -126,11 +131,13 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   }
   if (!onset.layer.empty()) {
     onset.place = Onset::Place::kFirstSeen;
-    onset.how = {runs::Form("its gradient was the largest in the samples before, {0}{1}", "它的梯度在此前的采样中最大，为 {0}{1}"),
-                 {Number(largest),
-                  burst->scale_first ? runs::Sentence(runs::Form(", times a loss scale of {0}", "，乘以损失缩放 {0}"),
-                                                      {Number(burst->scale_first)})
-                                     : runs::Sentence()}};
+    onset.how = {runs::Form("its gradient was the largest in the samples before, {0}{1}",
+                            "它的梯度在此前的采样中最大，为 {0}{1}"),
+                 {Number(largest), burst->scale_first
+                                       ? runs::Sentence(runs::Form(", times a loss scale of {0}",
+                                                                   "，乘以损失缩放 {0}"),
+                                                        {Number(burst->scale_first)})
+                                       : runs::Sentence()}};
   }
   return onset;
 }

@@ -180,33 +180,36 @@ Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   limits.insert(limits.end(), source.notes.begin(), source.notes.end());
   limits.insert(limits.end(), facts.measured.notes.begin(), facts.measured.notes.end());
   if (facts.profile.steps.empty()) {
-    limits.push_back(facts.summary.sampled_steps > 0
-                         ? Form("No statistics of tensors were recorded before the first bad step.",
-                                "首个异常步之前没有记录张量统计。")
-                         : Form("No statistics of tensors were recorded, so no layer can be named from them.",
-                                "没有记录张量统计，因此无法由此指出层。"));
+    limits.push_back(
+        facts.summary.sampled_steps > 0
+            ? Form("No statistics of tensors were recorded before the first bad step.",
+                   "首个异常步之前没有记录张量统计。")
+            : Form("No statistics of tensors were recorded, so no layer can be named from them.",
+                   "没有记录张量统计，因此无法由此指出层。"));
   } else {
     if (run.trace_interval && *run.trace_interval > 1) {
-      limits.push_back(
-          {Form("Full statistics exist for every {0}th step only (and for those after an ERROR); between them only a "
-                "non-finite flag a layer is watched.",
-                "完整的统计只有每 {0} 步一次（以及 ERROR 之后的步）；其间每层只监视是否出现非有限值。"),
-           {*run.trace_interval}});
+      limits.push_back({Form("Full statistics exist for every {0}th step only (and for those after "
+                             "an ERROR); between them only a non-finite flag a layer is watched.",
+                             "完整的统计只有每 {0} 步一次（以及 ERROR 之后的步）；"
+                             "其间每层只监视是否出现非有限值。"),
+                        {*run.trace_interval}});
     }
-    if (!facts.has_activations) limits.push_back(Form("No activations were recorded.", "没有记录激活。"));
-    if (!facts.has_gradients) limits.push_back(Form("No gradients were recorded.", "没有记录梯度。"));
+    if (!facts.has_activations)
+      limits.push_back(Form("No activations were recorded.", "没有记录激活。"));
+    if (!facts.has_gradients)
+      limits.push_back(Form("No gradients were recorded.", "没有记录梯度。"));
   }
   if (facts.status == runs::Status::kKilled && !source.ring.present) {
-    limits.push_back(
-        Form("The run was killed and its flight recorder is not here: its last steps may be missing.",
-             "训练被终止，而飞行记录器的文件不在这里：最后几步可能缺失。"));
+    limits.push_back(Form(
+        "The run was killed and its flight recorder is not here: its last steps may be missing.",
+        "训练被终止，而飞行记录器的文件不在这里：最后几步可能缺失。"));
   }
   if (facts.summary.steps > 0 && !facts.summary.loss_first) {
     limits.push_back(Form("No loss was logged.", "没有记录损失。"));
   }
   if (facts.status == runs::Status::kRunning) {
-    limits.push_back(
-        Form("The run still goes on: this is how it stands now.", "训练仍在进行：这是目前的状态。"));
+    limits.push_back(Form("The run still goes on: this is how it stands now.",
+                          "训练仍在进行：这是目前的状态。"));
   }
   if (auto notes = ParseJson(run.notes); notes && notes->is_array()) {
     for (const Json& note : *notes) {

@@ -18,15 +18,18 @@ Onset OnsetOfEvaluation(const Facts& facts) {
   onset.is_inf = !seen.is_nan;
   const runs::Sentence bad =
       seen.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
-  onset.what = {runs::Form("the loss of an evaluation ({0}) is {1}, first at step {2}, in {3} of {4:evaluation}",
-                           "评估的损失（{0}）为{1}，首次在第 {2} 步，{4} 次评估中有 {3} 次"),
-                {runs::Name(seen.name), bad, onset.step, seen.nonfinite, seen.count}};
+  onset.what = {
+      runs::Form(
+          "the loss of an evaluation ({0}) is {1}, first at step {2}, in {3} of {4:evaluation}",
+          "评估的损失（{0}）为{1}，首次在第 {2} 步，{4} 次评估中有 {3} 次"),
+      {runs::Name(seen.name), bad, onset.step, seen.nonfinite, seen.count}};
   const Course& course = facts.course;
   if (course.zero_losses > 0 && course.zero_from <= onset.step) {
     onset.step = course.zero_from;
-    onset.what = {runs::Form("{0}; the training loss is logged as exactly 0 from step {1} on, as HF's "
-                             "Trainer logs a loss that is NaN",
-                             "{0}；从第 {1} 步起，训练损失记录为恰好 0，HF 的 Trainer 就是这样记录 NaN 损失的"),
+    onset.what = {runs::Form("{0}; the training loss is logged as exactly 0 from step {1} on, as "
+                             "HF's Trainer logs a loss that is NaN",
+                             "{0}；从第 {1} 步起，训练损失记录为恰好 0，HF 的 Trainer 就是这"
+                             "样记录 NaN 损失的"),
                   {onset.what, onset.step}};
   }
   onset.how = runs::Form("a log names no layer", "日志不指明层");
@@ -62,15 +65,16 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
       onset.is_nan = (*row)->flags & runs::kLossNan;
       onset.is_inf = (*row)->flags & runs::kLossInf;
       const bool part = (*row)->loss && std::isfinite(*(*row)->loss);
-      const runs::Sentence bad = onset.is_nan ? runs::Sentence("NaN")
-                                              : runs::Sentence(runs::Form("infinite", "无穷大"));
+      const runs::Sentence bad =
+          onset.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
       onset.what = {part ? runs::Form("a part of the loss is {0}", "损失的一部分为{0}")
                          : runs::Form("the loss is {0}", "损失为{0}"),
                     {bad}};
     } else if (course.LossIsZeroed()) {
       onset.phase = "";  // the loss may have been NaN as well
-      onset.what = runs::Form("the gradient norm is not finite from here on, and the loss is logged as 0",
-                              "从这里起梯度范数非有限，而损失记录为 0");
+      onset.what =
+          runs::Form("the gradient norm is not finite from here on, and the loss is logged as 0",
+                     "从这里起梯度范数非有限，而损失记录为 0");
     } else {
       onset.phase = "backward";
       onset.what = runs::Form("non-finite gradients from here on, every step",

@@ -63,14 +63,16 @@ Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const Seen
 runs::Sentence MaskedText(const Masked& masked) {
   using runs::Form;
   using runs::Sentence;
-  Sentence text(Form("{0} at step {1}{2}{3}: nothing of it reached the loss, a gradient or a weight.",
-                     "第 {1} 步{2}{0}{3}：它没有到达损失、梯度或权重。"),
-                {masked.what, masked.step,
-                 masked.last_step > masked.step
-                     ? Sentence(Form(" and up to step {0}", "（直到第 {0} 步）"), {masked.last_step})
-                     : Sentence(),
-                 masked.source.empty() ? Sentence()
-                                       : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(masked.source, 200)})});
+  Sentence text(
+      Form("{0} at step {1}{2}{3}: nothing of it reached the loss, a gradient or a weight.",
+           "第 {1} 步{2}{0}{3}：它没有到达损失、梯度或权重。"),
+      {masked.what, masked.step,
+       masked.last_step > masked.step
+           ? Sentence(Form(" and up to step {0}", "（直到第 {0} 步）"), {masked.last_step})
+           : Sentence(),
+       masked.source.empty()
+           ? Sentence()
+           : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(masked.source, 200)})});
   if (!masked.batch.empty()) text += Sentence(Form("The {0}.", "批次：{0}。"), {masked.batch});
   return text;
 }

@@ -1,4 +1,4 @@
-// Sentences about what shadow steps measured: title, evidence, fix and confidence of a cause that
+// Sentences about what shadow steps measured: title, evidence and confidence of a cause that
 // stands on the measurement and on no documented case.
 //
 // Free functions without state.
@@ -20,15 +20,12 @@ runs::Sentence MeasuredTitle(const ShadowEvidence& measured, const Mechanism& me
 runs::Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // Precision, reach, how often it was seen, and the other findings of the same mistake.
-std::vector<runs::Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism);
-
-// What to change, from the kind of the finding and the lines that cured it.
-runs::Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
+std::vector<runs::Sentence> MeasuredEvidence(const ShadowEvidence& measured,
+                                             const Mechanism& mechanism);
 
 // Of a result that came near the end of its format before something was not finite.
 runs::Sentence NearLimitTitle(const runs::ShadowFinding& finding, const std::string& module);
 runs::Sentence NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step);
-runs::Sentence NearLimitFix(const runs::ShadowFinding& finding);
 
 // Whether it was found by comparing the run's own values from step to step, without the FP64
 // reference, also in steps that have none.

@@ -29,15 +29,17 @@ bool IsValueAlert(const SeenAlert& alert) {
 
 runs::Sentence WhatOf(const Onset& onset) {
   const runs::Sentence what =
-      onset.is_overflow ? runs::Sentence(Form("values beyond the format's range", "超出该格式范围的数值"))
-      : onset.is_inf    ? runs::Sentence("Inf")
-      : onset.is_nan    ? runs::Sentence("NaN")
-                        : runs::Sentence(Form("non-finite values", "非有限值"));
+      onset.is_overflow
+          ? runs::Sentence(Form("values beyond the format's range", "超出该格式范围的数值"))
+      : onset.is_inf ? runs::Sentence("Inf")
+      : onset.is_nan ? runs::Sentence("NaN")
+                     : runs::Sentence(Form("non-finite values", "非有限值"));
   if (onset.layer.empty()) {
     if (onset.phase == "loss") return {Form("{0} in the loss", "损失中出现{0}"), {what}};
     const bool backward = onset.phase == "backward";
     if (!onset.kind) {
-      return backward ? runs::Sentence(Form("{0} in the gradients", "梯度中出现{0}"), {what}) : what;
+      return backward ? runs::Sentence(Form("{0} in the gradients", "梯度中出现{0}"), {what})
+                      : what;
     }
     const runs::Sentence kind = KindWord(*onset.kind);
     return backward ? runs::Sentence(Form("{0} in the {1} in the gradients", "梯度的{1}中出现{0}"),
@@ -46,7 +48,8 @@ runs::Sentence WhatOf(const Onset& onset) {
   }
   const std::string layer = LayerWord(Name(onset.layer));
   if (!onset.kind) return {Form("{0} in {1}", "{1} 中出现 {0}"), {what, layer}};
-  return {Form("{0} in the {1} of {2}", "{2} 的{1}中出现 {0}"), {what, KindWord(*onset.kind), layer}};
+  return {Form("{0} in the {1} of {2}", "{2} 的{1}中出现 {0}"),
+          {what, KindWord(*onset.kind), layer}};
 }
 
 Result<void> SetLayer(Onset& onset, int64_t layer_id, runs::Layers& layers) {
@@ -138,9 +141,10 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
     if (onset.phase == "loss") {
       onset.place = Onset::Place::kProducer;
       onset.how = Form(
-          "all watched tensors of this step are finite, so the value was made in the loss function or "
-          "between it and the last module",
-          "该步所有被监视的张量都是有限的，因此该值产生于损失函数，或产生于它与最后一个模块之间");
+          "all watched tensors of this step are finite, so the value was made in the loss function "
+          "or between it and the last module",
+          "该步所有被监视的张量都是有限的，因此该值产生于损失函数，"
+          "或产生于它与最后一个模块之间");
     }
     return {};
   }
@@ -151,8 +155,9 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
   const int rank = KindRank(first->kind);
   onset.phase = rank == 0 ? "optimizer" : rank == 1 ? "forward" : "backward";
   onset.place = Onset::Place::kFirstSeen;
-  onset.how = Form("it is the first tensor of the sampled step that is not finite, in order of execution",
-                   "按执行顺序，它是该采样步中首个非有限的张量");
+  onset.how =
+      Form("it is the first tensor of the sampled step that is not finite, in order of execution",
+           "按执行顺序，它是该采样步中首个非有限的张量");
   if (first->kind == runs::kActivation) {
     bool inputs_seen = false;
     bool inputs_clean = true;
@@ -169,7 +174,8 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
   }
   if (first->kind == runs::kInput) {
     onset.phase = "data";
-    onset.how = Form("the input of the first layer is not finite already", "第一层的输入就已非有限");
+    onset.how =
+        Form("the input of the first layer is not finite already", "第一层的输入就已非有限");
   }
   return {};
 }
@@ -179,7 +185,8 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
 runs::Sentence KindWord(int64_t kind) {
   std::string english = runs::KindName(kind);
   std::replace(english.begin(), english.end(), '_', ' ');
-  constexpr const char* kChinese[] = {"输入", "激活", "激活的梯度", "梯度", "权重", "更新量", "优化器状态"};
+  constexpr const char* kChinese[] = {"输入", "激活",   "激活的梯度", "梯度",
+                                      "权重", "更新量", "优化器状态"};
   const bool known = kind >= 0 && kind < static_cast<int64_t>(std::size(kChinese));
   return runs::Sentence::InEach(std::move(english), known ? kChinese[kind] : "张量");
 }
@@ -226,7 +233,8 @@ void MoveToFirstBurst(const Turns& turns, Onset& onset) {
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
   if (before >= (onset.detail.operators.empty() ? 2 : 1)) onset.step = first;
   if (onset.step == told) return;
-  onset.how = {Form("{0}; gradients were not finite from step {1} on, and step {2} is the first that tells where",
+  onset.how = {Form("{0}; gradients were not finite from step {1} on, and step {2} is the first "
+                    "that tells where",
                     "{0}；从第 {1} 步起梯度非有限，第 {2} 步是首个能说明位置的步"),
                {std::move(onset.how), onset.step, told}};
 }
@@ -294,7 +302,8 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     if (chosen->row.layer_id) {
       if (auto set = SetLayer(onset, *chosen->row.layer_id, layers); !set) return set.error();
       onset.place = Onset::Place::kFirstSeen;
-      onset.how = Form("it is the first alert about a non-finite value", "它是首个关于非有限值的告警");
+      onset.how =
+          Form("it is the first alert about a non-finite value", "它是首个关于非有限值的告警");
     }
     if (chosen->row.producer == 1) {
       onset.place = Onset::Place::kProducer;
@@ -317,8 +326,9 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   if (onset.place == Onset::Place::kUnplaced && *row && (*row)->first_nonfinite_layer >= 0) {
     if (auto set = SetLayer(onset, (*row)->first_nonfinite_layer, layers); !set) return set.error();
     onset.place = Onset::Place::kFirstSeen;
-    onset.how = Form("the flight recorder names it as the first layer of this step with a non-finite element",
-                     "飞行记录器把它记为该步首个含有非有限元素的层");
+    onset.how = Form(
+        "the flight recorder names it as the first layer of this step with a non-finite element",
+        "飞行记录器把它记为该步首个含有非有限元素的层");
     if (onset.phase == "loss") onset.phase = "forward";
   }
   if (onset.place == Onset::Place::kUnplaced) {

@@ -72,12 +72,15 @@ Result<Diagnosed> OfProgram(const runs::Source& source, const Request& request,
   limits.insert(
       limits.begin(),
       IsBad(asked->diagnosis)
-          ? runs::Sentence(runs::Form("The program trained other models as well: ask about {0}, too.",
-                                      "该程序还训练了其他模型：也请询问 {0}。"),
-                           {Join(named, ", ")})
-          : runs::Sentence(runs::Form("The program trained other models as well, and they show no fault either: {0}.",
-                                      "该程序还训练了其他模型，它们也没有故障：{0}。"),
-                           {Join(named, ", ")}));
+          ? runs::Sentence(
+                runs::Form("The program trained other models as well: ask about {0}, too.",
+                           "该程序还训练了其他模型：也请询问 {0}。"),
+                {Join(named, ", ")})
+          : runs::Sentence(
+                runs::Form(
+                    "The program trained other models as well, and they show no fault either: {0}.",
+                    "该程序还训练了其他模型，它们也没有故障：{0}。"),
+                {Join(named, ", ")}));
   return asked;
 }
 
@@ -111,10 +114,11 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   }
   Diagnosis diagnosis = Diagnose(facts, library);
   if (!request.question.empty() && !used) {
-    diagnosis.limits.push_back(
-        runs::Form("The question was not used: it quotes no message that a documented case has. The answer rests on the "
-                   "record; `search_knowledge` takes the question's own words.",
-                   "没有用到问题：它没有引用任何已记录案例的消息。回答依据记录；`search_knowledge` 可直接接受问题本身的文字。"));
+    diagnosis.limits.push_back(runs::Form(
+        "The question was not used: it quotes no message that a documented case has. The answer "
+        "rests on the record; `search_knowledge` takes the question's own words.",
+        "没有用到问题：它没有引用任何已记录案例的消息。回答依据记录；"
+        "`search_knowledge` 可直接接受问题本身的文字。"));
   }
   return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
 }

@@ -75,12 +75,12 @@ bool TypeFits(const Signal& signal, const SeenAlert& alert, const Facts& facts) 
 }
 
 Sentence AlertSentence(const SeenAlert& alert, Sentence how) {
-  const Sentence phase = alert.row.phase.empty()
-                             ? Sentence()
-                             : Sentence(Form(" in {0}", "（{0}）"), {runs::PhaseNoun(alert.row.phase)});
-  const Sentence layer = alert.layer.empty()
-                             ? Sentence()
-                             : Sentence(Form(" at {0}", "，位于 {0}"), {LayerWord(Name(alert.layer))});
+  const Sentence phase = alert.row.phase.empty() ? Sentence()
+                                                 : Sentence(Form(" in {0}", "（{0}）"),
+                                                            {runs::PhaseNoun(alert.row.phase)});
+  const Sentence layer =
+      alert.layer.empty() ? Sentence()
+                          : Sentence(Form(" at {0}", "，位于 {0}"), {LayerWord(Name(alert.layer))});
   Sentence text(Form("{0}{1}{2}, step {3}{4}", "{0}{1}{2}，第 {3} 步{4}"),
                 {Name(alert.row.type), phase, layer, alert.row.step, std::move(how)});
   if (alert.row.message.empty()) return text;
@@ -147,7 +147,8 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts,
                         (signal.name == "stuck" && scale.stuck);
       if (!fits) return std::nullopt;
       return Match{ScaleFollows(facts) ? kConsequenceWorth : 1,
-                   {Form("the loss scale is {0}: {1} at first, {2} at the end", "损失缩放{0}：开始 {1}，结束 {2}"),
+                   {Form("the loss scale is {0}: {1} at first, {2} at the end",
+                         "损失缩放{0}：开始 {1}，结束 {2}"),
                     {signal.name == "declining"   ? Sentence(Form("declining", "下降"))
                      : signal.name == "collapsed" ? Sentence(Form("collapsed", "崩塌"))
                                                   : Sentence(Form("stuck", "卡住")),
@@ -164,7 +165,8 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts,
     case Signal::Kind::kLog:
       for (const LogHit& hit : facts.log_hits) {
         if (hit.signal == signal.text)
-          return Match{1, {Form("the log holds: {0}", "日志中有：{0}"), {EscapeControl(signal.name, 120)}}};
+          return Match{
+              1, {Form("the log holds: {0}", "日志中有：{0}"), {EscapeControl(signal.name, 120)}}};
       }
       return std::nullopt;
     case Signal::Kind::kSign:
@@ -194,9 +196,8 @@ bool Visible(const Signal& signal, const Facts& facts) {
 }
 
 bool Says(const std::vector<Sentence>& sentences, const Sentence& sentence) {
-  return std::any_of(sentences.begin(), sentences.end(), [&](const Sentence& each) {
-    return each.English() == sentence.English();
-  });
+  return std::any_of(sentences.begin(), sentences.end(),
+                     [&](const Sentence& each) { return each.English() == sentence.English(); });
 }
 
 bool Holds(const std::vector<std::string>& words, const std::string& word) {
@@ -301,16 +302,17 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   if (!facts.precision.empty() && facts.precision != "mixed" &&
       !Holds(entry.precision, facts.precision)) {
     factor *= kWrongPrecision;
-    hypothesis.against.push_back({Form("The run computes in {0}; the case is known in {1}.", "训练以 {0} 计算；该案例见于 {1}。"),
+    hypothesis.against.push_back({Form("The run computes in {0}; the case is known in {1}.",
+                                       "训练以 {0} 计算；该案例见于 {1}。"),
                                   {facts.precision, Join(entry.precision, ", ")}});
   }
   // The more of what would have been visible is missing, the less it is this case; alternatives of
   // one signature (INF or OVERFLOW) are the rule, so a miss takes little.
   factor *= 0.8 + 0.2 * hypothesis.weight / (hypothesis.weight + missed);
-  if (strongest_weight >= 2)
-    {
-    hypothesis.against.push_back({Form("Its signal `{0}` was not seen.", "没有看到它的信号 `{0}`。"),
-                                  {EscapeControl(strongest_miss, 100)}});
+  if (strongest_weight >= 2) {
+    hypothesis.against.push_back(
+        {Form("Its signal `{0}` was not seen.", "没有看到它的信号 `{0}`。"),
+         {EscapeControl(strongest_miss, 100)}});
   }
   hypothesis.confidence = (1 - std::exp(-weight / kWeightScale)) * factor;
   return hypothesis;

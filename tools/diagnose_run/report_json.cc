@@ -142,11 +142,12 @@ Json ChineseJson(const Diagnosis& d, const Extent& extent) {
                           {"against", Cut(h.against, extent.against, sentence, kChinese)},
                           {"fix", FixOf(h, kBytes * fix, kChinese)}});
   }
-  return {{"headline", d.headline.In(kChinese)},
-          {"first_bad", d.first_bad ? Json({{"what", d.first_bad->what.In(kChinese)}}) : Json(nullptr)},
-          {"hypotheses", std::move(hypotheses)},
-          {"next_measurement", d.next_measurement.In(kChinese)},
-          {"limits", Cut(d.limits, extent.limits, sentence, kChinese)}};
+  return {
+      {"headline", d.headline.In(kChinese)},
+      {"first_bad", d.first_bad ? Json({{"what", d.first_bad->what.In(kChinese)}}) : Json(nullptr)},
+      {"hypotheses", std::move(hypotheses)},
+      {"next_measurement", d.next_measurement.In(kChinese)},
+      {"limits", Cut(d.limits, extent.limits, sentence, kChinese)}};
 }
 
 Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,

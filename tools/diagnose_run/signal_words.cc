@@ -61,7 +61,8 @@ Sentence FigureWords(const cases::Signal& signal) {
   if (signal.of == "step") {
     if (const Form* words = Find(kOfStep, signal.name)) return *words;
   } else if (const Form* counted = Find(kCounts, signal.name)) {
-    return {signal.share ? Form("the share of {0}", "{0}的比例") : Form("the number of {0}", "{0}的个数"),
+    return {signal.share ? Form("the share of {0}", "{0}的比例")
+                         : Form("the number of {0}", "{0}的个数"),
             {*counted}};
   } else if (const Form* words = Find(kValues, signal.name)) {
     return *words;
@@ -83,8 +84,12 @@ Form Comparison(std::string_view op) {
 // "activation gradient", as signals name the tensors that they speak of.
 Sentence TensorWord(const std::string& of) {
   constexpr std::pair<std::string_view, const char*> kChinese[] = {
-      {"input", "输入"},   {"activation", "激活"}, {"activation_gradient", "激活的梯度"},
-      {"gradient", "梯度"}, {"weight", "权重"},     {"update", "更新量"},
+      {"input", "输入"},
+      {"activation", "激活"},
+      {"activation_gradient", "激活的梯度"},
+      {"gradient", "梯度"},
+      {"weight", "权重"},
+      {"update", "更新量"},
       {"optimizer_state", "优化器状态"}};
   std::string english = of;
   std::replace(english.begin(), english.end(), '_', ' ');
@@ -104,18 +109,21 @@ Sentence StatSentence(const cases::Signal& signal, const StatHit& hit) {
   const std::string layer = hit.layer.empty() ? "" : LayerWord(runs::Name(hit.layer));
   // Every tensor has elements: what the signal asks for is that there is such a layer.
   if (signal.name == "numel" && !layer.empty()) {
-    return {Form("the run has {0}, a layer of the kind that this case is about", "训练中有 {0}，正是该案例所说的那类层"),
+    return {Form("the run has {0}, a layer of the kind that this case is about",
+                 "训练中有 {0}，正是该案例所说的那类层"),
             {layer}};
   }
   Sentence figure = FigureWords(signal);
   if (signal.of != "step") {
-    figure = {Find(kCounts, signal.name) ? Form("{0} in the {1}", "{1}中{0}") : Form("{0} in the {1}", "{1}的{0}"),
+    figure = {Find(kCounts, signal.name) ? Form("{0} in the {1}", "{1}中{0}")
+                                         : Form("{0} in the {1}", "{1}的{0}"),
               {std::move(figure), TensorWord(signal.of)}};
   }
   if (!layer.empty()) figure = {Form("{0} of {1}", "{1} 的{0}"), {std::move(figure), layer}};
-  return {Form("{0} was {1} at step {2} (this case has {3})", "{0}在第 {2} 步为 {1}（该案例要求{3}）"),
-          {std::move(figure), Value(signal, hit.value), hit.step,
-           Sentence(Comparison(signal.op), {Value(signal, signal.value)})}};
+  return {
+      Form("{0} was {1} at step {2} (this case has {3})", "{0}在第 {2} 步为 {1}（该案例要求{3}）"),
+      {std::move(figure), Value(signal, hit.value), hit.step,
+       Sentence(Comparison(signal.op), {Value(signal, signal.value)})}};
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -140,22 +140,28 @@ runs::Sentence TrendText(const Trend& trend) {
   const auto& [first_step, first] = trend.absmax.front();
   const bool grew =
       trend.growth > 0 && (trend.times_grown > kNotable || trend.times_grown < 1 / kNotable);
-  Sentence text(Form("absmax of {0} ({1}): {2}{3} (step {4}){5}", "{0}（{1}）的最大绝对值：{2}{3}（第 {4} 步）{5}"),
+  Sentence text(Form("absmax of {0} ({1}): {2}{3} (step {4}){5}",
+                     "{0}（{1}）的最大绝对值：{2}{3}（第 {4} 步）{5}"),
                 {LayerWord(runs::Name(trend.layer)),
-                 Sentence::InEach(runs::KindName(trend.kind), KindWord(trend.kind).In(runs::Language::kChinese)),
+                 Sentence::InEach(runs::KindName(trend.kind),
+                                  KindWord(trend.kind).In(runs::Language::kChinese)),
                  trend.absmax.size() > 1 ? Sentence(Form("{0} (step {1}) → ", "{0}（第 {1} 步）→ "),
                                                     {Number(first, 4), first_step})
                                          : Sentence(),
                  Number(last, 4), last_step, grew ? PaceText(trend.growth) : Sentence()});
   if (!(trend.limit > 0 && trend.limit < 1e6)) return text;
   const bool judged = trend.dtype.empty() || trend.dtype == "float32";
-  const bool ahead = trend.steps_to_limit && *trend.steps_to_limit >= 1 && *trend.steps_to_limit < 1e5;
+  const bool ahead =
+      trend.steps_to_limit && *trend.steps_to_limit >= 1 && *trend.steps_to_limit < 1e5;
   return {Form("{0}; {1} ends at {2}{3}{4}", "{0}；{1} 的上限为 {2}{3}{4}"),
-          {std::move(text), judged ? Sentence(Form("the judged format", "所判断的格式")) : Sentence(trend.dtype),
+          {std::move(text),
+           judged ? Sentence(Form("the judged format", "所判断的格式")) : Sentence(trend.dtype),
            Number(trend.limit),
-           last > 0 ? Sentence(Form(" ({0} % of it)", "（已达其 {0} %）"), {Number(100 * last / trend.limit, 3)})
+           last > 0 ? Sentence(Form(" ({0} % of it)", "（已达其 {0} %）"),
+                               {Number(100 * last / trend.limit, 3)})
                     : Sentence(),
-           ahead ? Sentence(Form(", about {0} steps further at that pace", "，按此速度约再过 {0} 步达到"),
+           ahead ? Sentence(Form(", about {0} steps further at that pace",
+                                 "，按此速度约再过 {0} 步达到"),
                             {static_cast<int64_t>(*trend.steps_to_limit + 0.5)})
                  : Sentence()}};
 }

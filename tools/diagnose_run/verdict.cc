@@ -83,8 +83,9 @@ Sentence FirstStepText(const Facts& facts) {
     const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
     const int64_t measured = lead.since.value_or(lead.step);
     if (measured < onset.step) {
-      return {Form("first bad step {0}, and at step {1} {2}", "首个异常步为第 {0} 步，到第 {1} 步{2}"),
-              {measured, onset.step, onset.what}};
+      return {
+          Form("first bad step {0}, and at step {1} {2}", "首个异常步为第 {0} 步，到第 {1} 步{2}"),
+          {measured, onset.step, onset.what}};
     }
   }
   return {Form("first bad step {0}: {1}", "首个异常步为第 {0} 步：{1}"), {onset.step, onset.what}};
@@ -99,7 +100,8 @@ void AddNotes(const Facts& facts, const std::vector<Claim>& claims, Sentence& he
   if (facts.masked) notes.push_back(MaskedText(*facts.masked));
   for (const MeasuredFinding& each : facts.measured.minor) {
     if (notes.size() == kMostNotes) break;
-    if (IsWorthALook(each.finding)) notes.push_back(runs::FindingSentence(each.finding, each.module));
+    if (IsWorthALook(each.finding))
+      notes.push_back(runs::FindingSentence(each.finding, each.module));
   }
   if (notes.empty()) return;
   if (notes.size() > kMostNotes) notes.resize(kMostNotes);
@@ -121,11 +123,12 @@ Sentence CountOfRows(const Facts& facts, int64_t count) {
 
 // A log whose loss is 0 to its end, and nothing in it that shows what that means.
 Sentence ZeroLossText(const Facts& facts) {
-  return {Form("The loss is logged as exactly 0 from step {0} to the end, in {1}, and the log does not show "
-               "what that means: HF's Trainer logs a loss that is NaN as 0 (logging_nan_inf_filter), and "
-               "no gradient norm above 0 stands beside it.",
-               "从第 {0} 步直到结束，共 {1}，损失都记录为恰好 0，而日志没有显示其含义：HF 的 Trainer 把 NaN 损失记录为 "
-               "0（logging_nan_inf_filter），旁边也没有大于 0 的梯度范数。"),
+  return {Form("The loss is logged as exactly 0 from step {0} to the end, in {1}, and the log does "
+               "not show what that means: HF's Trainer logs a loss that is NaN as 0 "
+               "(logging_nan_inf_filter), and no gradient norm above 0 stands beside it.",
+               "从第 {0} 步直到结束，共 {1}，损失都记录为恰好 0，"
+               "而日志没有显示其含义：HF 的 Trainer 把 NaN 损失记录为 0（"
+               "logging_nan_inf_filter），旁边也没有大于 0 的梯度范数。"),
           {facts.course.zero_from, CountOfRows(facts, facts.course.zero_losses)}};
 }
 
@@ -168,15 +171,19 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     const bool loss_touched = s.nonfinite_losses > 0;
     if (!over && (loss_touched || facts.bad_at_end)) {
       const bool ends = s.last_step && *s.last_step <= onset.step;
-      return say("broken",
-                 {ends ? Form("The run broke, {0}. The record ends there.", "训练崩溃，{0}。记录到此为止。")
-                       : Form("The run broke, {0}. It did not recover.", "训练崩溃，{0}。它没有恢复。"),
-                  {first}});
+      return say(
+          "broken",
+          {ends
+               ? Form("The run broke, {0}. The record ends there.", "训练崩溃，{0}。记录到此为止。")
+               : Form("The run broke, {0}. It did not recover.", "训练崩溃，{0}。它没有恢复。"),
+           {first}});
     }
     if (loss_touched) {
-      return say("degraded", {Form("The run was hit and went on, {0}; {1:loss|losses} of {2:step} are not finite.",
-                                   "训练受到影响后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
-                              {first, s.nonfinite_losses, s.steps}});
+      return say(
+          "degraded",
+          {Form("The run was hit and went on, {0}; {1:loss|losses} of {2:step} are not finite.",
+                "训练受到影响后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
+           {first, s.nonfinite_losses, s.steps}});
     }
     return say("degraded", {Form("Values left the range, {0}, while the logged loss is finite.",
                                  "数值超出了范围，{0}，而记录的损失是有限的。"),
@@ -194,16 +201,20 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   if (s.steps < kLeastSteps) {
     if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-      return say("degraded", {Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
-                              {EscapeControl(sign->line, 200)}});
+      return say("degraded",
+                 {Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
+                  {EscapeControl(sign->line, 200)}});
     }
     if (facts.protocol.failed) {
       const Sentence failed = FailedCallText(*facts.protocol.failed);
-      return say("not_established",
-                 s.steps == 0
-                     ? Sentence(Form("{0} No step was recorded before.", "{0} 此前没有记录任何一步。"), {failed})
-                     : Sentence(Form("{0} Only {1:step} were recorded before.", "{0} 此前只记录了 {1} 步。"),
-                                {failed, s.steps}));
+      return say(
+          "not_established",
+          s.steps == 0
+              ? Sentence(Form("{0} No step was recorded before.", "{0} 此前没有记录任何一步。"),
+                         {failed})
+              : Sentence(
+                    Form("{0} Only {1:step} were recorded before.", "{0} 此前只记录了 {1} 步。"),
+                    {failed, s.steps}));
     }
     return say("not_established",
                s.steps == 0 ? Sentence(Form("No step was recorded, so nothing can be said.",
@@ -214,16 +225,18 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   if (facts.scale.collapsed || facts.scale.stuck) {
     return say("broken",
-               {facts.scale.stuck ? Form("The loss scale is stuck at {0}; {1:step} of {2} were skipped{3}.",
-                                         "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
-                                  : Form("The loss scale collapsed at {0}; {1:step} of {2} were skipped{3}.",
-                                         "损失缩放崩塌至 {0}；{2} 步中有 {1} 步被跳过{3}。"),
+               {facts.scale.stuck
+                    ? Form("The loss scale is stuck at {0}; {1:step} of {2} were skipped{3}.",
+                           "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
+                    : Form("The loss scale collapsed at {0}; {1:step} of {2} were skipped{3}.",
+                           "损失缩放崩塌至 {0}；{2} 步中有 {1} 步被跳过{3}。"),
                 {Number(s.scale_min), s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
   }
   if (run_summary::LossRose(s)) {
-    return say("broken", {Form("The run diverged: the loss rose from about {0} in its first steps to about "
-                               "{1} in its last, in finite numbers.",
-                               "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，数值都是有限的。"),
+    return say("broken", {Form("The run diverged: the loss rose from about {0} in its first steps "
+                               "to about {1} in its last, in finite numbers.",
+                               "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，"
+                               "数值都是有限的。"),
                           {Number(s.loss_start), Number(s.loss_end)}});
   }
   if (facts.scale.declining) {
@@ -232,19 +245,20 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                             {Number(facts.scale.fall_from), Number(facts.scale.fall_to)}});
   }
   if (run_summary::TooManySkips(s)) {
-    return say("degraded", {Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
-                                 "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
-                            {s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
+    return say("degraded",
+               {Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
+                     "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
+                {s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
   }
   if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
-    return say("degraded", {Form("{0:optimizer step} in a row were skipped from step {1} on, in the middle "
-                                 "of the training.",
+    return say("degraded", {Form("{0:optimizer step} in a row were skipped from step {1} on, in "
+                                 "the middle of the training.",
                                  "在训练中途，从第 {1} 步起连续 {0} 次优化器更新被跳过。"),
                             {burst->steps, burst->first}});
   }
   if (run_summary::TooManyBadGradients(s)) {
-    return say("degraded", {Form("Gradients were not finite in {0:step} of {1}, more than a search for a loss "
-                                 "scale costs.",
+    return say("degraded", {Form("Gradients were not finite in {0:step} of {1}, more than a search "
+                                 "for a loss scale costs.",
                                  "{1} 步中有 {0} 步的梯度非有限，多于寻找损失缩放的正常代价。"),
                             {s.nonfinite_gradient_steps, s.steps}});
   }
@@ -261,25 +275,29 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (const auto open =
           std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.open; });
       open != claims.end()) {
-    return say("not_established",
-               followed(Form("The figures do not say that anything is wrong, and one thing is not understood.",
-                             "数字并未表明有什么问题，但有一点还不清楚。"),
-                        open->sentence));
+    return say(
+        "not_established",
+        followed(
+            Form("The figures do not say that anything is wrong, and one thing is not understood.",
+                 "数字并未表明有什么问题，但有一点还不清楚。"),
+            open->sentence));
   }
   if (LearnsNothing(facts)) {
-    return say("degraded", {Form("The loss does not fall ({0} at first, {1} at the end) and gradients or "
-                                 "updates are lost.",
+    return say("degraded", {Form("The loss does not fall ({0} at first, {1} at the end) and "
+                                 "gradients or updates are lost.",
                                  "损失没有下降（开始 {0}，结束 {1}），并且有梯度或更新丢失。"),
                             {Number(s.loss_start), Number(s.loss_end)}});
   }
   if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
-    return say("not_established", Form("Neither a loss nor a loss scale nor statistics were recorded.",
-                                       "没有记录损失、损失缩放或统计量。"));
+    return say("not_established",
+               Form("Neither a loss nor a loss scale nor statistics were recorded.",
+                    "没有记录损失、损失缩放或统计量。"));
   }
   if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-    return say("degraded", {Form("The figures do not decide, but a line tells of a known fault: {0}",
-                                 "数字不能判定，但有一行表明一个已知的故障：{0}"),
-                            {EscapeControl(sign->line, 200)}});
+    return say("degraded",
+               {Form("The figures do not decide, but a line tells of a known fault: {0}",
+                     "数字不能判定，但有一行表明一个已知的故障：{0}"),
+                {EscapeControl(sign->line, 200)}});
   }
   const Claim* jump = FindClaim(claims, "loss-jumped");
   if (jump && !jump->passing) {
@@ -289,15 +307,19 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   if (s.skipped_steps == s.steps) {
     if (s.scale_last && *s.scale_last <= 1) {
-      return say("broken", {Form("Every one of {0:step} recorded was skipped, and the loss scale is down to {1}.",
-                                 "所记录的 {0} 步全部被跳过，损失缩放已降到 {1}。"),
-                            {s.steps, Number(s.scale_last)}});
+      return say(
+          "broken",
+          {Form("Every one of {0:step} recorded was skipped, and the loss scale is down to {1}.",
+                "所记录的 {0} 步全部被跳过，损失缩放已降到 {1}。"),
+           {s.steps, Number(s.scale_last)}});
     }
     if (s.scale_last) {
-      return say("not_established",
-                 {Form("All {0:step} recorded were skipped: the scaler found no scale yet, it is at {1}.",
-                       "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放，目前为 {1}。"),
-                  {s.steps, Number(s.scale_last)}});
+      return say(
+          "not_established",
+          {Form("All {0:step} recorded were skipped: the scaler found no scale yet, it is at {1}.",
+                "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放，"
+                "目前为 {1}。"),
+           {s.steps, Number(s.scale_last)}});
     }
     return say("not_established",
                {Form("All {0:step} recorded were skipped: the scaler found no scale yet.",
@@ -316,10 +338,11 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                          : Form("No sign of trouble in {0}", "{0}中没有问题的迹象"),
                     {CountOfRows(facts, s.steps)});
   if (s.loss_first) {
-    headline = {DidNotFall(s) ? Form("{0}: the loss went from {1} to {2}, all finite, and did not fall.",
-                                     "{0}：损失从 {1} 到 {2}，全部有限，并且没有下降。")
-                              : Form("{0}: the loss went from {1} to {2}, all finite.",
-                                     "{0}：损失从 {1} 到 {2}，全部有限。"),
+    headline = {DidNotFall(s)
+                    ? Form("{0}: the loss went from {1} to {2}, all finite, and did not fall.",
+                           "{0}：损失从 {1} 到 {2}，全部有限，并且没有下降。")
+                    : Form("{0}: the loss went from {1} to {2}, all finite.",
+                           "{0}：损失从 {1} 到 {2}，全部有限。"),
                 {headline, Number(s.loss_first), Number(s.loss_last)}};
   } else {
     headline = {Form("{0}.", "{0}。"), {headline}};
@@ -330,28 +353,34 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (jump) headline += jump->sentence;
   AddNotes(facts, claims, headline);
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
-    headline += facts.protocol.failed ? FailedCallText(*facts.protocol.failed)
-                : facts.status == runs::Status::kException
-                    ? Sentence(Form("The training ended with an exception; the recorded numbers do not tell why.",
-                                    "训练因异常结束；所记录的数字不能说明原因。"))
-                : facts.ended_by_signal
-                    ? Sentence(Form(run_summary::kEndedBySignal,
-                                    "训练进程被信号终止（Ctrl-C、时间限制、调度器）。"))
-                    : Sentence(Form("The process was killed or went away; the recorded numbers do not tell why.",
-                                    "进程被终止或消失；所记录的数字不能说明原因。"));
+    headline +=
+        facts.protocol.failed ? FailedCallText(*facts.protocol.failed)
+        : facts.status == runs::Status::kException
+            ? Sentence(Form(
+                  "The training ended with an exception; the recorded numbers do not tell why.",
+                  "训练因异常结束；所记录的数字不能说明原因。"))
+        : facts.ended_by_signal
+            ? Sentence(Form(run_summary::kEndedBySignal,
+                            "训练进程被信号终止（Ctrl-C、时间限制、调度器）。"))
+            : Sentence(
+                  Form("The process was killed or went away; the recorded numbers do not tell why.",
+                       "进程被终止或消失；所记录的数字不能说明原因。"));
   }
   say("healthy", std::move(headline));
 }
 
-// What shows a fault that losses do not, and from where on; it may be older than the first compared step.
-Sentence SilentFault(const Facts& facts, const runs::ShadowFinding& lead, const Sentence& measured) {
+// What shows a fault that losses do not, and from where on; it may be older than the first compared
+// step.
+Sentence SilentFault(const Facts& facts, const runs::ShadowFinding& lead,
+                     const Sentence& measured) {
   const int64_t step = lead.since.value_or(lead.step);
   const Sentence shows = ComparesWithItself(lead) ? Form("the run's own values", "训练自身的数值")
                                                   : Form("shadow steps", "影子步");
   if (!ComparesWithItself(lead) && IsFirstCompared(facts, step)) {
-    return {Form("Losses alone show no trouble, but {0} do, from the first compared step on (step {1}; earlier "
-                 "steps were not compared): {2}",
-                 "仅看损失没有问题，但{0}从首个比较过的步（第 {1} 步；更早的步没有比较）起显示：{2}"),
+    return {Form("Losses alone show no trouble, but {0} do, from the first compared step on (step "
+                 "{1}; earlier steps were not compared): {2}",
+                 "仅看损失没有问题，但{0}从首个比较过的步（第 {1} 步；"
+                 "更早的步没有比较）起显示：{2}"),
             {shows, step, measured}};
   }
   return {lead.since ? Form("Losses alone show no trouble, but {0} do, from step {1} on: {2}",
@@ -368,9 +397,9 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism) {
     if (facts.onset && facts.monitored && facts.onset->phase != "data") {
-      d.headline += Form("Whether it is precision is not established: no shadow step shows where it comes "
-                         "from.",
-                         "是否是精度问题尚未确定：没有影子步显示它从何而来。");
+      d.headline += Form(
+          "Whether it is precision is not established: no shadow step shows where it comes from.",
+          "是否是精度问题尚未确定：没有影子步显示它从何而来。");
     }
     return;
   }

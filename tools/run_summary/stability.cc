@@ -111,9 +111,10 @@ bool LossRose(const Summary& s) {
 }
 
 runs::Sentence DiscardedText(const Summary& s) {
-  return {runs::Form("Gradients were not finite in {0:step}, first at step {1}, and did not come into the weights: losses "
-                     "stayed finite and later gradients are.",
-                     "有 {0} 步的梯度非有限，首次在第 {1} 步，并且没有进入权重：损失一直有限，之后的梯度也是有限的。"),
+  return {runs::Form("Gradients were not finite in {0:step}, first at step {1}, and did not come "
+                     "into the weights: losses stayed finite and later gradients are.",
+                     "有 {0} 步的梯度非有限，首次在第 {1} 步，并且没有进入权重："
+                     "损失一直有限，之后的梯度也是有限的。"),
           {s.nonfinite_gradient_steps, *s.first_nonfinite_gradient}};
 }
 

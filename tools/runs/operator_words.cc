@@ -134,7 +134,7 @@ Sentence OperatorNoun(std::string_view op) {
 
 Sentence PhaseNoun(std::string_view phase) {
   constexpr std::pair<std::string_view, const char*> kChinese[] = {
-      {"data", "数据"},      {"forward", "前向"},     {"loss", "损失"},
+      {"data", "数据"},     {"forward", "前向"},     {"loss", "损失"},
       {"backward", "反向"}, {"optimizer", "优化器"}, {"state", "状态"}};
   for (const auto& [name, chinese] : kChinese) {
     if (name == phase) return Sentence::InEach(std::string(name), chinese);

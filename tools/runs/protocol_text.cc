@@ -25,7 +25,8 @@ Sentence Listed(const std::vector<std::string>& names, size_t count) {
   const size_t more = count > words.size() ? count - words.size() : 0;
   Sentence text = Sentence::InEach(Join(words, ", "), Join(words, "、"));
   if (more == 0) return text;
-  return {words.empty() ? Form("{0}{1} more", "{0}另外 {1} 个") : Form("{0} and {1} more", "{0} 等，另有 {1} 个"),
+  return {words.empty() ? Form("{0}{1} more", "{0}另外 {1} 个")
+                        : Form("{0} and {1} more", "{0} 等，另有 {1} 个"),
           {std::move(text), static_cast<int64_t>(more)}};
 }
 
@@ -41,8 +42,9 @@ Sentence Parameters(const ShadowRelation& relation) {
     return names.empty() ? Sentence(Form("a parameter", "一个参数"))
                          : Sentence(Form("the parameter {0}", "参数 {0} "), {names});
   }
-  return names.empty() ? Sentence(Form("{0} parameters", "{0} 个参数"), {shown})
-                       : Sentence(Form("{0} parameters ({1})", "{0} 个参数（{1}）"), {shown, names});
+  return names.empty()
+             ? Sentence(Form("{0} parameters", "{0} 个参数"), {shown})
+             : Sentence(Form("{0} parameters ({1})", "{0} 个参数（{1}）"), {shown, names});
 }
 
 Sentence Steps(const ShadowRelation& relation) {
@@ -75,16 +77,19 @@ Sentence NoGradient(const ShadowFinding& finding, const std::string& place) {
   const Sentence got = relation.none ? Form("got no gradient", "没有得到梯度")
                                      : Form("got a gradient of exactly 0", "得到的梯度恰好为 0");
   const auto until = UntilStep(relation);
-  const Sentence when =
-      until ? Sentence(Form(" in the last steps that were looked at; up to step {0} they got one that is not 0",
-                            "，是在所检查的最后几步中；直到第 {0} 步，它们得到的梯度都不为 0"),
-                       {*until})
-            : Steps(relation);
+  const Sentence when = until ? Sentence(Form(" in the last steps that were looked at; up to step "
+                                              "{0} they got one that is not 0",
+                                              "，是在所检查的最后几步中；直到第 {0} 步，"
+                                              "它们得到的梯度都不为 0"),
+                                         {*until})
+                              : Steps(relation);
   return {finding.phase == "backward"
-              ? Form("The {0}{1} passes back a gradient that is 0 everywhere: {2}, which the loss depends on and the "
+              ? Form("The {0}{1} passes back a gradient that is 0 everywhere: {2}, which the loss "
+                     "depends on and the optimizer holds, {3}{4}.",
+                     "{0}{1}反向传回的梯度处处为 0：损失依赖于{2}，优化器也持有，"
+                     "但{3}{4}。")
+              : Form("The {0}{1} cuts off the gradient: {2}, which the loss depends on and the "
                      "optimizer holds, {3}{4}.",
-                     "{0}{1}反向传回的梯度处处为 0：损失依赖于{2}，优化器也持有，但{3}{4}。")
-              : Form("The {0}{1} cuts off the gradient: {2}, which the loss depends on and the optimizer holds, {3}{4}.",
                      "{0}{1}截断了梯度：损失依赖于{2}，优化器也持有，但{3}{4}。"),
           {op, AtPlace(place), parameters, got, when}};
 }
@@ -105,21 +110,25 @@ Sentence AddsAt(const std::string& place) {
 Sentence OfAnother(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const auto percent = PercentOf(relation.share);
-  return {Form("The gradients that the optimizer gets still contain those that backward(){0} left for another optimizer's "
-               "step{1}{2}{3}. zero_grad() of this optimizer is missing between the two.",
-               "优化器得到的梯度中仍含有 backward(){0} 为另一个优化器的更新留下的梯度{1}{2}{3}。两者之间缺少该优化器的 "
-               "zero_grad()。"),
+  return {Form("The gradients that the optimizer gets still contain those that backward(){0} left "
+               "for another optimizer's step{1}{2}{3}. zero_grad() of this optimizer is missing "
+               "between the two.",
+               "优化器得到的梯度中仍含有 backward(){0} 为另一个优化器的更新留"
+               "下的梯度{1}{2}{3}。两者之间缺少该优化器的 zero_grad()。"),
           {AtPlace(EscapeControl(relation.at, 300)),
-           percent ? Sentence(Form(" ({0} % of their norm)", "（占其范数的 {0} %）"), {*percent}) : Sentence(),
+           percent ? Sentence(Form(" ({0} % of their norm)", "（占其范数的 {0} %）"), {*percent})
+                   : Sentence(),
            AddsAt(place), Steps(relation)}};
 }
 
 Sentence NotZeroed(const ShadowFinding& finding, const std::string& place) {
   if (!finding.relation.at.empty()) return OfAnother(finding, place);
-  return {Form("The gradients that the optimizer gets still contain those of its step before{0}{1}. zero_grad() is missing, or "
-               "comes where it does not reach these parameters.",
-               "优化器得到的梯度中仍含有前一步的梯度{0}{1}。缺少 zero_grad()，或者它所在的位置没有作用到这些参数。"),
-          {Steps(finding.relation), AddsAt(place)}};
+  return {
+      Form("The gradients that the optimizer gets still contain those of its step before{0}{1}. "
+           "zero_grad() is missing, or comes where it does not reach these parameters.",
+           "优化器得到的梯度中仍含有前一步的梯度{0}{1}。缺少 zero_grad()，"
+           "或者它所在的位置没有作用到这些参数。"),
+      {Steps(finding.relation), AddsAt(place)}};
 }
 
 Sentence NotRestored(const ShadowFinding& finding, const std::string& place) {
@@ -134,9 +143,13 @@ Sentence NotRestored(const ShadowFinding& finding, const std::string& place) {
 
 Sentence MovedOnSkip(const ShadowFinding& finding, const std::string& place) {
   const std::string& what = finding.relation.what;
-  return {Form("{0}{1} went on in a step whose update was skipped; in other steps it changes exactly when the weights do.",
-               "{0}{1}在跳过更新的步中仍然推进；在其他步中，它恰好与权重同时变化。"),
-          {what.empty() ? Sentence(Form("A state", "某个状态")) : Sentence(EscapeControl(what, 200)), AtPlace(place)}};
+  return {
+      Form("{0}{1} went on in a step whose update was skipped; in other steps it changes exactly "
+           "when the weights do.",
+           "{0}{1}在跳过更新的步中仍然推进；在其他步中，"
+           "它恰好与权重同时变化。"),
+      {what.empty() ? Sentence(Form("A state", "某个状态")) : Sentence(EscapeControl(what, 200)),
+       AtPlace(place)}};
 }
 
 // "train.py:50 and train.py:52"
@@ -156,10 +169,12 @@ Sentence HowScaled(const ShadowRelation& relation, double power) {
             {AtPlace(EscapeControl(relation.entered, kPlaceBytes))}};
   }
   if (relation.left.size() > 1) {
-    return {Form("It is taken out of the gradients more than once, at {0}.", "它不止一次从梯度中除去，在 {0}。"),
+    return {Form("It is taken out of the gradients more than once, at {0}.",
+                 "它不止一次从梯度中除去，在 {0}。"),
             {Places(relation.left)}};
   }
-  return {Form("The gradients are divided by it at {0}, and the loss that backward() started from was not multiplied by it.",
+  return {Form("The gradients are divided by it at {0}, and the loss that backward() started from "
+               "was not multiplied by it.",
                "梯度在 {0} 除以了它，而 backward() 所用的损失没有乘它。"),
           {Places(relation.left)}};
 }
@@ -168,13 +183,16 @@ Sentence LoadUndone(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const Sentence names = Listed(relation.parameters, 0);
   const bool far = relation.times && *relation.times >= 1 && *relation.times < 1e12;
-  return {Form("The first optimizer step{0} after weights were loaded{1} moves weights{2}{3}, back to their values of before: "
-               "the optimizer writes values of its own, as FP32 master copies, over those that were loaded.",
-               "载入权重{1}之后，优化器的第一次更新{0}使权重{2}变动{3}，回到此前的值：优化器用自己的值（例如 FP32 主权重）覆盖了"
-               "载入的值。"),
+  return {Form("The first optimizer step{0} after weights were loaded{1} moves weights{2}{3}, back "
+               "to their values of before: the optimizer writes values of its own, as FP32 master "
+               "copies, over those that were loaded.",
+               "载入权重{1}之后，优化器的第一次更新{0}使权重{2}变动{3}，"
+               "回到此前的值：优化器用自己的值（例如 FP32 主权重）覆盖了载入的"
+               "值。"),
           {AtPlace(place), AtPlace(EscapeControl(relation.at, 300)),
            names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}),
-           far ? Sentence(Form(" {0} times as far as the run's usual step", "，幅度为该训练通常一步的 {0} 倍"),
+           far ? Sentence(Form(" {0} times as far as the run's usual step",
+                               "，幅度为该训练通常一步的 {0} 倍"),
                           {static_cast<int64_t>(*relation.times)})
                : Sentence()}};
 }
@@ -183,11 +201,14 @@ Sentence PartialCopy(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
   const Sentence names = Listed(relation.parameters, 0);
   const auto percent = PercentOf(relation.share);
-  return {Form("A copy of the network follows its weights, but not its buffers{0}: they are used{1} as they were at first, while "
-               "the network's have moved{2}{3}.",
-               "网络的一个副本跟随其权重，但不跟随其缓冲区{0}：使用的仍是{1}最初的缓冲区，而网络的缓冲区已经变化{2}{3}。"),
-          {names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}), AtPlace(place),
-           percent ? Sentence(Form(" by {0} % of their norm", "，达其范数的 {0} %"), {*percent}) : Sentence(),
+  return {Form("A copy of the network follows its weights, but not its buffers{0}: they are "
+               "used{1} as they were at first, while the network's have moved{2}{3}.",
+               "网络的一个副本跟随其权重，但不跟随其缓冲区{0}："
+               "使用的仍是{1}最初的缓冲区，而网络的缓冲区已经变化{2}{3}。"),
+          {names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}),
+           AtPlace(place),
+           percent ? Sentence(Form(" by {0} % of their norm", "，达其范数的 {0} %"), {*percent})
+                   : Sentence(),
            Steps(relation)}};
 }
 
@@ -197,20 +218,26 @@ Sentence DroppedGradient(const ShadowFinding& finding, const std::string& place)
     if (value && *value >= 1 && *value < 1e9) return static_cast<int64_t>(*value);
     return Form("several", "若干");
   };
-  return {Form("Gradients are set to zero before the optimizer has used them: of the {0} backward passes{1} between two of its "
-               "steps, {2} have no part in what it gets; only the last one counts{3}.",
-               "梯度在优化器使用之前就被清零：在它的两次更新之间的 {0} 次反向传播{1}中，有 {2} 次对它得到的梯度没有贡献；只有最后一次"
-               "有效{3}。"),
+  return {Form("Gradients are set to zero before the optimizer has used them: of the {0} backward "
+               "passes{1} between two of its steps, {2} have no part in what it gets; only the "
+               "last one counts{3}.",
+               "梯度在优化器使用之前就被清零：在它的两次更新之间的 {0} 次反向"
+               "传播{1}中，有 {2} 次对它得到的梯度没有贡献；"
+               "只有最后一次有效{3}。"),
           {number(relation.passes), AtPlace(place), number(relation.count), Steps(relation)}};
 }
 
 Sentence EmptyStep(const ShadowFinding& finding, const std::string& place) {
   const auto until = UntilStep(finding.relation);
-  return {Form("The optimizer steps{0}, and none of its parameters has a gradient, although backward() runs: the loss comes from "
-               "other weights than those that the optimizer holds{1}.",
-               "优化器执行更新{0}，而它的参数都没有梯度，尽管 backward() 已运行：损失来自优化器所持有之外的权重{1}。"),
-          {AtPlace(place),
-           until ? Sentence(Form(". Up to step {0} they had gradients", "。直到第 {0} 步它们都有梯度"), {*until}) : Sentence()}};
+  return {
+      Form("The optimizer steps{0}, and none of its parameters has a gradient, although backward() "
+           "runs: the loss comes from other weights than those that the optimizer holds{1}.",
+           "优化器执行更新{0}，而它的参数都没有梯度，尽管 backward() 已运"
+           "行：损失来自优化器所持有之外的权重{1}。"),
+      {AtPlace(place),
+       until ? Sentence(Form(". Up to step {0} they had gradients", "。直到第 {0} 步它们都有梯度"),
+                        {*until})
+             : Sentence()}};
 }
 
 Sentence MovedWeights(const ShadowFinding& finding) {
@@ -219,12 +246,16 @@ Sentence MovedWeights(const ShadowFinding& finding) {
     if (!value || !(*value >= 1 && *value < 1e12)) return {};
     return {form, {static_cast<int64_t>(*value)}};
   };
-  return {Form("Something other than the optimizer moves the weights between two of its steps{0}{1}{2}, and the loss rises each "
-               "time{3}.",
-               "在优化器的两次更新之间，有优化器之外的代码改变了权重{0}{1}{2}，每次损失都上升{3}。"),
+  return {Form("Something other than the optimizer moves the weights between two of its "
+               "steps{0}{1}{2}, and the loss rises each time{3}.",
+               "在优化器的两次更新之间，有优化器之外的代码改变了权重{0}{1}{2}"
+               "，每次损失都上升{3}。"),
           {whole(relation.count, Form(", {0} times so far", "，至今 {0} 次")),
-           finding.since ? Sentence(Form(", first before step {0}", "，首次在第 {0} 步之前"), {*finding.since}) : Sentence(),
-           whole(relation.times, Form(", {0} times as far as a usual step", "，幅度为通常一步的 {0} 倍")),
+           finding.since ? Sentence(Form(", first before step {0}", "，首次在第 {0} 步之前"),
+                                    {*finding.since})
+                         : Sentence(),
+           whole(relation.times,
+                 Form(", {0} times as far as a usual step", "，幅度为通常一步的 {0} 倍")),
            relation.loss_before && relation.loss_after
                ? Sentence(Form(", from {0} to {1} in the median", "，中位数从 {0} 升到 {1}"),
                           {Number(*relation.loss_before, 3), Number(*relation.loss_after, 3)})
@@ -233,28 +264,33 @@ Sentence MovedWeights(const ShadowFinding& finding) {
 
 Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  const Sentence scale = relation.scale ? Sentence(Form(" ({0} here)", "（此处为 {0}）"), {Number(*relation.scale)})
-                                        : Sentence();
+  const Sentence scale =
+      relation.scale ? Sentence(Form(" ({0} here)", "（此处为 {0}）"), {Number(*relation.scale)})
+                     : Sentence();
   const double power = relation.power.value_or(0);
   const double whole = std::round(power);
   if (whole != 0 && std::fabs(power - whole) < kWholePower) {
-    Sentence text(whole > 0
-                      ? Form("The gradients that the optimizer gets depend on the loss scale{0}: they are multiplied by it{1}, in "
-                             "{2}.",
-                             "优化器得到的梯度依赖于损失缩放{0}：它们乘了它{1}，涉及{2}。")
-                      : Form("The gradients that the optimizer gets depend on the loss scale{0}: they are divided by it{1}, in "
-                             "{2}.",
-                             "优化器得到的梯度依赖于损失缩放{0}：它们除以了它{1}，涉及{2}。"),
-                  {scale,
-                   std::fabs(whole) > 1 ? Sentence(Form(" {0} times", " {0} 次"), {Number(std::fabs(whole))}) : Sentence(),
-                   Parameters(relation)});
+    Sentence text(
+        whole > 0 ? Form("The gradients that the optimizer gets depend on the loss scale{0}: they "
+                         "are multiplied by it{1}, in {2}.",
+                         "优化器得到的梯度依赖于损失缩放{0}：它们乘了它{1}，涉及{2}。")
+                  : Form("The gradients that the optimizer gets depend on the loss scale{0}: they "
+                         "are divided by it{1}, in {2}.",
+                         "优化器得到的梯度依赖于损失缩放{0}：它们除以了它{1}，涉及{2}。"),
+        {scale,
+         std::fabs(whole) > 1 ? Sentence(Form(" {0} times", " {0} 次"), {Number(std::fabs(whole))})
+                              : Sentence(),
+         Parameters(relation)});
     text += HowScaled(relation, whole);
     return text;
   }
-  return {Form("The gradients that the optimizer gets depend on the loss scale{0}: twice the scale makes them {1} times as large, "
-               "in {2}. The {3}{4} brings together what carries the scale and what does not.",
-               "优化器得到的梯度依赖于损失缩放{0}：缩放加倍时它们变为 {1} 倍，涉及{2}。{3}{4}把带缩放与不带缩放的数值合在了一起。"),
-          {scale, Number(std::exp2(power), 3), Parameters(relation), OperatorNoun(finding.op), AtPlace(place)}};
+  return {Form("The gradients that the optimizer gets depend on the loss scale{0}: twice the scale "
+               "makes them {1} times as large, in {2}. The {3}{4} brings together what carries the "
+               "scale and what does not.",
+               "优化器得到的梯度依赖于损失缩放{0}：缩放加倍时它们变为 {1} 倍，"
+               "涉及{2}。{3}{4}把带缩放与不带缩放的数值合在了一起。"),
+          {scale, Number(std::exp2(power), 3), Parameters(relation), OperatorNoun(finding.op),
+           AtPlace(place)}};
 }
 
 // The kinds that are relations, and what they are called in a line.

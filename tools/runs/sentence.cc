@@ -7,14 +7,14 @@ namespace {
 
 constexpr std::string_view kChineseStop = "。";
 
-// Of the character that begins or ends a text: a Chinese one, a Chinese mark of punctuation, or one of
-// those that Latin words and figures are made of.
+// Of the character that begins or ends a text: a Chinese one, a Chinese mark of punctuation, or one
+// of those that Latin words and figures are made of.
 enum class Script { kNone, kChinese, kMark, kLatin };
 
 Script ScriptOf(std::string_view character) {
   if (character.empty() || character == " ") return Script::kNone;
   const auto lead = static_cast<unsigned char>(character.front());
-  if (lead >= 0xE4 && lead <= 0xE9) return Script::kChinese;         // U+4000 to U+9FFF
+  if (lead >= 0xE4 && lead <= 0xE9) return Script::kChinese;                    // U+4000 to U+9FFF
   if (lead == 0xEF || character.starts_with("\xE3\x80")) return Script::kMark;  // ，（）：；、。
   return lead < 0x80 ? Script::kLatin : Script::kNone;
 }
@@ -31,8 +31,8 @@ std::string_view Last(std::string_view text) {
   return text.substr(from);
 }
 
-// Puts a part behind a Chinese text as it is typeset: a blank between Chinese and Latin characters, none
-// beside a Chinese mark nor between two Chinese characters.
+// Puts a part behind a Chinese text as it is typeset: a blank between Chinese and Latin characters,
+// none beside a Chinese mark nor between two Chinese characters.
 void AppendChinese(std::string& text, std::string_view part) {
   bool blank = text.ends_with(' ');
   if (blank) text.pop_back();

@@ -1,5 +1,6 @@
 // A sentence of an answer in every language that answers are shown in: which form it has, and the
-// figures and names that stand in it. Made where a fact is judged, put into words where it is shown.
+// figures and names that stand in it. Made where a fact is judged, put into words where it is
+// shown.
 //
 // Plain values. What has no form in a language yet is shown in English there.
 #ifndef MPNANNY_TOOLS_RUNS_SENTENCE_H_
@@ -18,10 +19,11 @@ enum class Language { kEnglish, kChinese };
 // with its noun ("1 step", "2 steps"), {0:loss|losses} one with its plural.
 class Form {
  public:
-  // Both forms hold the same parts and the same figures: else it does not compile. Literals, which live
-  // as long as the program.
+  // Both forms hold the same parts and the same figures: else it does not compile. Literals, which
+  // live as long as the program.
   consteval Form(const char* english, const char* chinese) : english_(english), chinese_(chinese) {
-    if (PartsOf(english_) != PartsOf(chinese_)) throw "The forms of a sentence differ in their parts.";
+    if (PartsOf(english_) != PartsOf(chinese_))
+      throw "The forms of a sentence differ in their parts.";
     if (!HoldsFiguresOf(chinese_, english_) || !HoldsFiguresOf(english_, chinese_)) {
       throw "The forms of a sentence differ in their figures.";
     }
@@ -50,7 +52,8 @@ class Form {
       if (!IsDigit(form[at])) continue;
       size_t end = at + 1;
       while (end < form.size() &&
-             (IsDigit(form[end]) || (form[end] == '.' && end + 1 < form.size() && IsDigit(form[end + 1])))) {
+             (IsDigit(form[end]) ||
+              (form[end] == '.' && end + 1 < form.size() && IsDigit(form[end + 1])))) {
         ++end;
       }
       if (other.find(form.substr(at, end - at)) == std::string_view::npos) return false;
@@ -66,9 +69,10 @@ class Sentence {
  public:
   Sentence() = default;
   // What is the same in every language, a figure or a name; or what has an English form only.
-  Sentence(std::string text) : text_(std::move(text)) {}      // NOLINT(google-explicit-constructor)
-  Sentence(const char* text) : text_(text) {}                 // NOLINT(google-explicit-constructor)
-  Sentence(int64_t number) : text_(std::to_string(number)) {}  // NOLINT(google-explicit-constructor)
+  Sentence(std::string text) : text_(std::move(text)) {}  // NOLINT(google-explicit-constructor)
+  Sentence(const char* text) : text_(text) {}             // NOLINT(google-explicit-constructor)
+  Sentence(int64_t number)
+      : text_(std::to_string(number)) {}                  // NOLINT(google-explicit-constructor)
   Sentence(Form form, std::vector<Sentence> parts = {});  // NOLINT(google-explicit-constructor)
 
   // Words of a table, or a figure that is written otherwise.
@@ -91,7 +95,7 @@ class Sentence {
  private:
   std::string Own(Language language) const;
 
-  std::string text_, chinese_text_;  // without a form; the second where it differs
+  std::string text_, chinese_text_;     // without a form; the second where it differs
   std::string_view english_, chinese_;  // of a form; both empty without one
   std::vector<Sentence> parts_, next_;
   bool bare_ = false, capital_ = false;

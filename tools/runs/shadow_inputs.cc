@@ -27,7 +27,8 @@ Sentence OperandText(const ShadowOperand& operand) {
 Sentence InputsFrom(const ShadowFinding& finding) {
   std::vector<Sentence> words;
   for (const ShadowLine& line : finding.inputs_from) {
-    words.push_back({Form("{0} ({1})", "{0}（{1}）"), {ShownPlace(line.source), OperatorNoun(line.op)}});
+    words.push_back(
+        {Form("{0} ({1})", "{0}（{1}）"), {ShownPlace(line.source), OperatorNoun(line.op)}});
   }
   if (words.empty()) return {};
   return {Form("What goes in comes from {0}.", "其输入来自 {0}。"), {Sentence::List(words)}};
@@ -37,7 +38,8 @@ Sentence FirstElement(const ShadowFinding& finding) {
   std::vector<Sentence> words;
   for (const ShadowOperand& operand : finding.operands) words.push_back(OperandText(operand));
   if (words.empty()) return {};
-  return {Form("What went into the first such element: {0}.", "首个这样的元素的输入：{0}。"), {Sentence::List(words)}};
+  return {Form("What went into the first such element: {0}.", "首个这样的元素的输入：{0}。"),
+          {Sentence::List(words)}};
 }
 
 }  // namespace

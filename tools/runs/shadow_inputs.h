@@ -12,8 +12,8 @@
 
 namespace mpnanny::runs {
 
-// "What went into the first such element: 0. What goes in comes from utils.py:56 (division)."; empty
-// where neither is known.
+// "What went into the first such element: 0. What goes in comes from utils.py:56 (division).";
+// empty where neither is known.
 Sentence InputsText(const ShadowFinding& finding);
 
 // A path's end, which is what tells files apart.

@@ -14,13 +14,12 @@
 #include "tools/runs/protocol_text.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/shadow_inputs.h"
+#include "tools/runs/shadow_reach.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::runs {
 namespace {
 
-constexpr size_t kReachShown = 3;
-constexpr size_t kReachRecorded = 8;  // the monitor keeps no more (shadow/finding_rows.py)
 constexpr size_t kLinesShown = 6;
 
 bool IsAny(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -73,17 +72,18 @@ Sentence Diverged(const ShadowFinding& finding) {
       growth.growth && std::isfinite(*growth.growth)
           ? Sentence(Form("grew {0}-fold", "增长到 {0} 倍"), {Number(*growth.growth, 4)})
           : Sentence(Form("grew by orders of magnitude", "增长了若干数量级"));
-  const Sentence left = FormatOf(finding.dtype)
-                            ? Sentence(Form("left the range of {0}", "超出 {0} 的范围"),
-                                       {FormatWord(finding)})
-                            : Sentence(Form("overflowed", "溢出"));
+  const Sentence left =
+      FormatOf(finding.dtype)
+          ? Sentence(Form("left the range of {0}", "超出 {0} 的范围"), {FormatWord(finding)})
+          : Sentence(Form("overflowed", "溢出"));
   Sentence text(
-      Form("{0} makes updates that are too large (learning rate): {1} {2} since the first shadow step "
-           "and {3}",
+      Form("{0} makes updates that are too large (learning rate): {1} {2} since the first shadow "
+           "step and {3}",
            "{0}产生的更新过大（学习率）：自首个影子步以来，{1}{2}，并且{3}"),
       {At(OperatorNoun(finding.op), finding.source), At(std::move(values), growth.at), grew, left});
   if (!finding.share) return text;
-  return {Form("{0} (Inf or NaN in {1})", "{0}（{1}为 Inf 或 NaN）"), {text, ShareText(finding.share)}};
+  return {Form("{0} (Inf or NaN in {1})", "{0}（{1}为 Inf 或 NaN）"),
+          {text, ShareText(finding.share)}};
 }
 
 // "bfloat16 subtraction at train.py:40", "conversion (float32 → float16) at …".
@@ -119,9 +119,10 @@ Sentence ErrorIn(const ShadowFinding& finding) {
 }
 
 Sentence Amplified(const ShadowFinding& finding, const Sentence& subject) {
-  const Sentence out = finding.error_out ? Percent(*finding.error_out)
-                                         : Sentence(Form("one far larger than the values themselves",
-                                                         "远大于数值本身的误差"));
+  const Sentence out =
+      finding.error_out
+          ? Percent(*finding.error_out)
+          : Sentence(Form("one far larger than the values themselves", "远大于数值本身的误差"));
   const Sentence text =
       finding.error_in && *finding.error_in > 0
           ? Sentence(Form("{0} turns a relative error of {1} into {2}",
@@ -131,8 +132,8 @@ Sentence Amplified(const ShadowFinding& finding, const Sentence& subject) {
                      {subject, out});
   const std::string_view name = OperatorBaseName(finding.op);
   if (IsAny(name, {"sub", "rsub"})) {
-    return {Form("{0}: cancellation (the operands are nearly equal, and what is left of them is mostly "
-                 "rounding error)",
+    return {Form("{0}: cancellation (the operands are nearly equal, and what is left of them is "
+                 "mostly rounding error)",
                  "{0}：相消（两个操作数几乎相等，剩下的主要是舍入误差）"),
             {text}};
   }
@@ -150,9 +151,10 @@ Sentence Amplified(const ShadowFinding& finding, const Sentence& subject) {
 }
 
 Sentence Range(const ShadowFinding& finding, const Sentence& subject) {
-  const Sentence text(Form("{0} gives Inf or NaN in {1}, where the same computation in FP64 stays finite",
-                           "{0}的{1}为 Inf 或 NaN，而同样的计算在 FP64 中保持有限"),
-                      {subject, ShareText(finding.share)});
+  const Sentence text(
+      Form("{0} gives Inf or NaN in {1}, where the same computation in FP64 stays finite",
+           "{0}的{1}为 Inf 或 NaN，而同样的计算在 FP64 中保持有限"),
+      {subject, ShareText(finding.share)});
   if (!finding.magnitude) return text;
   const auto format = FormatOf(finding.dtype);
   if (!format || *finding.magnitude <= Info(*format).max) {
@@ -178,8 +180,9 @@ Sentence WrongPlaces(const ShadowFinding& finding, const Sentence& subject) {
     return {Form("{0}: what goes in is wrong since the {1}", "{0}：其输入自 {1}起就有误差"),
             {text, since}};
   }
-  return {Form("{0}: what goes in is wrong by {1} since the {2}", "{0}：其输入自 {2}起有 {1} 的误差"),
-          {text, Percent(*origin->error), since}};
+  return {
+      Form("{0}: what goes in is wrong by {1} since the {2}", "{0}：其输入自 {2}起有 {1} 的误差"),
+      {text, Percent(*origin->error), since}};
 }
 
 Sentence Integers(const ShadowFinding& finding, const Sentence& subject) {
@@ -191,7 +194,8 @@ Sentence Integers(const ShadowFinding& finding, const Sentence& subject) {
   }
   const auto format = FormatOf(finding.dtype);
   if (!format) return text;
-  return {Form("{0}: {1} holds every whole number only up to {2}", "{0}：{1} 只能逐一表示不超过 {2} 的整数"),
+  return {Form("{0}: {1} holds every whole number only up to {2}",
+               "{0}：{1} 只能逐一表示不超过 {2} 的整数"),
           {text, FormatWord(finding), Number(std::exp2(Info(*format).mantissa_bits + 1), 9)}};
 }
 
@@ -203,9 +207,10 @@ Sentence Carried(const ShadowFinding& finding, const Sentence& subject) {
     return {Form("{0} ({1})", "{0}（{1}）"), {std::move(what), ShownPlace(carrier.at)}};
   };
   if (carrier.kind == "unwritten") {
-    return {Form("{0} gives Inf or NaN in {1}, because {2}", "{0}的{1}为 Inf 或 NaN，因为{2}"),
-            {subject, ShareText(finding.share),
-             at(Form("it reads memory that nothing was written into", "它读取了从未写入过的内存"))}};
+    return {
+        Form("{0} gives Inf or NaN in {1}, because {2}", "{0}的{1}为 Inf 或 NaN，因为{2}"),
+        {subject, ShareText(finding.share),
+         at(Form("it reads memory that nothing was written into", "它读取了从未写入过的内存"))}};
   }
   const Sentence whose = carrier.whose.empty() ? Sentence(Form("what goes in", "其输入"))
                                                : Sentence(EscapeControl(carrier.whose, 120));
@@ -219,13 +224,13 @@ Sentence RoundedBetween(const ShadowFinding& finding) {
   const Sentence share =
       ShareText(finding.share, Form("numbers that a step changes", "该步所改变的数值"));
   if (finding.source.empty()) {
-    return {Form("The weights are rounded between two steps of the optimizer: {0} are back at their "
-                 "old value before the next one",
+    return {Form("The weights are rounded between two steps of the optimizer: {0} are back at "
+                 "their old value before the next one",
                  "权重在优化器的两步之间被舍入：{0}在下一步之前又回到了原值"),
             {share}};
   }
-  return {Form("The weights are rounded between two steps of the optimizer, by the {1}: {0} are back "
-               "at their old value before the next one",
+  return {Form("The weights are rounded between two steps of the optimizer, by the {1}: {0} are "
+               "back at their old value before the next one",
                "权重在优化器的两步之间被 {1}舍入：{0}在下一步之前又回到了原值"),
           {share, OperatorAt(finding.op, finding.dtype, finding.source)}};
 }
@@ -241,14 +246,16 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
   }
   if (kind == "integers") return Integers(finding, subject);
   if (kind == "lost_change") {
-    return {Form("{0} leaves {1} that should change as they were: the change is too small beside the value "
-                 "for {2}",
-                 "{0}使本应改变的{1}保持原样：对 {2} 而言，变化量相对于数值本身太小"),
+    return {Form("{0} leaves {1} that should change as they were: the change is too small beside "
+                 "the value for {2}",
+                 "{0}使本应改变的{1}保持原样：对 {2} 而言，"
+                 "变化量相对于数值本身太小"),
             {subject, ShareText(finding.share), FormatWord(finding)}};
   }
   if (kind == "amplified") return Amplified(finding, subject);
   if (kind == "flushed") {
-    return {Form("{0} rounds {1} to 0: they are too small for {2}", "{0}把{1}舍入为 0：它们对 {2} 来说太小"),
+    return {Form("{0} rounds {1} to 0: they are too small for {2}",
+                 "{0}把{1}舍入为 0：它们对 {2} 来说太小"),
             {subject, ShareText(finding.share, Form("elements that are not 0", "不为 0 的元素")),
              FormatWord(finding)}};
   }
@@ -261,12 +268,15 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
             {text, Number(*finding.magnitude, 4)}};
   }
   // A kind of a later version.
-  const Sentence share = finding.share ? Sentence(Form(", {0}", "，{0}"), {ShareText(finding.share)}) : Sentence();
+  const Sentence share =
+      finding.share ? Sentence(Form(", {0}", "，{0}"), {ShareText(finding.share)}) : Sentence();
   const auto error = [](const std::optional<double>& value, Form form) {
     return value ? Sentence(form, {Percent(*value)}) : Sentence();
   };
   return {Form("{0}: {1}{2}{3}{4}", "{0}：{1}{2}{3}{4}"),
-          {subject, kind.empty() ? Sentence(Form("not told what", "没有说明是什么")) : Sentence(EscapeControl(kind, 40)),
+          {subject,
+           kind.empty() ? Sentence(Form("not told what", "没有说明是什么"))
+                        : Sentence(EscapeControl(kind, 40)),
            share, error(finding.error_in, Form(", relative error in {0}", "，输入相对误差 {0}")),
            error(finding.error_out, Form(", relative error out {0}", "，输出相对误差 {0}"))}};
 }
@@ -285,18 +295,19 @@ Sentence Precision(const ShadowFinding& finding) {
                 "更高的精度没有帮助：FP64 参考也有同样的结果。");
   }
   if (finding.rounded_before) {
-    return Form("Whether precision is to blame is not established: the FP64 reference starts from values "
-                "that were held in 16 bits before, and less than their last digit decides it.",
-                "是否是精度所致尚未确定：FP64 参考的起点是此前以 16 位保存的数值，而决定结果的差别小于其最后一位。");
+    return Form(
+        "Whether precision is to blame is not established: the FP64 reference starts from values "
+        "that were held in 16 bits before, and less than their last digit decides it.",
+        "是否是精度所致尚未确定：FP64 参考的起点是此前以 16 位保存的数"
+        "值，而决定结果的差别小于其最后一位。");
   }
   if (finding.precision == "not_tested") {
     return Form("Whether FP32 cures it is not known.", "FP32 能否解决它尚不清楚。");
   }
   if (finding.precision != "proven") return {};
   if (!finding.cure) {
-    return FormatOf(finding.dtype) == Format::kFp32
-               ? Form("FP64 would keep it.", "FP64 能保住它。")
-               : Form("FP32 cures it.", "FP32 可以解决它。");
+    return FormatOf(finding.dtype) == Format::kFp32 ? Form("FP64 would keep it.", "FP64 能保住它。")
+                                                    : Form("FP32 cures it.", "FP32 可以解决它。");
   }
   const ShadowCure& cure = *finding.cure;
   const std::string wide = cure.what == "float64" ? "FP64"
@@ -304,12 +315,14 @@ Sentence Precision(const ShadowFinding& finding) {
                                ? "FP32"
                                : EscapeControl(cure.what, 60);
   const Sentence lines = LinesText(cure.lines, finding.source);
-  const Sentence where = lines.empty() ? Sentence(wide) : Sentence(Form("{0} ({1})", "{0}（{1}）"), {wide, lines});
+  const Sentence where =
+      lines.empty() ? Sentence(wide) : Sentence(Form("{0} ({1})", "{0}（{1}）"), {wide, lines});
   if (!cure.error_after) return {Form("In {0} it is right.", "在 {0} 中结果正确。"), {where}};
   const Sentence after = Percent(*cure.error_after);
   if (finding.kind == "range") {
-    return {Form("In {0} it stays finite, with an error of {1}.", "在 {0} 中它保持有限，误差为 {1}。"),
-            {where, after}};
+    return {
+        Form("In {0} it stays finite, with an error of {1}.", "在 {0} 中它保持有限，误差为 {1}。"),
+        {where, after}};
   }
   if (finding.kind == "amplified") {
     return {Form("In {0} it would be {1}.", "在 {0} 中误差为 {1}。"), {where, after}};
@@ -319,71 +332,6 @@ Sentence Precision(const ShadowFinding& finding) {
             {where, Percent(*cure.error_before), after}};
   }
   return {Form("In {0} the error would be {1}.", "在 {0} 中误差为 {1}。"), {where, after}};
-}
-
-// "weight": what else a wrong value got into.
-Sentence ReachKind(const std::string& what) {
-  if (what == "weight") return Form("weight", "权重");
-  if (what == "output") return Form("output", "输出");
-  if (what == "state") return Form("state", "状态");
-  if (what == "buffer") return Form("buffer", "缓冲区");
-  return EscapeControl(what, 40);
-}
-
-Sentence ReachWord(const ShadowReach& reach) {
-  const std::string name = LayerWord(Name(reach.name));
-  Sentence text;
-  if (reach.what == "loss") {
-    text = Form("the loss", "损失");
-  } else if (reach.what == "gradient") {
-    text = name.empty() ? Sentence(Form("gradients", "梯度"))
-                        : Sentence(Form("the gradient of {0}", "{0} 的梯度"), {name});
-  } else if (reach.what == "input") {
-    text = Form("what goes into the model or its loss", "模型或其损失的输入");
-  } else if (reach.what == "index") {
-    text = name.empty() ? Sentence(Form("an index", "一个索引")) : Sentence(Form("an index ({0})", "一个索引（{0}）"), {name});
-  } else if (reach.what == "decision") {
-    // Its number is the share of elements that are different.
-    return name.empty() ? Sentence(Form("a decision that falls the other way in FP64", "一个在 FP64 中结果相反的判断"))
-                        : Sentence(Form("a decision that falls the other way in FP64 ({0})",
-                                        "一个在 FP64 中结果相反的判断（{0}）"),
-                                   {name});
-  } else {
-    text = {name.empty() ? Form("the {0}{1}", "{0}{1}") : Form("{0} {1}", "{0} {1}"), {ReachKind(reach.what), name}};
-  }
-  if (reach.error && *reach.error > 0) {
-    text = {Form("{0} (error {1})", "{0}（误差 {1}）"), {std::move(text), Percent(*reach.error)}};
-  }
-  return text;
-}
-
-// "a, b and 2 more" of `all`, which are at least one; "and more" of a list that was cut when it was
-// recorded.
-Sentence ListedAll(const std::vector<Sentence>& all, bool cut) {
-  std::vector<Sentence> words(all.begin(), all.begin() + std::min(all.size(), kReachShown));
-  const auto more = static_cast<int64_t>(all.size() - words.size());
-  if (more > 0) {
-    words.push_back(cut ? Sentence(Form("more", "其他")) : Sentence(Form("{0} more", "另外 {0} 处"), {more}));
-  }
-  return Sentence::List(words);
-}
-
-Sentence Reach(const ShadowFinding& finding) {
-  std::vector<Sentence> reached, replaced;
-  for (const ShadowReach& reach : finding.reach) {
-    if (reach.what == "replaced") {
-      replaced.push_back(At(std::string("nan_to_num"), reach.name));
-    } else {
-      reached.push_back(ReachWord(reach));
-    }
-  }
-  const bool cut = finding.reach.size() >= kReachRecorded;
-  Sentence text;
-  if (!reached.empty()) text += Sentence(Form("Reaches {0}.", "影响到{0}。"), {ListedAll(reached, cut)});
-  if (!replaced.empty()) {
-    text += Sentence(Form("Values were replaced by {0}.", "数值被 {0} 替换。"), {ListedAll(replaced, cut)});
-  }
-  return text;
 }
 
 }  // namespace
@@ -460,28 +408,34 @@ Sentence LinesText(const std::vector<std::string>& lines, std::string_view sourc
       i = end;
     }
     if (numbers.empty()) continue;
-    const Sentence part =
-        in.file != own ? Sentence(ShownPlace(std::string(in.file) + ":" + numbers))
-                       : Sentence(in.lines.size() == 1 ? Form("line {0}", "第 {0} 行") : Form("lines {0}", "第 {0} 行"),
-                                  {numbers});
+    const Sentence part = in.file != own
+                              ? Sentence(ShownPlace(std::string(in.file) + ":" + numbers))
+                              : Sentence(in.lines.size() == 1 ? Form("line {0}", "第 {0} 行")
+                                                              : Form("lines {0}", "第 {0} 行"),
+                                         {numbers});
     english += (english.empty() ? "" : " and ") + part.English();
     chinese += (chinese.empty() ? "" : "、") + part.In(Language::kChinese);
   }
   Sentence text = Sentence::InEach(std::move(english), std::move(chinese));
   if (left_out == 0) return text;
-  return {Form("{0} and {1} more", "{0} 等，另有 {1} 处"), {std::move(text), static_cast<int64_t>(left_out)}};
+  return {Form("{0} and {1} more", "{0} 等，另有 {1} 处"),
+          {std::move(text), static_cast<int64_t>(left_out)}};
 }
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
   if (IsProtocol(finding.kind)) {
-    return {ProtocolSentence(finding, finding.source.empty() ? "" : ShownPlace(finding.source)), {}, {}, {}};
+    return {ProtocolSentence(finding, finding.source.empty() ? "" : ShownPlace(finding.source)),
+            {},
+            {},
+            {}};
   }
   Sentence what = finding.kind == "diverged" ? Diverged(finding)
                   : finding.rounded_between  ? RoundedBetween(finding)
                                              : What(finding, Subject(finding, module));
   return {{Form("{0}.", "{0}。"), {std::move(what)}},
           InputsText(finding),
-          Precision(finding), Reach(finding)};
+          Precision(finding),
+          ReachText(finding)};
 }
 
 Sentence FindingSentence(const ShadowFinding& finding, std::string_view module) {

@@ -77,11 +77,13 @@ void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
   }
   claim.sentence = {Form("A generator and a discriminator are trained against each other, and the "
                          "discriminator has won{0}. That is the game, not precision.",
-                         "生成器与判别器相互对抗地训练，而判别器已经胜出{0}。这是博弈的结果，不是精度问题。"),
+                         "生成器与判别器相互对抗地训练，而判别器已经胜出{0}。"
+                         "这是博弈的结果，不是精度问题。"),
                     {std::move(grounds)}};
   claim.strength = 1;
   claim.fault = true;
-  claim.place = FaultPlace{at, "backward", "", "", "", Form("a generator without a gradient", "没有梯度的生成器")};
+  claim.place = FaultPlace{
+      at, "backward", "", "", "", Form("a generator without a gradient", "没有梯度的生成器")};
   claims.push_back(std::move(claim));
 }
 

@@ -58,13 +58,15 @@ void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "fading-gradient";
   claim.sentence = {
-      Form("At step {0} the gradient fades from {1} ({2}) to {3} ({4}) over {5} matrices, by {6} a layer{7}. It "
-           "does so in every precision.",
-           "在第 {0} 步，梯度经过 {5} 个矩阵从 {1}（{2}）衰减到 {3}（{4}），每层 {6} 倍{7}。在任何精度下都是如此。"),
+      Form("At step {0} the gradient fades from {1} ({2}) to {3} ({4}) over {5} matrices, by {6} a "
+           "layer{7}. It does so in every precision.",
+           "在第 {0} 步，梯度经过 {5} 个矩阵从 {1}（{2}）衰减到 {3}（{4}"
+           "），每层 {6} 倍{7}。在任何精度下都是如此。"),
       {at, runs::Number(last_rms), runs::Name(matrices.back()->layer), runs::Number(first_rms),
        runs::Name(matrices.front()->layer), static_cast<int64_t>(matrices.size()),
        runs::Number(std::pow(worst, 1.0 / static_cast<double>(matrices.size() - 1)), 3),
-       saturating ? Form(": saturating activations pass on a quarter at most", "：饱和的激活函数最多传递四分之一")
+       saturating ? Form(": saturating activations pass on a quarter at most",
+                         "：饱和的激活函数最多传递四分之一")
                   : Sentence()}};
   claim.strength = saturating ? 1 : 0.7;
   claim.fault = true;

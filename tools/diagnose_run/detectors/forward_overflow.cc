@@ -27,9 +27,10 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "forward-overflow";
   claim.sentence = {
-      Form("Overflow in the forward pass: {0} at step {1}{2}. A loss scale multiplies gradients only, so lowering "
-           "it cannot help.",
-           "前向传播溢出：第 {1} 步{0}{2}。损失缩放只乘在梯度上，降低它没有帮助。"),
+      Form("Overflow in the forward pass: {0} at step {1}{2}. A loss scale multiplies gradients "
+           "only, so lowering it cannot help.",
+           "前向传播溢出：第 {1} 步{0}{2}。损失缩放只乘在梯度上，"
+           "降低它没有帮助。"),
       {onset.what, onset.step,
        facts.trend ? Sentence(Form("; {0}", "；{0}"), {TrendText(*facts.trend)}) : Sentence()}};
   claim.strength = near || onset.is_overflow ? 1 : 0.8;

@@ -58,13 +58,15 @@ void DetectAttention(const Facts& facts, std::vector<Claim>& claims) {
   }
   Claim claim;
   claim.id = "attention-logits-grow";
-  claim.sentence = {Form("{0} grew from {1} to {2} (step {3}): scores grow with the product of queries and keys, and "
-                         "the softmax over them comes down to single keys.",
-                         "{0} 从 {1} 增长到 {2}（第 {3} 步）：分数随 query 与 key 的乘积增长，其 softmax 会集中到单个 "
-                         "key 上。"),
-                    {runs::Name(worst->layer), runs::Number(most.first), runs::Number(most.greatest), most.at}};
+  claim.sentence = {
+      Form("{0} grew from {1} to {2} (step {3}): scores grow with the product of queries and keys, "
+           "and the softmax over them comes down to single keys.",
+           "{0} 从 {1} 增长到 {2}（第 {3} 步）：分数随 query 与 key 的乘积"
+           "增长，其 softmax 会集中到单个 key 上。"),
+      {runs::Name(worst->layer), runs::Number(most.first), runs::Number(most.greatest), most.at}};
   claim.strength = std::min(1.0, 0.6 + most.greatest / (20 * kExtreme));
-  claim.place = PlaceOf(*worst, most.at, "forward", Form("attention scores that grow without bound", "无界增长的注意力分数"));
+  claim.place = PlaceOf(*worst, most.at, "forward",
+                        Form("attention scores that grow without bound", "无界增长的注意力分数"));
   claims.push_back(std::move(claim));
 }
 
@@ -93,8 +95,10 @@ void DetectLogitScale(const Facts& facts, std::vector<Claim>& claims) {
     Claim claim;
     claim.id = "logit-scale-grows";
     claim.sentence = {
-        Form("The learned scale {0} went from {1} to {2} (step {3}){4} and nothing bounds it; logits grow with it.",
-             "可学习的缩放 {0} 从 {1} 变为 {2}（第 {3} 步）{4}，没有任何限制；logits 随之增长。"),
+        Form("The learned scale {0} went from {1} to {2} (step {3}){4} and nothing bounds it; "
+             "logits grow with it.",
+             "可学习的缩放 {0} 从 {1} 变为 {2}（第 {3} 步）{4}，"
+             "没有任何限制；logits 随之增长。"),
         {runs::Name(series.layer), runs::Number(first), runs::Number(reached), at,
          as_log ? Sentence(Form(", as a logarithm a factor of {0}", "，作为对数相当于 {0} 倍"),
                            {runs::Number(std::exp(reached))})

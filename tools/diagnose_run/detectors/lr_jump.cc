@@ -25,19 +25,23 @@ void DetectLrJump(const Facts& facts, std::vector<Claim>& claims) {
     }
     if (followed.empty() && facts.onset && facts.onset->step >= jump.step &&
         facts.onset->step <= jump.step + kRateShows) {
-      followed = {Form("at step {0} there is {1}", "第 {0} 步{1}"), {facts.onset->step, facts.onset->what}};
+      followed = {Form("at step {0} there is {1}", "第 {0} 步{1}"),
+                  {facts.onset->step, facts.onset->what}};
     }
     if (followed.empty()) continue;
     Claim claim;
     claim.id = "lr-jump";
-    claim.sentence = {Form("The learning rate jumped from {0} (its greatest until then) to {1} at step {2}, and {3}: the "
-                           "schedule did it, not precision.",
-                           "学习率在第 {2} 步从 {0}（此前的最大值）跳到 {1}，随后{3}：是学习率调度造成的，不是精度问题。"),
-                      {runs::Number(jump.from), runs::Number(jump.to), jump.step, std::move(followed)}};
+    claim.sentence = {
+        Form("The learning rate jumped from {0} (its greatest until then) to {1} at step {2}, and "
+             "{3}: the schedule did it, not precision.",
+             "学习率在第 {2} 步从 {0}（此前的最大值）跳到 {1}，随后{3}："
+             "是学习率调度造成的，不是精度问题。"),
+        {runs::Number(jump.from), runs::Number(jump.to), jump.step, std::move(followed)}};
     claim.strength = 1;
     claim.fault = true;
     claim.opposes = {"!component:learning-rate"};
-    claim.place = FaultPlace{jump.step, "optimizer", "", "", "", Form("a jump of the learning rate", "学习率的跳变")};
+    claim.place = FaultPlace{
+        jump.step, "optimizer", "", "", "", Form("a jump of the learning rate", "学习率的跳变")};
     claims.push_back(std::move(claim));
     return;
   }

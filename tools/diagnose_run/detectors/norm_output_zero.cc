@@ -48,12 +48,14 @@ void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims) {
         Claim claim;
         claim.id = "norm-output-zero";
         claim.sentence = {
-            Form("{0} gives zeros for {1} % of its output at step {2}{3}, and what goes in reaches {4}: its squares "
-                 "overflow FP16 from 256 on, the root of their mean is infinite, and everything is divided by it.",
-                 "第 {2} 步，{0} 的输出有 {1} % 为零{3}，而其输入达到 {4}：从 256 起其平方在 FP16 中溢出，均方根为无穷大，"
-                 "一切都除以它。"),
+            Form("{0} gives zeros for {1} % of its output at step {2}{3}, and what goes in reaches "
+                 "{4}: its squares overflow FP16 from 256 on, the root of their mean is infinite, "
+                 "and everything is divided by it.",
+                 "第 {2} 步，{0} 的输出有 {1} % 为零{3}，而其输入达到 {4}："
+                 "从 256 起其平方在 FP16 中溢出，均方根为无穷大，一切都除以它。"),
             {runs::Name(output.layer), runs::Number(100 * point.zeros / point.numel, 3), point.step,
-             before ? Sentence(Form(", none at step {0}", "，第 {0} 步还没有"), {before->step}) : Sentence(),
+             before ? Sentence(Form(", none at step {0}", "，第 {0} 步还没有"), {before->step})
+                    : Sentence(),
              runs::Number(reached)}};
         claim.strength = 1;
         claim.fault = true;

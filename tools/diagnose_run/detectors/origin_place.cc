@@ -9,9 +9,10 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   if (onset.phase == "data") {
     claim.id = "data-not-finite";
-    claim.sentence = {runs::Form("The batch itself is not finite at step {0}: {1} ({2}). What the model computes from it "
-                                 "says nothing about precision.",
-                                 "第 {0} 步的批次本身非有限：{1}（{2}）。模型由它算出的结果与精度无关。"),
+    claim.sentence = {runs::Form("The batch itself is not finite at step {0}: {1} ({2}). What the "
+                                 "model computes from it says nothing about precision.",
+                                 "第 {0} 步的批次本身非有限：{1}（{2}）。"
+                                 "模型由它算出的结果与精度无关。"),
                       {onset.step, onset.what, onset.how}};
     const std::string batch = runs::BatchText(onset.detail, onset.step);
     if (!batch.empty()) {
@@ -25,8 +26,9 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   }
   if (onset.phase == "loss" && onset.place == Onset::Place::kProducer) {
     claim.id = "loss-born-nan";
-    claim.sentence = {runs::Form("Made in the loss at step {0}: {1}.", "第 {0} 步在损失中产生：{1}。"),
-                      {onset.step, onset.how}};
+    claim.sentence = {
+        runs::Form("Made in the loss at step {0}: {1}.", "第 {0} 步在损失中产生：{1}。"),
+        {onset.step, onset.how}};
     claim.favours = {"component:loss"};
     // A loss that ran away in finite numbers overflows in the end; where that happens says nothing
     // then.

@@ -45,11 +45,12 @@ void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims) {
   if (2 * raw <= batch->points.size()) return;
   Claim claim;
   claim.id = "raw-inputs";
-  claim.sentence = {Form("The inputs of {0} reach {1} (root mean square {2}), sample after sample: the data are not "
-                         "normalised, and activations and gradients in FP16 are as much nearer to 65504.",
-                         "{0} 的输入在每次采样中都达到 {1}（均方根 {2}）：数据没有归一化，FP16 中的激活和梯度因此更接近 "
-                         "65504。"),
-                    {runs::Name(batch->layer), runs::Number(absmax), runs::Number(rms)}};
+  claim.sentence = {
+      Form("The inputs of {0} reach {1} (root mean square {2}), sample after sample: the data are "
+           "not normalised, and activations and gradients in FP16 are as much nearer to 65504.",
+           "{0} 的输入在每次采样中都达到 {1}（均方根 {2}）："
+           "数据没有归一化，FP16 中的激活和梯度因此更接近 65504。"),
+      {runs::Name(batch->layer), runs::Number(absmax), runs::Number(rms)}};
   claim.strength = rms > kRawRms ? 1 : 0.7;
   claims.push_back(std::move(claim));
 }

@@ -71,16 +71,20 @@ void TellEarly(const Excursion& early, int64_t steps, std::vector<Claim>& claims
           : Sentence();
   claim.sentence = {
       early.step < steps / kEarlyPart
-          ? Form("Early in the run, from step {0} on, the loss rose from about {1} to {2} (step {3}){4}, and most of the "
-                 "rise was gone by step {5}.",
-                 "训练早期，从第 {0} 步起，损失从约 {1} 升到 {2}（第 {3} 步）{4}，到第 {5} 步大部分已经回落。")
-          : Form("From step {0} on, the loss rose from about {1} to {2} (step {3}){4}, and most of the rise was gone by "
-                 "step {5}.",
-                 "从第 {0} 步起，损失从约 {1} 升到 {2}（第 {3} 步）{4}，到第 {5} 步大部分已经回落。"),
+          ? Form("Early in the run, from step {0} on, the loss rose from about {1} to {2} (step "
+                 "{3}){4}, and most of the rise was gone by step {5}.",
+                 "训练早期，从第 {0} 步起，损失从约 {1} 升到 {2}（第 {3} 步）{4}"
+                 "，到第 {5} 步大部分已经回落。")
+          : Form("From step {0} on, the loss rose from about {1} to {2} (step {3}){4}, and most of "
+                 "the rise was gone by step {5}.",
+                 "从第 {0} 步起，损失从约 {1} 升到 {2}（第 {3} 步）{4}，"
+                 "到第 {5} 步大部分已经回落。"),
       {early.step, Number(early.before), Number(early.peak), early.peak_step, norm, *early.over}};
   claim.strength = 0.6;
   claim.passing = true;
-  claim.place = FaultPlace{early.step, "", "", "", "", {Form("the loss rose to {0}", "损失升到 {0}"), {Number(early.peak)}}};
+  claim.place = FaultPlace{
+      early.step, "", "",
+      "",         "", {Form("the loss rose to {0}", "损失升到 {0}"), {Number(early.peak)}}};
   claims.push_back(std::move(claim));
 }
 
@@ -114,21 +118,26 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
             {Number(norm_before), Number(up.norm)}};
   }
   const Sentence after =
-      over ? Sentence(Form(", and came back by itself", "，随后自行恢复"))
-           : Sentence(last >= kStillHigh * jump->before
-                          ? Form("; it is {0} where the record ends", "；记录结束时为 {0}")
-                          : Form("; it is {0} where the record ends, too soon to say whether that passes",
-                                 "；记录结束时为 {0}，是否会恢复尚无法判断"),
-                      {Number(last)});
-  claim.sentence = {Form("The loss jumped to {0} at step {1}, from about {2} before{3}{4}. In {5:loss|losses} a batch out of "
-                         "the ordinary, a rate that is too high and a fault look alike.",
-                         "损失在第 {1} 步从约 {2} 跳到 {0}{3}{4}。在 {5} 个损失中，异常的批次、过高的学习率和故障看起来是一样的。"),
-                    {Number(up.loss), up.step, Number(jump->before), std::move(norm), after,
-                     facts.summary.finite_losses}};
+      over
+          ? Sentence(Form(", and came back by itself", "，随后自行恢复"))
+          : Sentence(
+                last >= kStillHigh * jump->before
+                    ? Form("; it is {0} where the record ends", "；记录结束时为 {0}")
+                    : Form("; it is {0} where the record ends, too soon to say whether that passes",
+                           "；记录结束时为 {0}，是否会恢复尚无法判断"),
+                {Number(last)});
+  claim.sentence = {
+      Form("The loss jumped to {0} at step {1}, from about {2} before{3}{4}. In {5:loss|losses} a "
+           "batch out of the ordinary, a rate that is too high and a fault look alike.",
+           "损失在第 {1} 步从约 {2} 跳到 {0}{3}{4}。在 {5} 个损失中，"
+           "异常的批次、过高的学习率和故障看起来是一样的。"),
+      {Number(up.loss), up.step, Number(jump->before), std::move(norm), after,
+       facts.summary.finite_losses}};
   claim.strength = 0.6;
   claim.fault = !over && last >= kStillHigh * jump->before;
   claim.passing = over;
-  claim.place = FaultPlace{up.step, "", "", "", "", {Form("the loss jumped to {0}", "损失跳到 {0}"), {Number(up.loss)}}};
+  claim.place = FaultPlace{
+      up.step, "", "", "", "", {Form("the loss jumped to {0}", "损失跳到 {0}"), {Number(up.loss)}}};
   claims.push_back(std::move(claim));
 }
 

@@ -15,10 +15,13 @@ void DetectWideRange(const Facts& facts, std::vector<Claim>& claims) {
   }
   Claim claim;
   claim.id = "wide-range";
-  claim.sentence = {Form("The first bad tensor is held in {0}, which reaches 3.4e38: it is no overflow of FP16's range{1}.",
-                         "首个异常张量以 {0} 保存，其范围可达 3.4e38：这不是 FP16 范围的溢出{1}。"),
+  claim.sentence = {Form("The first bad tensor is held in {0}, which reaches 3.4e38: it is no "
+                         "overflow of FP16's range{1}.",
+                         "首个异常张量以 {0} 保存，其范围可达 3.4e38："
+                         "这不是 FP16 范围的溢出{1}。"),
                     {format, facts.trend && facts.trend->absmax.size() > 1
-                                 ? Sentence(Form(" ({0} had absmax {1} at step {2})", "（{0} 在第 {2} 步的最大绝对值为 {1}）"),
+                                 ? Sentence(Form(" ({0} had absmax {1} at step {2})",
+                                                 "（{0} 在第 {2} 步的最大绝对值为 {1}）"),
                                             {runs::Name(facts.trend->layer),
                                              runs::Number(facts.trend->absmax.back().second),
                                              facts.trend->absmax.back().first})
