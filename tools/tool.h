@@ -59,6 +59,9 @@ struct ToolContext {
   std::function<void(ToolOutput so_far)> so_far = nullptr;
   // --allow-weaker-sandbox: models and user code also where the machine cannot confine them wholly.
   bool allow_weaker_sandbox = false;
+  // What has a form in Chinese stands in the answer under "zh" too: for the page, whose readers
+  // choose their language.
+  bool chinese_too = false;
 };
 
 // How the command line shows an answer: its whole structuredContent as text.

@@ -100,7 +100,8 @@ class Signatures : public testing::Test {
     std::vector<diagnose_run::Claim> claims;
     for (const std::string& sign : evidence.signs) {
       diagnose_run::Claim& claim = claims.emplace_back();
-      claim.id = claim.sentence = sign;
+      claim.id = sign;
+      claim.sentence = sign;
       claim.strength = 1;
     }
     const std::vector<Hypothesis> ranked = Rank(FactsOf(evidence, library), claims, library);

@@ -102,6 +102,36 @@ const checks = {
     assert.ok(pdf.length > 20_000);
     await page.close();
   },
+  async 'the diagnosis of a broken run in Chinese, and in English where a sentence has no Chinese one'() {
+    const opened = await open(report('broken.db'));
+    const { page } = opened;
+    const told = () => page.$$eval('#diagnosis > p, #diagnosis .card h3, #diagnosis .card p, #diagnosis .card li', each => each.map(one => one.innerText));
+    const english = await told();
+    const given = await page.evaluate(() => data.runs[0].diagnosis);
+    assert.ok(english.includes(given.headline), english[0]);
+    await page.select('#settings select', 'zh');
+    const chinese = await told();
+    assert.ok(chinese.includes(given.zh.headline), chinese[0]);
+    assert.equal(chinese.length, english.length);
+    for (const [at, text] of chinese.entries()) {
+      assert.match(text, /[\u4e00-\u9fff]/);
+      // An alert's own words stand quoted in the evidence; names of layers and operators are no sentence.
+      const quoted = given.zh.hypotheses.some(cause => cause.evidence.includes(text));
+      if (!quoted) assert.doesNotMatch(text, /[A-Za-z]+(?: [a-z]{2,}){3}/, `${at}: ${text}`);
+    }
+    // A step of a Chinese sentence leads to the curves too.
+    const linkedStep = await page.$eval('#diagnosis > p button[data-step]', each => { each.click(); return [each.innerText, each.dataset.step]; });
+    assert.equal(linkedStep[0], `第 ${linkedStep[1]} 步`);
+    assert.match(await text(page, '#chosen'), new RegExp(`已选第 ${linkedStep[1]} 步`));
+    await sound(opened);
+    await shot(page, 'chinese');
+    // Without its Chinese words, as from an earlier version, the diagnosis stays English.
+    await page.evaluate(() => { delete data.runs[0].diagnosis.zh.hypotheses; delete data.runs[0].diagnosis.zh.headline; redraw(); });
+    assert.ok((await told()).includes(given.headline));
+    await page.evaluate(() => { delete data.runs[0].diagnosis.zh; redraw(); });
+    assert.ok((await told()).includes(given.headline));
+    await page.close();
+  },
   async 'a healthy run, and one of two ranks'() {
     for (const name of ['healthy.db', 'distributed']) {
       const opened = await open(report(name));

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "tests/runs/recording.h"
+#include "tests/runs/same_figures.h"
 #include "tools/diagnose_run/earlier_messages.h"
 #include "tools/diagnose_run/failed_call.h"
 #include "tools/pack/redaction.h"
@@ -110,7 +111,10 @@ TEST(AlertDetail, ABatchIsToldByItsRowsAndColumns) {
 std::string RangeOf(const char* tensors) {
   auto json = ParseJson(std::string(R"({"error":"IndexError","tensors":)") + tensors + "}");
   EXPECT_TRUE(json);
-  return diagnose_run::OutOfRangeText(diagnose_run::ParseFailedCall(3, *json));
+  const runs::Sentence range =
+      diagnose_run::OutOfRangeText(diagnose_run::ParseFailedCall(3, *json));
+  test::ExpectChinese(range);
+  return range.English();
 }
 
 TEST(FailedCall, LabelsAreHeldAgainstTheTensorThatTheyCountIn) {

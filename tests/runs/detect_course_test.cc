@@ -131,7 +131,7 @@ TEST(Divergence, OfACompiledStepThatWasNotComparedTheLearningRateIsNotBlamed) {
   facts.measured.steps.emplace_back().eager = true;
   EXPECT_LT(claim().strength, 0.5);
   EXPECT_TRUE(claim().opposes.empty());
-  EXPECT_NE(claim().sentence.find("not as torch.compile has made it"), std::string::npos);
+  EXPECT_NE(claim().sentence.English().find("not as torch.compile has made it"), std::string::npos);
 }
 
 TEST(ScalerProtocol, EachWrongOrderOfCalls) {

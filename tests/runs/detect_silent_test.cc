@@ -53,7 +53,8 @@ TEST(UniformGuess, IsALossThatStaysWhereGuessingLeavesIt) {
   const Claim* claim = Find(claims, "uniform-guess");
   ASSERT_TRUE(claim);
   EXPECT_TRUE(claim->note) << "it changes no verdict";
-  EXPECT_NE(claim->sentence.find("ln(10) = 2.303"), std::string::npos) << claim->sentence;
+  EXPECT_NE(claim->sentence.English().find("ln(10) = 2.303"), std::string::npos)
+      << claim->sentence.English();
   losses(1.9, 2.31);
   EXPECT_FALSE(Fires(facts, "uniform-guess")) << "it learned";
   losses(2.29, 4.0);
@@ -70,7 +71,8 @@ TEST(ZeroGradients, OfAllWeightsFromTheFirstStepOn) {
   const Claim* claim = Find(claims, "zero-gradients");
   ASSERT_TRUE(claim);
   EXPECT_TRUE(claim->fault);
-  EXPECT_NE(claim->sentence.find("all 200 steps"), std::string::npos) << claim->sentence;
+  EXPECT_NE(claim->sentence.English().find("all 200 steps"), std::string::npos)
+      << claim->sentence.English();
   // "Something between backward and step made zeros of them" needs that they once lived.
   EXPECT_FALSE(Find(claims, "zeroed-updates"));
   facts.turns = Steps(0.5, 3.7);
@@ -102,14 +104,16 @@ TEST(ZeroGradients, OfSomeTensorsAreSeenAndWithAnEmptyBufferAFault) {
   const Claim* claim = Find(claims, "zero-gradients");
   ASSERT_TRUE(claim);
   EXPECT_TRUE(claim->open && !claim->fault);
-  EXPECT_NE(claim->sentence.find("1 of 2 trained tensors"), std::string::npos) << claim->sentence;
+  EXPECT_NE(claim->sentence.English().find("1 of 2 trained tensors"), std::string::npos)
+      << claim->sentence.English();
 
   Zero(AddSeries(facts, "attn.cos", runs::kWeight, "float32", {{0, 0}, {100, 0}}, "buffer"));
   claims = RunDetectors(facts);
   claim = Find(claims, "zero-gradients");
   ASSERT_TRUE(claim);
   EXPECT_TRUE(claim->fault);
-  EXPECT_NE(claim->sentence.find("attn.cos"), std::string::npos) << claim->sentence;
+  EXPECT_NE(claim->sentence.English().find("attn.cos"), std::string::npos)
+      << claim->sentence.English();
 
   // A zero-initialised factor holds it back in the first sample only.
   facts.profile.series[1].points[1].zeros = 0;
@@ -231,8 +235,9 @@ TEST(OptimizerOrigin, AStateThatHeldNanBeforeIsNotTheOptimizersArithmetic) {
   EXPECT_FALSE(Find(claims, "optimizer-division"));
   const Claim* claim = Find(claims, "state-not-finite");
   ASSERT_TRUE(claim);
-  EXPECT_NE(claim->sentence.find("exp_avg"), std::string::npos);
-  EXPECT_NE(claim->sentence.find("when this run began"), std::string::npos) << claim->sentence;
+  EXPECT_NE(claim->sentence.English().find("exp_avg"), std::string::npos);
+  EXPECT_NE(claim->sentence.English().find("when this run began"), std::string::npos)
+      << claim->sentence.English();
   facts.bad_states.clear();
   EXPECT_TRUE(Fires(facts, "optimizer-division"));
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/runs/same_figures.h"
 #include "tools/diagnose_run/detectors/detector.h"
 
 namespace mpnanny::diagnose_run {
@@ -67,8 +68,14 @@ inline Series& AddSeries(Facts& facts, const std::string& layer, int64_t kind,
   return facts.profile.series.back();
 }
 
+// Whether the sign is among the claims, all of which have Chinese words.
 inline bool Fires(const Facts& facts, std::string_view sign) {
   const std::vector<Claim> claims = RunDetectors(facts);
+  for (const Claim& claim : claims) {
+    for (const runs::Sentence* each : {&claim.sentence, &claim.title, &claim.fix})
+      test::ExpectChinese(*each);
+    if (claim.place) test::ExpectChinese(claim.place->what);
+  }
   return FindClaim(claims, sign) != nullptr;
 }
 

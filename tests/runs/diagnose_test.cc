@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/runs/recording.h"
+#include "tests/runs/same_figures.h"
 #include "tools/cases/signal.h"
 #include "tools/diagnose_run/signal_words.h"
 
@@ -131,7 +132,9 @@ TEST(DiagnoseTest, FiguresOfASignatureAreSentences) {
   const auto say = [](const char* text, const char* layer, double value) {
     const auto signal = cases::ParseSignal(text, 1);
     EXPECT_TRUE(signal) << text;
-    return diagnose_run::StatSentence(*signal, {text, 40, layer, value});
+    const runs::Sentence sentence = diagnose_run::StatSentence(*signal, {text, 40, layer, value});
+    ExpectChinese(sentence);
+    return sentence.English();
   };
   EXPECT_EQ(say("stat: activation.numel > 0 *lm_head*", "lm_head", 24576),
             "the run has lm_head, a layer of the kind that this case is about");

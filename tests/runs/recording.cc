@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/data_files.h"
+#include "tests/runs/same_figures.h"
 #include "tools/call.h"
 
 namespace mpnanny {
@@ -255,6 +256,16 @@ Result<ToolOutput> Call(const std::string& tool, const Json& arguments, const st
     for (const char c : output->text) {
       EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20)
           << "control character in text";
+    }
+    if (tool == "diagnose_run") {
+      // The page's readers choose their language.
+      constexpr size_t kPageBytes = 200'000;
+      ToolContext page = context;
+      page.answer_bytes = kPageBytes;
+      page.chinese_too = true;
+      const auto both = CallTool(found, arguments, page);
+      // (In some tests the run changes while it is read.)
+      if (both) ExpectChineseDiagnosis(both->structured);
     }
   } else {
     EXPECT_FALSE(output.error().message.empty());

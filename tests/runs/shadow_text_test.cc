@@ -7,10 +7,19 @@
 #include <limits>
 #include <string>
 
+#include "tests/runs/same_figures.h"
 #include "tools/runs/operator_words.h"
 
 namespace mpnanny::runs {
 namespace {
+
+// The sentence in English; it tells the same in Chinese.
+std::string Told(const ShadowFinding& finding, std::string_view module) {
+  const Sentence sentence = FindingSentence(finding, module);
+  test::ExpectChinese(sentence);
+  EXPECT_EQ(sentence.English(), FindingText(finding, module));
+  return sentence.English();
+}
 
 ShadowFinding Cancellation() {
   ShadowFinding finding;
@@ -31,7 +40,7 @@ ShadowFinding Cancellation() {
 }
 
 TEST(ShadowTextTest, CancellationInOneSentenceEach) {
-  EXPECT_EQ(FindingText(Cancellation(), "block.norm"),
+  EXPECT_EQ(Told(Cancellation(), "block.norm"),
             "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of "
             "0.4 % into 310 %: cancellation (the operands are nearly equal, and what is left of "
             "them is mostly rounding error). In FP32 (lines 40–42) it would be 0.01 %. Reaches the "
@@ -41,10 +50,10 @@ TEST(ShadowTextTest, CancellationInOneSentenceEach) {
 TEST(ShadowTextTest, WhereTheErrorCameIn) {
   ShadowFinding f = Cancellation();
   f.origin = {"aten.add.Tensor", "train.py:26", "data", "bfloat16", 0.061};
-  EXPECT_NE(FindingText(f, "").find("turns a relative error of 0.4 % (from the bfloat16 addition "
-                                    "at train.py:26) into 310 %: cancellation"),
+  EXPECT_NE(Told(f, "").find("turns a relative error of 0.4 % (from the bfloat16 addition "
+                             "at train.py:26) into 310 %: cancellation"),
             std::string::npos)
-      << FindingText(f, "");
+      << Told(f, "");
 }
 
 TEST(ShadowTextTest, AnErrorThatWasNotMeasuredIsNone) {
@@ -73,7 +82,7 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   f.dtype = "float16";
   f.op = "aten.mul.Tensor";
   f.magnitude = 123456;
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "float16 multiplication at train.py:40 (forward) gives Inf or NaN in 12 % of the "
             "elements, where the same computation in FP64 stays finite (up to 123456; float16 ends "
             "at 65504). FP32 cures it.");
@@ -82,7 +91,7 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   f.precision = "excluded";
   f.share = 1;
   EXPECT_EQ(
-      FindingText(f, "head"),
+      Told(f, "head"),
       "float16 logarithm at train.py:40 (head, forward) gives Inf or NaN in all elements, and "
       "so does the same computation in FP64. More precision would not help: the FP64 "
       "reference has it too.");
@@ -92,7 +101,7 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   f.share = 0.5;
   f.magnitude = 4096;
   f.precision = "not_tested";
-  EXPECT_EQ(FindingText(f, "pos"),
+  EXPECT_EQ(Told(f, "pos"),
             "conversion (int64 → bfloat16) at train.py:40 (pos, forward) changes 50 % of the whole "
             "numbers (up to 4096): bfloat16 holds every whole number only up to 256. Whether FP32 "
             "cures it is not known.");
@@ -101,21 +110,21 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   f.dtype = "bfloat16";
   f.phase = "optimizer";
   f.precision = "";
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "bfloat16 addition at train.py:40 (optimizer) leaves 50 % of the elements that should "
             "change as they were: the change is too small beside the value for bfloat16.");
   f.kind = "flushed";
-  EXPECT_NE(FindingText(f, "").find("rounds 50 % of the elements that are not 0 to 0: they are too "
-                                    "small for bfloat16."),
+  EXPECT_NE(Told(f, "").find("rounds 50 % of the elements that are not 0 to 0: they are too "
+                             "small for bfloat16."),
             std::string::npos)
-      << FindingText(f, "");
+      << Told(f, "");
   f.kind = "clipped";
   f.dtype = "float32 → float8_e4m3fn";
   f.magnitude = 2000;
-  EXPECT_NE(FindingText(f, "").find("cuts off 50 % of the elements at the largest value that "
-                                    "float8_e4m3fn holds (they go up to 2000)."),
+  EXPECT_NE(Told(f, "").find("cuts off 50 % of the elements at the largest value that "
+                             "float8_e4m3fn holds (they go up to 2000)."),
             std::string::npos)
-      << FindingText(f, "");
+      << Told(f, "");
 }
 
 TEST(ShadowTextTest, PlacesThatASearchFinds) {
@@ -128,14 +137,15 @@ TEST(ShadowTextTest, PlacesThatASearchFinds) {
   f.cure.reset();
   f.precision = "";
   f.phase = "data";
-  EXPECT_EQ(FindingText(f, ""),
-            "aten.searchsorted (float32 → int64) at train.py:40 (data) finds another place than the "
-            "same computation in FP64 for 75 % of the elements.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "aten.searchsorted (float32 → int64) at train.py:40 (data) finds another place than the "
+      "same computation in FP64 for 75 % of the elements.");
   f.origin = {"aten.cumsum.default", "train.py:26", "data", "bfloat16", 0.002};
-  EXPECT_NE(FindingText(f, "").find("of the elements: what goes in is wrong by 0.2 % since the "
-                                    "bfloat16 cumulative sum at train.py:26."),
+  EXPECT_NE(Told(f, "").find("of the elements: what goes in is wrong by 0.2 % since the "
+                             "bfloat16 cumulative sum at train.py:26."),
             std::string::npos)
-      << FindingText(f, "");
+      << Told(f, "");
 }
 
 TEST(ShadowTextTest, WeightsThatAreRoundedBetweenSteps) {
@@ -147,14 +157,14 @@ TEST(ShadowTextTest, WeightsThatAreRoundedBetweenSteps) {
   f.cure.reset();
   f.precision = "not_tested";
   f.op = f.source = f.dtype = "";
-  EXPECT_TRUE(FindingText(f, "").starts_with(
+  EXPECT_TRUE(Told(f, "").starts_with(
       "The weights are rounded between two steps of the optimizer: 75 % of the numbers that a step "
       "changes are back at their old value before the next one."))
-      << FindingText(f, "");
+      << Told(f, "");
   f.op = "aten._to_copy";
   f.source = "train.py:7";
   f.dtype = "float32 → float8_e5m2";
-  EXPECT_NE(FindingText(f, "").find("by the conversion (float32 → float8_e5m2) at train.py:7: 75 %"),
+  EXPECT_NE(Told(f, "").find("by the conversion (float32 → float8_e5m2) at train.py:7: 75 %"),
             std::string::npos);
 }
 
@@ -164,19 +174,20 @@ TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
   f.kind = "range";
   f.op = "aten.div.Tensor";
   f.operands = {{0.5, 0.5001}, {0, 3.2e-10}};
-  EXPECT_EQ(WordsOf(f, "").operands,
+  EXPECT_EQ(WordsOf(f, "").operands.English(),
             "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10).");
-  EXPECT_NE(FindingText(f, "").find("and 0 (in FP64 3.2e-10). In FP32"), std::string::npos);
+  EXPECT_NE(Told(f, "").find("and 0 (in FP64 3.2e-10). In FP32"), std::string::npos);
   f.inputs_from = {{"aten.div.Tensor", "utils.py:56"}, {"aten.index.Tensor", "utils.py:44"}};
-  EXPECT_EQ(WordsOf(f, "").operands,
-            "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10). What goes in comes "
-            "from utils.py:56 (division) and utils.py:44 (aten.index).");
+  EXPECT_EQ(
+      WordsOf(f, "").operands.English(),
+      "What went into the first such element: 0.5 and 0 (in FP64 3.2e-10). What goes in comes "
+      "from utils.py:56 (division) and utils.py:44 (aten.index).");
   EXPECT_EQ(FindingJson(f, "")["inputs_from"][1]["source"], "utils.py:44");
   f.inputs_from.clear();
   f.operands = {{kInf, kInf}};
-  EXPECT_EQ(WordsOf(f, "").operands, "What went into the first such element: inf.");
+  EXPECT_EQ(WordsOf(f, "").operands.English(), "What went into the first such element: inf.");
   f.operands = {{1, 1}, {kInf, 2}, {0, 0}};
-  EXPECT_EQ(WordsOf(f, "").operands,
+  EXPECT_EQ(WordsOf(f, "").operands.English(),
             "What went into the first such element: 1, inf (in FP64 2) and 0.");
 }
 
@@ -194,7 +205,7 @@ TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
   f.growth = {2512.7, "model.py:12", "aten.mm.default"};
   f.reach = {{"loss", "", {}}};
   EXPECT_EQ(
-      FindingText(f, ""),
+      Told(f, ""),
       "optimizer.step at train.py:60 makes updates that are too large (learning rate): the "
       "result of the matrix product at model.py:12 grew 2513-fold since the first shadow step and "
       "left the range of float16 (Inf or NaN in 0.5 % of the elements). More precision would only "
@@ -205,7 +216,7 @@ TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
   f.dtype = "";
   f.share.reset();
   f.reach.clear();
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "optimizer.step at train.py:60 makes updates that are too large (learning rate): "
             "values grew by orders of magnitude since the first shadow step and overflowed. More "
             "precision would only put it off: FP64 would overflow a little later.");
@@ -221,11 +232,11 @@ TEST(ShadowTextTest, ValuesThatNanToNumReplaced) {
       "bfloat16 subtraction at train.py:40 (forward) gives Inf or NaN in 50 % of the elements, and "
       "so does the same computation in FP64.";
   f.reach = {{"replaced", "train.py:50", 0.5}};
-  EXPECT_EQ(FindingText(f, ""), start + " Values were replaced by nan_to_num at train.py:50.");
+  EXPECT_EQ(Told(f, ""), start + " Values were replaced by nan_to_num at train.py:50.");
   f.reach = {{"replaced", "train.py:50", 0.5}, {"loss", "", {}}, {"replaced", "", 0.5}};
-  EXPECT_EQ(FindingText(f, ""), start +
-                                    " Reaches the loss. Values were replaced by nan_to_num at "
-                                    "train.py:50 and nan_to_num.");
+  EXPECT_EQ(Told(f, ""), start +
+                             " Reaches the loss. Values were replaced by nan_to_num at "
+                             "train.py:50 and nan_to_num.");
 }
 
 TEST(ShadowTextTest, AKindOfALaterVersionIsShownAsItIs) {
@@ -236,10 +247,10 @@ TEST(ShadowTextTest, AKindOfALaterVersionIsShownAsItIs) {
   f.cure.reset();
   f.reach.clear();
   f.share = 0.25;
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "bfloat16 custom.frobnicate at train.py:40 (forward): wobble\\u{1}, 25 % of the "
             "elements, relative error in 0.4 %, relative error out 310 %.");
-  EXPECT_EQ(FindingText({}, ""), "an operator: not told what.");
+  EXPECT_EQ(Told({}, ""), "an operator: not told what.");
 }
 
 TEST(ShadowTextTest, WhatFp32CuresAndWhatItReaches) {
@@ -251,7 +262,7 @@ TEST(ShadowTextTest, WhatFp32CuresAndWhatItReaches) {
              {"state", "fc.running_mean", {}},
              {"index", "train.py:50", {}},
              {"output", "", {}}};
-  const std::string text = FindingText(f, "");
+  const std::string text = Told(f, "");
   EXPECT_NE(text.find("In FP64 (lib/norm.py:7, 9 and line 40) it would be 0.01 %."),
             std::string::npos)
       << text;
@@ -260,10 +271,9 @@ TEST(ShadowTextTest, WhatFp32CuresAndWhatItReaches) {
             std::string::npos)
       << text;
   f.kind = "range";
-  EXPECT_NE(FindingText(f, "").find("it stays finite, with an error of 0.01 %."),
-            std::string::npos);
+  EXPECT_NE(Told(f, "").find("it stays finite, with an error of 0.01 %."), std::string::npos);
   f.kind = "flushed";
-  EXPECT_NE(FindingText(f, "").find("the error falls from 310 % to 0.01 %."), std::string::npos);
+  EXPECT_NE(Told(f, "").find("the error falls from 310 % to 0.01 %."), std::string::npos);
 }
 
 TEST(ShadowTextTest, PercentsAreReadAsTheyAreMeant) {
@@ -281,14 +291,15 @@ TEST(ShadowTextTest, PercentsAreReadAsTheyAreMeant) {
 }
 
 TEST(ShadowTextTest, LinesAreJoined) {
-  EXPECT_EQ(LinesText({}, "a.py:1"), "");
-  EXPECT_EQ(LinesText({"a.py:1"}, "a.py:9"), "line 1");
-  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9"), "lines 2–3, 7");
-  EXPECT_EQ(LinesText({"b.py:3"}, "a.py:9"), "b.py:3");
-  EXPECT_EQ(LinesText({"nonsense", "a.py:x", "a.py:", ":", ""}, "a.py:9"), "");
+  EXPECT_EQ(LinesText({}, "a.py:1").English(), "");
+  EXPECT_EQ(LinesText({"a.py:1"}, "a.py:9").English(), "line 1");
+  EXPECT_EQ(LinesText({"a.py:3", "a.py:2", "a.py:2", "a.py:7"}, "a.py:9").English(),
+            "lines 2–3, 7");
+  EXPECT_EQ(LinesText({"b.py:3"}, "a.py:9").English(), "b.py:3");
+  EXPECT_EQ(LinesText({"nonsense", "a.py:x", "a.py:", ":", ""}, "a.py:9").English(), "");
   std::vector<std::string> many;
   for (int i = 0; i < 40; ++i) many.push_back("a.py:" + std::to_string(2 * i));
-  EXPECT_EQ(LinesText(many, "a.py:9"), "lines 0, 2, 4, 6, 8, 10 and 34 more");
+  EXPECT_EQ(LinesText(many, "a.py:9").English(), "lines 0, 2, 4, 6, 8, 10 and 34 more");
 }
 
 TEST(ShadowTextTest, OperatorsHaveWords) {
@@ -312,78 +323,85 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   f.relation.count = 2;
   f.relation.steps = 3;
   f.relation.none = true;
-  EXPECT_EQ(FindingText(f, ""),
-            "The aten.argmax at model.py:7 cuts off the gradient: 2 parameters (gate.weight, "
-            "gate.bias), which the loss depends on and the optimizer holds, got no gradient, in all "
-            "3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The aten.argmax at model.py:7 cuts off the gradient: 2 parameters (gate.weight, "
+      "gate.bias), which the loss depends on and the optimizer holds, got no gradient, in all "
+      "3 steps that were looked at.");
   f.phase = "backward";
   f.op = "aten.round";
   f.relation.none = false;
   f.relation.count = 9;
-  EXPECT_EQ(FindingText(f, ""),
-            "The aten.round at model.py:7 passes back a gradient that is 0 everywhere: 9 parameters "
-            "(gate.weight, gate.bias and 7 more), which the loss depends on and the optimizer "
-            "holds, got a gradient of exactly 0, in all 3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The aten.round at model.py:7 passes back a gradient that is 0 everywhere: 9 parameters "
+      "(gate.weight, gate.bias and 7 more), which the loss depends on and the optimizer "
+      "holds, got a gradient of exactly 0, in all 3 steps that were looked at.");
   f.kind = "not_updated";
   f.source.clear();
   f.relation.parameters = {"gate.bias"};
   f.relation.count = 1;
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "The gradient of the parameter gate.bias is not 0, but no optimizer holds it and it "
             "does not change, in all 3 steps that were looked at.");
   f.kind = "not_zeroed";
   f.source = "train.py:9";
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "The gradients that the optimizer gets still contain those of its step before, in all "
             "3 steps that were looked at: backward() at train.py:9 adds to them. zero_grad() is "
             "missing, or comes where it does not reach these parameters.");
   f.relation.at = "train.py:19";
   f.relation.share = 0.4;
-  EXPECT_EQ(FindingText(f, ""),
-            "The gradients that the optimizer gets still contain those that backward() at train.py:19 "
-            "left for another optimizer's step (40 % of their norm): backward() at train.py:9 adds to "
-            "them, in all 3 steps that were looked at. zero_grad() of this optimizer is missing "
-            "between the two.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The gradients that the optimizer gets still contain those that backward() at train.py:19 "
+      "left for another optimizer's step (40 % of their norm): backward() at train.py:9 adds to "
+      "them, in all 3 steps that were looked at. zero_grad() of this optimizer is missing "
+      "between the two.");
   f.kind = "load_undone";
   f.relation.times = 57.3;
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "The first optimizer step at train.py:9 after weights were loaded at train.py:19 moves "
             "weights (such as gate.bias) 57 times as far as the run's usual step, back to their "
             "values of before: the optimizer writes values of its own, as FP32 master copies, over "
             "those that were loaded.");
   f.kind = "partial_copy";
-  EXPECT_EQ(FindingText(f, ""),
-            "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
-            "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
-            "their norm, in all 3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
+      "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
+      "their norm, in all 3 steps that were looked at.");
   f.kind = "dropped_gradient";
   f.relation.passes = 8;
   f.relation.count = 7;
-  EXPECT_EQ(FindingText(f, ""),
-            "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
-            "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
-            "counts, in all 3 steps that were looked at.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
+      "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
+      "counts, in all 3 steps that were looked at.");
   f.kind = "empty_step";
   f.relation.until = 44;
-  EXPECT_EQ(FindingText(f, ""),
-            "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
-            "backward() runs: the loss comes from other weights than those that the optimizer holds. "
-            "Up to step 44 they had gradients.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
+      "backward() runs: the loss comes from other weights than those that the optimizer holds. "
+      "Up to step 44 they had gradients.");
   f.kind = "moved_weights";
   f.relation.count = 11;
   f.relation.loss_before = 0.125;
   f.relation.loss_after = 0.5;
   f.since = 10;
-  EXPECT_EQ(FindingText(f, ""),
-            "Something other than the optimizer moves the weights between two of its steps, 11 times "
-            "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
-            "time, from 0.125 to 0.5 in the median.");
+  EXPECT_EQ(
+      Told(f, ""),
+      "Something other than the optimizer moves the weights between two of its steps, 11 times "
+      "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
+      "time, from 0.125 to 0.5 in the median.");
   f.since.reset();
   f.kind = "not_restored";
   f.relation = {};  // as of a damaged file
-  EXPECT_FALSE(FindingText(f, "").empty());
+  EXPECT_FALSE(Told(f, "").empty());
   f.kind = "moved_on_skip";
-  EXPECT_FALSE(FindingText(f, "").empty());
+  EXPECT_FALSE(Told(f, "").empty());
   f.kind = "scale_dependent";
   f.relation = {};
   f.relation.parameters = {"a.weight"};
@@ -392,26 +410,26 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   f.relation.scale = 65536;
   f.relation.entered = "train.py:48";
   f.relation.left = {"train.py:50", "train.py:52"};
-  EXPECT_EQ(FindingText(f, ""),
+  EXPECT_EQ(Told(f, ""),
             "The gradients that the optimizer gets depend on the loss scale (65536 here): they are "
             "divided by it, in the parameter a.weight. It is taken out of the gradients more than "
             "once, at train.py:50 and train.py:52.");
   f.relation.left = {"train.py:52"};
-  EXPECT_NE(FindingText(f, "").find("divided by it at train.py:52, and the loss that backward() "
-                                    "started from was not multiplied by it."),
+  EXPECT_NE(Told(f, "").find("divided by it at train.py:52, and the loss that backward() "
+                             "started from was not multiplied by it."),
             std::string::npos);
   f.relation.power = 1.0;
   f.relation.left.clear();
-  EXPECT_NE(FindingText(f, "").find("The loss is multiplied by it at train.py:48, and the gradients "
-                                    "are not divided by it."),
+  EXPECT_NE(Told(f, "").find("The loss is multiplied by it at train.py:48, and the gradients "
+                             "are not divided by it."),
             std::string::npos);
   f.relation.power = -0.5;
   f.op = "aten.add_.Tensor";
   f.source = "train.py:51";
-  EXPECT_NE(FindingText(f, "").find("twice the scale makes them 0.707 times as large, in the "
-                                    "parameter a.weight. The addition at train.py:51 brings"),
+  EXPECT_NE(Told(f, "").find("twice the scale makes them 0.707 times as large, in the "
+                             "parameter a.weight. The addition at train.py:51 brings"),
             std::string::npos)
-      << FindingText(f, "");
+      << Told(f, "");
 }
 
 TEST(ShadowTextTest, LongTextsAreCut) {
@@ -421,7 +439,7 @@ TEST(ShadowTextTest, LongTextsAreCut) {
   f.dtype = std::string(500, 'y');
   f.cure->lines = std::vector<std::string>(30, std::string(290, 'z') + ":4");
   for (int i = 0; i < 30; ++i) f.reach.push_back({"state", std::string(290, 'w'), 1.0});
-  const std::string text = FindingText(f, std::string(3000, 'm'));
+  const std::string text = Told(f, std::string(3000, 'm'));
   EXPECT_LT(text.size(), 1800u) << text;
   EXPECT_NE(text.find("er/train.py:40"), std::string::npos);
 }

@@ -186,7 +186,7 @@ TEST(Stability, BadGradientsAreAReasonOrWereLeftOut) {
   const std::string left_out =
       "Gradients were not finite in 1 step, first at step 17, and did not come into the weights: "
       "losses stayed finite and later gradients are.";
-  EXPECT_EQ(DiscardedText(s), left_out);
+  EXPECT_EQ(DiscardedText(s).English(), left_out);
   const Summary sound = Judged(s);
   EXPECT_EQ(sound.stable, true);
   EXPECT_EQ(sound.reasons, With(kSound, left_out));

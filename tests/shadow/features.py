@@ -196,8 +196,8 @@ def an_epoch_in_inference_mode(watch: Watch) -> Losses:
 
 
 def evaluations_under_autocast(watch: Watch) -> Losses:
-    """Kernels that call operators of autocast's lists themselves: the encoder layer's fast path, and
-    composite operators in inference mode.
+    """Kernels that call operators of autocast's lists themselves: the encoder layer's fast path,
+    and composite operators in inference mode.
     """
 
     class Encoded(nn.Module):

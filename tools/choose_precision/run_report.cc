@@ -25,7 +25,7 @@ std::string LayerName(const std::string& raw) {
 }
 
 std::string PlaceText(const FixedLines& each) {
-  const std::string lines = runs::LinesText(each.lines, "");
+  const std::string lines = runs::LinesText(each.lines, "").English();
   return lines.empty() ? runs::Name(each.module) : lines;
 }
 

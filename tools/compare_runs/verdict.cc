@@ -75,9 +75,8 @@ void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course
   } else if (run_summary::TooManySkips(s)) {
     (s.skipped_at_end > run_summary::kStartupSkips / 2 ? why.bad : why.doubts)
         .push_back("b skipped " + runs::Count(s.skipped_steps, "optimizer step") + " of " +
-                   std::to_string(s.steps) + run_summary::SkipsApart(s) + ", the last " +
-                   std::to_string(s.skipped_at_end) +
-                   " without a break.");
+                   std::to_string(s.steps) + run_summary::SkipsApart(s).English() + ", the last " +
+                   std::to_string(s.skipped_at_end) + " without a break.");
   } else if (scale == run_summary::ScaleState::kDeclining) {
     why.doubts.push_back("b's loss scale keeps falling: " + Number(s.scale_first) + " at first, " +
                          Number(s.scale_last) + " at the end.");

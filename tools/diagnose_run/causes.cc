@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tools/diagnose_run/measured_fix.h"
 #include "tools/diagnose_run/measured_signs.h"
 #include "tools/diagnose_run/measured_text.h"
 #include "tools/diagnose_run/onset.h"
@@ -110,7 +111,9 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   std::vector<Claim> claims = {claim};
   if (lead.precision == "proven" && lead.kind == "range" && lead.cure &&
       lead.cure->what == "float32") {
-    claim.sentence = "In FP32 the values stay finite, and this case happens in FP32 as well.";
+    claim.sentence =
+        runs::Form("In FP32 the values stay finite, and this case happens in FP32 as well.",
+                   "在 FP32 中数值保持有限，而该案例在 FP32 中也会发生。");
     claim.opposes = {"precision:fp32"};
     claim.measured = false;  // not what a detector established
     claims.push_back(std::move(claim));
@@ -180,7 +183,8 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
   if (IsAfterDivergence(facts, mechanism)) {
     hypothesis.confidence *= kAfterDivergence;
     hypothesis.against.push_back(
-        "Loss or gradients had left their level before: this can be what came of it.");
+        runs::Form("Loss or gradients had left their level before: this can be what came of it.",
+                   "此前损失或梯度已偏离原来的水平：这可能是其结果。"));
   }
   return hypothesis;
 }
@@ -189,8 +193,10 @@ Hypothesis FromMechanism(const Facts& facts, size_t index) {
 // measurement's.
 void JoinMeasured(Hypothesis& measured, Hypothesis fitting) {
   measured.cause = fitting.cause;
-  measured.evidence.insert(measured.evidence.begin(),
-                           "A documented case: " + fitting.cause->title + ".");
+  measured.evidence.insert(
+      measured.evidence.begin(),
+      runs::Sentence(runs::Form("A documented case: {0}.", "已记录的案例：{0}。"),
+                     {runs::Sentence::InEach(fitting.cause->title, fitting.cause->title_zh)}));
   std::move(fitting.evidence.begin(), fitting.evidence.end(), std::back_inserter(measured.evidence));
   std::move(fitting.against.begin(), fitting.against.end(), std::back_inserter(measured.against));
   measured.unseen = std::move(fitting.unseen);

@@ -25,7 +25,8 @@ void ClearPlace(Onset& onset) {
   onset.layer_type.clear();
   onset.source.clear();
   onset.place = Onset::Place::kUnplaced;
-  onset.how = "the fault lies in the training loop and in no layer";
+  onset.how = runs::Form("the fault lies in the training loop and in no layer",
+                         "故障在训练循环中，不在任何层");
 }
 
 // The line that the exception names, where that alone ended the run.
@@ -35,9 +36,10 @@ std::optional<Onset> PlaceOfException(const Facts& facts) {
   Onset onset;
   onset.step = failed->step;
   onset.source = failed->source;
-  onset.what = EscapeControl(failed->error, 80) + " ended the training";
+  onset.what = {runs::Form("{0} ended the training", "{0} 终止了训练"),
+                {EscapeControl(failed->error, 80)}};
   onset.place = Onset::Place::kProducer;
-  onset.how = "the exception names the line";
+  onset.how = runs::Form("the exception names the line", "异常指明了该行");
   return onset;
 }
 
@@ -72,22 +74,27 @@ void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagn
     if (!claim.told) d.observations.push_back(claim.sentence);
   }
   if (facts.onset && facts.trend && !FindClaim(claims, "forward-overflow")) {
-    d.observations.push_back("Before it: " + TrendText(*facts.trend) + ".");
+    d.observations.push_back(
+        {runs::Form("Before it: {0}.", "在此之前：{0}。"), {TrendText(*facts.trend)}});
   }
   if (facts.protocol.failed) {
-    const std::string text = FailedCallText(*facts.protocol.failed);
-    if (d.headline.find(text) == std::string::npos) d.observations.push_back(text);
+    const runs::Sentence text = FailedCallText(*facts.protocol.failed);
+    if (d.headline.English().find(text.English()) == std::string::npos)
+      d.observations.push_back(text);
   }
   if (facts.protocol.left > 0) {
     d.observations.push_back(
-        "The loop went on without an optimizer step in " + runs::Count(facts.protocol.left, "step") +
-        ", first in step " + std::to_string(facts.protocol.first_left) +
-        ": the weights did not change there.");
+        {runs::Form("The loop went on without an optimizer step in {0:step}, first in step {1}: "
+                    "the weights did not change there.",
+                    "训练循环有 {0} 步没有执行优化器更新就继续，首次在第 {1} 步："
+                    "权重在那里没有变化。"),
+         {facts.protocol.left, facts.protocol.first_left}});
   }
   for (const StaticFinding& finding : facts.findings) {
     if (!finding.near_source || d.observations.size() >= kMostObservations) break;
-    d.observations.push_back("The code near the producer: " + finding.place + " " + finding.rule +
-                             " (" + finding.severity + "): " + finding.message);
+    d.observations.push_back({runs::Form("The code near the producer: {0} {1} ({2}): {3}",
+                                         "源头附近的代码：{0} {1}（{2}）：{3}"),
+                              {finding.place, finding.rule, finding.severity, finding.message}});
   }
 }
 
@@ -106,20 +113,24 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
     d.hypotheses = FindCauses(facts, claims, library);
     if (d.hypotheses.size() > kMostHypotheses) d.hypotheses.resize(kMostHypotheses);
     if (d.hypotheses.empty() || d.hypotheses[0].confidence < kEstablished) {
-      d.headline +=
-          " The cause is not established; what would decide it stands under \"Next "
-          "measurement\".";
+      d.headline += runs::Form(
+          "The cause is not established; what would decide it stands under \"Next measurement\".",
+          "原因尚未确定；怎样才能确定，见“下一步测量”。");
     }
     d.first_bad = FirstBad(facts, claims, d.hypotheses);
   }
   d.timeline = TimelineOf(facts, d.first_bad);
   d.limits = facts.limits;
   if (d.first_bad && facts.onset && d.first_bad->place == Onset::Place::kUnplaced) {
-    d.limits.insert(d.limits.begin(),
-                    "Which layer made the first bad value is not known: " + d.first_bad->how + ".");
+    d.limits.insert(
+        d.limits.begin(),
+        runs::Sentence(runs::Form("Which layer made the first bad value is not known: {0}.",
+                                  "首个异常值由哪一层产生尚不清楚：{0}。"),
+                       {d.first_bad->how}));
   }
   if (d.verdict != "healthy" && d.hypotheses.empty()) {
-    d.limits.push_back("No documented case fits what was recorded.");
+    d.limits.push_back(runs::Form("No documented case fits what was recorded.",
+                                  "没有已记录的案例与所记录的内容相符。"));
   }
   d.next_measurement = NextMeasurement(facts, d);
   return d;

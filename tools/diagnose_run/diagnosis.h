@@ -22,19 +22,19 @@ struct Moment {
 };
 
 struct Diagnosis {
-  std::string verdict;   // healthy | broken | degraded | not_established
-  std::string headline;  // the verdict in one sentence, with its reason
-  std::string reason;    // the headline before it speaks of causes
+  std::string verdict;      // healthy | broken | degraded | not_established
+  runs::Sentence headline;  // the verdict in one sentence, with its reason
+  runs::Sentence reason;    // the headline before it speaks of causes
   // The record's onset; where nothing is not finite, where the fault began that the best hypothesis
   // stands on.
   std::optional<Onset> first_bad;
-  std::vector<Hypothesis> hypotheses;     // best first; none for a healthy run
-  std::vector<std::string> observations;  // what the detectors claim
+  std::vector<Hypothesis> hypotheses;        // best first; none for a healthy run
+  std::vector<runs::Sentence> observations;  // what the detectors claim
   std::vector<std::string> tested,
       not_tested;                // what a verdict rests on, and what nobody looked at
   std::vector<Moment> timeline;  // ascending
-  std::string next_measurement;
-  std::vector<std::string> limits;
+  runs::Sentence next_measurement;
+  std::vector<runs::Sentence> limits;
 };
 
 // `library` must outlive the result.

@@ -27,13 +27,15 @@ inline constexpr Extent kExtents[] = {{6, 8, 6, 600, 3000, 1500, 40, 10, 8, 24, 
 inline constexpr size_t kCodeFindings = 3;
 
 // The first `most` sentences, each within `bytes`.
-std::vector<std::string> Cut(const std::vector<std::string>& sentences, size_t most, size_t bytes);
+std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_t most,
+                             size_t bytes, runs::Language language = runs::Language::kEnglish);
 
 // What was measured; of a cause that nothing was measured of, its case's title.
-std::string TitleOf(const Hypothesis& h);
+std::string TitleOf(const Hypothesis& h, runs::Language language = runs::Language::kEnglish);
 
 // What to change: the measurement's first, then the case's.
-std::string FixOf(const Hypothesis& h, size_t bytes);
+std::string FixOf(const Hypothesis& h, size_t bytes,
+                  runs::Language language = runs::Language::kEnglish);
 
 double Rounded(double confidence);  // to two digits
 

@@ -22,6 +22,7 @@
 #include "tools/runs/alerts.h"
 #include "tools/runs/evaluations.h"
 #include "tools/runs/samples.h"
+#include "tools/runs/sentence.h"
 #include "tools/runs/steps.h"
 
 namespace mpnanny::diagnose_run {
@@ -60,7 +61,7 @@ struct Carrier {
 // gradient or a weight.
 struct Masked {
   int64_t step = 0, last_step = 0, places = 0;
-  std::string what;    // "NaN in the activation of experts": of the first; for people, escaped
+  runs::Sentence what;  // "NaN in the activation of experts": of the first; for people, escaped
   std::string source;  // raw
   std::string batch;   // of data: which elements; escaped
 };
@@ -80,8 +81,8 @@ struct Onset {
   bool is_nan = false, is_inf = false, is_overflow = false;
   runs::AlertDetail detail;       // of the alert that it is taken from
   std::optional<size_t> finding;  // what shadow steps measured of it: of ShadowEvidence::findings
-  std::string what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
-  std::string how;             // by what this is known: for people
+  runs::Sentence what;            // "Inf in the activation of blocks.2.ffn.wo": for people, escaped
+  runs::Sentence how;             // by what this is known: for people
   std::vector<int64_t> ranks;  // of merged ranks, those it was seen on, ascending
   std::optional<int64_t> last_clean_sample;
   std::vector<Carrier> carriers;  // in order of time, at most kCarriersKept
@@ -184,7 +185,7 @@ struct Facts {
   std::vector<StaticFinding> findings;  // near the producer first, then by severity
   std::vector<Excerpt> excerpts;        // of the lines that shadow steps and the onset name
   bool has_activations = false, has_gradients = false, has_weights = false;  // seen in a sample
-  std::vector<std::string> limits;  // what the record cannot show, for people
+  std::vector<runs::Sentence> limits;  // what the record cannot show, for people
 };
 inline constexpr size_t kAlertsKept = 4000;
 

@@ -77,7 +77,7 @@ FailedCall ParseFailedCall(int64_t step, const Json& detail) {
   return call;
 }
 
-std::string OutOfRangeText(const FailedCall& call) {
+runs::Sentence OutOfRangeText(const FailedCall& call) {
   for (const GivenTensor& index : call.tensors) {
     if (!index.min || !index.max) continue;
     for (const GivenTensor& other : call.tensors) {
@@ -87,40 +87,54 @@ std::string OutOfRangeText(const FailedCall& call) {
       const bool above = *index.max >= size;
       const bool below = *index.min < 0 && *index.min != kIgnored;
       if (!above && !below) continue;
-      return runs::Name(index.name) + " holds " + std::to_string(above ? *index.max : *index.min) +
-             ", and " + runs::Name(other.name) + " has " + std::to_string(size) +
-             " along dimension " + std::to_string(*dimension) + ": 0 to " +
-             std::to_string(size - 1) + " is allowed";
+      return {runs::Form("{0} holds {1}, and {2} has {3} along dimension {4}: 0 to {5} is allowed",
+                         "{0} 含有 {1}，而 {2} 在维度 {4} 上大小为 {3}：允许 0 到 {5}"),
+              {runs::Name(index.name), above ? *index.max : *index.min, runs::Name(other.name),
+               size, static_cast<int64_t>(*dimension), size - 1}};
     }
   }
-  return "";
+  return {};
 }
 
-std::string FailedCallText(const FailedCall& call) {
-  std::string text = "The training ended at step " + std::to_string(call.step) + " with " +
-                     EscapeControl(call.error, 80);
-  if (!call.text.empty()) text += ": " + EscapeControl(call.text, 200);
-  while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
-  if (!call.source.empty()) text += " (" + EscapeControl(call.source, 200) + ")";
-  text += ".";
-  if (const std::string range = OutOfRangeText(call); !range.empty()) {
-    text += " Out of range: " + range + ".";
+runs::Sentence FailedCallText(const FailedCall& call) {
+  using runs::Form;
+  using runs::Sentence;
+  std::string error = EscapeControl(call.error, 80);
+  if (!call.text.empty()) error += ": " + EscapeControl(call.text, 200);
+  while (error.ends_with('.') || error.ends_with(' ')) error.pop_back();
+  Sentence text(
+      Form("The training ended at step {0} with {1}{2}.", "训练在第 {0} 步因 {1}{2} 终止。"),
+      {call.step, std::move(error),
+       call.source.empty()
+           ? Sentence()
+           : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(call.source, 200)})});
+  if (const Sentence range = OutOfRangeText(call); !range.empty()) {
+    text += Sentence(Form("Out of range: {0}.", "超出范围：{0}。"), {range});
   }
   if (call.through_mode) {
-    text +=
-        " It was raised in a step whose operators mpnanny called, to compare them with FP64: if it "
-        "does not come with --shadow off, the fault is mpnanny's and not the program's.";
+    text += Form(
+        "It was raised in a step whose operators mpnanny called, to compare them with FP64: if it "
+        "does not come with --shadow off, the fault is mpnanny's and not the program's.",
+        "它出现在由 mpnanny 调用算子、与 FP64 比较的一步中：如果加上 --shadow off 后不再出现，"
+        "错误来自 mpnanny 而不是程序。");
   }
   if (call.tensors.empty()) return text;
-  text += " " + (call.function.empty() ? "The call" : EscapeControl(call.function, 80)) + " got ";
-  for (size_t i = 0; i < call.tensors.size(); ++i) {
-    const GivenTensor& tensor = call.tensors[i];
-    text += (i > 0 ? "; " : "") + runs::Name(tensor.name) + " " + ShapeText(tensor);
-    if (tensor.min && tensor.max) {
-      text += ", from " + std::to_string(*tensor.min) + " to " + std::to_string(*tensor.max);
-    }
+  Sentence given;
+  for (const GivenTensor& tensor : call.tensors) {
+    given = {given.empty() ? Form("{0}{1} {2}{3}", "{0}{1} {2}{3}")
+                           : Form("{0}; {1} {2}{3}", "{0}；{1} {2}{3}"),
+             {std::move(given), runs::Name(tensor.name), ShapeText(tensor),
+              tensor.min && tensor.max ? Sentence(Form(", from {0} to {1}", "，从 {0} 到 {1}"),
+                                                  {*tensor.min, *tensor.max})
+                                       : Sentence()}};
   }
-  return text + ".";
+  text +=
+      Sentence(Form("{0} got {1}.", "{0}得到的是 {1}。"),
+               {call.function.empty() ? Sentence(Form("The call", "该调用"))
+                                      : Sentence::InEach(EscapeControl(call.function, 80),
+                                                         EscapeControl(call.function, 80) + " "),
+                std::move(given)});
+  return text;
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tools/runs/sentence.h"
 
 namespace mpnanny::diagnose_run {
 
@@ -32,11 +33,11 @@ struct FailedCall {
 FailedCall ParseFailedCall(int64_t step, const Json& detail);
 
 // "target reaches 10, and input has 10 along dimension 1 (0 to 9)": where an integer tensor has an
-// element that is no index into the tensor beside it; "" if none has. Escaped.
-std::string OutOfRangeText(const FailedCall& call);
+// element that is no index into the tensor beside it; empty if none has. Escaped.
+runs::Sentence OutOfRangeText(const FailedCall& call);
 
 // In a sentence or two, escaped.
-std::string FailedCallText(const FailedCall& call);
+runs::Sentence FailedCallText(const FailedCall& call);
 
 }  // namespace mpnanny::diagnose_run
 

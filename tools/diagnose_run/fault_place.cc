@@ -12,8 +12,11 @@ using runs::Number;
 
 namespace {
 
-constexpr char kMeasuredHow[] = "its inputs and its result were compared with the same step in FP64";
-constexpr char kRelationHow[] = "the run's own values were compared from step to step";
+constexpr runs::Form kMeasuredHow(
+    "its inputs and its result were compared with the same step in FP64",
+    "它的输入和结果与 FP64 中的同一步做了比较");
+constexpr runs::Form kRelationHow("the run's own values were compared from step to step",
+                                  "对训练自身的数值逐步做了比较");
 
 }  // namespace
 
@@ -34,12 +37,13 @@ Onset PlaceOfMeasured(const Facts& facts) {
   onset.layer_id = lead.finding.layer_id;
   onset.layer = lead.module;
   onset.source = lead.finding.source;
-  onset.what = runs::WordsOf(lead.finding, lead.module).what;
-  if (onset.what.ends_with('.')) onset.what.pop_back();
+  onset.what = runs::WordsOf(lead.finding, lead.module).what.Bare();
   onset.how = ComparesWithItself(lead.finding) ? kRelationHow : kMeasuredHow;
   if (!ComparesWithItself(lead.finding) && IsFirstCompared(facts, onset.step)) {
-    onset.how += "; it shows from the first compared step on (step " + std::to_string(onset.step) +
-                 "), and earlier steps were not compared";
+    onset.how = {runs::Form("{0}; it shows from the first compared step on (step {1}), and earlier "
+                            "steps were not compared",
+                            "{0}；从首个比较过的步（第 {1} 步）起就已出现，更早的步没有比较"),
+                 {std::move(onset.how), onset.step}};
   }
   return onset;
 }
@@ -63,8 +67,9 @@ void JoinMeasured(const Facts& facts, Onset& onset) {
   onset.how = measured.how;
   if (measured.step > onset.step &&
       !ComparesWithItself(facts.measured.findings[*measured.finding].finding)) {
-    onset.how = "step " + std::to_string(measured.step) +
-                " was compared with FP64; this one was not, and shows the same";
+    onset.how = {runs::Form("step {0} was compared with FP64; this one was not, and shows the same",
+                            "第 {0} 步与 FP64 做了比较；这一步没有，但表现相同"),
+                 {measured.step}};
   }
 }
 
@@ -93,9 +98,12 @@ std::optional<Onset> PlaceOfFault(const Facts& facts, const std::vector<Claim>& 
   onset.source = chosen->place->source;
   onset.what = chosen->place->what;
   onset.place = onset.layer.empty() ? Onset::Place::kUnplaced : Onset::Place::kFirstSeen;
-  onset.how = !facts.monitored      ? "a log names no layer"
-              : onset.layer.empty() ? "the fault lies in the training loop and in no layer"
-                                    : "it is the first sampled tensor that shows it";
+  onset.how = !facts.monitored ? runs::Form("a log names no layer", "日志不指明层")
+              : onset.layer.empty()
+                  ? runs::Form("the fault lies in the training loop and in no layer",
+                               "故障在训练循环中，不在任何层")
+                  : runs::Form("it is the first sampled tensor that shows it",
+                               "它是首个显示该故障的采样张量");
   return onset;
 }
 
@@ -106,8 +114,10 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   Onset onset;
   onset.step = burst->first;
   onset.phase = "backward";
-  onset.what = "the first step that was skipped and that growing the scale does not explain";
-  onset.how = "no sample tells which layer it was";
+  onset.what =
+      runs::Form("the first step that was skipped and that growing the scale does not explain",
+                 "首个被跳过、且不能用损失缩放的增大来解释的步");
+  onset.how = runs::Form("no sample tells which layer it was", "没有采样能说明是哪一层");
   double largest = 0;
   for (const Series& series : facts.profile.series) {
     if (series.kind != runs::kGradient) continue;
@@ -121,8 +131,13 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   }
   if (!onset.layer.empty()) {
     onset.place = Onset::Place::kFirstSeen;
-    onset.how = "its gradient was the largest in the samples before, " + Number(largest) +
-                (burst->scale_first ? ", times a loss scale of " + Number(burst->scale_first) : "");
+    onset.how = {runs::Form("its gradient was the largest in the samples before, {0}{1}",
+                            "它的梯度在此前的采样中最大，为 {0}{1}"),
+                 {Number(largest), burst->scale_first
+                                       ? runs::Sentence(runs::Form(", times a loss scale of {0}",
+                                                                   "，乘以损失缩放 {0}"),
+                                                        {Number(burst->scale_first)})
+                                       : runs::Sentence()}};
   }
   return onset;
 }

@@ -45,9 +45,10 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
   if (!read) return read.error();
   if (failed) return *failed;
   if (left_out > 0) {
-    facts.limits.push_back("Only the first " + std::to_string(kAlertsKept) +
-                           " alerts were weighed, " + std::to_string(left_out) +
-                           " later ones were not.");
+    facts.limits.push_back(
+        {runs::Form("Only the first {0} alerts were weighed, {1} later ones were not.",
+                    "只考虑了前 {0} 条告警，之后的 {1} 条没有考虑。"),
+         {static_cast<int64_t>(kAlertsKept), static_cast<int64_t>(left_out)}});
   }
   return {};
 }
@@ -174,38 +175,48 @@ void GatherOrigins(Facts& facts) {
 
 Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
   const runs::Run& run = source.run;
-  std::vector<std::string>& limits = facts.limits;
+  using runs::Form;
+  std::vector<runs::Sentence>& limits = facts.limits;
   limits.insert(limits.end(), source.notes.begin(), source.notes.end());
   limits.insert(limits.end(), facts.measured.notes.begin(), facts.measured.notes.end());
   if (facts.profile.steps.empty()) {
-    limits.push_back(facts.summary.sampled_steps > 0
-                         ? "No statistics of tensors were recorded before the first bad step."
-                         : "No statistics of tensors were recorded, so no layer can be named from "
-                           "them.");
+    limits.push_back(
+        facts.summary.sampled_steps > 0
+            ? Form("No statistics of tensors were recorded before the first bad step.",
+                   "首个异常步之前没有记录张量统计。")
+            : Form("No statistics of tensors were recorded, so no layer can be named from them.",
+                   "没有记录张量统计，因此无法由此指出层。"));
   } else {
     if (run.trace_interval && *run.trace_interval > 1) {
-      limits.push_back("Full statistics exist for every " + std::to_string(*run.trace_interval) +
-                       "th step only (and for those after an ERROR); between them only a "
-                       "non-finite flag a layer is watched.");
+      limits.push_back({Form("Full statistics exist for every {0}th step only (and for those after "
+                             "an ERROR); between them only a non-finite flag a layer is watched.",
+                             "完整的统计只有每 {0} 步一次（以及 ERROR 之后的步）；"
+                             "其间每层只监视是否出现非有限值。"),
+                        {*run.trace_interval}});
     }
-    if (!facts.has_activations) limits.push_back("No activations were recorded.");
-    if (!facts.has_gradients) limits.push_back("No gradients were recorded.");
+    if (!facts.has_activations)
+      limits.push_back(Form("No activations were recorded.", "没有记录激活。"));
+    if (!facts.has_gradients)
+      limits.push_back(Form("No gradients were recorded.", "没有记录梯度。"));
   }
   if (facts.status == runs::Status::kKilled && !source.ring.present) {
-    limits.push_back(
-        "The run was killed and its flight recorder is not here: its last steps may be "
-        "missing.");
+    limits.push_back(Form(
+        "The run was killed and its flight recorder is not here: its last steps may be missing.",
+        "训练被终止，而飞行记录器的文件不在这里：最后几步可能缺失。"));
   }
-  if (facts.summary.steps > 0 && !facts.summary.loss_first) limits.push_back("No loss was logged.");
+  if (facts.summary.steps > 0 && !facts.summary.loss_first) {
+    limits.push_back(Form("No loss was logged.", "没有记录损失。"));
+  }
   if (facts.status == runs::Status::kRunning) {
-    limits.push_back("The run still goes on: this is how it stands now.");
+    limits.push_back(Form("The run still goes on: this is how it stands now.",
+                          "训练仍在进行：这是目前的状态。"));
   }
   if (auto notes = ParseJson(run.notes); notes && notes->is_array()) {
     for (const Json& note : *notes) {
       if (limits.size() >= 10) break;
       limits.push_back(
-          "The monitor notes: " +
-          EscapeControl(note.is_string() ? note.get<std::string>() : DumpJson(note), 300));
+          {Form("The monitor notes: {0}", "监视器的说明：{0}"),
+           {EscapeControl(note.is_string() ? note.get<std::string>() : DumpJson(note), 300)}});
     }
   }
   return {};

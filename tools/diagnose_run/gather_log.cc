@@ -16,18 +16,23 @@ Onset OnsetOfEvaluation(const Facts& facts) {
   onset.step = *seen.first_bad;
   onset.is_nan = seen.is_nan;
   onset.is_inf = !seen.is_nan;
-  onset.what = "the loss of an evaluation (" + runs::Name(seen.name) + ") is " +
-               (seen.is_nan ? "NaN" : "infinite") + ", first at step " +
-               std::to_string(onset.step) + ", in " + std::to_string(seen.nonfinite) + " of " +
-               runs::Count(seen.count, "evaluation");
+  const runs::Sentence bad =
+      seen.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
+  onset.what = {
+      runs::Form(
+          "the loss of an evaluation ({0}) is {1}, first at step {2}, in {3} of {4:evaluation}",
+          "评估的损失（{0}）为{1}，首次在第 {2} 步，{4} 次评估中有 {3} 次"),
+      {runs::Name(seen.name), bad, onset.step, seen.nonfinite, seen.count}};
   const Course& course = facts.course;
   if (course.zero_losses > 0 && course.zero_from <= onset.step) {
     onset.step = course.zero_from;
-    onset.what +=
-        "; the training loss is logged as exactly 0 from step " + std::to_string(onset.step) +
-        " on, as HF's Trainer logs a loss that is NaN";
+    onset.what = {runs::Form("{0}; the training loss is logged as exactly 0 from step {1} on, as "
+                             "HF's Trainer logs a loss that is NaN",
+                             "{0}；从第 {1} 步起，训练损失记录为恰好 0，HF 的 Trainer 就是这"
+                             "样记录 NaN 损失的"),
+                  {onset.what, onset.step}};
   }
-  onset.how = "a log names no layer";
+  onset.how = runs::Form("a log names no layer", "日志不指明层");
   return onset;
 }
 
@@ -39,7 +44,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.monitored = false;
   facts.log_hits = std::move(hits);
   facts.precision = source.run.precision;
-  facts.limits = source.notes;
+  facts.limits.assign(source.notes.begin(), source.notes.end());
   facts.numbered = source.numbered;
   facts.status = source.run.status;
   MPN_TRY_ASSIGN(facts.protocol, ReadProtocol(source));
@@ -66,16 +71,22 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
       onset.is_nan = (*row)->flags & runs::kLossNan;
       onset.is_inf = (*row)->flags & runs::kLossInf;
       const bool part = (*row)->loss && std::isfinite(*(*row)->loss);
-      onset.what = std::string(part ? "a part of the loss is " : "the loss is ") +
-                   (onset.is_nan ? "NaN" : "infinite");
+      const runs::Sentence bad =
+          onset.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
+      onset.what = {part ? runs::Form("a part of the loss is {0}", "损失的一部分为{0}")
+                         : runs::Form("the loss is {0}", "损失为{0}"),
+                    {bad}};
     } else if (course.LossIsZeroed()) {
       onset.phase = "";  // the loss may have been NaN as well
-      onset.what = "the gradient norm is not finite from here on, and the loss is logged as 0";
+      onset.what =
+          runs::Form("the gradient norm is not finite from here on, and the loss is logged as 0",
+                     "从这里起梯度范数非有限，而损失记录为 0");
     } else {
       onset.phase = "backward";
-      onset.what = "non-finite gradients from here on, every step";
+      onset.what = runs::Form("non-finite gradients from here on, every step",
+                              "从这里起每一步的梯度都非有限");
     }
-    onset.how = "a log names no layer";
+    onset.how = runs::Form("a log names no layer", "日志不指明层");
     facts.onset = std::move(onset);
   } else if (facts.evaluations.first_bad) {
     facts.onset = OnsetOfEvaluation(facts);
@@ -95,8 +106,12 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     });
   }
   if (facts.summary.steps == 0) return facts;
-  if (!facts.summary.scale_first) facts.limits.push_back("The log shows no loss scale.");
-  if (!course.SawNorm()) facts.limits.push_back("The log shows no gradient norm.");
+  if (!facts.summary.scale_first) {
+    facts.limits.push_back(runs::Form("The log shows no loss scale.", "日志没有显示损失缩放。"));
+  }
+  if (!course.SawNorm()) {
+    facts.limits.push_back(runs::Form("The log shows no gradient norm.", "日志没有显示梯度范数。"));
+  }
   return facts;
 }
 

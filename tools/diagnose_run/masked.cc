@@ -60,12 +60,21 @@ Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const Seen
          IsOfUnwrittenMemory(facts.measured, alert.row);
 }
 
-std::string MaskedText(const Masked& masked) {
-  std::string text = masked.what + " at step " + std::to_string(masked.step);
-  if (masked.last_step > masked.step) text += " and up to step " + std::to_string(masked.last_step);
-  if (!masked.source.empty()) text += " (" + EscapeControl(masked.source, 200) + ")";
-  text += ": nothing of it reached the loss, a gradient or a weight.";
-  return masked.batch.empty() ? text : text + " The " + masked.batch + ".";
+runs::Sentence MaskedText(const Masked& masked) {
+  using runs::Form;
+  using runs::Sentence;
+  Sentence text(
+      Form("{0} at step {1}{2}{3}: nothing of it reached the loss, a gradient or a weight.",
+           "第 {1} 步{2}{0}{3}：它没有到达损失、梯度或权重。"),
+      {masked.what, masked.step,
+       masked.last_step > masked.step
+           ? Sentence(Form(" and up to step {0}", "（直到第 {0} 步）"), {masked.last_step})
+           : Sentence(),
+       masked.source.empty()
+           ? Sentence()
+           : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(masked.source, 200)})});
+  if (!masked.batch.empty()) text += Sentence(Form("The {0}.", "批次：{0}。"), {masked.batch});
+  return text;
 }
 
 bool IsWorthALook(const runs::ShadowFinding& finding) {

@@ -19,7 +19,7 @@ namespace mpnanny::diagnose_run {
 Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const SeenAlert& alert);
 
 // "At step 0 and later there is NaN in …; nothing of it reached the loss, …".
-std::string MaskedText(const Masked& masked);
+runs::Sentence MaskedText(const Masked& masked);
 
 // Whether a finding that is no fault names a line of the user's own code at which something is
 // wrong in numbers that somebody may use.

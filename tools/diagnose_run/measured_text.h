@@ -1,4 +1,4 @@
-// Sentences about what shadow steps measured: title, evidence, fix and confidence of a cause that
+// Sentences about what shadow steps measured: title, evidence and confidence of a cause that
 // stands on the measurement and on no documented case.
 //
 // Free functions without state.
@@ -9,25 +9,23 @@
 #include <vector>
 
 #include "tools/diagnose_run/shadow_evidence.h"
+#include "tools/runs/sentence.h"
 
 namespace mpnanny::diagnose_run {
 
 // "float16 multiplication at model.py:12 (ffn, forward) gives Inf or NaN in 3 % of the elements, …"
-std::string MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism);
+runs::Sentence MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // Whether it is precision, in one sentence: proven, excluded or not tested.
-std::string PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mechanism);
+runs::Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // Precision, reach, how often it was seen, and the other findings of the same mistake.
-std::vector<std::string> MeasuredEvidence(const ShadowEvidence& measured, const Mechanism& mechanism);
-
-// What to change, from the kind of the finding and the lines that cured it.
-std::string MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
+std::vector<runs::Sentence> MeasuredEvidence(const ShadowEvidence& measured,
+                                             const Mechanism& mechanism);
 
 // Of a result that came near the end of its format before something was not finite.
-std::string NearLimitTitle(const runs::ShadowFinding& finding, const std::string& module);
-std::string NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step);
-std::string NearLimitFix(const runs::ShadowFinding& finding);
+runs::Sentence NearLimitTitle(const runs::ShadowFinding& finding, const std::string& module);
+runs::Sentence NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad_step);
 
 // Whether it was found by comparing the run's own values from step to step, without the FP64
 // reference, also in steps that have none.

@@ -10,7 +10,7 @@ namespace mpnanny::diagnose_run {
 
 // One or two sentences; for a run without monitor the two lines that record the next one. Cheapest
 // first: reading code, then recording more, then training again in another precision.
-std::string NextMeasurement(const Facts& facts, const Diagnosis& diagnosis);
+runs::Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis);
 
 }  // namespace mpnanny::diagnose_run
 

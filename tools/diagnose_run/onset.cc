@@ -1,6 +1,7 @@
 #include "tools/diagnose_run/onset.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -14,6 +15,7 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
 using runs::Name;
 
 constexpr int64_t kBurstGap = 50;     // steps between two bursts of one fault
@@ -25,20 +27,29 @@ bool IsValueAlert(const SeenAlert& alert) {
          (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
 }
 
-std::string WhatOf(const Onset& onset) {
-  std::string what = onset.is_overflow ? "values beyond the format's range"
-                     : onset.is_inf    ? "Inf"
-                     : onset.is_nan    ? "NaN"
-                                       : "non-finite values";
-  if (onset.phase == "loss" && onset.layer.empty()) return what + " in the loss";
-  if (onset.kind) {
-    std::string kind = runs::KindName(onset.kind);
-    std::replace(kind.begin(), kind.end(), '_', ' ');
-    what += " in the " + kind;
+runs::Sentence WhatOf(const Onset& onset) {
+  const runs::Sentence what =
+      onset.is_overflow
+          ? runs::Sentence(Form("values beyond the format's range", "超出该格式范围的数值"))
+      : onset.is_inf ? runs::Sentence("Inf")
+      : onset.is_nan ? runs::Sentence("NaN")
+                     : runs::Sentence(Form("non-finite values", "非有限值"));
+  if (onset.layer.empty()) {
+    if (onset.phase == "loss") return {Form("{0} in the loss", "损失中出现{0}"), {what}};
+    const bool backward = onset.phase == "backward";
+    if (!onset.kind) {
+      return backward ? runs::Sentence(Form("{0} in the gradients", "梯度中出现{0}"), {what})
+                      : what;
+    }
+    const runs::Sentence kind = KindWord(*onset.kind);
+    return backward ? runs::Sentence(Form("{0} in the {1} in the gradients", "梯度的{1}中出现{0}"),
+                                     {what, kind})
+                    : runs::Sentence(Form("{0} in the {1}", "{1}中出现{0}"), {what, kind});
   }
-  if (!onset.layer.empty()) what += (onset.kind ? " of " : " in ") + LayerWord(Name(onset.layer));
-  if (onset.layer.empty() && onset.phase == "backward") what += " in the gradients";
-  return what;
+  const std::string layer = LayerWord(Name(onset.layer));
+  if (!onset.kind) return {Form("{0} in {1}", "{1} 中出现 {0}"), {what, layer}};
+  return {Form("{0} in the {1} of {2}", "{2} 的{1}中出现 {0}"),
+          {what, KindWord(*onset.kind), layer}};
 }
 
 Result<void> SetLayer(Onset& onset, int64_t layer_id, runs::Layers& layers) {
@@ -129,9 +140,11 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
   if (!first) {
     if (onset.phase == "loss") {
       onset.place = Onset::Place::kProducer;
-      onset.how =
-          "all watched tensors of this step are finite, so the value was made in the loss "
-          "function or between it and the last module";
+      onset.how = Form(
+          "all watched tensors of this step are finite, so the value was made in the loss function "
+          "or between it and the last module",
+          "该步所有被监视的张量都是有限的，因此该值产生于损失函数，"
+          "或产生于它与最后一个模块之间");
     }
     return {};
   }
@@ -143,7 +156,8 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
   onset.phase = rank == 0 ? "optimizer" : rank == 1 ? "forward" : "backward";
   onset.place = Onset::Place::kFirstSeen;
   onset.how =
-      "it is the first tensor of the sampled step that is not finite, in order of execution";
+      Form("it is the first tensor of the sampled step that is not finite, in order of execution",
+           "按执行顺序，它是该采样步中首个非有限的张量");
   if (first->kind == runs::kActivation) {
     bool inputs_seen = false;
     bool inputs_clean = true;
@@ -154,25 +168,39 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
     }
     if (inputs_seen && inputs_clean) {
       onset.place = Onset::Place::kProducer;
-      onset.how = "its inputs are finite in the same step and its output is not";
+      onset.how = Form("its inputs are finite in the same step and its output is not",
+                       "在同一步中它的输入是有限的，而输出不是");
     }
   }
   if (first->kind == runs::kInput) {
     onset.phase = "data";
-    onset.how = "the input of the first layer is not finite already";
+    onset.how =
+        Form("the input of the first layer is not finite already", "第一层的输入就已非有限");
   }
   return {};
 }
 
 }  // namespace
 
+runs::Sentence KindWord(int64_t kind) {
+  std::string english = runs::KindName(kind);
+  std::replace(english.begin(), english.end(), '_', ' ');
+  constexpr const char* kChinese[] = {"输入", "激活",   "激活的梯度", "梯度",
+                                      "权重", "更新量", "优化器状态"};
+  const bool known = kind >= 0 && kind < static_cast<int64_t>(std::size(kChinese));
+  return runs::Sentence::InEach(std::move(english), known ? kChinese[kind] : "张量");
+}
+
 void SetLastClean(std::optional<int64_t> sample, Onset& onset) {
   onset.last_clean_sample = sample;
   if (onset.place != Onset::Place::kUnplaced) return;
-  onset.how = sample
-                  ? "step " + std::to_string(onset.step) + " was not sampled; the sample of step " +
-                        std::to_string(*sample) + " is finite everywhere"
-                  : "no sample tells which layer it was";
+  if (sample) {
+    onset.how = {Form("step {0} was not sampled; the sample of step {1} is finite everywhere",
+                      "第 {0} 步没有采样；第 {1} 步的采样全部有限"),
+                 {onset.step, *sample}};
+  } else {
+    onset.how = Form("no sample tells which layer it was", "没有采样能说明是哪一层");
+  }
 }
 
 int PhaseRank(const std::string& phase) {
@@ -205,8 +233,10 @@ void MoveToFirstBurst(const Turns& turns, Onset& onset) {
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
   if (before >= (onset.detail.operators.empty() ? 2 : 1)) onset.step = first;
   if (onset.step == told) return;
-  onset.how += "; gradients were not finite from step " + std::to_string(onset.step) +
-               " on, and step " + std::to_string(told) + " is the first that tells where";
+  onset.how = {Form("{0}; gradients were not finite from step {1} on, and step {2} is the first "
+                    "that tells where",
+                    "{0}；从第 {1} 步起梯度非有限，第 {2} 步是首个能说明位置的步"),
+               {std::move(onset.how), onset.step, told}};
 }
 
 }  // namespace
@@ -272,13 +302,16 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     if (chosen->row.layer_id) {
       if (auto set = SetLayer(onset, *chosen->row.layer_id, layers); !set) return set.error();
       onset.place = Onset::Place::kFirstSeen;
-      onset.how = "it is the first alert about a non-finite value";
+      onset.how =
+          Form("it is the first alert about a non-finite value", "它是首个关于非有限值的告警");
     }
     if (chosen->row.producer == 1) {
       onset.place = Onset::Place::kProducer;
       onset.how = onset.layer.empty()
-                      ? "every watched module of this step gave finite values"
-                      : "the monitor saw finite inputs and a bad output in the same step";
+                      ? Form("every watched module of this step gave finite values",
+                             "该步所有被监视的模块都给出有限值")
+                      : Form("the monitor saw finite inputs and a bad output in the same step",
+                             "监视器在同一步中看到有限的输入和异常的输出");
     }
   } else {
     onset.step = *bad_step;
@@ -293,8 +326,9 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   if (onset.place == Onset::Place::kUnplaced && *row && (*row)->first_nonfinite_layer >= 0) {
     if (auto set = SetLayer(onset, (*row)->first_nonfinite_layer, layers); !set) return set.error();
     onset.place = Onset::Place::kFirstSeen;
-    onset.how =
-        "the flight recorder names it as the first layer of this step with a non-finite element";
+    onset.how = Form(
+        "the flight recorder names it as the first layer of this step with a non-finite element",
+        "飞行记录器把它记为该步首个含有非有限元素的层");
     if (onset.phase == "loss") onset.phase = "forward";
   }
   if (onset.place == Onset::Place::kUnplaced) {
@@ -311,8 +345,9 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
                                   });
     if (!read) return read.error();
     if (before) {
-      onset.how = "found by the forward pass of step " + std::to_string(onset.step) +
-                  "; the step before wrote it";
+      onset.how = {Form("found by the forward pass of step {0}; the step before wrote it",
+                        "由第 {0} 步的前向传播发现；是前一步写入的"),
+                   {onset.step}};
       onset.step = *before;
     }
   }
@@ -325,7 +360,8 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     onset.ranks = (*row)->bad_ranks;
   }
   if (!onset.ranks.empty()) {
-    onset.what += " on " + runs::RanksText(onset.ranks, source.run.world_size);
+    onset.what = {Form("{0} on {1}", "{0}（{1}）"),
+                  {onset.what, runs::RanksText(onset.ranks, source.run.world_size)}};
   }
   return std::optional(std::move(onset));
 }

@@ -15,6 +15,9 @@ namespace mpnanny::diagnose_run {
 // a step.
 int PhaseRank(const std::string& phase);
 
+// "activation gradient": of which kind a tensor is (runs::TensorRow).
+runs::Sentence KindWord(int64_t kind);
+
 // Says which sample before the onset is finite everywhere, and of an onset without a layer that
 // this is all that is known.
 void SetLastClean(std::optional<int64_t> sample, Onset& onset);

@@ -57,22 +57,30 @@ Result<Diagnosed> OfProgram(const runs::Source& source, const Request& request,
     if (IsBad(asked->diagnosis)) continue;
     auto other = DiagnoseSource(model, request, context, library);
     if (!other || !IsBad(other->diagnosis)) continue;
-    for (std::string* sentence : {&other->diagnosis.headline, &other->diagnosis.reason}) {
-      *sentence =
-          "The fault is in another model of the same program; the one asked about shows none. " +
-          *sentence;
+    for (runs::Sentence* sentence : {&other->diagnosis.headline, &other->diagnosis.reason}) {
+      runs::Sentence text = runs::Form(
+          "The fault is in another model of the same program; the one asked about shows none.",
+          "故障出在同一程序的另一个模型中；所询问的模型没有故障。");
+      text += std::move(*sentence);
+      *sentence = std::move(text);
     }
     other->subject.asked = asked->subject.run;
     return other;
   }
   if (named.empty()) return asked;
-  std::vector<std::string>& limits = asked->diagnosis.limits;
+  std::vector<runs::Sentence>& limits = asked->diagnosis.limits;
   limits.insert(
       limits.begin(),
       IsBad(asked->diagnosis)
-          ? "The program trained other models as well: ask about " + Join(named, ", ") + ", too."
-          : "The program trained other models as well, and they show no fault either: " +
-                Join(named, ", ") + ".");
+          ? runs::Sentence(
+                runs::Form("The program trained other models as well: ask about {0}, too.",
+                           "该程序还训练了其他模型：也请询问 {0}。"),
+                {Join(named, ", ")})
+          : runs::Sentence(
+                runs::Form(
+                    "The program trained other models as well, and they show no fault either: {0}.",
+                    "该程序还训练了其他模型，它们也没有故障：{0}。"),
+                {Join(named, ", ")}));
   return asked;
 }
 
@@ -106,9 +114,11 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   }
   Diagnosis diagnosis = Diagnose(facts, library);
   if (!request.question.empty() && !used) {
-    diagnosis.limits.push_back(
+    diagnosis.limits.push_back(runs::Form(
         "The question was not used: it quotes no message that a documented case has. The answer "
-        "rests on the record; `search_knowledge` takes the question's own words.");
+        "rests on the record; `search_knowledge` takes the question's own words.",
+        "没有用到问题：它没有引用任何已记录案例的消息。回答依据记录；"
+        "`search_knowledge` 可直接接受问题本身的文字。"));
   }
   return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
 }
@@ -128,7 +138,7 @@ Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& contex
   JudgedRun judged{{}, asked->facts.summary};
   auto decides = OfProgram(source, request, context, *library, *std::move(asked));
   if (!decides) return decides.error();
-  judged.verdict = {decides->diagnosis.verdict, decides->diagnosis.reason};
+  judged.verdict = {decides->diagnosis.verdict, decides->diagnosis.reason.English()};
   return judged;
 }
 

@@ -8,14 +8,17 @@
 #include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/diagnose_run/signal_words.h"
+#include "tools/runs/operator_words.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
 
 using cases::Signal;
+using runs::Form;
 using runs::Name;
 using runs::Number;
+using runs::Sentence;
 
 constexpr double kWeightScale = 2.2;
 constexpr double kLeastConfidence = 0.15;
@@ -35,13 +38,14 @@ constexpr double kUndefined = 0.4;
 constexpr double kSure = 0.9;
 
 // Messages of rules end with a full stop already.
-std::string WithStop(const std::string& sentence) {
-  return sentence.ends_with('.') ? sentence : sentence + ".";
+Sentence WithStop(Sentence sentence) {
+  if (sentence.English().ends_with('.')) return sentence;
+  return {Form("{0}.", "{0}。"), {std::move(sentence)}};
 }
 
 struct Match {
   double worth = 0;
-  std::string sentence;
+  Sentence sentence;
 };
 
 bool IsValueType(const std::string& type) {
@@ -70,16 +74,19 @@ bool TypeFits(const Signal& signal, const SeenAlert& alert, const Facts& facts) 
          (signal.name == "INF" && facts.onset->is_inf);
 }
 
-std::string AlertSentence(const SeenAlert& alert, const char* how) {
-  std::string text = Name(alert.row.type);
-  if (!alert.row.phase.empty()) text += " in " + EscapeControl(alert.row.phase, 40);
-  if (!alert.layer.empty()) text += " at " + LayerWord(Name(alert.layer));
-  text += ", step " + std::to_string(alert.row.step) + how;
-  if (!alert.row.message.empty()) {
-    text += ": " + EscapeControl(alert.row.message, 200);
-    if (text.back() == '.') text.pop_back();
-  }
-  return text;
+Sentence AlertSentence(const SeenAlert& alert, Sentence how) {
+  const Sentence phase = alert.row.phase.empty() ? Sentence()
+                                                 : Sentence(Form(" in {0}", "（{0}）"),
+                                                            {runs::PhaseNoun(alert.row.phase)});
+  const Sentence layer =
+      alert.layer.empty() ? Sentence()
+                          : Sentence(Form(" at {0}", "，位于 {0}"), {LayerWord(Name(alert.layer))});
+  Sentence text(Form("{0}{1}{2}, step {3}{4}", "{0}{1}{2}，第 {3} 步{4}"),
+                {Name(alert.row.type), phase, layer, alert.row.step, std::move(how)});
+  if (alert.row.message.empty()) return text;
+  std::string message = EscapeControl(alert.row.message, 200);
+  if (message.ends_with('.')) message.pop_back();
+  return {Form("{0}: {1}", "{0}：{1}"), {std::move(text), std::move(message)}};
 }
 
 // Only what came no later than the onset can be a cause; at its step the chosen place counts fully,
@@ -89,7 +96,7 @@ std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
   for (const SeenAlert& alert : facts.alerts) {
     if (!TypeFits(signal, alert, facts)) continue;
     double worth = 1;
-    const char* how = "";
+    Sentence how;
     std::string phase = alert.row.phase;
     if (IsValueType(alert.row.type)) {
       if (!facts.onset || alert.row.step > facts.onset->step) continue;
@@ -97,9 +104,9 @@ std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
       if (chosen) phase = facts.onset->phase;
       if (alert.row.step == facts.onset->step && !chosen && alert.row.producer != 1) {
         worth = kCarrierWorth;
-        how = " (carrier)";
+        how = Form(" (carrier)", "（被传播）");
       } else if (alert.row.producer == 1) {
-        how = " (producer: its inputs were finite)";
+        how = Form(" (producer: its inputs were finite)", "（源头：其输入是有限的）");
       }
     } else if (IsOfScale(alert.row.type)) {
       // A forward pass, a batch or a loss that is not finite drags the scale down by itself.
@@ -140,20 +147,26 @@ std::optional<Match> MatchSignal(const Signal& signal, const Facts& facts,
                         (signal.name == "stuck" && scale.stuck);
       if (!fits) return std::nullopt;
       return Match{ScaleFollows(facts) ? kConsequenceWorth : 1,
-                   "the loss scale is " + signal.name + ": " + Number(facts.summary.scale_first) +
-                       " at first, " + Number(facts.summary.scale_last) + " at the end"};
+                   {Form("the loss scale is {0}: {1} at first, {2} at the end",
+                         "损失缩放{0}：开始 {1}，结束 {2}"),
+                    {signal.name == "declining"   ? Sentence(Form("declining", "下降"))
+                     : signal.name == "collapsed" ? Sentence(Form("collapsed", "崩塌"))
+                                                  : Sentence(Form("stuck", "卡住")),
+                     Number(facts.summary.scale_first), Number(facts.summary.scale_last)}}};
     }
     case Signal::Kind::kRule:
       for (const StaticFinding& finding : facts.findings) {
         if (finding.rule != signal.name) continue;
         return Match{finding.near_source ? 1 : kFarCodeWorth,
-                     "the code: " + finding.place + " " + finding.rule + ": " + finding.message};
+                     {Form("the code: {0} {1}: {2}", "代码：{0} {1}：{2}"),
+                      {finding.place, finding.rule, finding.message}}};
       }
       return std::nullopt;
     case Signal::Kind::kLog:
       for (const LogHit& hit : facts.log_hits) {
         if (hit.signal == signal.text)
-          return Match{1, "the log holds: " + EscapeControl(signal.name, 120)};
+          return Match{
+              1, {Form("the log holds: {0}", "日志中有：{0}"), {EscapeControl(signal.name, 120)}}};
       }
       return std::nullopt;
     case Signal::Kind::kSign:
@@ -180,6 +193,11 @@ bool Visible(const Signal& signal, const Facts& facts) {
       return false;  // a log tells what its program chose to print
   }
   return false;
+}
+
+bool Says(const std::vector<Sentence>& sentences, const Sentence& sentence) {
+  return std::any_of(sentences.begin(), sentences.end(),
+                     [&](const Sentence& each) { return each.English() == sentence.English(); });
 }
 
 bool Holds(const std::vector<std::string>& words, const std::string& word) {
@@ -215,8 +233,8 @@ bool AlternativeSeen(const cases::Case& entry, const Signal& missed, const Facts
 // Several signals of one case may be met by one and the same fact, which counts once.
 class Weights {
  public:
-  double Add(const Signal& signal, const std::string& sentence, double worth) {
-    const bool repeated = !sentences_.insert(sentence).second;
+  double Add(const Signal& signal, const Sentence& sentence, double worth) {
+    const bool repeated = !sentences_.insert(sentence.English()).second;
     const double weight = repeated ? 0 : signal.weight * worth;
     total_ += weight;
     return weight;
@@ -235,7 +253,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   double missed = 0;
   std::string strongest_miss;
   double strongest_weight = 0;
-  std::vector<std::pair<double, std::string>> seen;
+  std::vector<std::pair<double, Sentence>> seen;
   for (const Signal& signal : entry.signals) {
     if (auto match = MatchSignal(signal, facts, claims)) {
       const double weight = weights.Add(signal, match->sentence, match->worth);
@@ -273,7 +291,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   for (const Claim& claim : claims) {
     if (AnyOf(entry, claim.favours)) {
       weight += kFavoured * claim.strength * std::min(1.0, hypothesis.weight);
-      if (!Holds(hypothesis.evidence, WithStop(claim.sentence))) {
+      if (!Says(hypothesis.evidence, WithStop(claim.sentence))) {
         hypothesis.evidence.push_back(claim.sentence);
       }
     } else if ((!established || claim.measured) && AnyOf(entry, claim.opposes)) {
@@ -284,15 +302,18 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   if (!facts.precision.empty() && facts.precision != "mixed" &&
       !Holds(entry.precision, facts.precision)) {
     factor *= kWrongPrecision;
-    hypothesis.against.push_back("The run computes in " + facts.precision +
-                                 "; the case is known in " + Join(entry.precision, ", ") + ".");
+    hypothesis.against.push_back({Form("The run computes in {0}; the case is known in {1}.",
+                                       "训练以 {0} 计算；该案例见于 {1}。"),
+                                  {facts.precision, Join(entry.precision, ", ")}});
   }
   // The more of what would have been visible is missing, the less it is this case; alternatives of
   // one signature (INF or OVERFLOW) are the rule, so a miss takes little.
   factor *= 0.8 + 0.2 * hypothesis.weight / (hypothesis.weight + missed);
-  if (strongest_weight >= 2)
-    hypothesis.against.push_back("Its signal `" + EscapeControl(strongest_miss, 100) +
-                                 "` was not seen.");
+  if (strongest_weight >= 2) {
+    hypothesis.against.push_back(
+        {Form("Its signal `{0}` was not seen.", "没有看到它的信号 `{0}`。"),
+         {EscapeControl(strongest_miss, 100)}});
+  }
   hypothesis.confidence = (1 - std::exp(-weight / kWeightScale)) * factor;
   return hypothesis;
 }

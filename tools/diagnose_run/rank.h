@@ -18,12 +18,12 @@ struct Hypothesis {
   // What shadow steps measured, if it stands on that: an index into ShadowEvidence::mechanisms, and the
   // sentences made of it.
   std::optional<size_t> mechanism;
-  std::string title, fix;
+  runs::Sentence title, fix;
   std::vector<std::string> lines;      // raw, where `mechanism` does not tell them
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit
   bool established = false;            // a detector is sure of a sign that all but proves the case
-  std::vector<std::string> evidence, against;
+  std::vector<runs::Sentence> evidence, against;
   std::vector<const cases::Signal*>
       unseen;  // signals of the case that were looked for or could be looked for
 };

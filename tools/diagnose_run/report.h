@@ -19,8 +19,10 @@ struct Subject {
   std::string started;  // when a monitored run began, ISO 8601; many runs have one name
 };
 
+// `chinese_too`: the sentences stand in Chinese as well, under "zh" with the same names; what has
+// no form in Chinese yet stands there in English.
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
-                   const cases::CaseLibrary& library, size_t bytes);
+                   const cases::CaseLibrary& library, size_t bytes, bool chinese_too = false);
 Json DiagnosisSchema();
 std::string DiagnosisText(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
                           size_t bytes);

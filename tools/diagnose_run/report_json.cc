@@ -39,10 +39,10 @@ Json FirstBadJson(const Onset& onset, const Facts& facts, const Extent& extent) 
                {"phase", text(onset.phase)},
                // What an optimizer wrote was made by no layer; `what` names whose it is.
                {"layer", onset.phase == "optimizer" ? Json(nullptr) : text(onset.layer)},
-               {"what", onset.what},
+               {"what", onset.what.English()},
                {"source", text(onset.source)},
                {"place", PlaceName(onset.place)},
-               {"how", onset.how},
+               {"how", onset.how.English()},
                {"last_clean_sample",
                 onset.last_clean_sample ? Json(*onset.last_clean_sample) : Json(nullptr)},
                {"carriers", std::move(carriers)},
@@ -128,6 +128,28 @@ Json CodeJson(const Facts& facts) {
   return code;
 }
 
+// What has Chinese words, under the names that BuildJson() gives the same in English.
+Json ChineseJson(const Diagnosis& d, const Extent& extent) {
+  constexpr runs::Language kChinese = runs::Language::kChinese;
+  constexpr size_t kBytes = 2;  // a character takes three bytes: as much is told in more of them
+  const size_t sentence = kBytes * extent.sentence;
+  Json hypotheses = Json::array();
+  for (const Hypothesis& h : d.hypotheses) {
+    if (hypotheses.size() == extent.hypotheses) break;
+    const size_t fix = hypotheses.empty() ? extent.fix : extent.other_fix;
+    hypotheses.push_back({{"title", Shorten(TitleOf(h, kChinese), sentence)},
+                          {"evidence", Cut(h.evidence, extent.evidence, sentence, kChinese)},
+                          {"against", Cut(h.against, extent.against, sentence, kChinese)},
+                          {"fix", FixOf(h, kBytes * fix, kChinese)}});
+  }
+  return {
+      {"headline", d.headline.In(kChinese)},
+      {"first_bad", d.first_bad ? Json({{"what", d.first_bad->what.In(kChinese)}}) : Json(nullptr)},
+      {"hypotheses", std::move(hypotheses)},
+      {"next_measurement", d.next_measurement.In(kChinese)},
+      {"limits", Cut(d.limits, extent.limits, sentence, kChinese)}};
+}
+
 Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
                const cases::CaseLibrary& library, const Extent& extent) {
   Json hypotheses = Json::array();
@@ -148,7 +170,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
     timeline.push_back({{"step", moment.step}, {"what", Shorten(moment.what, extent.sentence)}});
   }
   return {{"verdict", d.verdict},
-          {"headline", d.headline},
+          {"headline", d.headline.English()},
           {"first_bad", d.first_bad ? FirstBadJson(*d.first_bad, facts, extent) : Json(nullptr)},
           {"hypotheses", std::move(hypotheses)},
           {"hypotheses_left_out",
@@ -161,7 +183,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
           {"code", CodeJson(facts)},
           {"code_findings", facts.findings.size()},
           {"timeline", std::move(timeline)},
-          {"next_measurement", d.next_measurement},
+          {"next_measurement", d.next_measurement.English()},
           {"limits", Cut(d.limits, extent.limits, extent.sentence)},
           {"run", subject.run.empty() ? Json(nullptr) : Json(subject.run)},
           {"asked", subject.asked.empty() ? Json(nullptr) : Json(subject.asked)},
@@ -171,10 +193,11 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
 }  // namespace
 
 Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
-                   const cases::CaseLibrary& library, size_t bytes) {
+                   const cases::CaseLibrary& library, size_t bytes, bool chinese_too) {
   Json json;
   for (const Extent& extent : kExtents) {
     json = BuildJson(subject, facts, diagnosis, library, extent);
+    if (chinese_too) json["zh"] = ChineseJson(diagnosis, extent);
     if (DumpJson(json).size() <= bytes) break;
   }
   return json;

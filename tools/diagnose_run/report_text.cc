@@ -84,9 +84,10 @@ std::string ShadowText(const ShadowEvidence& measured, const Extent& extent) {
 
 std::string CausesText(const Diagnosis& d, const Extent& extent) {
   if (d.hypotheses.empty()) return "";
-  const auto told_above = [&](const std::string& sentence) {
-    return std::find(d.observations.begin(), d.observations.end(), sentence) !=
-           d.observations.end();
+  const auto told_above = [&](const runs::Sentence& sentence) {
+    return std::any_of(
+        d.observations.begin(), d.observations.end(),
+        [&](const runs::Sentence& each) { return each.English() == sentence.English(); });
   };
   const auto name = [&](const Hypothesis& h) {
     return Shorten(TitleOf(h), extent.sentence) + (h.cause ? " [" + h.cause->id + "]" : "") +
@@ -102,7 +103,7 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
     const Hypothesis& h = d.hypotheses[shown];
     if (h.confidence < far_behind) break;
     text += std::to_string(shown + 1) + ". " + name(h) + "\n";
-    std::vector<std::string> evidence = h.evidence;
+    std::vector<runs::Sentence> evidence = h.evidence;
     std::erase_if(evidence, told_above);
     for (const std::string& sentence : Cut(evidence, extent.evidence, extent.sentence)) {
       text += "   for: " + sentence + "\n";
@@ -130,7 +131,7 @@ std::string ShortWhat(const runs::ShadowFinding& finding) {
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
   std::string text = run_summary::VerdictWords(d.verdict, runs::StatusName(facts.status)) + ": " +
-                     d.headline + "\n";
+                     d.headline.English() + "\n";
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
           (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
@@ -141,9 +142,10 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     if (!onset.phase.empty()) text += ", " + Name(onset.phase);
     text += ": ";
     // The headline has the whole sentence already.
-    text += onset.finding && onset.what.size() > kShortWhat
+    const std::string what = onset.what.English();
+    text += onset.finding && what.size() > kShortWhat
                 ? ShortWhat(facts.measured.findings[*onset.finding].finding)
-                : onset.what;
+                : what;
     if (!onset.layer_type.empty()) text += " (" + Name(onset.layer_type) + ")";
     if (!onset.source.empty()) text += ", source " + Name(onset.source);
     text += ".\n  " +
@@ -151,7 +153,7 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
                         : onset.place == Onset::Place::kFirstSeen ? "First seen here: "
                         : onset.source.empty()                    ? "Place not known: "
                                                                   : "Its line is known: ") +
-            onset.how + ".";
+            onset.how.English() + ".";
     if (onset.last_clean_sample) {
       text += " Last wholly finite sample: step " + std::to_string(*onset.last_clean_sample) + ".";
     }
@@ -184,7 +186,7 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
             "\n";
   }
   text += TestedText(d);
-  text += "\nNext measurement: " + d.next_measurement + "\n";
+  text += "\nNext measurement: " + d.next_measurement.English() + "\n";
   if (!d.limits.empty()) text += "\nWhat this cannot see:\n";
   for (const std::string& limit : Cut(d.limits, extent.limits, extent.sentence)) {
     text += "- " + limit + "\n";

@@ -4,16 +4,15 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
 
-#include <string>
-
 #include "tools/cases/signal.h"
 #include "tools/diagnose_run/facts.h"
+#include "tools/runs/sentence.h"
 
 namespace mpnanny::diagnose_run {
 
 // "the largest magnitude in the activation of blocks.2 was 61000 at step 40 (this case has more
 // than 60000)". `signal` is a kStat that `hit` fits.
-std::string StatSentence(const cases::Signal& signal, const StatHit& hit);
+runs::Sentence StatSentence(const cases::Signal& signal, const StatHit& hit);
 
 }  // namespace mpnanny::diagnose_run
 

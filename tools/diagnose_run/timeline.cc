@@ -74,7 +74,7 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   if (first_bad)
     line.push_back(
         {first_bad->step, "FIRST BAD" + (first_bad->finding ? std::string(" (as measured)")
-                                                            : ": " + first_bad->what)});
+                                                            : ": " + first_bad->what.English())});
   if (s.first_nonfinite_loss) {
     line.push_back({*s.first_nonfinite_loss, "first loss that is not finite"});
   }

@@ -107,7 +107,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   if (!diagnosed) return diagnosed.error();
   const auto& [subject, facts, diagnosis] = *diagnosed;
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  return ToolOutput{DiagnosisJson(subject, facts, diagnosis, *library, bytes),
+  return ToolOutput{DiagnosisJson(subject, facts, diagnosis, *library, bytes, context.chinese_too),
                     DiagnosisText(subject, facts, diagnosis, bytes)};
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/layer_word.h"
+#include "tools/diagnose_run/onset.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -41,12 +42,17 @@ double GrowthOf(const std::vector<std::pair<int64_t, double>>& points) {
 }
 
 // ", lately doubling about every 12 steps" of a factor a step.
-std::string PaceText(double factor) {
+runs::Sentence PaceText(double factor) {
+  using runs::Form;
   const double steps = std::log(2) / std::fabs(std::log(factor));
-  if (!(steps < 1e6)) return "";
-  const std::string pace = std::string(", lately ") + (factor > 1 ? "doubling" : "halving");
-  if (steps < 1.5) return pace + " at each step";
-  return pace + " about every " + Number(steps, 2) + " steps";
+  if (!(steps < 1e6)) return {};
+  if (steps < 1.5) {
+    return factor > 1 ? Form(", lately doubling at each step", "，近来每步翻倍")
+                      : Form(", lately halving at each step", "，近来每步减半");
+  }
+  return {factor > 1 ? Form(", lately doubling about every {0} steps", "，近来约每 {0} 步翻倍")
+                     : Form(", lately halving about every {0} steps", "，近来约每 {0} 步减半"),
+          {Number(steps, 2)}};
 }
 
 }  // namespace
@@ -127,29 +133,37 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
   return std::optional(std::move(trend));
 }
 
-std::string TrendText(const Trend& trend) {
+runs::Sentence TrendText(const Trend& trend) {
+  using runs::Form;
+  using runs::Sentence;
   const auto& [last_step, last] = trend.absmax.back();
-  std::string text =
-      "absmax of " + LayerWord(runs::Name(trend.layer)) + " (" + runs::KindName(trend.kind) + "): ";
-  if (trend.absmax.size() > 1) {
-    const auto& [first_step, first] = trend.absmax.front();
-    text += Number(first, 4) + " (step " + std::to_string(first_step) + ") → ";
-  }
-  text += Number(last, 4) + " (step " + std::to_string(last_step) + ")";
-  if (trend.growth > 0 && (trend.times_grown > kNotable || trend.times_grown < 1 / kNotable)) {
-    text += PaceText(trend.growth);
-  }
-  if (trend.limit > 0 && trend.limit < 1e6) {
-    text += "; " +
-            (trend.dtype.empty() || trend.dtype == "float32" ? "the judged format" : trend.dtype) +
-            " ends at " + Number(trend.limit);
-    if (last > 0) text += " (" + Number(100 * last / trend.limit, 3) + " % of it)";
-    if (trend.steps_to_limit && *trend.steps_to_limit >= 1 && *trend.steps_to_limit < 1e5) {
-      text += ", about " + std::to_string(static_cast<int64_t>(*trend.steps_to_limit + 0.5)) +
-              " steps further at that pace";
-    }
-  }
-  return text;
+  const auto& [first_step, first] = trend.absmax.front();
+  const bool grew =
+      trend.growth > 0 && (trend.times_grown > kNotable || trend.times_grown < 1 / kNotable);
+  Sentence text(Form("absmax of {0} ({1}): {2}{3} (step {4}){5}",
+                     "{0}（{1}）的最大绝对值：{2}{3}（第 {4} 步）{5}"),
+                {LayerWord(runs::Name(trend.layer)),
+                 Sentence::InEach(runs::KindName(trend.kind),
+                                  KindWord(trend.kind).In(runs::Language::kChinese)),
+                 trend.absmax.size() > 1 ? Sentence(Form("{0} (step {1}) → ", "{0}（第 {1} 步）→ "),
+                                                    {Number(first, 4), first_step})
+                                         : Sentence(),
+                 Number(last, 4), last_step, grew ? PaceText(trend.growth) : Sentence()});
+  if (!(trend.limit > 0 && trend.limit < 1e6)) return text;
+  const bool judged = trend.dtype.empty() || trend.dtype == "float32";
+  const bool ahead =
+      trend.steps_to_limit && *trend.steps_to_limit >= 1 && *trend.steps_to_limit < 1e5;
+  return {Form("{0}; {1} ends at {2}{3}{4}", "{0}；{1} 的上限为 {2}{3}{4}"),
+          {std::move(text),
+           judged ? Sentence(Form("the judged format", "所判断的格式")) : Sentence(trend.dtype),
+           Number(trend.limit),
+           last > 0 ? Sentence(Form(" ({0} % of it)", "（已达其 {0} %）"),
+                               {Number(100 * last / trend.limit, 3)})
+                    : Sentence(),
+           ahead ? Sentence(Form(", about {0} steps further at that pace",
+                                 "，按此速度约再过 {0} 步达到"),
+                            {static_cast<int64_t>(*trend.steps_to_limit + 0.5)})
+                 : Sentence()}};
 }
 
 }  // namespace mpnanny::diagnose_run

@@ -22,7 +22,7 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
 
 // "absmax of blocks.2.ffn.wo: 12.3 (step 0) → 5.82e+04 (step 120), about x1.07 a step; float16 ends
 // at 65504".
-std::string TrendText(const Trend& trend);
+runs::Sentence TrendText(const Trend& trend);
 
 }  // namespace mpnanny::diagnose_run
 

@@ -107,6 +107,7 @@ const Tool& Named(const std::vector<Tool>& tools, const std::string& name) {
 Result<Json> Answer(const Tool& tool, Json arguments, const ToolContext& context) {
   ToolContext room = context;
   room.answer_bytes = kAnswerBytesOnPage;
+  room.chinese_too = true;
   auto answer = CallTool(tool, std::move(arguments), room);
   if (!answer) return answer.error();
   return std::move(answer->structured);

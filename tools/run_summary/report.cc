@@ -284,7 +284,7 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
   } else {
     text += "Loss scale: none recorded. ";
   }
-  text += Count(s.skipped_steps, "step") + " skipped" + SkipsApart(s) + ", " +
+  text += Count(s.skipped_steps, "step") + " skipped" + SkipsApart(s).English() + ", " +
           Count(s.nonfinite_gradient_steps, "step") + " with non-finite gradients.\n";
   text += "Gradient norm: last " + Number(s.grad_norm_last) + ", max " + Number(s.grad_norm_max) +
           ". Learning rate: " + Number(s.lr_last) +

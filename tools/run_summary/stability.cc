@@ -84,11 +84,12 @@ int64_t SearchSkips(const Summary& s) {
   return s.scale_first && s.skipped_at_start <= 2 * kStartupSkips ? s.skipped_at_start : 0;
 }
 
-std::string SkipsApart(const Summary& s) {
+runs::Sentence SkipsApart(const Summary& s) {
   const int64_t search = SearchSkips(s);
-  if (search == 0) return "";
-  return " (" + std::to_string(search) + " while the scale was searched at the start, " +
-         std::to_string(s.skipped_steps - search) + " later)";
+  if (search == 0) return {};
+  return {runs::Form(" ({0} while the scale was searched at the start, {1} later)",
+                     "（其中 {0} 步在开始时寻找缩放，{1} 步在之后）"),
+          {search, s.skipped_steps - search}};
 }
 
 bool TooManySkips(const Summary& s) {
@@ -126,10 +127,12 @@ bool LossRose(const Summary& s) {
          *s.loss_end > kRoseOverLeast * std::fabs(*s.loss_min);
 }
 
-std::string DiscardedText(const Summary& s) {
-  return "Gradients were not finite in " + Count(s.nonfinite_gradient_steps, "step") +
-         ", first at step " + std::to_string(*s.first_nonfinite_gradient) +
-         ", and did not come into the weights: losses stayed finite and later gradients are.";
+runs::Sentence DiscardedText(const Summary& s) {
+  return {runs::Form("Gradients were not finite in {0:step}, first at step {1}, and did not come "
+                     "into the weights: losses stayed finite and later gradients are.",
+                     "有 {0} 步的梯度非有限，首次在第 {1} 步，并且没有进入权重："
+                     "损失一直有限，之后的梯度也是有限的。"),
+          {s.nonfinite_gradient_steps, *s.first_nonfinite_gradient}};
 }
 
 void JudgeStability(const runs::Run& run, Summary& s) {
@@ -167,7 +170,7 @@ void JudgeStability(const runs::Run& run, Summary& s) {
   if (TooManySkips(s)) {
     bad.push_back(
         Count(s.skipped_steps, "optimizer step") + " of " + std::to_string(s.steps) +
-        (s.skipped_steps == 1 ? " was" : " were") + " skipped" + SkipsApart(s) +
+        (s.skipped_steps == 1 ? " was" : " were") + " skipped" + SkipsApart(s).English() +
         (s.skipped_at_end > 2 ? ", among them the last " + std::to_string(s.skipped_at_end) : "") +
         ".");
   }
@@ -183,7 +186,7 @@ void JudgeStability(const runs::Run& run, Summary& s) {
                                     : "No loss was recorded; nothing else speaks against the run.");
     s.reasons.push_back("No ERROR alert in " + Count(s.steps, "step") + ".");
     if (s.nonfinite_gradient_steps > 0 && !s.scale_first) {
-      s.reasons.push_back(DiscardedText(s));
+      s.reasons.push_back(DiscardedText(s).English());
     }
     if (scale == ScaleState::kHealthy) {
       s.reasons.push_back("The loss scale is in order: " + Number(s.scale_last) + ", " +

@@ -4,6 +4,7 @@
 #define MPNANNY_TOOLS_RUN_SUMMARY_STABILITY_H_
 
 #include "tools/run_summary/summary.h"
+#include "tools/runs/sentence.h"
 
 namespace mpnanny::run_summary {
 
@@ -22,7 +23,7 @@ int64_t SearchSkips(const Summary& summary);
 
 // " (3 while the scale was searched at the start, 2 later)", for behind a number of skipped steps;
 // "" where none belongs to that search.
-std::string SkipsApart(const Summary& summary);
+runs::Sentence SkipsApart(const Summary& summary);
 ScaleState JudgeScale(const Summary& summary);
 
 // True if more steps were skipped than the search for a scale costs: its start-up and about one
@@ -34,7 +35,7 @@ bool TooManySkips(const Summary& summary);
 bool TooManyBadGradients(const Summary& summary);
 
 // That some were not finite and were left out, as a sentence; there must be some.
-std::string DiscardedText(const Summary& summary);
+runs::Sentence DiscardedText(const Summary& summary);
 
 // The loss ends at a multiple of where it began and of its least value.
 bool LossRose(const Summary& summary);

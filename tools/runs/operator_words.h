@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "tools/runs/sentence.h"
+
 namespace mpnanny::runs {
 
 // "sub" of "aten._foreach_sub_.ScalarList"; a part of `op`.
@@ -26,6 +28,10 @@ bool LooksUp(std::string_view op);
 
 // "subtraction" of "aten.sub.Tensor"; the name without its overload where no word is known.
 std::string OperatorWord(std::string_view op);
+Sentence OperatorNoun(std::string_view op);  // the same in every language
+
+// The part of a step that a tensor belongs to, "forward"; escaped, and empty of an empty one.
+Sentence PhaseNoun(std::string_view phase);
 
 }  // namespace mpnanny::runs
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -16,201 +17,280 @@ constexpr size_t kNamesShown = 3;
 constexpr size_t kPlaceBytes = 160;
 constexpr double kWholePower = 0.05;
 
-std::string Listed(const std::vector<std::string>& names, size_t count) {
+Sentence Listed(const std::vector<std::string>& names, size_t count) {
   std::vector<std::string> words;
   for (const std::string& name : names) {
     if (words.size() < kNamesShown && !name.empty()) words.push_back(Name(name));
   }
   const size_t more = count > words.size() ? count - words.size() : 0;
-  std::string text = Join(words, ", ");
-  if (more > 0) text += (text.empty() ? "" : " and ") + std::to_string(more) + " more";
-  return text;
+  Sentence text = Sentence::InEach(Join(words, ", "), Join(words, "、"));
+  if (more == 0) return text;
+  return {words.empty() ? Form("{0}{1} more", "{0}另外 {1} 个")
+                        : Form("{0} and {1} more", "{0} 等，另有 {1} 个"),
+          {std::move(text), static_cast<int64_t>(more)}};
 }
 
 // "2 parameters (a.weight, a.bias)".
-std::string Parameters(const ShadowRelation& relation) {
+Sentence Parameters(const ShadowRelation& relation) {
   const size_t count =
       relation.count && *relation.count >= 1 && *relation.count < 1e9
           ? static_cast<size_t>(*relation.count)
           : relation.parameters.size();
-  const std::string names = Listed(relation.parameters, count);
-  if (count == 1) return names.empty() ? "a parameter" : "the parameter " + names;
-  return std::to_string(count) + " parameters" + (names.empty() ? "" : " (" + names + ")");
-}
-
-std::string Steps(const ShadowRelation& relation) {
-  if (!relation.steps || !(*relation.steps >= 1 && *relation.steps < 1e9)) return "";
-  return ", in all " + std::to_string(static_cast<int64_t>(*relation.steps)) +
-         " steps that were looked at";
-}
-
-std::string At(const std::string& place) { return place.empty() ? "" : " at " + place; }
-
-std::string NoGradient(const ShadowFinding& finding, const std::string& place) {
-  const ShadowRelation& relation = finding.relation;
-  std::string text = "The " + OperatorWord(finding.op) + At(place);
-  text += finding.phase == "backward" ? " passes back a gradient that is 0 everywhere: "
-                                      : " cuts off the gradient: ";
-  text += Parameters(relation) + ", which the loss depends on and the optimizer holds, ";
-  text += relation.none ? "got no gradient" : "got a gradient of exactly 0";
-  if (relation.until && *relation.until >= 0 && *relation.until < 1e15) {
-    text += " in the last steps that were looked at; up to step " +
-            std::to_string(static_cast<int64_t>(*relation.until)) + " they got one that is not 0.";
-    return text;
+  const Sentence names = Listed(relation.parameters, count);
+  const auto shown = static_cast<int64_t>(count);
+  if (count == 1) {
+    return names.empty() ? Sentence(Form("a parameter", "一个参数"))
+                         : Sentence(Form("the parameter {0}", "参数 {0} "), {names});
   }
-  return text + Steps(relation) + ".";
+  return names.empty()
+             ? Sentence(Form("{0} parameters", "{0} 个参数"), {shown})
+             : Sentence(Form("{0} parameters ({1})", "{0} 个参数（{1}）"), {shown, names});
 }
 
-std::string NotUpdated(const ShadowFinding& finding) {
-  return "The gradient of " + Parameters(finding.relation) +
-         " is not 0, but no optimizer holds it and it does not change" + Steps(finding.relation) +
-         ".";
+Sentence Steps(const ShadowRelation& relation) {
+  if (!relation.steps || !(*relation.steps >= 1 && *relation.steps < 1e9)) return {};
+  return {Form(", in all {0} steps that were looked at", "，在所检查的全部 {0} 步中都是如此"),
+          {static_cast<int64_t>(*relation.steps)}};
+}
+
+// Behind what is placed: " at train.py:50".
+Sentence AtPlace(const std::string& place) {
+  if (place.empty()) return {};
+  return {Form(" at {0}", "（{0}）"), {place}};
+}
+
+// The last step up to which it held, where that is known.
+std::optional<int64_t> UntilStep(const ShadowRelation& relation) {
+  if (!relation.until || !(*relation.until >= 0 && *relation.until < 1e15)) return std::nullopt;
+  return static_cast<int64_t>(*relation.until);
+}
+
+// "60" of 0.6.
+std::optional<int64_t> PercentOf(const std::optional<double>& share) {
+  if (!share || !(*share >= 0 && *share <= 1)) return std::nullopt;
+  return static_cast<int64_t>(100 * *share + 0.5);
+}
+
+Sentence NoGradient(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence parameters = Parameters(relation), op = OperatorNoun(finding.op);
+  const Sentence got = relation.none ? Form("got no gradient", "没有得到梯度")
+                                     : Form("got a gradient of exactly 0", "得到的梯度恰好为 0");
+  const auto until = UntilStep(relation);
+  const Sentence when = until ? Sentence(Form(" in the last steps that were looked at; up to step "
+                                              "{0} they got one that is not 0",
+                                              "，是在所检查的最后几步中；直到第 {0} 步，"
+                                              "它们得到的梯度都不为 0"),
+                                         {*until})
+                              : Steps(relation);
+  return {finding.phase == "backward"
+              ? Form("The {0}{1} passes back a gradient that is 0 everywhere: {2}, which the loss "
+                     "depends on and the optimizer holds, {3}{4}.",
+                     "{0}{1}反向传回的梯度处处为 0：损失依赖于{2}，优化器也持有，"
+                     "但{3}{4}。")
+              : Form("The {0}{1} cuts off the gradient: {2}, which the loss depends on and the "
+                     "optimizer holds, {3}{4}.",
+                     "{0}{1}截断了梯度：损失依赖于{2}，优化器也持有，但{3}{4}。"),
+          {op, AtPlace(place), parameters, got, when}};
+}
+
+Sentence NotUpdated(const ShadowFinding& finding) {
+  return {Form("The gradient of {0} is not 0, but no optimizer holds it and it does not change{1}.",
+               "{0}的梯度不为 0，但没有优化器持有，也没有变化{1}。"),
+          {Parameters(finding.relation), Steps(finding.relation)}};
+}
+
+// Where backward() adds to gradients that are still there.
+Sentence AddsAt(const std::string& place) {
+  if (place.empty()) return {};
+  return {Form(": backward() at {0} adds to them", "：{0} 处的 backward() 累加在其上"), {place}};
 }
 
 // Gradients of a loss that another optimizer has stepped on.
-std::string OfAnother(const ShadowFinding& finding, const std::string& place) {
+Sentence OfAnother(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  std::string text = "The gradients that the optimizer gets still contain those that backward()" +
-                     At(EscapeControl(relation.at, 300)) + " left for another optimizer's step";
-  if (relation.share && *relation.share >= 0 && *relation.share <= 1) {
-    const int percent = static_cast<int>(100 * *relation.share + 0.5);
-    text += " (" + std::to_string(percent) + " % of their norm)";
-  }
-  if (!place.empty()) text += ": backward() at " + place + " adds to them";
-  return text + Steps(relation) + ". zero_grad() of this optimizer is missing between the two.";
+  const auto percent = PercentOf(relation.share);
+  return {Form("The gradients that the optimizer gets still contain those that backward(){0} left "
+               "for another optimizer's step{1}{2}{3}. zero_grad() of this optimizer is missing "
+               "between the two.",
+               "优化器得到的梯度中仍含有 backward(){0} 为另一个优化器的更新留"
+               "下的梯度{1}{2}{3}。两者之间缺少该优化器的 zero_grad()。"),
+          {AtPlace(EscapeControl(relation.at, 300)),
+           percent ? Sentence(Form(" ({0} % of their norm)", "（占其范数的 {0} %）"), {*percent})
+                   : Sentence(),
+           AddsAt(place), Steps(relation)}};
 }
 
-std::string NotZeroed(const ShadowFinding& finding, const std::string& place) {
+Sentence NotZeroed(const ShadowFinding& finding, const std::string& place) {
   if (!finding.relation.at.empty()) return OfAnother(finding, place);
-  std::string text = "The gradients that the optimizer gets still contain those of its step before";
-  text += Steps(finding.relation);
-  if (!place.empty()) text += ": backward() at " + place + " adds to them";
-  return text + ". zero_grad() is missing, or comes where it does not reach these parameters.";
+  return {
+      Form("The gradients that the optimizer gets still contain those of its step before{0}{1}. "
+           "zero_grad() is missing, or comes where it does not reach these parameters.",
+           "优化器得到的梯度中仍含有前一步的梯度{0}{1}。缺少 zero_grad()，"
+           "或者它所在的位置没有作用到这些参数。"),
+      {Steps(finding.relation), AddsAt(place)}};
 }
 
-std::string NotRestored(const ShadowFinding& finding, const std::string& place) {
+Sentence NotRestored(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  std::string text = "Saved together were the states of " +
-                     Listed(relation.saved, relation.saved.size()) + "; the load" + At(place) +
-                     " restored only " + Listed(relation.restored, relation.restored.size()) + ".";
-  if (!relation.what.empty()) text += " " + EscapeControl(relation.what, 300) + ".";
+  Sentence text(Form("Saved together were the states of {0}; the load{1} restored only {2}.",
+                     "一起保存的有 {0} 的状态；载入{1}只恢复了 {2}。"),
+                {Listed(relation.saved, relation.saved.size()), AtPlace(place),
+                 Listed(relation.restored, relation.restored.size())});
+  if (!relation.what.empty()) text += Sentence(EscapeControl(relation.what, 300) + ".");
   return text;
 }
 
-std::string MovedOnSkip(const ShadowFinding& finding, const std::string& place) {
-  const std::string what = finding.relation.what;
-  return (what.empty() ? "A state" : EscapeControl(what, 200)) + At(place) +
-         " went on in a step whose update was skipped; in other steps it changes exactly when the "
-         "weights do.";
+Sentence MovedOnSkip(const ShadowFinding& finding, const std::string& place) {
+  const std::string& what = finding.relation.what;
+  return {
+      Form("{0}{1} went on in a step whose update was skipped; in other steps it changes exactly "
+           "when the weights do.",
+           "{0}{1}在跳过更新的步中仍然推进；在其他步中，"
+           "它恰好与权重同时变化。"),
+      {what.empty() ? Sentence(Form("A state", "某个状态")) : Sentence(EscapeControl(what, 200)),
+       AtPlace(place)}};
 }
 
 // "train.py:50 and train.py:52"
-std::string Places(const std::vector<std::string>& sources) {
+Sentence Places(const std::vector<std::string>& sources) {
   std::vector<std::string> words;
   for (const std::string& source : sources) {
     if (words.size() < kNamesShown) words.push_back(EscapeControl(source, kPlaceBytes));
   }
-  return Join(words, " and ");
+  return Sentence::InEach(Join(words, " and "), Join(words, " 和 "));
 }
 
 // What the power of the scale in the gradients says of how it got there.
-std::string HowScaled(const ShadowRelation& relation, double power) {
-  const std::string entered = EscapeControl(relation.entered, kPlaceBytes);
+Sentence HowScaled(const ShadowRelation& relation, double power) {
   if (power > 0) {
-    return "The loss is multiplied by it" + At(entered) + ", and the gradients are not divided by it";
+    return {Form("The loss is multiplied by it{0}, and the gradients are not divided by it.",
+                 "损失乘了它{0}，而梯度没有除以它。"),
+            {AtPlace(EscapeControl(relation.entered, kPlaceBytes))}};
   }
   if (relation.left.size() > 1) {
-    return "It is taken out of the gradients more than once, at " + Places(relation.left);
+    return {Form("It is taken out of the gradients more than once, at {0}.",
+                 "它不止一次从梯度中除去，在 {0}。"),
+            {Places(relation.left)}};
   }
-  return "The gradients are divided by it at " + Places(relation.left) +
-         ", and the loss that backward() started from was not multiplied by it";
+  return {Form("The gradients are divided by it at {0}, and the loss that backward() started from "
+               "was not multiplied by it.",
+               "梯度在 {0} 除以了它，而 backward() 所用的损失没有乘它。"),
+          {Places(relation.left)}};
 }
 
-std::string LoadUndone(const ShadowFinding& finding, const std::string& place) {
+Sentence LoadUndone(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  std::string text = "The first optimizer step" + At(place) + " after weights were loaded";
-  const std::string names = Listed(relation.parameters, 0);
-  text += At(EscapeControl(relation.at, 300)) + " moves weights";
-  if (!names.empty()) text += " (such as " + names + ")";
-  if (relation.times && *relation.times >= 1 && *relation.times < 1e12) {
-    text += " " + std::to_string(static_cast<int64_t>(*relation.times)) +
-            " times as far as the run's usual step";
-  }
-  return text +
-         ", back to their values of before: the optimizer writes values of its own, as FP32 master "
-         "copies, over those that were loaded.";
+  const Sentence names = Listed(relation.parameters, 0);
+  const bool far = relation.times && *relation.times >= 1 && *relation.times < 1e12;
+  return {Form("The first optimizer step{0} after weights were loaded{1} moves weights{2}{3}, back "
+               "to their values of before: the optimizer writes values of its own, as FP32 master "
+               "copies, over those that were loaded.",
+               "载入权重{1}之后，优化器的第一次更新{0}使权重{2}变动{3}，"
+               "回到此前的值：优化器用自己的值（例如 FP32 主权重）覆盖了载入的"
+               "值。"),
+          {AtPlace(place), AtPlace(EscapeControl(relation.at, 300)),
+           names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}),
+           far ? Sentence(Form(" {0} times as far as the run's usual step",
+                               "，幅度为该训练通常一步的 {0} 倍"),
+                          {static_cast<int64_t>(*relation.times)})
+               : Sentence()}};
 }
 
-std::string PartialCopy(const ShadowFinding& finding, const std::string& place) {
+Sentence PartialCopy(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  std::string text = "A copy of the network follows its weights, but not its buffers";
-  const std::string names = Listed(relation.parameters, 0);
-  if (!names.empty()) text += " (such as " + names + ")";
-  text += ": they are used" + At(place) + " as they were at first, while the network's have moved";
-  if (relation.share && *relation.share >= 0 && *relation.share <= 1) {
-    const int percent = static_cast<int>(100 * *relation.share + 0.5);
-    text += " by " + std::to_string(percent) + " % of their norm";
-  }
-  return text + Steps(relation) + ".";
+  const Sentence names = Listed(relation.parameters, 0);
+  const auto percent = PercentOf(relation.share);
+  return {Form("A copy of the network follows its weights, but not its buffers{0}: they are "
+               "used{1} as they were at first, while the network's have moved{2}{3}.",
+               "网络的一个副本跟随其权重，但不跟随其缓冲区{0}："
+               "使用的仍是{1}最初的缓冲区，而网络的缓冲区已经变化{2}{3}。"),
+          {names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}),
+           AtPlace(place),
+           percent ? Sentence(Form(" by {0} % of their norm", "，达其范数的 {0} %"), {*percent})
+                   : Sentence(),
+           Steps(relation)}};
 }
 
-std::string DroppedGradient(const ShadowFinding& finding, const std::string& place) {
+Sentence DroppedGradient(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  const auto number = [](std::optional<double> value) {
-    return value && *value >= 1 && *value < 1e9 ? std::to_string(static_cast<int64_t>(*value))
-                                                : std::string("several");
+  const auto number = [](std::optional<double> value) -> Sentence {
+    if (value && *value >= 1 && *value < 1e9) return static_cast<int64_t>(*value);
+    return Form("several", "若干");
   };
-  return "Gradients are set to zero before the optimizer has used them: of the " +
-         number(relation.passes) + " backward passes" + At(place) + " between two of its steps, " +
-         number(relation.count) + " have no part in what it gets; only the last one counts" +
-         Steps(relation) + ".";
+  return {Form("Gradients are set to zero before the optimizer has used them: of the {0} backward "
+               "passes{1} between two of its steps, {2} have no part in what it gets; only the "
+               "last one counts{3}.",
+               "梯度在优化器使用之前就被清零：在它的两次更新之间的 {0} 次反向"
+               "传播{1}中，有 {2} 次对它得到的梯度没有贡献；"
+               "只有最后一次有效{3}。"),
+          {number(relation.passes), AtPlace(place), number(relation.count), Steps(relation)}};
 }
 
-std::string EmptyStep(const ShadowFinding& finding, const std::string& place) {
-  const ShadowRelation& relation = finding.relation;
-  std::string text = "The optimizer steps" + At(place) +
-                     ", and none of its parameters has a gradient, although backward() runs: the "
-                     "loss comes from other weights than those that the optimizer holds";
-  if (relation.until && *relation.until >= 0 && *relation.until < 1e15) {
-    text += ". Up to step " + std::to_string(static_cast<int64_t>(*relation.until)) +
-            " they had gradients";
-  }
-  return text + ".";
+Sentence EmptyStep(const ShadowFinding& finding, const std::string& place) {
+  const auto until = UntilStep(finding.relation);
+  return {
+      Form("The optimizer steps{0}, and none of its parameters has a gradient, although backward() "
+           "runs: the loss comes from other weights than those that the optimizer holds{1}.",
+           "优化器执行更新{0}，而它的参数都没有梯度，尽管 backward() 已运"
+           "行：损失来自优化器所持有之外的权重{1}。"),
+      {AtPlace(place),
+       until ? Sentence(Form(". Up to step {0} they had gradients", "。直到第 {0} 步它们都有梯度"),
+                        {*until})
+             : Sentence()}};
 }
 
-std::string MovedWeights(const ShadowFinding& finding) {
+Sentence MovedWeights(const ShadowFinding& finding) {
   const ShadowRelation& relation = finding.relation;
-  const auto whole = [](std::optional<double> value) {
-    return value && *value >= 1 && *value < 1e12 ? std::to_string(static_cast<int64_t>(*value)) : "";
+  const auto whole = [](const std::optional<double>& value, Form form) -> Sentence {
+    if (!value || !(*value >= 1 && *value < 1e12)) return {};
+    return {form, {static_cast<int64_t>(*value)}};
   };
-  const std::string count = whole(relation.count), times = whole(relation.times);
-  std::string text = "Something other than the optimizer moves the weights between two of its steps";
-  if (!count.empty()) text += ", " + count + " times so far";
-  if (finding.since) text += ", first before step " + std::to_string(*finding.since);
-  if (!times.empty()) text += ", " + times + " times as far as a usual step";
-  text += ", and the loss rises each time";
-  if (relation.loss_before && relation.loss_after) {
-    text += ", from " + Number(*relation.loss_before, 3) + " to " + Number(*relation.loss_after, 3) +
-            " in the median";
-  }
-  return text + ".";
+  return {Form("Something other than the optimizer moves the weights between two of its "
+               "steps{0}{1}{2}, and the loss rises each time{3}.",
+               "在优化器的两次更新之间，有优化器之外的代码改变了权重{0}{1}{2}"
+               "，每次损失都上升{3}。"),
+          {whole(relation.count, Form(", {0} times so far", "，至今 {0} 次")),
+           finding.since ? Sentence(Form(", first before step {0}", "，首次在第 {0} 步之前"),
+                                    {*finding.since})
+                         : Sentence(),
+           whole(relation.times,
+                 Form(", {0} times as far as a usual step", "，幅度为通常一步的 {0} 倍")),
+           relation.loss_before && relation.loss_after
+               ? Sentence(Form(", from {0} to {1} in the median", "，中位数从 {0} 升到 {1}"),
+                          {Number(*relation.loss_before, 3), Number(*relation.loss_after, 3)})
+               : Sentence()}};
 }
 
-std::string ScaleDependent(const ShadowFinding& finding, const std::string& place) {
+Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) {
   const ShadowRelation& relation = finding.relation;
-  const std::string scale = relation.scale ? " (" + Number(*relation.scale) + " here)" : "";
+  const Sentence scale =
+      relation.scale ? Sentence(Form(" ({0} here)", "（此处为 {0}）"), {Number(*relation.scale)})
+                     : Sentence();
   const double power = relation.power.value_or(0);
   const double whole = std::round(power);
-  std::string text = "The gradients that the optimizer gets depend on the loss scale" + scale + ": ";
   if (whole != 0 && std::fabs(power - whole) < kWholePower) {
-    text += "they are " + std::string(whole > 0 ? "multiplied" : "divided") + " by it";
-    if (std::fabs(whole) > 1) text += " " + Number(std::fabs(whole)) + " times";
-    return text + ", in " + Parameters(relation) + ". " + HowScaled(relation, whole) + ".";
+    Sentence text(
+        whole > 0 ? Form("The gradients that the optimizer gets depend on the loss scale{0}: they "
+                         "are multiplied by it{1}, in {2}.",
+                         "优化器得到的梯度依赖于损失缩放{0}：它们乘了它{1}，涉及{2}。")
+                  : Form("The gradients that the optimizer gets depend on the loss scale{0}: they "
+                         "are divided by it{1}, in {2}.",
+                         "优化器得到的梯度依赖于损失缩放{0}：它们除以了它{1}，涉及{2}。"),
+        {scale,
+         std::fabs(whole) > 1 ? Sentence(Form(" {0} times", " {0} 次"), {Number(std::fabs(whole))})
+                              : Sentence(),
+         Parameters(relation)});
+    text += HowScaled(relation, whole);
+    return text;
   }
-  text += "twice the scale makes them " + Number(std::exp2(power), 3) + " times as large, in " +
-          Parameters(relation) + ". The " + OperatorWord(finding.op) + At(place) +
-          " brings together what carries the scale and what does not";
-  return text + ".";
+  return {Form("The gradients that the optimizer gets depend on the loss scale{0}: twice the scale "
+               "makes them {1} times as large, in {2}. The {3}{4} brings together what carries the "
+               "scale and what does not.",
+               "优化器得到的梯度依赖于损失缩放{0}：缩放加倍时它们变为 {1} 倍，"
+               "涉及{2}。{3}{4}把带缩放与不带缩放的数值合在了一起。"),
+          {scale, Number(std::exp2(power), 3), Parameters(relation), OperatorNoun(finding.op),
+           AtPlace(place)}};
 }
 
 // The kinds that are relations, and what they are called in a line.
@@ -237,7 +317,7 @@ std::string_view ProtocolWord(std::string_view kind) {
 
 bool IsProtocol(std::string_view kind) { return !ProtocolWord(kind).empty(); }
 
-std::string ProtocolText(const ShadowFinding& finding, const std::string& place) {
+Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place) {
   if (finding.kind == "no_gradient") return NoGradient(finding, place);
   if (finding.kind == "not_updated") return NotUpdated(finding);
   if (finding.kind == "not_zeroed") return NotZeroed(finding, place);

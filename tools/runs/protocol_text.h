@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "tools/runs/sentence.h"
 #include "tools/runs/shadow.h"
 
 namespace mpnanny::runs {
@@ -14,7 +15,7 @@ namespace mpnanny::runs {
 bool IsProtocol(std::string_view kind);
 
 // One or two sentences; `place`: "file:line" as it is shown, "" if the finding has none.
-std::string ProtocolText(const ShadowFinding& finding, const std::string& place);
+Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place);
 
 // "parameters that no optimizer holds": what a kind is called in a line.
 std::string_view ProtocolWord(std::string_view kind);

@@ -14,34 +14,32 @@ constexpr size_t kInputPlaceBytes = 80;
 constexpr double kSameOperand = 0.05;  // what 16 bits round is no news
 
 // "0.5", or "0 (in FP64 3.2e-10)" where the reference is another number.
-std::string OperandText(const ShadowOperand& operand) {
+Sentence OperandText(const ShadowOperand& operand) {
   const std::string held = Number(operand.held, 4);
   const std::string reference = Number(operand.reference, 4);
   const double apart = std::fabs(operand.held - operand.reference);
   const bool same = held == reference || apart <= kSameOperand * std::fabs(operand.reference);
-  return same ? held : held + " (in FP64 " + reference + ")";
+  if (same) return held;
+  return {Form("{0} (in FP64 {1})", "{0}（FP64 中为 {1}）"), {held, reference}};
 }
 
 // "What goes in comes from utils.py:56 (division) and utils.py:44 (index)."
-std::string InputsFrom(const ShadowFinding& finding) {
-  std::vector<std::string> words;
+Sentence InputsFrom(const ShadowFinding& finding) {
+  std::vector<Sentence> words;
   for (const ShadowLine& line : finding.inputs_from) {
-    words.push_back(ShownPlace(line.source) + " (" + OperatorWord(line.op) + ")");
+    words.push_back(
+        {Form("{0} ({1})", "{0}（{1}）"), {ShownPlace(line.source), OperatorNoun(line.op)}});
   }
-  if (words.empty()) return "";
-  const std::string last = words.back();
-  words.pop_back();
-  return "What goes in comes from " + (words.empty() ? last : Join(words, ", ") + " and " + last) + ".";
+  if (words.empty()) return {};
+  return {Form("What goes in comes from {0}.", "其输入来自 {0}。"), {Sentence::List(words)}};
 }
 
-std::string FirstElement(const ShadowFinding& finding) {
-  std::vector<std::string> words;
+Sentence FirstElement(const ShadowFinding& finding) {
+  std::vector<Sentence> words;
   for (const ShadowOperand& operand : finding.operands) words.push_back(OperandText(operand));
-  if (words.empty()) return "";
-  const std::string last = words.back();
-  words.pop_back();
-  return "What went into the first such element: " +
-         (words.empty() ? last : Join(words, ", ") + " and " + last) + ".";
+  if (words.empty()) return {};
+  return {Form("What went into the first such element: {0}.", "首个这样的元素的输入：{0}。"),
+          {Sentence::List(words)}};
 }
 
 }  // namespace
@@ -55,9 +53,10 @@ std::string ShownPlace(std::string_view source) {
   return "…" + shown.substr(from);
 }
 
-std::string InputsText(const ShadowFinding& finding) {
-  const std::string first = FirstElement(finding), from = InputsFrom(finding);
-  return first + (first.empty() || from.empty() ? "" : " ") + from;
+Sentence InputsText(const ShadowFinding& finding) {
+  Sentence text = FirstElement(finding);
+  text += InputsFrom(finding);
+  return text;
 }
 
 }  // namespace mpnanny::runs

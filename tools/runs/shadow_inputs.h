@@ -7,13 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "tools/runs/sentence.h"
 #include "tools/runs/shadow.h"
 
 namespace mpnanny::runs {
 
-// "What went into the first such element: 0. What goes in comes from utils.py:56 (division)."; "" where
-// neither is known.
-std::string InputsText(const ShadowFinding& finding);
+// "What went into the first such element: 0. What goes in comes from utils.py:56 (division).";
+// empty where neither is known.
+Sentence InputsText(const ShadowFinding& finding);
 
 // A path's end, which is what tells files apart.
 std::string ShownPlace(std::string_view source);

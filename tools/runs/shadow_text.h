@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "tools/runs/sentence.h"
 #include "tools/runs/shadow.h"
 
 namespace mpnanny::runs {
@@ -16,7 +17,7 @@ namespace mpnanny::runs {
 // The same sentence in its parts, each with its full stop. `operands` (what went into the first
 // element that is not finite, and the lines that made it), `precision` and `reach` may be "".
 struct FindingWords {
-  std::string what, operands, precision, reach;
+  Sentence what, operands, precision, reach;
 };
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 
@@ -24,17 +25,19 @@ FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 // 310 %: … In FP32 (lines 40–42) it would be 0.01 %. Reaches the loss." At most about 900 bytes.
 // `module`: the layer's raw name, "" for none.
 std::string FindingText(const ShadowFinding& finding, std::string_view module);
+Sentence FindingSentence(const ShadowFinding& finding, std::string_view module);
 
 // The format of the result as torch calls it: of "bfloat16 → float16" the second; "" if not known.
 std::string ResultDtype(const ShadowFinding& finding);
 
 // "bfloat16 subtraction at train.py:40 (block.norm, forward)".
-std::string SubjectOf(const ShadowFinding& finding, std::string_view module);
+Sentence SubjectOf(const ShadowFinding& finding, std::string_view module);
 
 // "0.4 %", "310 %", "less than 0.0001 %"; from 10,000 % on "120 times the value".
 std::string PercentText(double ratio);
-// "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; "" for none.
-std::string LinesText(const std::vector<std::string>& lines, std::string_view source);
+Sentence Percent(double ratio);  // the same in every language
+// "lines 40–42" of the file of `source`, "model.py:7, 9 and train.py:3" of others; empty for none.
+Sentence LinesText(const std::vector<std::string>& lines, std::string_view source);
 
 // "ERROR at step 5, on ranks 0 and 1, seen in 3 shadow steps up to step 20: " and the text.
 std::string FindingLine(const ShadowFinding& finding, std::string_view module, int64_t world_size);

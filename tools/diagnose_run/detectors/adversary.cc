@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // ln 2 a side is a discriminator that knows nothing; a hundredth of it is one that is never wrong.
 constexpr double kSure = 0.05;
 
@@ -59,22 +62,28 @@ void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
   if (!sure && !starved) return;
   Claim claim;
   claim.id = "adversary-won";
-  claim.sentence =
-      "A generator and a discriminator are trained against each other, and the "
-      "discriminator has won";
+  Sentence grounds;
   if (sure) {
-    claim.sentence +=
-        ": the loss went from " + runs::Number(s.loss_start) + " to " + runs::Number(s.loss_end);
+    grounds = {Form(": the loss went from {0} to {1}", "：损失从 {0} 变为 {1}"),
+               {runs::Number(s.loss_start), runs::Number(s.loss_end)}};
   }
   if (starved) {
-    claim.sentence += std::string(sure ? ", and" : ":") + " the gradient of " +
-                      runs::Name(victim->layer) + " from " + runs::Number(start) + " to " +
-                      runs::Number(least) + " (step " + std::to_string(at) + ")";
+    grounds = {sure ? Form("{0}, and the gradient of {1} from {2} to {3} (step {4})",
+                           "{0}，{1} 的梯度从 {2} 变为 {3}（第 {4} 步）")
+                    : Form("{0}: the gradient of {1} from {2} to {3} (step {4})",
+                           "{0}：{1} 的梯度从 {2} 变为 {3}（第 {4} 步）"),
+               {std::move(grounds), runs::Name(victim->layer), runs::Number(start),
+                runs::Number(least), at}};
   }
-  claim.sentence += ". That is the game, not precision.";
+  claim.sentence = {Form("A generator and a discriminator are trained against each other, and the "
+                         "discriminator has won{0}. That is the game, not precision.",
+                         "生成器与判别器相互对抗地训练，而判别器已经胜出{0}。"
+                         "这是博弈的结果，不是精度问题。"),
+                    {std::move(grounds)}};
   claim.strength = 1;
   claim.fault = true;
-  claim.place = FaultPlace{at, "backward", "", "", "", "a generator without a gradient"};
+  claim.place = FaultPlace{
+      at, "backward", "", "", "", Form("a generator without a gradient", "没有梯度的生成器")};
   claims.push_back(std::move(claim));
 }
 

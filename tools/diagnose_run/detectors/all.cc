@@ -40,8 +40,11 @@ void WeighAgainstShadow(const ShadowEvidence& measured, std::vector<Claim>& clai
     if (compared < kEnoughShadowSteps) continue;
     claim.fault = false;
     claim.strength *= kNotMeasured;
-    claim.sentence += " But in the " + std::to_string(compared) +
-                      " steps that ran a second time in FP64 it cost less than is reported.";
+    claim.sentence += runs::Sentence(
+        runs::Form(
+            "But in the {0} steps that ran a second time in FP64 it cost less than is reported.",
+            "但在以 FP64 再运行一遍的 {0} 步中，其影响小于报告的界限。"),
+        {static_cast<int64_t>(compared)});
   }
 }
 

@@ -8,6 +8,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // Half of a ReLU's outputs are zero in health, sometimes 90 %. Past this nothing is left to learn
 // from.
 constexpr double kDead = 0.97;
@@ -70,14 +73,19 @@ void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims) {
   }
   Claim claim;
   claim.id = "dead-units";
-  claim.sentence = runs::Name(dead->layer) + " gives zeros for " + runs::Number(100 * share, 4) +
-                   " % of its output from step " + std::to_string(since.value_or(0)) + " on (" +
-                   std::to_string(dead_layers) + " of " + runs::Count(layers, "rectified layer") +
-                   "): the units behind it are off for every input, and no gradient passes.";
+  claim.sentence = {
+      Form("{0} gives zeros for {1} % of its output from step {2} on ({3} of {4:rectified layer}): "
+           "the units behind it are off for every input, and no gradient passes.",
+           "从第 {2} 步起，{0} 的输出有 {1} % 为零（{4} 个 ReLU 类层中的 "
+           "{3} 个）：其后的单元对任何输入都不激活，梯度无法通过。"),
+      {runs::Name(dead->layer), runs::Number(100 * share, 4), since.value_or(0), dead_layers,
+       layers}};
   claim.strength = 1;
   claim.fault = true;
-  claim.place = PlaceOf(*dead, since.value_or(0), "forward",
-                        "units that are off for every input in " + runs::Name(dead->layer));
+  claim.place =
+      PlaceOf(*dead, since.value_or(0), "forward",
+              {Form("units that are off for every input in {0}", "{0} 中对任何输入都不激活的单元"),
+               {runs::Name(dead->layer)}});
   claims.push_back(std::move(claim));
 }
 

@@ -21,13 +21,13 @@ struct FaultPlace {
   int64_t step = 0;
   std::string phase;                      // as Onset
   std::string layer, layer_type, source;  // raw; "" if none
-  std::string what;                       // for people, escaped
+  runs::Sentence what;                    // for people, escaped
 };
 
 struct Claim {
-  std::string id;        // a sign
-  std::string sentence;  // evidence for people, with numbers
-  double strength = 0;   // 0…1: how sure the detector is of it
+  std::string id;           // a sign
+  runs::Sentence sentence;  // evidence for people, with numbers
+  double strength = 0;      // 0…1: how sure the detector is of it
   // "category:nan-inf", "component:data", "precision:fp32"; with "!" in front: every case that does
   // not have it.
   std::vector<std::string> favours, opposes;
@@ -48,7 +48,7 @@ struct Claim {
   bool note = false;  // worth a look beside a verdict of "healthy", which it does not change
   // Of a fault that needs no case to be understood: what it is called among the causes, and what to
   // do.
-  std::string title, fix;
+  runs::Sentence title, fix;
   std::optional<FaultPlace> place;
 };
 
@@ -130,7 +130,7 @@ bool IsSixteen(std::string_view dtype);  // float16 or bfloat16
 bool NameHas(const std::string& name, std::initializer_list<std::string_view> words);
 
 // The place of a series at a step.
-FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, std::string what);
+FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, runs::Sentence what);
 
 // The dtype that most parameters have; "" if no weights were sampled.
 std::string WeightDtype(const Facts& facts);
@@ -145,7 +145,7 @@ bool IsScaled(const Facts& facts);
 bool IsOperator(const NanOrigin& origin, std::initializer_list<std::string_view> names);
 
 // "aten.log (train.py:57)", escaped.
-std::string OperatorName(const NanOrigin& origin);
+runs::Sentence OperatorName(const NanOrigin& origin);
 
 }  // namespace mpnanny::diagnose_run
 

@@ -8,6 +8,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // A sigmoid passes on a quarter at most: six of them leave 1/4096, and weights under 1 less.
 constexpr double kFade = 1000;
 constexpr size_t kDepth = 4;  // weight matrices in a row
@@ -54,14 +57,17 @@ void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims) {
   if (worst < kFade) return;
   Claim claim;
   claim.id = "fading-gradient";
-  claim.sentence =
-      "At step " + std::to_string(at) + " the gradient fades from " + runs::Number(last_rms) +
-      " (" + runs::Name(matrices.back()->layer) + ") to " + runs::Number(first_rms) + " (" +
-      runs::Name(matrices.front()->layer) + ") over " + std::to_string(matrices.size()) +
-      " matrices, by " +
-      runs::Number(std::pow(worst, 1.0 / static_cast<double>(matrices.size() - 1)), 3) +
-      " a layer" + (saturating ? ": saturating activations pass on a quarter at most" : "") +
-      ". It does so in every precision.";
+  claim.sentence = {
+      Form("At step {0} the gradient fades from {1} ({2}) to {3} ({4}) over {5} matrices, by {6} a "
+           "layer{7}. It does so in every precision.",
+           "在第 {0} 步，梯度经过 {5} 个矩阵从 {1}（{2}）衰减到 {3}（{4}"
+           "），每层 {6} 倍{7}。在任何精度下都是如此。"),
+      {at, runs::Number(last_rms), runs::Name(matrices.back()->layer), runs::Number(first_rms),
+       runs::Name(matrices.front()->layer), static_cast<int64_t>(matrices.size()),
+       runs::Number(std::pow(worst, 1.0 / static_cast<double>(matrices.size() - 1)), 3),
+       saturating ? Form(": saturating activations pass on a quarter at most",
+                         "：饱和的激活函数最多传递四分之一")
+                  : Sentence()}};
   claim.strength = saturating ? 1 : 0.7;
   claim.fault = true;
   claim.place =
@@ -70,7 +76,8 @@ void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims) {
                  "",
                  "",
                  "",
-                 "a gradient that faded on its way to " + runs::Name(matrices.front()->layer)};
+                 {Form("a gradient that faded on its way to {0}", "在传到 {0} 的途中衰减的梯度"),
+                  {runs::Name(matrices.front()->layer)}}};
   claims.push_back(std::move(claim));
 }
 

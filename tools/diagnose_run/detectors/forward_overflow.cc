@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // A NaN is taken for the child of an overflow if its layer was this near to the limit in a sample
 // before: at a growth of some percent a step that is a few sampling intervals.
 constexpr double kNearLimit = 0.25;
@@ -23,10 +26,13 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
   if (!onset.is_inf && !onset.is_overflow && !near && !traced) return;
   Claim claim;
   claim.id = "forward-overflow";
-  claim.sentence =
-      "Overflow in the forward pass: " + onset.what + " at step " + std::to_string(onset.step);
-  if (facts.trend) claim.sentence += "; " + TrendText(*facts.trend);
-  claim.sentence += ". A loss scale multiplies gradients only, so lowering it cannot help.";
+  claim.sentence = {
+      Form("Overflow in the forward pass: {0} at step {1}{2}. A loss scale multiplies gradients "
+           "only, so lowering it cannot help.",
+           "前向传播溢出：第 {1} 步{0}{2}。损失缩放只乘在梯度上，"
+           "降低它没有帮助。"),
+      {onset.what, onset.step,
+       facts.trend ? Sentence(Form("; {0}", "；{0}"), {TrendText(*facts.trend)}) : Sentence()}};
   claim.strength = near || onset.is_overflow ? 1 : 0.8;
   claim.favours = {"category:nan-inf", "component:residual"};
   claim.opposes = {

@@ -8,6 +8,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 constexpr double kTimes = 4;  // a query or key that has grown so much makes scores 16 times larger
 constexpr double kExtreme = 20;       // and is of this size: scores of some hundred in a head of 32
 constexpr double kScale = 100;        // CLIP's own bound
@@ -55,12 +58,15 @@ void DetectAttention(const Facts& facts, std::vector<Claim>& claims) {
   }
   Claim claim;
   claim.id = "attention-logits-grow";
-  claim.sentence = runs::Name(worst->layer) + " grew from " + runs::Number(most.first) + " to " +
-                   runs::Number(most.greatest) + " (step " + std::to_string(most.at) +
-                   "): scores grow with the product of queries and keys, and the softmax over "
-                   "them comes down to single keys.";
+  claim.sentence = {
+      Form("{0} grew from {1} to {2} (step {3}): scores grow with the product of queries and keys, "
+           "and the softmax over them comes down to single keys.",
+           "{0} 从 {1} 增长到 {2}（第 {3} 步）：分数随 query 与 key 的乘积"
+           "增长，其 softmax 会集中到单个 key 上。"),
+      {runs::Name(worst->layer), runs::Number(most.first), runs::Number(most.greatest), most.at}};
   claim.strength = std::min(1.0, 0.6 + most.greatest / (20 * kExtreme));
-  claim.place = PlaceOf(*worst, most.at, "forward", "attention scores that grow without bound");
+  claim.place = PlaceOf(*worst, most.at, "forward",
+                        Form("attention scores that grow without bound", "无界增长的注意力分数"));
   claims.push_back(std::move(claim));
 }
 
@@ -88,15 +94,20 @@ void DetectLogitScale(const Facts& facts, std::vector<Claim>& claims) {
     if (!as_log && !as_factor) continue;
     Claim claim;
     claim.id = "logit-scale-grows";
-    claim.sentence =
-        "The learned scale " + runs::Name(series.layer) + " went from " + runs::Number(first) +
-        " to " + runs::Number(reached) + " (step " + std::to_string(at) + ")" +
-        (as_log ? ", as a logarithm a factor of " + runs::Number(std::exp(reached)) : "") +
-        " and nothing bounds it; logits grow with it.";
+    claim.sentence = {
+        Form("The learned scale {0} went from {1} to {2} (step {3}){4} and nothing bounds it; "
+             "logits grow with it.",
+             "可学习的缩放 {0} 从 {1} 变为 {2}（第 {3} 步）{4}，"
+             "没有任何限制；logits 随之增长。"),
+        {runs::Name(series.layer), runs::Number(first), runs::Number(reached), at,
+         as_log ? Sentence(Form(", as a logarithm a factor of {0}", "，作为对数相当于 {0} 倍"),
+                           {runs::Number(std::exp(reached))})
+                : Sentence()}};
     claim.strength = 1;
     claim.fault = true;
     claim.place = PlaceOf(series, crossed.value_or(at), "forward",
-                          "a logit scale beyond 100 in " + runs::Name(series.layer));
+                          {Form("a logit scale beyond 100 in {0}", "{0} 中超过 100 的 logit 缩放"),
+                           {runs::Name(series.layer)}});
     claims.push_back(std::move(claim));
     return;
   }

@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 constexpr double kGrownTimes = 10;    // as large at the end as at first
 constexpr double kMostlyRises = 0.9;  // of the stretches: nearly all
 constexpr size_t kLeastStretches = 10;
@@ -36,16 +39,19 @@ void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims) {
   }
   Claim claim;
   claim.id = "norm-grows";
-  claim.sentence = "The gradient norm grows all along, from about " + runs::Number(first, 3) +
-                   " to about " + runs::Number(last, 3) + ", while the loss stays at about " +
-                   runs::Number(s.loss_end) + ".";
+  claim.sentence = {Form("The gradient norm grows all along, from about {0} to about {1}, while "
+                         "the loss stays at about {2}.",
+                         "梯度范数一直增长，从约 {0} 到约 {1}，而损失停留在约 {2}。"),
+                    {runs::Number(first, 3), runs::Number(last, 3), runs::Number(s.loss_end)}};
   claim.strength = 0.5;
   claim.open = true;
-  claim.title = "The gradient norm grows all along and the loss does not move";
-  claim.fix =
+  claim.title = Form("The gradient norm grows all along and the loss does not move",
+                     "梯度范数一直增长，而损失没有变化");
+  claim.fix = Form(
       "Look whether gradients are set to zero once for each update (zero_grad), and whether they "
-      "are "
-      "divided by a scale that the loss was multiplied by.";
+      "are divided by a scale that the loss was multiplied by.",
+      "检查每次更新是否恰好清零一次梯度（zero_grad），"
+      "以及梯度是否除以了损失所乘的缩放。");
   claims.push_back(std::move(claim));
 }
 

@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // exp(-17) is the last that FP16 holds, exp(-103) the last of FP32.
 constexpr double kDifferenceHalf = 17, kDifferenceWide = 103;
 
@@ -30,12 +33,14 @@ void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims) {
   if (2 * reach < gap) return;
   Claim claim;
   claim.id = "log-of-zero";
-  claim.sentence =
-      "Every gradient is NaN, that of the last layer too, while the loss is finite: "
-      "the derivative of the loss itself is NaN. The output of " +
-      runs::Name(output->layer) + " reached " + runs::Number(reach) +
-      " before, far enough apart for probabilities that underflow to 0; the "
-      "derivative of their logarithm is 1 / 0.";
+  claim.sentence = {Form("Every gradient is NaN, that of the last layer too, while the loss is "
+                         "finite: the derivative of the loss itself is NaN. The output of {0} "
+                         "reached {1} before, far enough apart for probabilities that underflow to "
+                         "0; the derivative of their logarithm is 1 / 0.",
+                         "损失是有限的，而所有梯度都是 NaN，包括最后一层："
+                         "损失自身的导数为 NaN。此前 {0} 的输出达到 {1}，"
+                         "差距足以使概率下溢为 0；其对数的导数为 1 / 0。"),
+                    {runs::Name(output->layer), runs::Number(reach)}};
   claim.strength = 0.7;
   claims.push_back(std::move(claim));
 }

@@ -9,6 +9,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // Share of a tensor that is subnormal in FP16 (under 6.1e-5): where a tenth is, the tail below
 // 6e-8 that became zero follows from how gradients are spread, over orders of magnitude.
 constexpr double kFlushed = 0.1;
@@ -61,11 +64,17 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = weights ? "half-weights" : "no-scaler";
   claim.sentence =
-      weights ? "Weights, activations and gradients are held in float16 and there is no loss scale."
+      weights ? Form(
+                    "Weights, activations and gradients are held in float16 and there is no loss "
+                    "scale.",
+                    "权重、激活和梯度都以 float16 保存，并且没有损失缩放。")
       : facts.protocol.autocast == "float16"
-          ? "FP16 runs under autocast and the loss is not scaled: no loss scale was recorded."
-          : "A part of the model computes in FP16 and the loss is not scaled: no loss scale was "
-            "recorded.";
+          ? Form("FP16 runs under autocast and the loss is not scaled: no loss scale was recorded.",
+                 "FP16 在 autocast 下运行，而损失没有缩放：没有记录到损失缩放。")
+          : Form(
+                "A part of the model computes in FP16 and the loss is not scaled: no loss scale "
+                "was recorded.",
+                "模型的一部分用 FP16 计算，而损失没有缩放：没有记录到损失缩放。");
   // Values that are not finite are another story: too small a gradient makes none.
   const double share = facts.onset ? kBesideOnset : 1;
   claim.strength = share * (lost ? 1 : 0.7);
@@ -75,23 +84,26 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   if (!lost) return;
   Claim gone;
   gone.id = "gradients-flushed";
-  gone.sentence = runs::Number(100 * flushed.share, 3) +
-                  " % of the gradient elements that live in " + runs::Name(flushed.where->layer) +
-                  " are under " + runs::Number(kTiny) + " at step " + std::to_string(flushed.step) +
-                  " (" + runs::Number(100 * flushed.zeros, 3) +
-                  " % are 0): FP16 holds them as subnormals and makes zeros of what is under 6e-8. "
-                  "The largest weight gradient is " +
-                  runs::Number(largest) + ".";
+  gone.sentence = {
+      Form("{0} % of the gradient elements that live in {1} are under {2} at step {3} ({4} % are "
+           "0): FP16 holds them as subnormals and makes zeros of what is under 6e-8. The largest "
+           "weight gradient is {5}.",
+           "在第 {3} 步，{1} 中非零的梯度元素有 {0} % 小于 {2}（{4} % 为 0"
+           "）：FP16 以次正规数保存它们，并把 6e-8 以下的变为零。"
+           "最大的权重梯度为 {5}。"),
+      {runs::Number(100 * flushed.share, 3), runs::Name(flushed.where->layer), runs::Number(kTiny),
+       flushed.step, runs::Number(100 * flushed.zeros, 3), runs::Number(largest)}};
   gone.strength = share * std::min(1.0, 0.6 + flushed.share);
   gone.fault = !facts.onset;
   gone.lost_in = Claim::LostIn::kGradients;
-  gone.place =
-      FaultPlace{flushed.where->first().step,
-                 "backward",
-                 "",
-                 "",
-                 "",
-                 "gradients too small for FP16, most in " + runs::Name(flushed.where->layer)};
+  gone.place = FaultPlace{
+      flushed.where->first().step,
+      "backward",
+      "",
+      "",
+      "",
+      {Form("gradients too small for FP16, most in {0}", "对 FP16 太小的梯度，多数在 {0} 中"),
+       {runs::Name(flushed.where->layer)}}};
   claims.push_back(std::move(gone));
 }
 

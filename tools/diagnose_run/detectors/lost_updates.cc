@@ -10,6 +10,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 constexpr double kFrozen = 0.5;  // as alert STALE_UPDATE
 constexpr int64_t kZeroNorms = 5;
 
@@ -53,19 +56,23 @@ void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
   if (!worst || all <= 0 || frozen < kFrozen * all) return;
   Claim claim;
   claim.id = "frozen-updates";
-  claim.sentence = runs::Number(100 * frozen / all, 3) + " % of the updates of weights in " +
-                   dtype + " are under half an ulp of the weight and change nothing (most in " +
-                   runs::Name(worst->layer) + "): the weights need an FP32 copy.";
+  claim.sentence = {Form("{0} % of the updates of weights in {1} are under half an ulp of the "
+                         "weight and change nothing (most in {2}): the weights need an FP32 copy.",
+                         "{1} 权重的更新量有 {0} % 小于权重的半个 ulp，"
+                         "什么也没有改变（多数在 {2} 中）：权重需要 FP32 副本（主权"
+                         "重）。"),
+                    {runs::Number(100 * frozen / all, 3), dtype, runs::Name(worst->layer)}};
   claim.strength = 1;
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kUpdates;
-  claim.place =
-      FaultPlace{first.value_or(0),
-                 "optimizer",
-                 "",
-                 "",
-                 "",
-                 "updates under half an ulp of the weight, most in " + runs::Name(worst->layer)};
+  claim.place = FaultPlace{first.value_or(0),
+                           "optimizer",
+                           "",
+                           "",
+                           "",
+                           {Form("updates under half an ulp of the weight, most in {0}",
+                                 "小于权重半个 ulp 的更新量，多数在 {0} 中"),
+                            {runs::Name(worst->layer)}}};
   claims.push_back(std::move(claim));
 }
 
@@ -108,32 +115,37 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "zeroed-updates";
   if (by_steps) {
-    claim.sentence = "From step " + std::to_string(*first) +
-                     " on the gradients that the optimizer "
-                     "gets are exactly 0, for " +
-                     runs::Count(turns.zero_norms, "step") +
-                     ", and the loss is not: something between backward and step made zeros of "
-                     "them.";
+    claim.sentence = {
+        Form("From step {0} on the gradients that the optimizer gets are exactly 0, for {1:step}, "
+             "and the loss is not: something between backward and step made zeros of them.",
+             "从第 {0} 步起，优化器得到的梯度恰好为 0，共 {1} 步，"
+             "而损失不为 0：在 backward 与 step 之间有什么把它们变成了零。"),
+        {*first, turns.zero_norms}};
   } else {
-    claim.sentence = "In " + std::to_string(still) + " of " +
-                     runs::Count(static_cast<int64_t>(moved.size()), "sample") +
-                     " no weight moved at all, although gradients reach " + runs::Number(largest) +
-                     ": the optimizer holds other parameters, or something between backward and "
-                     "step made zeros of them.";
+    claim.sentence = {Form("In {0} of {1:sample} no weight moved at all, although gradients reach "
+                           "{2}: the optimizer holds other parameters, or something between "
+                           "backward and step made zeros of them.",
+                           "{1} 次采样中有 {0} 次没有任何权重变化，而梯度达到 {2}："
+                           "优化器持有的是别的参数，或者在 backward 与 step 之间有什么把梯"
+                           "度变成了零。"),
+                      {still, static_cast<int64_t>(moved.size()), runs::Number(largest)}};
   }
   claim.strength = 0.9;
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kUpdates;
-  claim.place = FaultPlace{*first, "optimizer", "", "", "", "updates that are exactly 0"};
+  claim.place = FaultPlace{
+      *first, "optimizer", "", "", "", Form("updates that are exactly 0", "恰好为 0 的更新量")};
   claims.push_back(std::move(claim));
   half = half || IsHalf(WeightDtype(facts));
   // 65504 is 256 squared: the sum of squares of a gradient of a greater norm overflows FP16.
   if (!half) return;
   Claim norm;
   norm.id = "half-clip-norm";
-  norm.sentence =
+  norm.sentence = Form(
       "The gradients are held in float16: the sum of their squares, from a norm of 256 on, is "
-      "infinite there, and a clipping coefficient of limit / Inf is 0.";
+      "infinite there, and a clipping coefficient of limit / Inf is 0.",
+      "梯度以 float16 保存：范数从 256 起，其平方和在那里为无穷大，"
+      "裁剪系数 limit / Inf 为 0。");
   norm.strength = 0.9;
   norm.place = claims.back().place;
   claims.push_back(std::move(norm));
@@ -145,13 +157,17 @@ void DetectHalfClipNorm(const Facts& facts, std::vector<Claim>& claims) {
     if (facts.onset && facts.onset->step <= clip.step) return;
     Claim claim;
     claim.id = "half-clip-norm";
-    claim.sentence = "At step " + std::to_string(clip.step) + " the norm to clip by was " +
-                     runs::Number(clip.norm) +
-                     " in float16, with finite gradients: every gradient was multiplied by 0.";
+    claim.sentence = {Form("At step {0} the norm to clip by was {1} in float16, with finite "
+                           "gradients: every gradient was multiplied by 0.",
+                           "在第 {0} 步，裁剪所用的范数在 float16 中为 {1}，"
+                           "而梯度是有限的：所有梯度都被乘以 0。"),
+                      {clip.step, runs::Number(clip.norm)}};
     claim.strength = 1;
     claim.fault = true;
     claim.lost_in = Claim::LostIn::kUpdates;
-    claim.place = FaultPlace{clip.step, "optimizer", "", "", "", "an infinite norm to clip by"};
+    claim.place = FaultPlace{
+        clip.step, "optimizer", "",
+        "",        "",          Form("an infinite norm to clip by", "裁剪所用的无穷大范数")};
     claims.push_back(std::move(claim));
     return;
   }

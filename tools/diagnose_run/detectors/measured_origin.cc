@@ -13,6 +13,10 @@ namespace {
 // The kind of operator is measured; that it is one documented case of its kind is not.
 constexpr double kKindOnly = 0.6;
 
+runs::Sentence AboutMeasured() {
+  return runs::Form("This case is about what was measured.", "该案例说的就是所测到的内容。");
+}
+
 // The finding that explains the first bad value; nullptr if none does.
 const runs::ShadowFinding* MeasuredOrigin(const Facts& facts) {
   const Mechanism* mechanism = LeadingMechanism(facts);
@@ -38,7 +42,7 @@ void TellLoop(const Facts& facts, std::vector<Claim>& claims) {
     if (each.finding.kind != "not_zeroed") continue;
     Claim claim;
     claim.id = "gradients-not-zeroed";
-    claim.sentence = "This case is about what was measured.";
+    claim.sentence = AboutMeasured();
     claim.strength = 1;
     claim.told = true;
     claim.place = FaultPlace{each.finding.step, each.finding.phase, "", "", "", ""};
@@ -58,7 +62,7 @@ void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
   if (signs.size() != 1 || FindClaim(claims, signs.front())) return;
   Claim claim;
   claim.id = signs.front();
-  claim.sentence = "This case is about what was measured.";
+  claim.sentence = AboutMeasured();
   claim.strength = kKindOnly;
   claim.told = true;
   claims.push_back(std::move(claim));

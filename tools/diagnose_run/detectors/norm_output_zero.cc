@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // From 256 on a square is beyond FP16: its mean is Inf, and rsqrt(Inf) is 0.
 constexpr double kSquareOverflows = 255;
 constexpr double kZeroShare = 0.02;  // one row of some dozens
@@ -44,22 +47,23 @@ void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims) {
         if (reached < kSquareOverflows) continue;
         Claim claim;
         claim.id = "norm-output-zero";
-        claim.sentence = runs::Name(output.layer) + " gives zeros for " +
-                         runs::Number(100 * point.zeros / point.numel, 3) +
-                         " % of its output at "
-                         "step " +
-                         std::to_string(point.step) +
-                         (before ? ", none at step " + std::to_string(before->step) : "") +
-                         ", and what goes in reaches " + runs::Number(reached) +
-                         ": its squares overflow FP16 from 256 on, the root of their mean is "
-                         "infinite, and everything is divided by it.";
+        claim.sentence = {
+            Form("{0} gives zeros for {1} % of its output at step {2}{3}, and what goes in reaches "
+                 "{4}: its squares overflow FP16 from 256 on, the root of their mean is infinite, "
+                 "and everything is divided by it.",
+                 "第 {2} 步，{0} 的输出有 {1} % 为零{3}，而其输入达到 {4}："
+                 "从 256 起其平方在 FP16 中溢出，均方根为无穷大，一切都除以它。"),
+            {runs::Name(output.layer), runs::Number(100 * point.zeros / point.numel, 3), point.step,
+             before ? Sentence(Form(", none at step {0}", "，第 {0} 步还没有"), {before->step})
+                    : Sentence(),
+             runs::Number(reached)}};
         claim.strength = 1;
         claim.fault = true;
         claim.lost_in = Claim::LostIn::kForward;
         claim.place = PlaceOf(
             output,
             ExactStep(facts, before ? std::optional(before->step) : std::nullopt, point.step),
-            "forward", "zeros out of " + runs::Name(output.layer));
+            "forward", {Form("zeros out of {0}", "{0} 输出的零"), {runs::Name(output.layer)}});
         claims.push_back(std::move(claim));
         return;
       }

@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 constexpr int64_t kSoon = 30;  // steps in which an optimizer without its moments does its harm
 
 bool KeepsState(const std::string& kind) { return kind != "SGD" && !kind.empty(); }
@@ -40,24 +43,37 @@ void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
     if (!spike && !loaded && !rose) continue;
     Claim claim;
     claim.id = "optimizer-restarted";
-    claim.sentence = "At step " + std::to_string(optimizer.step) + " " +
-                     (optimizer.kind.empty() ? "an optimizer" : runs::Name(optimizer.kind)) +
-                     " began without state" +
-                     (loaded ? ", after the model's weights had been loaded" : "") +
-                     (resumed_run ? ", where the run goes on from an earlier one" : "");
+    Sentence jumped;
     if (spike) {
-      claim.sentence += ", and the loss went from about " + runs::Number(spike->median) + " to " +
-                        runs::Number(spike->greatest) + " at step " + std::to_string(spike->step);
+      jumped = {Form(", and the loss went from about {0} to {1} at step {2}",
+                     "，损失从约 {0} 变为第 {2} 步的 {1}"),
+                {runs::Number(spike->median), runs::Number(spike->greatest), spike->step}};
     } else if (rose) {
-      claim.sentence += ", and the loss is " + runs::Number(facts.summary.loss_start) + " after " +
-                        runs::Number(facts.parent->last_loss);
+      jumped = {Form(", and the loss is {0} after {1}", "，损失由 {1} 变为 {0}"),
+                {runs::Number(facts.summary.loss_start), runs::Number(facts.parent->last_loss)}};
     }
-    claim.sentence +=
-        ": moments and step count were not carried over, so the first steps have full size.";
+    claim.sentence = {
+        Form("At step {0} {1} began without state{2}{3}{4}: moments and step count were not "
+             "carried over, so the first steps have full size.",
+             "在第 {0} 步，{1}在没有状态的情况下开始{2}{3}{4}："
+             "动量与步数没有延续，因此最初几步的更新是完整大小的。"),
+        {optimizer.step,
+         optimizer.kind.empty()
+             ? Sentence(Form("an optimizer", "优化器"))
+             : Sentence::InEach(runs::Name(optimizer.kind), runs::Name(optimizer.kind) + " "),
+         loaded ? Form(", after the model's weights had been loaded", "，此前模型的权重已被载入")
+                : Sentence(),
+         resumed_run ? Form(", where the run goes on from an earlier one", "，此处接续更早的训练")
+                     : Sentence(),
+         std::move(jumped)}};
     claim.strength = spike || rose ? 1 : KeepsState(optimizer.kind) ? 0.7 : 0.4;
     claim.fault = spike || rose || KeepsState(optimizer.kind);
-    claim.place =
-        FaultPlace{optimizer.step, "optimizer", "", "", "", "an optimizer without its state"};
+    claim.place = FaultPlace{optimizer.step,
+                             "optimizer",
+                             "",
+                             "",
+                             "",
+                             Form("an optimizer without its state", "没有状态的优化器")};
     claims.push_back(std::move(claim));
     return;
   }

@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // Far above the level before, and above all of the run, the untrained model included: one that has
 // all but learned its task has hard batches of many times its level, and a loss whose level is 0 (a
 // policy's) has no level to be told from.
@@ -43,16 +46,19 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   if (!worst) return;
   Claim claim;
   claim.id = "outlier-batch";
-  claim.sentence = "At step " + std::to_string(worst->step) + " the loss was " +
-                   runs::Number(worst->value) + " after a level of " + runs::Number(worst->median);
+  Sentence norm;
   if (worst->norm && worst->norm_median && *worst->norm > 3 * *worst->norm_median) {
-    claim.sentence += " and the gradient norm " + runs::Number(worst->norm) + " after " +
-                      runs::Number(worst->norm_median);
+    norm = {Form(" and the gradient norm {0} after {1}", "，梯度范数为 {0}，此前为 {1}"),
+            {runs::Number(worst->norm), runs::Number(worst->norm_median)}};
   }
-  claim.sentence += ", from one step to the next, and was back at step " +
-                    std::to_string(*worst->over) +
-                    "; learning rate and optimizer went on as before: that batch is out of the "
-                    "ordinary.";
+  claim.sentence = {Form("At step {0} the loss was {1} after a level of {2}{3}, from one step to "
+                         "the next, and was back at step {4}; learning rate and optimizer went on "
+                         "as before: that batch is out of the ordinary.",
+                         "第 {0} 步的损失为 {1}，此前的水平为 {2}{3}，"
+                         "变化发生在一步之间，到第 {4} 步恢复；学习率和优化器照常："
+                         "该批次异常。"),
+                    {worst->step, runs::Number(worst->value), runs::Number(worst->median),
+                     std::move(norm), *worst->over}};
   claim.strength = 0.9;
   const auto as_high = std::count_if(
       facts.turns.spikes.begin(), facts.turns.spikes.end(),
@@ -60,7 +66,8 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   const bool harmless = WasGotOver(facts, worst->step, worst->median) || as_high > 1;
   claim.fault = !harmless;
   claim.note = harmless;
-  claim.place = FaultPlace{worst->step, "data", "", "", "", "a batch out of the ordinary"};
+  claim.place = FaultPlace{worst->step, "data", "",
+                           "",          "",     Form("a batch out of the ordinary", "异常的批次")};
   claims.push_back(std::move(claim));
 }
 

@@ -8,6 +8,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // Features of unit scale reach 4 or 5. From here on nobody has normalised them: pixels of 0..255
 // have an RMS of about 150, prices and counts more.
 constexpr double kRawRms = 30;
@@ -42,10 +45,12 @@ void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims) {
   if (2 * raw <= batch->points.size()) return;
   Claim claim;
   claim.id = "raw-inputs";
-  claim.sentence = "The inputs of " + runs::Name(batch->layer) + " reach " + runs::Number(absmax) +
-                   " (root mean square " + runs::Number(rms) +
-                   "), sample after sample: the data are not normalised, and activations and "
-                   "gradients in FP16 are as much nearer to 65504.";
+  claim.sentence = {
+      Form("The inputs of {0} reach {1} (root mean square {2}), sample after sample: the data are "
+           "not normalised, and activations and gradients in FP16 are as much nearer to 65504.",
+           "{0} 的输入在每次采样中都达到 {1}（均方根 {2}）："
+           "数据没有归一化，FP16 中的激活和梯度因此更接近 65504。"),
+      {runs::Name(batch->layer), runs::Number(absmax), runs::Number(rms)}};
   claim.strength = rms > kRawRms ? 1 : 0.7;
   claims.push_back(std::move(claim));
 }

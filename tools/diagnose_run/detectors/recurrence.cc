@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 // The gradient of recurrent weights beside that of the others: they get it from every time step.
 constexpr double kDominates = 3;
 
@@ -51,10 +54,12 @@ void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims) {
     // while its inputs are small has multiplied itself there.
     Claim claim;
     claim.id = "recurrent-explosion";
-    claim.sentence = "The first value that is not finite came out of the recurrent layer " +
-                     runs::Name(facts.onset->layer) +
-                     ", in a format that reaches 3e38: it multiplies by the same matrix once a "
-                     "time step, forward and backward.";
+    claim.sentence = {Form("The first value that is not finite came out of the recurrent layer "
+                           "{0}, in a format that reaches 3e38: it multiplies by the same matrix "
+                           "once a time step, forward and backward.",
+                           "首个非有限值来自循环层 {0}，所用格式可达 3e38："
+                           "它在每个时间步都乘以同一个矩阵，前向和反向都是如此。"),
+                      {runs::Name(facts.onset->layer)}};
     claim.strength = 0.9;
     claim.opposes = {"component:learning-rate"};
     claims.push_back(std::move(claim));
@@ -63,10 +68,14 @@ void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims) {
   if (!recurrent || own < kDominates * others) return;
   Claim claim;
   claim.id = "recurrent-explosion";
-  claim.sentence = "The gradient of the recurrent weights (" + runs::Name(recurrent->layer) +
-                   ") reached " + runs::Number(own) + " at step " + std::to_string(at) +
-                   ", that of all others " + runs::Number(others) +
-                   ": it is multiplied by the same matrix once a time step. FP32 explodes as well.";
+  claim.sentence = {
+      Form(
+          "The gradient of the recurrent weights ({0}) reached {1} at step {2}, that of all others "
+          "{3}: it is multiplied by the same matrix once a time step. FP32 explodes as well.",
+          "循环权重（{0}）的梯度在第 {2} 步达到 {1}，"
+          "其他权重的最大为 {3}：它在每个时间步都乘以同一个矩阵。"
+          "FP32 同样会爆炸。"),
+      {runs::Name(recurrent->layer), runs::Number(own), at, runs::Number(others)}};
   claim.strength = 1;
   claim.fault = true;
   claim.opposes = {"component:learning-rate"};

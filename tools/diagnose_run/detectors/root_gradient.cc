@@ -6,6 +6,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 bool IsRoot(const std::string& op) {
   return op.find("norm") != std::string::npos || op.find("Norm") != std::string::npos ||
          op.find("sqrt") != std::string::npos || op.find("Sqrt") != std::string::npos ||
@@ -30,9 +33,13 @@ void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
         IsNormalisationOperator(origin.of)) {
       return;
     }
-    claim.sentence = "The gradient became non-finite in " + OperatorName(origin) +
-                     ", whose forward pass was finite: the derivative of a root or norm is 1 / (2 "
-                     "root), and of a vector of zeros that is infinite; times 0 it is NaN.";
+    claim.sentence = {Form("The gradient became non-finite in {0}, whose forward pass was finite: "
+                           "the derivative of a root or norm is 1 / (2 root), and of a vector of "
+                           "zeros that is infinite; times 0 it is NaN.",
+                           "梯度在{0}中变为非有限，而其前向传播是有限的："
+                           "根号或范数的导数为 1 / (2 root)，对零向量为无穷大；"
+                           "再乘以 0 就是 NaN。"),
+                      {OperatorName(origin)}};
     claim.strength = 1;
     claims.push_back(std::move(claim));
     return;
@@ -44,9 +51,11 @@ void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
       FindDivergence(facts).norm) {
     return;
   }
-  claim.sentence =
+  claim.sentence = Form(
       "Gradients are NaN while forward pass and loss are finite, in a format that gradients do not "
-      "overflow: a derivative that does not exist, as that of a norm or square root at zero.";
+      "overflow: a derivative that does not exist, as that of a norm or square root at zero.",
+      "前向传播和损失是有限的，而梯度为 NaN，所用格式梯度不会溢出："
+      "导数不存在，例如范数或平方根在零处的导数。");
   claim.strength = 0.6;
   claims.push_back(std::move(claim));
 }

@@ -6,6 +6,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 constexpr int64_t kSearchBegins = 3;  // steps until the search begins
 constexpr int64_t kSearch = 3;   // skipped steps that make a search: growing costs one
 constexpr double kHigher = 3.9;  // a scaler doubles
@@ -18,16 +21,18 @@ const Burst* SearchAfter(const Turns& turns, int64_t step) {
   return nullptr;
 }
 
-Claim Restart(int64_t step, double from, double to, int64_t skipped, const std::string& how) {
+Claim Restart(int64_t step, double from, double to, int64_t skipped, Sentence how) {
   Claim claim;
   claim.id = "scaler-restarted";
-  claim.sentence = "At step " + std::to_string(step) + " the loss scale went from " +
-                   runs::Number(from) + " to " + runs::Number(to) + how + ", and " +
-                   runs::Count(skipped, "step") +
-                   " were skipped while it searched anew: the scaler's state was not carried over.";
+  claim.sentence = {Form("At step {0} the loss scale went from {1} to {2}{3}, and {4:step} were "
+                         "skipped while it searched anew: the scaler's state was not carried over.",
+                         "在第 {0} 步，损失缩放从 {1} 变为 {2}{3}，"
+                         "重新寻找缩放时跳过了 {4} 步：scaler 的状态没有延续。"),
+                    {step, runs::Number(from), runs::Number(to), std::move(how), skipped}};
   claim.strength = 1;
   claim.fault = true;
-  claim.place = FaultPlace{step, "optimizer", "", "", "", "the loss scale started anew"};
+  claim.place = FaultPlace{
+      step, "optimizer", "", "", "", Form("the loss scale started anew", "重新开始的损失缩放")};
   return claim;
 }
 
@@ -43,7 +48,9 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
         std::any_of(facts.protocol.scalers.begin(), facts.protocol.scalers.end(),
                     [&](const ScalerSeen& scaler) { return scaler.step == jump.step; });
     claims.push_back(Restart(jump.step, jump.from, jump.to, search->steps,
-                             anew ? ", with a new GradScaler" : ", more than a scaler grows"));
+                             anew
+                                 ? Form(", with a new GradScaler", "，使用了新的 GradScaler")
+                                 : Form(", more than a scaler grows", "，超过 scaler 的增长幅度")));
     return;
   }
   const run_summary::Summary& s = facts.summary;
@@ -52,16 +59,18 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
   if (!search) return;
   if (facts.parent && facts.parent->last_scale &&
       *s.scale_first >= kHigher * *facts.parent->last_scale) {
-    claims.push_back(Restart(*s.first_step, *facts.parent->last_scale, *s.scale_first,
-                             search->steps, ", where this run goes on from the one before"));
+    claims.push_back(
+        Restart(*s.first_step, *facts.parent->last_scale, *s.scale_first, search->steps,
+                Form(", where this run goes on from the one before", "，此处接续前一次训练")));
   } else if (facts.monitored && !facts.parent && *s.first_step >= kSearchBegins) {
     // (An extract of a log begins anywhere.)
-    Claim claim = Restart(*s.first_step, *s.scale_first, *s.scale_first, search->steps, "");
-    claim.sentence = "The run begins at step " + std::to_string(*s.first_step) +
-                     ", so it resumes another, and its first " +
-                     runs::Count(search->steps, "step") +
-                     " were skipped while the loss scale searched anew from " +
-                     runs::Number(s.scale_first) + ": the scaler's state was not carried over.";
+    Claim claim = Restart(*s.first_step, *s.scale_first, *s.scale_first, search->steps, {});
+    claim.sentence = {Form("The run begins at step {0}, so it resumes another, and its first "
+                           "{1:step} were skipped while the loss scale searched anew from {2}: the "
+                           "scaler's state was not carried over.",
+                           "训练从第 {0} 步开始，即接续另一次训练，而损失缩放从 {2} 重新寻"
+                           "找时跳过了最初的 {1} 步：scaler 的状态没有延续。"),
+                      {*s.first_step, search->steps, runs::Number(s.scale_first)}};
     claim.strength = 0.8;
     claims.push_back(std::move(claim));
   }

@@ -88,7 +88,7 @@ bool NameHas(const std::string& name, std::initializer_list<std::string_view> wo
                      [&](std::string_view word) { return lower.find(word) != std::string::npos; });
 }
 
-FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, std::string what) {
+FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, runs::Sentence what) {
   return {step, phase, series.layer, series.type, series.source, std::move(what)};
 }
 
@@ -124,11 +124,11 @@ bool IsOperator(const NanOrigin& origin, std::initializer_list<std::string_view>
   });
 }
 
-std::string OperatorName(const NanOrigin& origin) {
-  std::string name =
-      origin.backward && !origin.of.empty() ? "the backward pass of " + origin.of : origin.op;
-  if (!origin.place.empty()) name += " (" + origin.place + ")";
-  return EscapeControl(name, 200);
+runs::Sentence OperatorName(const NanOrigin& origin) {
+  const std::string place = origin.place.empty() ? "" : " (" + origin.place + ")";
+  if (!origin.backward || origin.of.empty()) return EscapeControl(origin.op + place, 200);
+  return runs::Sentence::InEach(EscapeControl("the backward pass of " + origin.of + place, 200),
+                                EscapeControl(origin.of + place, 200) + " 的反向传播");
 }
 
 const Series* LastOutput(const Facts& facts) {

@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 using runs::Number;
 
 // What a person sees at a glance in three to forty lines: a loss above everything before it, by
@@ -61,18 +64,27 @@ const Excursion* EarlyExcursion(const Facts& facts, const std::vector<Claim>& cl
 void TellEarly(const Excursion& early, int64_t steps, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "loss-jumped";
-  claim.sentence =
-      (early.step < steps / kEarlyPart ? "Early in the run, from step " : "From step ") +
-      std::to_string(early.step) + " on, the loss rose from about " + Number(early.before) +
-      " to " + Number(early.peak) + " (step " + std::to_string(early.peak_step) + ")";
-  if (early.norm_before && early.norm_peak) {
-    claim.sentence +=
-        ", the gradient norm from " + Number(early.norm_before) + " to " + Number(early.norm_peak);
-  }
-  claim.sentence += ", and most of the rise was gone by step " + std::to_string(*early.over) + ".";
+  const Sentence norm =
+      early.norm_before && early.norm_peak
+          ? Sentence(Form(", the gradient norm from {0} to {1}", "，梯度范数从 {0} 升到 {1}"),
+                     {Number(early.norm_before), Number(early.norm_peak)})
+          : Sentence();
+  claim.sentence = {
+      early.step < steps / kEarlyPart
+          ? Form("Early in the run, from step {0} on, the loss rose from about {1} to {2} (step "
+                 "{3}){4}, and most of the rise was gone by step {5}.",
+                 "训练早期，从第 {0} 步起，损失从约 {1} 升到 {2}（第 {3} 步）{4}"
+                 "，到第 {5} 步大部分已经回落。")
+          : Form("From step {0} on, the loss rose from about {1} to {2} (step {3}){4}, and most of "
+                 "the rise was gone by step {5}.",
+                 "从第 {0} 步起，损失从约 {1} 升到 {2}（第 {3} 步）{4}，"
+                 "到第 {5} 步大部分已经回落。"),
+      {early.step, Number(early.before), Number(early.peak), early.peak_step, norm, *early.over}};
   claim.strength = 0.6;
   claim.passing = true;
-  claim.place = FaultPlace{early.step, "", "", "", "", "the loss rose to " + Number(early.peak)};
+  claim.place = FaultPlace{
+      early.step, "", "",
+      "",         "", {Form("the loss rose to {0}", "损失升到 {0}"), {Number(early.peak)}}};
   claims.push_back(std::move(claim));
 }
 
@@ -99,23 +111,33 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
 
   Claim claim;
   claim.id = "loss-jumped";
-  claim.sentence = "The loss jumped to " + Number(up.loss) + " at step " + std::to_string(up.step) +
-                   ", from about " + Number(jump->before) + " before";
+  Sentence norm;
   const std::optional<double> norm_before = steps[jump->at - 1].norm;
   if (up.norm && norm_before && *norm_before > 0 && *up.norm > kNormJump * *norm_before) {
-    claim.sentence += ", the gradient norm from " + Number(norm_before) + " to " + Number(up.norm);
+    norm = {Form(", the gradient norm from {0} to {1}", "，梯度范数从 {0} 到 {1}"),
+            {Number(norm_before), Number(up.norm)}};
   }
-  claim.sentence += over ? ", and came back by itself"
-                    : last >= kStillHigh * jump->before
-                        ? "; it is " + Number(last) + " where the record ends"
-                        : "; it is " + Number(last) + " where the record ends, too soon to say " +
-                              "whether that passes";
-  claim.sentence += ". In " + runs::Count(facts.summary.finite_losses, "loss", "losses") +
-                    " a batch out of the ordinary, a rate that is too high and a fault look alike.";
+  const Sentence after =
+      over
+          ? Sentence(Form(", and came back by itself", "，随后自行恢复"))
+          : Sentence(
+                last >= kStillHigh * jump->before
+                    ? Form("; it is {0} where the record ends", "；记录结束时为 {0}")
+                    : Form("; it is {0} where the record ends, too soon to say whether that passes",
+                           "；记录结束时为 {0}，是否会恢复尚无法判断"),
+                {Number(last)});
+  claim.sentence = {
+      Form("The loss jumped to {0} at step {1}, from about {2} before{3}{4}. In {5:loss|losses} a "
+           "batch out of the ordinary, a rate that is too high and a fault look alike.",
+           "损失在第 {1} 步从约 {2} 跳到 {0}{3}{4}。在 {5} 个损失中，"
+           "异常的批次、过高的学习率和故障看起来是一样的。"),
+      {Number(up.loss), up.step, Number(jump->before), std::move(norm), after,
+       facts.summary.finite_losses}};
   claim.strength = 0.6;
   claim.fault = !over && last >= kStillHigh * jump->before;
   claim.passing = over;
-  claim.place = FaultPlace{up.step, "", "", "", "", "the loss jumped to " + Number(up.loss)};
+  claim.place = FaultPlace{
+      up.step, "", "", "", "", {Form("the loss jumped to {0}", "损失跳到 {0}"), {Number(up.loss)}}};
   claims.push_back(std::move(claim));
 }
 

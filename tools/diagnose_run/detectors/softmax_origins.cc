@@ -7,6 +7,9 @@
 namespace mpnanny::diagnose_run {
 namespace {
 
+using runs::Form;
+using runs::Sentence;
+
 bool IsSoftmax(const NanOrigin& origin) {
   return origin.op.find("softmax") != std::string::npos ||
          origin.op.find("dot_product_attention") != std::string::npos;
@@ -42,10 +45,15 @@ void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
   if (mask != origins.end()) {
     Claim claim;
     claim.id = "mask-constant-overflow";
-    claim.sentence = OperatorName(*mask) + " made -Inf in " + mask->dtype + " of finite values" +
-                     (mask->largest ? " (up to " + runs::Number(mask->largest) + ")" : "") +
-                     ": a mask's constant is beyond -65504, where FP16 ends. Times 0, or in a row "
-                     "that is masked throughout, -Inf becomes NaN.";
+    claim.sentence = {
+        Form("{0} made -Inf in {1} of finite values{2}: a mask's constant is beyond -65504, where "
+             "FP16 ends. Times 0, or in a row that is masked throughout, -Inf becomes NaN.",
+             "{0} 在 {1} 中由有限的数值{2}得出 -Inf：掩码的常量超出 -65504，"
+             "即 FP16 的下限。乘以 0，或在整行都被掩码时，-Inf 变为 NaN。"),
+        {OperatorName(*mask), mask->dtype,
+         mask->largest
+             ? Sentence(Form(" (up to {0})", "（最大 {0}）"), {runs::Number(mask->largest)})
+             : Sentence()}};
     claim.strength = 1;
     claims.push_back(std::move(claim));
     return;
@@ -56,9 +64,11 @@ void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
   Claim claim;
   claim.id = "masked-row-softmax";
   if (row != origins.end()) {
-    claim.sentence = OperatorName(*row) +
-                     " made NaN of -Inf that a mask had put there: a row in which every key is "
-                     "masked has no softmax (0 / 0). That is so in every precision.";
+    claim.sentence = {Form("{0} made NaN of -Inf that a mask had put there: a row in which every "
+                           "key is masked has no softmax (0 / 0). That is so in every precision.",
+                           "{0} 由掩码放入的 -Inf 得出 NaN：所有 key 都被掩码的行没有 "
+                           "softmax（0 / 0）。在任何精度下都是如此。"),
+                      {OperatorName(*row)}};
     claim.strength = 1;
     claims.push_back(std::move(claim));
     return;
@@ -72,9 +82,13 @@ void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
   if (origins.empty() && attention && !IsRuledOut(facts, "masked-row-softmax") && onset.is_nan &&
       onset.phase == "forward" && onset.place == Onset::Place::kProducer &&
       (own_code || NameHas(onset.layer_type, {"multihead"})) && !InNarrowRange(facts)) {
-    claim.sentence = runs::Name(onset.layer) +
-                     " made NaN and no Inf of finite inputs in its own code, in a format that does "
-                     "not overflow there: a softmax over nothing but -Inf does that.";
+    claim.sentence = {
+        Form("{0} made NaN and no Inf of finite inputs in its own code, in a format that does not "
+             "overflow there: a softmax over nothing but -Inf does that.",
+             "{0} 在自己的代码中由有限的输入得出 NaN 而没有 Inf，"
+             "所用格式在那里不会溢出：对全为 -Inf 的输入做 softmax 就会如"
+             "此。"),
+        {runs::Name(onset.layer)}};
     claim.strength = 0.8;
     claims.push_back(std::move(claim));
   }

@@ -37,12 +37,13 @@ void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims) {
   for (const run_summary::Stretch& each : s.course) greatest = std::max(greatest, each.loss_max);
   const auto is_near = [&](double loss) { return std::fabs(loss - guess) <= kNear * guess; };
   if (!s.loss_min || !is_near(*s.loss_min) || !is_near(greatest)) return;
-  const std::string classes = std::to_string(*outputs);
   Claim claim;
   claim.id = "uniform-guess";
-  claim.sentence = "The loss stayed at ln(" + classes + ") = " + runs::Number(guess, 4) +
-                   " from the first step to the last, which is what guessing among " + classes +
-                   " classes gives.";
+  claim.sentence = {runs::Form("The loss stayed at ln({0}) = {1} from the first step to the last, "
+                               "which is what guessing among {0} classes gives.",
+                               "损失从第一步到最后一步都停在 ln({0}) = {1}，"
+                               "这正是在 {0} 个类别中随机猜测的结果。"),
+                    {*outputs, runs::Number(guess, 4)}};
   claim.note = true;
   claims.push_back(std::move(claim));
 }

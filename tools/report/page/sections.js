@@ -16,16 +16,16 @@ function logBox(key, onchange) {
   return el("label", {}, el("input", { type: "checkbox", checked: chosen.log.has(key),
     onchange: (event) => { if (event.target.checked) chosen.log.add(key); else chosen.log.delete(key); onchange(); } }), " " + t("log"));
 }
-function stepButton(step) {
+function stepButton(step, words = t("nthStep", { n: step })) {
   return el("button", { class: "step", type: "button", "data-step": step, "aria-current": chosen.step === step ? "step" : null,
-    onclick: () => { choose(step); place("curves").scrollIntoView({ block: "nearest" }); } }, `${t("step")} ${step}`);
+    onclick: () => { choose(step); place("curves").scrollIntoView({ block: "nearest" }); } }, words);
 }
-// A sentence in which every "step 12" leads to that step of the curves.
+// A sentence in which every "step 12" or "第 12 步" leads to that step of the curves.
 function linked(text) {
   const parts = [];
   let end = 0;
-  for (const found of text.matchAll(/\bstep (\d+)/g)) {
-    parts.push(text.slice(end, found.index), stepButton(Number(found[1])));
+  for (const found of text.matchAll(/\bstep (\d+)|第 (\d+) 步/g)) {
+    parts.push(text.slice(end, found.index), stepButton(Number(found[1] ?? found[2]), found[0]));
     end = found.index + found[0].length;
   }
   return el("span", {}, ...parts, text.slice(end));
@@ -87,15 +87,22 @@ function chain(firstBad) {
     return carriers.includes(name) ? el("span", { class: "soft" }, ` ← ${t("carrier")}`) : "";
   }));
 }
+// The diagnosis with its sentences in the reader's language; what has none in it stays in English.
+function worded(diagnosis) {
+  const words = diagnosis[language];
+  if (!words) return diagnosis;
+  return { ...diagnosis, ...words, first_bad: diagnosis.first_bad ? { ...diagnosis.first_bad, ...words.first_bad } : diagnosis.first_bad,
+    hypotheses: (diagnosis.hypotheses ?? []).map((cause, at) => ({ ...cause, ...words.hypotheses?.[at] })) };
+}
 function drawDiagnosis() {
   const parts = [];
   for (const run of data.runs) {
-    const { diagnosis } = run;
+    const diagnosis = worded(run.diagnosis);
     if (data.runs.length > 1) parts.push(el("h3", {}, `${data.runs.indexOf(run) + 1} ${run.summary.name} (${run.run})`));
     parts.push(el("p", { class: diagnosis.verdict }, linked(diagnosis.headline ?? t("verdict_" + diagnosis.verdict))));
     const first = diagnosis.first_bad;
     if (first && first.step !== null && first.step !== undefined) {
-      parts.push(el("p", {}, t("firstBad"), " ", stepButton(first.step), `: ${[first.phase, first.layer, first.what, first.source].filter(Boolean).join(" · ")}`));
+      parts.push(el("p", {}, t("firstBad"), " ", stepButton(first.step), `: ${[first.phase ? t(first.phase) : "", first.layer, first.what, first.source].filter(Boolean).join(" · ")}`));
       parts.push(chain(first));
     }
     for (const cause of diagnosis.hypotheses ?? []) {
@@ -103,6 +110,7 @@ function drawDiagnosis() {
       parts.push(el("div", { class: "card" }, el("h3", {}, cause.title, " ", el("span", { class: "soft" }, t("confidence", { p: Math.round(100 * cause.confidence) }))),
         list(t("evidence"), cause.evidence), list(t("against"), cause.against), cause.fix ? el("p", {}, el("strong", {}, t("fix") + ": "), cause.fix) : null));
     }
+    if (diagnosis.next_measurement) parts.push(el("p", { class: "lines" }, el("strong", {}, t("next") + ": "), linked(diagnosis.next_measurement)));
     if (diagnosis.limits?.length) parts.push(el("details", {}, el("summary", {}, t("limits")), el("ul", {}, ...diagnosis.limits.map((each) => el("li", {}, each)))));
   }
   put("diagnosis", ...parts);

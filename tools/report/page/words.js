@@ -4,12 +4,13 @@ const WORDS = {
   en: {
     diagnosis: "What went wrong", curves: "Curves", heat: "Layers × steps", histogram: "Magnitudes of one tensor", alerts: "Alerts",
     language: "Language", theme: "Theme", auto: "as the system", light: "light", dark: "dark", log: "logarithmic",
-    loss: "loss", grad_norm: "gradient norm (L2, unscaled)", lr: "learning rate", loss_scale: "loss scale", step: "step",
+    loss: "loss", grad_norm: "gradient norm (L2, unscaled)", lr: "learning rate", loss_scale: "loss scale", step: "step", nthStep: "step {n}",
+    data: "data", forward: "forward", backward: "backward", optimizer: "optimizer",
     range: "least to greatest", skipped: "steps without an update", notFinite: "loss not finite", table: "As a table",
     steps: "{n} steps", status: "{status}; {steps} steps; loss {first} → {last}; {precision}",
     status_running: "running", status_closed: "closed", status_exception: "ended by an exception", status_killed: "killed",
     verdict_healthy: "healthy", verdict_numbers_healthy: "numbers healthy", verdict_broken: "broken", verdict_degraded: "degraded", verdict_not_established: "not established",
-    evidence: "Evidence", against: "Against it", fix: "Fix", confidence: "confidence {p} %", firstBad: "First bad:", alertTable: "table of alerts",
+    evidence: "Evidence", against: "Against it", fix: "Fix", next: "Next measurement", confidence: "confidence {p} %", firstBad: "First bad:", alertTable: "table of alerts",
     chain: "Where it came from and where it went", origin: "origin", carrier: "carries it on", limits: "Limits",
     figure: "Figure", filter: "Layers that contain", more: "show {n} more layers", leftOut: "{n} layers are not in this page.",
     cell: "{layer}, steps {a} to {b}: {value}", nothing: "nothing recorded", bad: "NaN or Inf", beyond: "beyond FP16's largest number, 65504",
@@ -28,12 +29,13 @@ const WORDS = {
   zh: {
     diagnosis: "问题出在哪里", curves: "曲线", heat: "层 × 步", histogram: "单个张量的数量级分布", alerts: "告警",
     language: "语言", theme: "主题", auto: "跟随系统", light: "浅色", dark: "深色", log: "对数坐标",
-    loss: "损失", grad_norm: "梯度范数（L2，已反缩放）", lr: "学习率", loss_scale: "损失缩放", step: "步",
+    loss: "损失", grad_norm: "梯度范数（L2，已反缩放）", lr: "学习率", loss_scale: "损失缩放", step: "步", nthStep: "第 {n} 步",
+    data: "数据", forward: "前向", backward: "反向", optimizer: "优化器",
     range: "最小到最大", skipped: "未更新的步", notFinite: "损失为 NaN/Inf", table: "以表格显示",
     steps: "{n} 步", status: "{status}；{steps} 步；损失 {first} → {last}；{precision}",
     status_running: "运行中", status_closed: "已结束", status_exception: "因异常结束", status_killed: "被终止",
     verdict_healthy: "健康", verdict_numbers_healthy: "数值健康", verdict_broken: "已崩溃", verdict_degraded: "有退化", verdict_not_established: "未能确定",
-    evidence: "证据", against: "反面证据", fix: "修复", confidence: "置信度 {p} %", firstBad: "首个异常：", alertTable: "告警表",
+    evidence: "证据", against: "反面证据", fix: "修复", next: "下一步测量", confidence: "置信度 {p} %", firstBad: "首个异常：", alertTable: "告警表",
     chain: "来源与传播", origin: "源头", carrier: "被传播", limits: "局限",
     figure: "指标", filter: "层名包含", more: "再显示 {n} 层", leftOut: "另有 {n} 层未包含在本页。",
     cell: "{layer}，第 {a} 到 {b} 步：{value}", nothing: "没有记录", bad: "NaN 或 Inf", beyond: "超过 FP16 最大值 65504",
@@ -52,7 +54,8 @@ const WORDS = {
 };
 let language = "en";
 function t(word, values = {}) {
-  const text = WORDS[language][word] ?? WORDS.en[word] ?? word;
+  // A word may come out of a run, and be the name of what every object has.
+  const text = [WORDS[language], WORDS.en].find((words) => Object.hasOwn(words, word))?.[word] ?? word;
   return text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? ""));
 }
 // An element with attributes and children; what is no node becomes text, never markup.

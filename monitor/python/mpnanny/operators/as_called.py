@@ -1,9 +1,9 @@
 """Runs an operator within a dispatch mode as it runs without one.
 
 torch leaves autocast out of what a mode's __torch_dispatch__ calls. For most operators that is
-nothing, since autocast has cast their inputs before; a kernel that calls other operators itself (the
-fast path of nn.TransformerEncoderLayer, any composite operator under inference_mode) would compute
-in other dtypes than the program, or refuse its inputs.
+nothing, since autocast has cast their inputs before; a kernel that calls other operators itself
+(the fast path of nn.TransformerEncoderLayer, any composite operator under inference_mode) would
+compute in other dtypes than the program, or refuse its inputs.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def run_as_called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """What `func` gives, called from a mode's __torch_dispatch__, under the autocast that was on
     where the program called it.
 
-    Under inference_mode the operator that arrives is the one that was called. Otherwise autograd has
-    taken composite operators apart before, and an operator within one of autocast's lists runs
+    Under inference_mode the operator that arrives is the one that was called. Otherwise autograd
+    has taken composite operators apart before, and an operator within one of autocast's lists runs
     without autocast also in the program: only the fast paths are left.
     """
     if not torch.is_inference_mode_enabled() and _name(func) not in _FAST_PATHS:
