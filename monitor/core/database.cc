@@ -243,8 +243,7 @@ Result<void> RunDatabase::SetPosition(int64_t layer, int64_t position) {
 
 Result<void> RunDatabase::Insert(const StepRow& row) {
   MPN_TRY_ASSIGN(auto insert, Prepared("INSERT OR IGNORE INTO step (run_id, step, at, duration, "
-                                       "loss, lr, loss_scale, grad_norm, "
-                                       "peak_memory, flags) "
+                                       "loss, lr, loss_scale, grad_norm, peak_memory, flags) "
                                        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   Binder(insert)
       .Add(run_id_)
@@ -265,11 +264,9 @@ Result<void> RunDatabase::Insert(const SampleRow& row) {
       auto insert,
       Prepared(
           "INSERT OR IGNORE INTO tensor_stats (run_id, step, layer_id, kind, slot, dtype, numel, "
-          "nan, "
-          "posinf, neginf, zeros, "
-          "min, max, absmax, absmin, mean, std, rms, l2, below_fp16, subnormal_fp16, above_fp16, "
-          "frozen, exponents) "
-          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+          "nan, posinf, neginf, zeros, min, max, absmax, absmin, mean, std, rms, l2, below_fp16, "
+          "subnormal_fp16, above_fp16, frozen, exponents) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   const TensorStats& stats = row.stats;
   Binder bind(insert);
   bind.Add(run_id_)
@@ -322,10 +319,8 @@ Result<void> RunDatabase::LinkParent(int64_t first_step) {
       auto update,
       Prepared(
           "UPDATE run SET parent = (SELECT max(r.run_id) FROM run r WHERE r.run_id < ?1 AND r.name "
-          "= "
-          "run.name "
-          "AND EXISTS (SELECT 1 FROM step s WHERE s.run_id = r.run_id AND s.step = ?2 - 1)) WHERE "
-          "run_id = ?1"));
+          "= run.name AND EXISTS (SELECT 1 FROM step s WHERE s.run_id = r.run_id AND s.step = ?2 - "
+          "1)) WHERE run_id = ?1"));
   Binder(update).Add(run_id_).Add(first_step);
   return Step(update);
 }

@@ -17,9 +17,8 @@ Result<void> RunDatabase::Insert(const AlertRow& row) {
   MPN_TRY_ASSIGN(
       auto insert,
       Prepared("INSERT INTO alert (run_id, step, phase, layer_id, kind, type, severity, value, "
-               "threshold, "
-               "producer, repeats, "
-               "last_step, message, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+               "threshold, producer, repeats, last_step, message, detail) VALUES (?, ?, ?, ?, ?, "
+               "?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   Binder bind(insert);
   bind.Add(run_id_).Add(row.step).OrNull(row.phase);
   row.layer ? bind.Add(LayerId(*row.layer)) : bind.Null();
@@ -52,8 +51,8 @@ Result<void> RunDatabase::Insert(const ShadowStepRow& row) {
   MPN_TRY_ASSIGN(
       auto insert,
       Prepared("INSERT OR REPLACE INTO shadow_step (run_id, step, why, seconds, plain_seconds, "
-               "operators, "
-               "compared, restarted, memory, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+               "operators, compared, restarted, memory, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+               "?)"));
   Binder(insert)
       .Add(run_id_)
       .Add(row.step)
@@ -74,9 +73,8 @@ Result<void> RunDatabase::Insert(const ShadowFindingRow& row) {
       Prepared(
           "INSERT INTO shadow_finding (run_id, step, last_step, repeats, kind, severity, phase, "
           "layer_id, operator, source, dtype, shape, share, magnitude, error_in, error_out, "
-          "precision, "
-          "reach, cure, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-          "?)"));
+          "precision, reach, cure, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+          "?, ?, ?, ?)"));
   Binder bind(insert);
   bind.Add(run_id_).Add(row.step).Add(row.last_step).Add(row.repeats).Add(row.kind);
   bind.Add(row.severity).OrNull(row.phase);
@@ -110,8 +108,7 @@ Result<void> RunDatabase::Insert(const ShadowProfileRow& row) {
       Prepared(
           "INSERT OR REPLACE INTO shadow_profile (run_id, step, layer_id, phase, dtype, operators, "
           "error, amplification, absmax, rms, fp16, bf16, e4m3, e5m2, fp16_overflow, "
-          "fp16_underflow) "
-          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+          "fp16_underflow) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   Binder(insert)
       .Add(run_id_)
       .Add(row.step)

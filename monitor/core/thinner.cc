@@ -43,11 +43,9 @@ Result<void> Thinner::ListRuns() {
   runs_.clear();
   MPN_TRY_ASSIGN(auto list,
                  database_.Prepared(
-                     "SELECT run_id, (SELECT max(step) FROM step s WHERE s.run_id = run.run_id),"
-                     " (SELECT count(*) FROM step s WHERE s.run_id = run.run_id AND s.flags & 64), "
-                     "ended_at IS "
-                     "NULL"
-                     " FROM run ORDER BY run_id"));
+                     "SELECT run_id, (SELECT max(step) FROM step s WHERE s.run_id = run.run_id), "
+                     "(SELECT count(*) FROM step s WHERE s.run_id = run.run_id AND s.flags & 64), "
+                     "ended_at IS NULL FROM run ORDER BY run_id"));
   int code = 0;
   while ((code = sqlite3_step(list)) == SQLITE_ROW) {
     Run run;

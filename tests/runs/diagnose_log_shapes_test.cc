@@ -157,8 +157,8 @@ TEST(DiagnoseLogShapes, ALossThatRisesAgainHasDivergedWhereItsGradientsGrew) {
       rises, [](int step) { return step < 100 ? 0.7 : 0.7 * std::pow(1.06, step - 100); }));
   EXPECT_EQ(grew["verdict"], "broken") << grew;
   EXPECT_TRUE(Has(Headline(grew), "the loss had fallen to about 3.5")) << Headline(grew);
-  // A term that a schedule adds leaves gradients as they are: the least loss is told, and not
-  // judged.
+  // A term that a schedule adds leaves gradients as they are: the least loss is reported, and
+  // not judged.
   const Json added = Asked(WithNorms(rises, [](int) { return 0.7; }));
   EXPECT_EQ(added["verdict"], "healthy") << added;
   EXPECT_TRUE(Has(Headline(added), "after about 3.5")) << Headline(added);

@@ -130,7 +130,7 @@ def test_a_copy_of_a_master_whose_gradient_is_wrong_loses_nothing(train):
         update=lambda: _master_step(model),
     )
     assert _lost(found) == []
-    assert found.severe, "the gradient that is wrong is told"
+    assert found.severe, "the gradient that is wrong is reported"
 
 
 def test_a_master_that_gets_the_rounded_value_back_holds_nothing(train):

@@ -97,11 +97,10 @@ Tool MakeTool() {
   definition.title = "Compare two runs";
   definition.description =
       "Compares run b with the reference run a (FP32 against BF16, before and after a fix): "
-      "whether b "
-      "is acceptable in its place, the first step and layer where they part beyond noise, settings "
-      "that differ, step time and memory. Works while they train. Two seeds, two machines and "
-      "imported logs can be compared as well. For the cause of a failure call diagnose_run on that "
-      "run.";
+      "whether b is acceptable in its place, the first step and layer where they part beyond "
+      "noise, settings that differ, step time and memory. Works while they train. Two seeds, two "
+      "machines and imported logs can be compared as well. For the cause of a failure call "
+      "diagnose_run on that run.";
   const std::string run = " Handle or database path, as list_runs gives it.";
   definition.brief =
       "Whether run b may replace reference run a (FP32 against BF16, before and after a "

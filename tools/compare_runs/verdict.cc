@@ -134,9 +134,8 @@ void JudgeGradientPath(const Comparison& c, Reasons& why) {
   why.bad.push_back(
       text +
       " So the gradient path differs, and not the forward pass; no rounding makes this factor. "
-      "Look "
-      "at how gradients are reduced over ranks and micro-batches, at what the loss is divided by, "
-      "and whether one of the two logs its norm after clipping.");
+      "Look at how gradients are reduced over ranks and micro-batches, at what the loss is divided "
+      "by, and whether one of the two logs its norm after clipping.");
 }
 
 void TellSpikes(const Comparison& c, Reasons& why) {

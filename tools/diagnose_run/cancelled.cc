@@ -12,17 +12,6 @@ namespace {
 // some half ulps.
 constexpr double kOfSum = 4 * 0x1p-11;
 
-std::string OwnerOf(const Series& parameter) {
-  const size_t dot = parameter.layer.rfind('.');
-  return dot == std::string::npos ? "" : parameter.layer.substr(0, dot);
-}
-
-const Measured* At(const Series& series, int64_t step) {
-  const auto found = std::find_if(series.points.begin(), series.points.end(),
-                                  [&](const Measured& point) { return point.step == step; });
-  return found == series.points.end() ? nullptr : &*found;
-}
-
 // How large the sum of the gradients of the module's output is by accident, an element of the
 // parameter; nullopt where they were not seen, or are none that it can be summed from.
 std::optional<double> UsualSum(const Facts& facts, const std::string& module,
@@ -30,7 +19,7 @@ std::optional<double> UsualSum(const Facts& facts, const std::string& module,
   double squares = 0;
   for (const Series& series : facts.profile.series) {
     if (series.kind != runs::kActivationGradient || series.layer != module) continue;
-    const Measured* output = At(series, gradient.step);
+    const Measured* output = series.At(gradient.step);
     if (!output) continue;
     if (!output->rms || std::fmod(output->numel, gradient.numel) != 0) return std::nullopt;
     squares += output->numel * *output->rms * *output->rms;
@@ -45,7 +34,7 @@ bool HasLargerBeside(const Facts& facts, const Series& gradient) {
   const double numel = gradient.last().numel;
   return std::any_of(
       facts.profile.series.begin(), facts.profile.series.end(), [&](const Series& other) {
-        return other.kind == runs::kGradient && OwnerOf(other) == OwnerOf(gradient) &&
+        return other.kind == runs::kGradient && other.Module() == gradient.Module() &&
                other.last().numel > numel && std::fmod(other.last().numel, numel) == 0 &&
                other.last().absmax.value_or(0) > 0;
       });
@@ -69,7 +58,7 @@ std::optional<double> MeasuredToCancel(const ShadowEvidence& measured, const std
 double CancelledShare(const Facts& facts, const Series& gradient) {
   if (gradient.kind != runs::kGradient || gradient.points.empty()) return 0;
   if (const auto share = MeasuredToCancel(facts.measured, gradient.layer)) return *share;
-  const std::string module = OwnerOf(gradient);
+  const std::string module = gradient.Module();
   if (module.empty() || !HasLargerBeside(facts, gradient)) return 0;
   bool known = false;
   for (const Measured& point : gradient.points) {

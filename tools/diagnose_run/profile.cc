@@ -31,6 +31,17 @@ Measured MeasuredOf(const runs::TensorRow& row) {
 
 }  // namespace
 
+const Measured* Series::At(int64_t step) const {
+  const auto found = std::find_if(points.begin(), points.end(),
+                                  [&](const Measured& point) { return point.step == step; });
+  return found == points.end() ? nullptr : &*found;
+}
+
+std::string Series::Module() const {
+  const size_t dot = layer.rfind('.');
+  return dot == std::string::npos ? "" : layer.substr(0, dot);
+}
+
 Result<std::vector<int64_t>> ChooseSamples(const runs::Source& source, int64_t first,
                                            int64_t last) {
   constexpr int64_t kFrom = std::numeric_limits<int64_t>::min();

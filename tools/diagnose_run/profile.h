@@ -38,6 +38,10 @@ struct Series {
 
   const Measured& last() const { return points.back(); }
   const Measured& first() const { return points.front(); }
+  // Of that sample; nullptr if it was not seen there.
+  const Measured* At(int64_t step) const;
+  // "attn1" of "attn1.weight"; "" of a name without a dot.
+  std::string Module() const;
 };
 
 struct Profile {

@@ -195,13 +195,9 @@ bool Visible(const Signal& signal, const Facts& facts) {
   return false;
 }
 
-bool Says(const std::vector<Sentence>& sentences, const Sentence& sentence) {
-  return std::any_of(sentences.begin(), sentences.end(),
-                     [&](const Sentence& each) { return each.English() == sentence.English(); });
-}
-
-bool Holds(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+template <typename T>
+bool Holds(const std::vector<T>& all, const T& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
 bool CaseIs(const cases::Case& entry, std::string_view what) {
@@ -291,7 +287,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   for (const Claim& claim : claims) {
     if (AnyOf(entry, claim.favours)) {
       weight += kFavoured * claim.strength * std::min(1.0, hypothesis.weight);
-      if (!Says(hypothesis.evidence, WithStop(claim.sentence))) {
+      if (!Holds(hypothesis.evidence, WithStop(claim.sentence))) {
         hypothesis.evidence.push_back(claim.sentence);
       }
     } else if ((!established || claim.measured) && AnyOf(entry, claim.opposes)) {

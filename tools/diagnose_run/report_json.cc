@@ -131,7 +131,8 @@ Json CodeJson(const Facts& facts) {
 // What has Chinese words, under the names that BuildJson() gives the same in English.
 Json ChineseJson(const Diagnosis& d, const Extent& extent) {
   constexpr runs::Language kChinese = runs::Language::kChinese;
-  constexpr size_t kBytes = 2;  // a character takes three bytes: as much is told in more of them
+  constexpr size_t kBytes =
+      2;  // a Chinese character takes three bytes: the same words need more of them
   const size_t sentence = kBytes * extent.sentence;
   Json hypotheses = Json::array();
   for (const Hypothesis& h : d.hypotheses) {

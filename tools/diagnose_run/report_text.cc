@@ -85,9 +85,8 @@ std::string ShadowText(const ShadowEvidence& measured, const Extent& extent) {
 std::string CausesText(const Diagnosis& d, const Extent& extent) {
   if (d.hypotheses.empty()) return "";
   const auto told_above = [&](const runs::Sentence& sentence) {
-    return std::any_of(
-        d.observations.begin(), d.observations.end(),
-        [&](const runs::Sentence& each) { return each.English() == sentence.English(); });
+    return std::find(d.observations.begin(), d.observations.end(), sentence) !=
+           d.observations.end();
   };
   const auto name = [&](const Hypothesis& h) {
     return Shorten(TitleOf(h), extent.sentence) + (h.cause ? " [" + h.cause->id + "]" : "") +

@@ -158,8 +158,7 @@ Json InputSchema() {
           {"maximum", 1000},
           {"description",
            "Only the first so many in `order`: \"which layers are largest?\" 10 where no layers "
-           "are "
-           "named."}}},
+           "are named."}}},
         {"order",
          {{"type", "string"},
           {"enum", {"worst", "largest", "smallest", "growth", "model"}},
@@ -192,10 +191,9 @@ Tool MakeTool() {
   definition.title = "Ask for a run's statistics";
   definition.description =
       "Shows a metric of one monitored run over its steps: of layers, blocks or all, the top "
-      "layers "
-      "(largest absmax, worst underflow, fastest growth), loss, lr, loss scale, or a tensor's "
-      "distribution against the limits of FP16, BF16 and FP8. For the cause of a failure call "
-      "diagnose_run first, for alerts query_alerts, for the run as a whole run_summary.";
+      "layers (largest absmax, worst underflow, fastest growth), loss, lr, loss scale, or a "
+      "tensor's distribution against the limits of FP16, BF16 and FP8. For the cause of a failure "
+      "call diagnose_run first, for alerts query_alerts, for the run as a whole run_summary.";
   definition.brief =
       "A metric of a run over its steps: of layers, the top layers (largest, worst "
       "underflow, fastest growth), loss, lr, loss scale, or a tensor's distribution against "

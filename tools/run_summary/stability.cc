@@ -14,11 +14,9 @@ namespace {
 using runs::Count;
 using runs::Number;
 
-// A loss that ends at twice its start and thrice its least value has diverged, whatever its units;
-// below 40 values the windows of start and end overlap.
+// A loss that ends at twice its start and thrice its least value has diverged, whatever its units.
 constexpr double kRoseOverStart = 2;
 constexpr double kRoseOverLeast = 3;
-constexpr int64_t kLossesForTrend = 40;
 
 std::string Interrupted(const runs::Run& run) {
   switch (run.status) {

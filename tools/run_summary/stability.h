@@ -37,6 +37,8 @@ bool TooManyBadGradients(const Summary& summary);
 // That some were not finite and were left out, as a sentence; there must be some.
 runs::Sentence DiscardedText(const Summary& summary);
 
+// Below so many losses the windows that its start and its end are told from overlap.
+inline constexpr int64_t kLossesForTrend = 40;
 // The loss ends at a multiple of where it began and of its least value.
 bool LossRose(const Summary& summary);
 

@@ -91,6 +91,10 @@ class Sentence {
   bool empty() const;
   std::string In(Language language) const;
   std::string English() const { return In(Language::kEnglish); }
+  // Whether they say the same.
+  friend bool operator==(const Sentence& a, const Sentence& b) {
+    return a.English() == b.English();
+  }
 
  private:
   std::string Own(Language language) const;

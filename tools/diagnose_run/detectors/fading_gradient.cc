@@ -36,10 +36,8 @@ void DetectFadingGradient(const Facts& facts, std::vector<Claim>& claims) {
   for (const Measured& point : matrices.front()->points) {
     std::vector<double> course;
     for (const Series* series : matrices) {
-      const auto here =
-          std::find_if(series->points.begin(), series->points.end(),
-                       [&](const Measured& other) { return other.step == point.step; });
-      if (here != series->points.end() && here->rms) course.push_back(*here->rms);
+      const Measured* const here = series->At(point.step);
+      if (here && here->rms) course.push_back(*here->rms);
     }
     if (course.size() != matrices.size() || !(course.front() > 0)) continue;
     // Growing towards the output nearly all along: a single dead layer is another matter.

@@ -16,7 +16,6 @@ constexpr double kLossRise = 3;
 constexpr double kNormRise = 30;
 constexpr double kEarly = 0.1;     // of the run
 constexpr double kFarBelow = 0.2;  // of the level
-constexpr int64_t kLossesForTrend = 40;
 constexpr double kUndone = 0.3;  // of how far the loss had fallen
 constexpr double kNormGrew = 5;
 
@@ -61,7 +60,7 @@ Divergence FindDivergence(const Facts& facts) {
 bool IsUndone(const Facts& facts) {
   const run_summary::Summary& s = facts.summary;
   const std::optional<double>& low = facts.course.loss_low;
-  return s.loss_start && s.loss_end && low && s.finite_losses >= kLossesForTrend &&
+  return s.loss_start && s.loss_end && low && s.finite_losses >= run_summary::kLossesForTrend &&
          *s.loss_end - *low > kUndone * (*s.loss_start - *low) && *s.loss_start > *low;
 }
 

@@ -33,12 +33,6 @@ Sentence NamesOf(const std::vector<const Series*>& series) {
           {text, static_cast<int64_t>(series.size() - kTensorsNamed)}};
 }
 
-// "attn1" of "attn1.cos".
-std::string ModuleOf(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
-
 // Of a loss that does not fall either. What backward passes is 0 wherever it is looked at.
 void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   const Turns& turns = facts.turns;
@@ -96,7 +90,7 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
         series.points.size() < kGradientSamples || NameHas(series.layer, {"running_"})) {
       continue;
     }
-    const std::string module = ModuleOf(series.layer);
+    const std::string module = series.Module();
     const bool beside = std::any_of(zero.begin(), zero.end(), [&](const Series* gradient) {
       return module.empty() || gradient->layer.starts_with(module + ".");
     });

@@ -358,8 +358,7 @@ std::string RerunSays(std::string_view line) {
   const auto has = [&](const char* words) { return lower.find(words) != std::string::npos; };
   if (has("first rerun: unexpected result is not reproducible")) {
     return "Megatron computed that step a second time on the same GPU and got another result: a "
-           "GPU "
-           "that computes wrongly at times explains that, precision does not.";
+           "GPU that computes wrongly at times explains that, precision does not.";
   }
   if (has("first rerun: unexpected result is reproducible")) {
     return "Megatron computed that step a second time on the same GPU and got the same result: it "

@@ -11,7 +11,8 @@ namespace {
 
 // Ranks that print at once are at most so many lines apart.
 constexpr int64_t kRanksApart = 2;
-constexpr size_t kMostHeld = 10'000;  // lines without a step; more are told by no bar
+constexpr size_t kMostHeld =
+    10'000;  // lines without a step; no trainer writes more between two bars
 
 }  // namespace
 
@@ -30,7 +31,8 @@ void Placement::Finish() { Release(nullptr); }
 
 // Between two bars of progress, 50 and 100, five lines with a loss are those of steps 60, 70 … 100
 // (HF's Trainer logs every so many steps). Ten skipped steps between "step=10" and "step=20" are
-// all of them. Where the count does not come out even nothing is told.
+// all of them. Where the steps
+// cannot be shared out evenly, the lines are counted as if there were no bars.
 void Placement::Release(const Figures* next) {
   std::vector<Figures> held;
   held.swap(held_);

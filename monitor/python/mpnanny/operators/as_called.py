@@ -8,8 +8,8 @@ compute in other dtypes than the program, or refuse its inputs.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ _has_kernel: Any = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", No
 _FAST_PATHS = {"aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"}
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _autocasts() -> tuple[tuple[str, str], ...]:
     """Device types for which this process may be under autocast, with the dispatch key of each."""
     names = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "mtia": "MTIA"}
@@ -38,6 +38,11 @@ def _autocasts() -> tuple[tuple[str, str], ...]:
     elif torch.cuda.is_available():
         devices.append("cuda")
     return tuple((device, "Autocast" + names.get(device, "PrivateUse1")) for device in devices)
+
+
+@functools.cache
+def _is_fast_path(func: Any) -> bool:
+    return hasattr(func, "name") and func.name() in _FAST_PATHS
 
 
 @functools.cache
@@ -56,22 +61,14 @@ def run_as_called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     has taken composite operators apart before, and an operator within one of autocast's lists runs
     without autocast also in the program: only the fast paths are left.
     """
-    if not torch.is_inference_mode_enabled() and _name(func) not in _FAST_PATHS:
+    if not torch.is_inference_mode_enabled() and not _is_fast_path(func):
         return func(*args, **kwargs)
     if _as_entered is None or _excluding is None or _has_kernel is None:
         return func(*args, **kwargs)
     with _as_entered():
         on = [key for device, key in _autocasts() if torch.is_autocast_enabled(device)]
-    return _run(func, args, kwargs, [key for key in on if not _is_listed(func, key)])
-
-
-@functools.cache
-def _name(func: Any) -> str:
-    return str(func.name()) if hasattr(func, "name") else ""
-
-
-def _run(func: Callable[..., Any], args: Any, kwargs: Any, keys: list[str]) -> Any:
-    if not keys:
+    with contextlib.ExitStack() as autocast:
+        for key in on:
+            if not _is_listed(func, key):
+                autocast.enter_context(_excluding(getattr(torch._C.DispatchKey, key), False))
         return func(*args, **kwargs)
-    with _excluding(getattr(torch._C.DispatchKey, keys[0]), False):
-        return _run(func, args, kwargs, keys[1:])

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..operators.as_called import run_as_called
 from .record import Record
 
 MOST_TENSORS = 8
@@ -36,7 +37,7 @@ def failed_call(error: BaseException, record: Record) -> dict[str, Any]:
         if not file.startswith((_TORCH, _OWN)):
             facts["source"] = record.source(f"{file}:{line}")
             break
-    if any(frame.f_code.co_filename.startswith(_OWN) for frame, _ in frames):
+    if any(frame.f_code is run_as_called.__code__ for frame, _ in frames):
         facts["through_mode"] = True  # raised in an operator that a mode of ours had called
     for frame, _ in frames:
         held = {
