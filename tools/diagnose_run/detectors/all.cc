@@ -53,7 +53,7 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
       DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins,  DetectNormOutputZero,
       DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin,  DetectLostGradients,
       DetectScalerProtocol,  DetectScalerRestart,    DetectLossScale,        DetectSkippedSteps,
-      DetectLostUpdates,     DetectAccumulation,     DetectPoisonedBuffer,   DetectGrowingLogits,
+      DetectZeroRate,        DetectLostUpdates,     DetectAccumulation,     DetectPoisonedBuffer,   DetectGrowingLogits,
       DetectLrJump,          DetectRecurrence,       DetectOptimizerRestart, DetectOutlierBatch,
       DetectConstantInput,   DetectDeadUnits,        DetectZeroGradients,    DetectFadingGradient,
       DetectAdversary,       DetectDivergence,       DetectShortJump,        DetectWideRange,
