@@ -9,6 +9,7 @@
 #include "tools/diagnose_run/masked.h"
 #include "tools/diagnose_run/measured_text.h"
 #include "tools/run_summary/stability.h"
+#include "tools/run_summary/step_fold.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
@@ -19,7 +20,7 @@ using runs::Count;
 using runs::Number;
 
 constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
-constexpr int64_t kStepsThatTeach = 20;
+constexpr auto kLossesOfMean = static_cast<int64_t>(run_summary::StepFold::kTrendWindow);
 // Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
 constexpr double kErrorWeight = 4, kSignWeight = 2;
 constexpr size_t kMostNotes = 2;
@@ -118,10 +119,26 @@ std::string ZeroLossText(const Facts& facts) {
          "(logging_nan_inf_filter), and no gradient norm above 0 stands beside it.";
 }
 
-// Of what a whole record began and ended with, not of single steps. Some losses need not fall (a
-// policy's, a GAN's): it is said, and judged by nobody.
+// Of what a whole record began and ended with, not of single steps: two means that share none. Some
+// losses need not fall (a policy's, a GAN's): it is said, and judged by nobody.
 bool DidNotFall(const run_summary::Summary& s) {
-  return s.steps >= kStepsThatTeach && s.loss_start && s.loss_end && *s.loss_end >= *s.loss_start;
+  return s.finite_losses >= 2 * kLossesOfMean && s.loss_start && s.loss_end &&
+         *s.loss_end >= *s.loss_start;
+}
+
+// What is said of a fall rests on the figures that stand beside it.
+std::string LossText(const Facts& facts) {
+  const run_summary::Summary& s = facts.summary;
+  if (DidNotFall(s)) {
+    return ": the loss did not fall (a mean of " + Number(s.loss_start) + " over its first " +
+           std::to_string(kLossesOfMean) + " values, " + Number(s.loss_end) +
+           " over its last), all finite";
+  }
+  return ": the loss went from " + Number(s.loss_first) + " to " + Number(s.loss_last) +
+         ", all finite" +
+         (IsUndone(facts) ? ", after about " + Number(facts.course.loss_low) + " at step " +
+                                std::to_string(facts.course.loss_rise_from.value_or(0))
+                          : "");
 }
 
 // "UserWarning: …", in a log or quoted in a question.
@@ -278,16 +295,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   }
   std::string headline = (jump ? "No sign of lasting trouble in " : "No sign of trouble in ") +
                          Count(s.steps, UnitOf(facts));
-  if (s.loss_first) {
-    headline += ": the loss went from " + Number(s.loss_first) + " to " + Number(s.loss_last) +
-                ", all finite";
-    if (DidNotFall(s)) {
-      headline += ", and did not fall";
-    } else if (IsUndone(facts)) {
-      headline += ", after about " + Number(facts.course.loss_low) + " at step " +
-                  std::to_string(facts.course.loss_rise_from.value_or(0));
-    }
-  }
+  if (s.loss_first) headline += LossText(facts);
   headline += ".";
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
     headline += " " + run_summary::DiscardedText(s);
