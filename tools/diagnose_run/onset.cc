@@ -1,6 +1,7 @@
 #include "tools/diagnose_run/onset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -8,6 +9,7 @@
 #include "base/text.h"
 #include "tools/diagnose_run/masked.h"
 #include "tools/runs/discarded.h"
+#include "tools/runs/operator_words.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
@@ -25,6 +27,12 @@ bool IsValueAlert(const SeenAlert& alert) {
          (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
 }
 
+// "sum (train.py:14)" of "aten.sum.dim_IntList (train.py:14)".
+std::string OperatorLayer(const std::string& name) {
+  const size_t end = std::min(name.find(' '), name.size());
+  return runs::OperatorWord(name.substr(0, end)) + EscapeControl(name.substr(end), 200);
+}
+
 std::string WhatOf(const Onset& onset) {
   std::string what = onset.is_overflow ? "values beyond the format's range"
                      : onset.is_inf    ? "Inf"
@@ -36,7 +44,11 @@ std::string WhatOf(const Onset& onset) {
     std::replace(kind.begin(), kind.end(), '_', ' ');
     what += " in the " + kind;
   }
-  if (!onset.layer.empty()) what += (onset.kind ? " of " : " in ") + LayerWord(Name(onset.layer));
+  if (!onset.layer.empty()) {
+    what += (onset.kind ? " of " : " in ") +
+            (onset.layer_type == "operator" ? OperatorLayer(onset.layer)
+                                            : LayerWord(Name(onset.layer)));
+  }
   if (onset.layer.empty() && onset.phase == "backward") what += " in the gradients";
   return what;
 }
@@ -185,28 +197,39 @@ int PhaseRank(const std::string& phase) {
 
 namespace {
 
+bool HasFiniteLoss(const runs::StepRow& row) {
+  return row.loss && std::isfinite(*row.loss) && !(row.flags & (runs::kLossNan | runs::kLossInf));
+}
+
 // Skipped steps and bad gradients shortly before belong to it: an alert about gradients comes late,
 // because the scaler is given its chance first, and what is not finite now and then skips a step
-// before it reaches the loss. The scaler's own search is none of it.
-void MoveToFirstBurst(const Turns& turns, Onset& onset) {
-  if (onset.phase != "backward" && onset.phase != "loss") return;
+// before it reaches the loss. The scaler's own search is none of it, and neither is a step whose
+// loss was finite where it is the loss that the onset names.
+Result<void> MoveToFirstBurst(const runs::Source& source, const Turns& turns, Onset& onset) {
+  if (onset.phase != "backward" && onset.phase != "loss") return {};
   const int64_t told = onset.step;
-  int64_t first = told;
+  int64_t first = told, within = told;  // `within`: first step of the row of bad ones that it is in
   size_t before = 0;
   for (auto burst = turns.bursts.rbegin(); burst != turns.bursts.rend(); ++burst) {
     if (burst->scalers_own) continue;
     if (burst->first < told && burst->last >= told) {
-      onset.step = first = burst->first;
+      within = first = burst->first;
     } else if (burst->last < first && first - burst->last <= kBurstGap) {
       first = burst->first;
       ++before;
     }
   }
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
-  if (before >= (onset.detail.operators.empty() ? 2 : 1)) onset.step = first;
-  if (onset.step == told) return;
+  if (before < (onset.detail.operators.empty() ? 2 : 1)) first = within;
+  if (first == told) return {};
+  if (onset.phase == "loss") {
+    MPN_TRY_ASSIGN(const auto row, runs::ReadStep(source, first));
+    if (row && HasFiniteLoss(*row)) return {};
+  }
+  onset.step = first;
   onset.how += "; gradients were not finite from step " + std::to_string(onset.step) +
                " on, and step " + std::to_string(told) + " is the first that tells where";
+  return {};
 }
 
 }  // namespace
@@ -316,7 +339,7 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
       onset.step = *before;
     }
   }
-  MoveToFirstBurst(facts.turns, onset);
+  MPN_TRY(MoveToFirstBurst(source, facts.turns, onset));
   AddCarriers(facts, chosen, onset);
   onset.what = WhatOf(onset);
   if (chosen) {
