@@ -184,6 +184,12 @@ std::string FixOfUndefined(const runs::ShadowFinding& finding) {
       text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
     return first + text;
   };
+  if (finding.phase == "backward" && runs::IsSteepAtZero(finding.forward_op)) {
+    return sentence("add a small number (eps) inside the " + runs::OperatorWord(finding.forward_op) +
+                    " " + where +
+                    ", or take out what is exactly 0 before it (torch.where on its input). Masking "
+                    "the result afterwards does not help the gradient.");
+  }
   switch (runs::KindOfOperator(finding.op)) {
     case runs::OperatorKind::kConstant:
       return sentence("take the constant away that is put in " + where +

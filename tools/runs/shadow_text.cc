@@ -84,11 +84,18 @@ std::string OperatorAt(const std::string& op, const std::string& raw_dtype,
   return text;
 }
 
+// The gradient of an operator gives Inf or NaN: it is that operator that somebody wrote.
+bool BreaksBackward(const ShadowFinding& finding) {
+  return finding.phase == "backward" && !finding.forward_op.empty() && !finding.was_bad_before &&
+         IsAny(finding.kind, {"undefined", "range"});
+}
+
 std::string Subject(const ShadowFinding& finding, std::string_view module) {
   std::string text = OperatorAt(finding.op, finding.dtype, finding.source);
   std::string where = module.empty() ? "" : LayerWord(Name(module));
   if (!finding.phase.empty()) {
     where += (where.empty() ? "" : ", ") + EscapeControl(finding.phase, 40);
+    if (BreaksBackward(finding)) where += " of the " + OperatorWord(finding.forward_op);
   }
   if (!where.empty()) text += " (" + where + ")";
   return text;
@@ -187,7 +194,11 @@ std::string What(const ShadowFinding& finding) {
   if (kind == "undefined" && finding.was_bad_before) return Carried(finding);
   if (kind == "undefined") {
     return " gives Inf or NaN in " + ShareText(finding.share) +
-           ", and so does the same computation in FP64";
+           ", and so does the same computation in FP64" +
+           (BreaksBackward(finding) && IsSteepAtZero(finding.forward_op)
+                ? ": the derivative of a root or a norm at exactly 0 is infinite, and times 0 it is "
+                  "NaN"
+                : "");
   }
   if (kind == "integers") return Integers(finding);
   if (kind == "lost_change") {
