@@ -83,6 +83,25 @@ TEST(DiagnoseLogFiguresTest, NothingBadStandsBesideHealthy) {
   EXPECT_EQ(ask(log("1.5", "", "1.5"))["verdict"], "healthy");
 }
 
+// `mpnanny run … 2>&1 | tee train.log`: the monitor's summary names the first loss again, its verdict
+// names faults.
+TEST(DiagnoseLogFiguresTest, TheMonitorsOwnLinesAreNotTheTrainings) {
+  TempFolder folder;
+  std::string text = "mpnanny: watching 3 modules, recording into logs/metrics.db#1\n";
+  for (int step = 0; step < 30; ++step) {
+    text += "step " + std::to_string(step) + " loss " + std::to_string(2 - 0.05 * step) + "\n";
+  }
+  text +=
+      "mpnanny: 30 steps in 1.2 s, loss 9.5 -> nan\n"
+      "mpnanny: DEGRADED: The cause is not established: RuntimeError: Function 'SqrtBackward0' "
+      "returned nan values in its 0th output.\n";
+  folder.Write("tee.log", text);
+  const Json d = VerdictOf(folder, {{"run", "tee.log"}});
+  EXPECT_EQ(d["verdict"], "healthy") << d;
+  EXPECT_NE(d["headline"].get<std::string>().find("from 2 to 0.55"), std::string::npos) << d;
+  EXPECT_NE(DumpJson(d["limits"]).find("mpnanny diagnose logs/metrics.db#1"), std::string::npos) << d;
+}
+
 // What is said of a log is what it shows: how the loss went, what was judged, where it ends.
 TEST(DiagnoseLogFiguresTest, ALogIsToldAsItIs) {
   TempFolder folder;
