@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <string_view>
 #include <tuple>
 
 #include "base/layer_word.h"
@@ -201,10 +203,25 @@ bool HasFiniteLoss(const runs::StepRow& row) {
   return row.loss && std::isfinite(*row.loss) && !(row.flags & (runs::kLossNan | runs::kLossInf));
 }
 
+// Whether the gradient of an operator behind it leaves every format before its value does: of -log(p)
+// it is 1 / p.
+bool HasSteepOperator(const Onset& onset) {
+  constexpr std::string_view kSteep[] = {"log",   "log2",       "log10", "log1p", "xlogy",
+                                         "logit", "reciprocal", "rsqrt", "div",   "sqrt",
+                                         "pow",   "norm",       "linalg_vector_norm"};
+  return std::any_of(onset.detail.operators.begin(), onset.detail.operators.end(),
+                     [&](const NanOrigin& origin) {
+                       const std::string_view name = runs::OperatorBaseName(origin.op);
+                       return std::find(std::begin(kSteep), std::end(kSteep), name) !=
+                              std::end(kSteep);
+                     });
+}
+
 // Skipped steps and bad gradients shortly before belong to it: an alert about gradients comes late,
 // because the scaler is given its chance first, and what is not finite now and then skips a step
 // before it reaches the loss. The scaler's own search is none of it, and neither is a step whose
-// loss was finite where it is the loss that the onset names.
+// loss was finite where the onset names the loss, but for an operator that breaks in its gradient
+// first.
 Result<void> MoveToFirstBurst(const runs::Source& source, const Turns& turns, Onset& onset) {
   if (onset.phase != "backward" && onset.phase != "loss") return {};
   const int64_t told = onset.step;
@@ -222,7 +239,7 @@ Result<void> MoveToFirstBurst(const runs::Source& source, const Turns& turns, On
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
   if (before < (onset.detail.operators.empty() ? 2 : 1)) first = within;
   if (first == told) return {};
-  if (onset.phase == "loss") {
+  if (onset.phase == "loss" && !HasSteepOperator(onset)) {
     MPN_TRY_ASSIGN(const auto row, runs::ReadStep(source, first));
     if (row && HasFiniteLoss(*row)) return {};
   }
