@@ -1,6 +1,7 @@
 // Detectors that judge the order of calls and the course of the steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -67,6 +68,61 @@ TEST(LrJump, NeedsAJumpAndALossThatFollows) {
   });
   EXPECT_TRUE(facts.turns.lr_jumps.empty());
   EXPECT_FALSE(Fires(facts, "lr-jump"));
+}
+
+// A schedule that is at 0 from `zero` on, with a loss of its own.
+template <typename F>
+Turns ScheduleTo(int64_t zero, int64_t steps, const F& loss) {
+  return TurnsOf(steps, [&](int64_t step) {
+    return CourseRow{.loss = loss(step),
+                     .lr = step >= zero ? 0.0
+                                        : 0.002 * static_cast<double>(step) /
+                                              static_cast<double>(std::max<int64_t>(1, zero))};
+  });
+}
+
+TEST(ZeroRate, AScheduleThatIsOverBeforeTheTraining) {
+  const auto flat = [](int64_t) { return 2.0; };
+  Facts facts = Healthy(ScheduleTo(32, 256, flat));
+  ASSERT_TRUE(Fires(facts, "zero-learning-rate"));
+  const Claim claim = *FindClaim(RunDetectors(facts), "zero-learning-rate");
+  EXPECT_TRUE(claim.fault);
+  EXPECT_EQ(claim.place->step, 32);
+  EXPECT_NE(claim.sentence.find("from step 32 to the end (224 of 256 steps)"), std::string::npos)
+      << claim.sentence;
+  facts.turns = ScheduleTo(0, 256, flat);  // all along
+  EXPECT_TRUE(Fires(facts, "zero-learning-rate"));
+  facts.turns = ScheduleTo(250, 256, flat);  // a schedule's end; its first step has a rate of 0 too
+  EXPECT_FALSE(Fires(facts, "zero-learning-rate"));
+  facts.turns = ScheduleTo(32, 256, [](int64_t step) {  // another group learns
+    return step < 40 ? 2.0 : 80.0 / static_cast<double>(step);
+  });
+  EXPECT_FALSE(Fires(facts, "zero-learning-rate"));
+}
+
+TEST(ZeroRate, ItAloneExplainsWeightsThatDoNotMove) {
+  Facts facts = Healthy(ScheduleTo(32, 256, [](int64_t) { return 2.0; }));
+  AddSeries(facts, "0.weight", runs::kGradient, "float32", {{0, 1}, {100, 1}, {200, 1}});
+  AddSeries(facts, "0.weight", runs::kUpdate, "float32", {{0, 0}, {100, 0}, {200, 0}});
+  EXPECT_TRUE(Fires(facts, "zero-learning-rate"));
+  EXPECT_FALSE(Fires(facts, "zeroed-updates"));
+  facts.profile.series.back().points[2].absmax = 1e-3;  // the rate is that of one group of several
+  EXPECT_FALSE(Fires(facts, "zero-learning-rate"));
+}
+
+TEST(ZeroRate, ALogThatRoundsItsRatesTo0ShowsNone) {
+  const auto rounded = [](double digits) {
+    return TurnsOf(200, [=](int64_t step) {
+      const double rate = 1e-3 * (1 + std::cos(3.1416 * static_cast<double>(step) / 200));
+      return CourseRow{.loss = 2.0, .lr = std::round(rate * digits) / digits};
+    });
+  };
+  Facts facts = Healthy(rounded(1e4));
+  facts.monitored = false;
+  ASSERT_GT(facts.turns.zero_rate.steps, 15);
+  EXPECT_FALSE(Fires(facts, "zero-learning-rate"));
+  facts.turns = ScheduleTo(32, 200, [](int64_t) { return 2.0; });
+  EXPECT_TRUE(Fires(facts, "zero-learning-rate"));
 }
 
 TEST(OutlierBatch, OneStepThatIsSoonOver) {

@@ -172,16 +172,65 @@ TEST(DeadUnits, ReluThatGivesNothingForEveryInput) {
   EXPECT_FALSE(Fires(facts, "dead-units"));
 }
 
-TEST(FadingGradient, FromTheOutputToTheInput) {
+// A module that takes a tensor with this figure and gives one with that, and the gradient of its
+// weight; several in a row are a path where each takes what the one before gave.
+void AddMatrix(Facts& facts, const std::string& name, double takes, double gives, double gradient) {
+  AddSeries(facts, name, runs::kInput, "float32", {{0, takes}});
+  AddSeries(facts, name, runs::kActivation, "float32", {{0, gives}});
+  AddSeries(facts, name + ".weight", runs::kGradient, "float32", {{0, gradient}});
+}
+
+Facts Sampled() {
   Facts facts = Recorded("fp32");
-  double rms = 1e-9;
-  for (const char* name : {"0.weight", "2.weight", "4.weight", "6.weight", "8.weight"}) {
-    AddSeries(facts, name, runs::kGradient, "float32", {{0, rms}});
-    rms *= 20;
+  facts.profile.steps = {0};
+  return facts;
+}
+
+TEST(FadingGradient, FromTheOutputToTheInput) {
+  Facts facts = Sampled();
+  double gradient = 1e-9;
+  for (int i = 0; i < 5; ++i, gradient *= 20) {
+    AddMatrix(facts, std::to_string(2 * i), 1 + i, 2 + i, gradient);
   }
   EXPECT_TRUE(Fires(facts, "fading-gradient"));
-  for (Series& series : facts.profile.series) series.points[0].rms = 0.1;
-  facts.profile.series[0].points[0].rms = 1e-6;  // one layer alone
+  for (Series& series : facts.profile.series) {
+    if (series.kind == runs::kGradient) series.points[0].rms = 0.1;
+  }
+  facts.profile.series[2].points[0].rms = 1e-6;  // one layer alone
+  EXPECT_FALSE(Fires(facts, "fading-gradient"));
+}
+
+TEST(FadingGradient, TwoNetsThatShareNoPathAreNotOneBehindTheOther) {
+  Facts facts = Sampled();
+  double gradient = 1e-6;
+  // Both take the state; what the actor gives goes to nobody.
+  for (const std::string net : {"actor", "critic"}) {
+    double takes = 1;
+    for (const std::string layer : {".0", ".2", ".4"}) {
+      const double gives = (net == "actor" ? 10 : 20) * (takes + 1);
+      AddMatrix(facts, net + layer, takes, gives, gradient);
+      takes = gives;
+      gradient *= 20;
+    }
+  }
+  EXPECT_FALSE(Fires(facts, "fading-gradient"));
+  // The same figures where the critic takes what the actor gives.
+  for (Series& series : facts.profile.series) {
+    if (series.kind != runs::kInput || series.layer != "critic.0") continue;
+    for (const Series& given : facts.profile.series) {
+      if (given.kind == runs::kActivation && given.layer == "actor.4") series.points = given.points;
+    }
+  }
+  EXPECT_TRUE(Fires(facts, "fading-gradient"));
+}
+
+TEST(FadingGradient, AHeadThatBeginsNearZeroIsAnotherMatter) {
+  Facts facts = Sampled();
+  int i = 0;
+  for (const double gradient : {2.7e-5, 2.8e-5, 3e-5, 0.04}) {
+    AddMatrix(facts, std::to_string(2 * i), 1 + i, 2 + i, gradient);
+    ++i;
+  }
   EXPECT_FALSE(Fires(facts, "fading-gradient"));
 }
 

@@ -83,6 +83,26 @@ TEST(DiagnoseLogFiguresTest, NothingBadStandsBesideHealthy) {
   EXPECT_EQ(ask(log("1.5", "", "1.5"))["verdict"], "healthy");
 }
 
+// `mpnanny run … 2>&1 | tee train.log`: the monitor's summary names the first loss again, its
+// verdict names faults.
+TEST(DiagnoseLogFiguresTest, TheMonitorsOwnLinesAreNotTheTrainings) {
+  TempFolder folder;
+  std::string text = "mpnanny: watching 3 modules, recording into logs/metrics.db#1\n";
+  for (int step = 0; step < 30; ++step) {
+    text += "step " + std::to_string(step) + " loss " + std::to_string(2 - 0.05 * step) + "\n";
+  }
+  text +=
+      "mpnanny: 30 steps in 1.2 s, loss 9.5 -> nan\n"
+      "mpnanny: DEGRADED: The cause is not established: RuntimeError: Function 'SqrtBackward0' "
+      "returned nan values in its 0th output.\n";
+  folder.Write("tee.log", text);
+  const Json d = VerdictOf(folder, {{"run", "tee.log"}});
+  EXPECT_EQ(d["verdict"], "healthy") << d;
+  EXPECT_NE(d["headline"].get<std::string>().find("from 2 to 0.55"), std::string::npos) << d;
+  EXPECT_NE(DumpJson(d["limits"]).find("mpnanny diagnose logs/metrics.db#1"), std::string::npos)
+      << d;
+}
+
 // What is said of a log is what it shows: how the loss went, what was judged, where it ends.
 TEST(DiagnoseLogFiguresTest, ALogIsToldAsItIs) {
   TempFolder folder;
@@ -97,11 +117,20 @@ TEST(DiagnoseLogFiguresTest, ALogIsToldAsItIs) {
   const auto calm = [](int step) { return std::to_string(1.0 + 0.01 * (step % 3)); };
   const auto flat = [](int step) { return std::to_string(2.3026 + 0.0001 * (step % 4)); };
   Json d = VerdictOf(folder, {{"log_text", log(60, flat, calm)}});
-  EXPECT_NE(DumpJson(d["headline"]).find("and did not fall"), std::string::npos) << d;
+  EXPECT_NE(
+      DumpJson(d["headline"])
+          .find("the loss did not fall (a mean of 2.3028 over its first 20 values, 2.3028 over its "
+                "last)"),
+      std::string::npos)
+      << d;
   EXPECT_NE(DumpJson(d["tested"]).find("the gradient norm"), std::string::npos) << d;
 
   const auto falls = [](int step) { return std::to_string(3 - 0.01 * step); };
   d = VerdictOf(folder, {{"log_text", log(60, falls, calm)}});
+  EXPECT_EQ(DumpJson(d["headline"]).find("did not fall"), std::string::npos) << d;
+
+  // Of a short record the first and the last values are the same ones.
+  d = VerdictOf(folder, {{"log_text", log(20, falls, calm)}});
   EXPECT_EQ(DumpJson(d["headline"]).find("did not fall"), std::string::npos) << d;
 
   const auto late = [&](int step) { return step < 59 ? falls(step) : std::string("nan"); };

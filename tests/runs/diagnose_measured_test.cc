@@ -75,6 +75,33 @@ TEST(DiagnoseMeasuredTest, FirstValueThatIsNotFiniteGetsOperatorAndLine) {
   EXPECT_EQ(measured, 1) << "two findings of one mistake are one hypothesis";
 }
 
+TEST(DiagnoseMeasuredTest, AnInfiniteDerivativeIsTheOperatorsWhoseGradientItIs) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("distances", "closed", "fp32");
+  Steps(db, 30);
+  db.Alert(30, {.type = "NAN", .phase = "backward", .kind = 3});
+  FindingSpec root;
+  root.kind = "undefined";
+  root.severity = "ERROR";
+  root.phase = "backward";
+  root.op = "aten.div.Tensor";
+  root.source = "train.py:24";
+  root.dtype = "float32";
+  root.share = 0.024;
+  root.precision = "excluded";
+  root.cure = "";
+  root.detail = R"({"operands":[[0.0,0.0],[0.0,0.0]],"forward":"aten.sqrt"})";
+  AddFinding(db, 30, root);
+  const Json d = Ask(folder).structured;
+  const std::string title = d["hypotheses"][0]["title"], fix = d["hypotheses"][0]["fix"];
+  EXPECT_NE(title.find("(backward of the square root)"), std::string::npos) << title;
+  EXPECT_NE(title.find("derivative of a root or a norm at exactly 0 is infinite"),
+            std::string::npos)
+      << title;
+  EXPECT_NE(fix.find("(eps) inside the square root at train.py:24"), std::string::npos) << fix;
+}
+
 TEST(DiagnoseMeasuredTest, ExcludedPrecisionSpeaksAgainstCasesOfPrecision) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

@@ -242,6 +242,31 @@ TEST(DiagnoseTest, LossBornNanPointsAtTheLoss) {
       << DumpJsonPretty(d["hypotheses"]);
 }
 
+// A scaler that skips a step now and then, for gradients of its own scale, has not seen the loss
+// overflow: that begins where the loss is not finite.
+TEST(DiagnoseTest, ASkippedStepWithAFiniteLossIsNotTheLosssOverflow) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("scaled", "closed", "fp16");
+  const int64_t head = db.Layer("head");
+  for (int64_t step = 0; step < 80; ++step) {
+    const bool skipped = step == 20 || step == 30 || step >= 40;
+    db.Step(step,
+            {.loss = step >= 40 ? kInf : 1.0, .scale = 1024.0, .flags = skipped ? 4u | 8u : 0u});
+    if (step % 10 == 0) db.Stat(step, head, {.kind = 1, .dtype = 1});
+  }
+  db.Alert(40, {.type = "LOSS_NAN", .phase = "loss", .producer = 1});
+  const auto first_bad = [&] { return Diagnose(folder, {{"run", "m.db"}})["first_bad"]; };
+  EXPECT_EQ(first_bad()["phase"], "loss");
+  EXPECT_EQ(first_bad()["step"], 40) << DumpJsonPretty(first_bad());
+  // Of a logarithm the gradient, 1 / p, overflows before the loss does.
+  for (const auto& [op, step] : {std::pair("sum", 40), std::pair("log", 20)}) {
+    db.Execute(std::string("UPDATE alert SET detail = '{\"operators\":[{\"operator\":\"aten.") +
+               op + ".default\",\"made\":[\"-inf\"]}]}'");
+    EXPECT_EQ(first_bad()["step"], step) << op;
+  }
+}
+
 TEST(DiagnoseTest, GradientOverflowWithScaleCollapse) {
   TempFolder folder;
   Recording db(folder.File("m.db"));

@@ -193,7 +193,7 @@ def test_what_a_python_of_ours_could_have_said_is_marked_as_its_word(forged):
     answer = json.loads(done.stdout)
     assert done.returncode == 0 and answer["verdict"] == "clean", done
     assert answer["computed_by"] == "the process that ran the code" and answer["limits"] == []
-    assert "says nothing for sure of code that means to deceive" in forged.run("answer()").stdout
+    assert "only as trustworthy as that code" in forged.run("answer()").stdout
 
 
 def test_what_an_answer_holds_is_safe_to_show(forged):

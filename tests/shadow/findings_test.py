@@ -274,6 +274,30 @@ def test_an_overflow_that_an_optimizer_takes_is_found_although_the_program_reads
     assert (first["kind"], first["phase"], first["severity"]) == ("range", "backward", "ERROR")
 
 
+def test_a_root_of_0_that_rounding_alone_makes_or_unmakes_is_named_in_its_backward_pass(train):
+    """Of some elements the reference is not finite and the held value is, of others it is the other
+    way round: the division that the root's gradient is has made both.
+    """
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16))
+
+    def loss_of(_step: int) -> torch.Tensor:
+        embedded = nn.functional.normalize(model(inputs(32)), dim=1)
+        squares = (embedded * embedded).sum(1)
+        apart = squares[:, None] + squares[None, :] - 2 * embedded @ embedded.t()
+        distance = apart.clamp(min=0).sqrt()
+        return (distance * (1 - torch.eye(32))).mean()
+
+    found = train(model, loss_of, steps=1)
+    first = found.severe[0]
+    assert (first["kind"], first["phase"]) == ("undefined", "backward")
+    assert first["precision"] == "excluded"
+    assert first["operator"].startswith("aten.div")
+    assert first["line"] == "distance = apart.clamp(min=0).sqrt()"
+    detail = json.loads(first["detail"])
+    assert detail["forward"] == "aten.sqrt" and "from" not in detail
+
+
 # --- where an error comes in ---
 
 

@@ -257,6 +257,7 @@ inline constexpr Word kSigns[] = {
     {"diverged", "loss or gradient norm ran away in finite numbers"},
     {"loss-jumped", "the loss jumped within a record that is too short to say more"},
     {"lr-jump", "the learning rate jumped and the loss followed"},
+    {"zero-learning-rate", "the learning rate is 0 while the training goes on"},
     {"recurrent-explosion", "the gradient grew through a recurrent layer"},
     {"outlier-batch", "one batch out of the ordinary threw the loss up"},
     {"optimizer-restarted",

@@ -35,6 +35,7 @@ Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& lib
     if (read % 1024 == 0) {
       if (auto check = cancel.Check(); !check) return check.error();
     }
+    if (imports::IsOfMonitor(*line)) continue;
     for (const cases::Signal* signal : signals) {
       if (line->empty() || !cases::FitsLogLine(*signal, *line)) continue;
       LogHit& hit = best[signal->text];

@@ -167,13 +167,33 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
                  "在{0}的转换之前缩放数值，使其能够放下，或把它们保持为 {1}。"),
             {where, wide}};
   }
-  Sentence fix(Form("compute {0} in {1}: convert the inputs there (.float(), .double()), within "
-                    "torch.autocast(device_type, enabled=False) where autocast is on, and cast the "
-                    "result back afterwards.",
-                    "{0}用 {1} 计算：在那里转换输入（.float()、.double()），"
-                    "若启用了 autocast 则放在 torch.autocast(device_type, "
-                    "enabled=False) 之中，之后再把结果转换回去。"),
-               {where, wide});
+  if (finding.phase == "optimizer") {
+    return {
+        Form(
+            "Keep the weights, gradients and states that are computed with {0} in {1}: {1} weights "
+            "under autocast, or {1} master copies of 16-bit weights.",
+            "把{0}所用的权重、梯度和状态保存为 {1}：autocast 之下的 {1} 权重，或 16 位权重的 {1} "
+            "主副本。"),
+        {where, wide}};
+  }
+  const Sentence inputs(
+      Form("compute {0} in {1}: convert the inputs there (.float(), .double()), within "
+           "torch.autocast(device_type, enabled=False) where autocast is on",
+           "{0}用 {1} 计算：在那里转换输入（.float()、.double()），"
+           "若启用了 autocast 则放在 torch.autocast(device_type, "
+           "enabled=False) 之中"),
+      {where, wide});
+  Sentence fix =
+      finding.kind == "range" || finding.kind == "flushed"
+          ? Sentence(
+                Form("{0}, and leave the result in {1} until it is within the narrower format's "
+                     "range again: a cast back right there loses it as before.",
+                     "{0}，并让结果保持为 {1}，直到它重新回到较窄格式的范围之内："
+                     "立即转换回去会和之前一样丢失它。"),
+                {inputs, wide})
+          : Sentence(
+                Form("{0}, and cast the result back afterwards.", "{0}，之后再把结果转换回去。"),
+                {inputs});
   if (const auto factor = SmallerLoss(finding)) {
     fix = {Form("A backward pass is linear in its loss: with a loss that is {0} times smaller this "
                 "stays in FP16's range. Divide the loss scale by that, or let torch.amp.GradScaler "
@@ -249,7 +269,17 @@ Sentence FixOfUndefined(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
   Sentence fix;
   bool masks = false;
-  switch (runs::KindOfOperator(finding.op)) {
+  const bool steep = finding.phase == "backward" && runs::IsSteepAtZero(finding.forward_op);
+  if (steep) {
+    fix = {
+        Form(
+            "add a small number (eps) inside the {0} {1}, or take out what is exactly 0 before it "
+            "(torch.where on its input). Masking the result afterwards does not help the gradient.",
+            "在{1}的{0}之内加一个小数（eps），或在它之前去掉恰好为 0 的输入（对其输入用 "
+            "torch.where）。事后对结果做掩码无助于梯度。"),
+        {runs::OperatorNoun(finding.forward_op), where}};
+  }
+  switch (steep ? runs::OperatorKind::kOther : runs::KindOfOperator(finding.op)) {
     case runs::OperatorKind::kConstant:
       fix = {Form("take the constant away that is put in {0}, or what it stands for.",
                   "去掉{0}放入的常量，或它所代表的内容。"),
@@ -275,6 +305,7 @@ Sentence FixOfUndefined(const runs::ShadowFinding& finding) {
              {where}};
       break;
     case runs::OperatorKind::kOther:
+      if (steep) break;
       fix = {Form("look at what goes in {0}: with these inputs the result is not finite in any "
                   "format. Bound or mask it before.",
                   "查看{0}的输入：有了这些输入，结果在任何格式中都非有限。"
@@ -326,9 +357,7 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
     return {Form("Find what made the values so large {0} or before it: a learning rate that is too "
                  "high, weights or states that grow, a division by nearly 0, an exponential whose "
                  "largest input is not subtracted first.",
-                 "找出{0}或更早是什么使数值变得如此之大：过高的学习率、"
-                 "不断增长的权重或状态、除以接近 0 的数、"
-                 "没有先减去最大输入的指数。"),
+                 "找出{0}或更早是什么使数值变得如此之大：过高的学习率、不断增长的权重或状态、除以接近 0 的数、没有先减去最大输入的指数。"),
             {WhereToChange(finding)}};
   }
   if (finding.precision == "proven") return FixOfPrecision(finding);

@@ -1,14 +1,17 @@
 #include "tools/diagnose_run/onset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
+#include <string_view>
 #include <tuple>
 
 #include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/diagnose_run/masked.h"
 #include "tools/runs/discarded.h"
+#include "tools/runs/operator_words.h"
 #include "tools/runs/ranks.h"
 #include "tools/runs/show.h"
 
@@ -25,6 +28,13 @@ bool IsValueAlert(const SeenAlert& alert) {
   const std::string& type = alert.row.type;
   return alert.row.severity == "ERROR" &&
          (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
+}
+
+// "sum (train.py:14)" of "aten.sum.dim_IntList (train.py:14)".
+runs::Sentence OperatorLayer(const std::string& name) {
+  const size_t end = std::min(name.find(' '), name.size());
+  return {Form("{0}{1}", "{0}{1}"),
+          {runs::OperatorNoun(name.substr(0, end)), EscapeControl(name.substr(end), 200)}};
 }
 
 runs::Sentence WhatOf(const Onset& onset) {
@@ -46,7 +56,9 @@ runs::Sentence WhatOf(const Onset& onset) {
                                      {what, kind})
                     : runs::Sentence(Form("{0} in the {1}", "{1}中出现{0}"), {what, kind});
   }
-  const std::string layer = LayerWord(Name(onset.layer));
+  const runs::Sentence layer = onset.layer_type == "operator"
+                                   ? OperatorLayer(onset.layer)
+                                   : runs::Sentence(LayerWord(Name(onset.layer)));
   if (!onset.kind) return {Form("{0} in {1}", "{1} 中出现 {0}"), {what, layer}};
   return {Form("{0} in the {1} of {2}", "{2} 的{1}中出现 {0}"),
           {what, KindWord(*onset.kind), layer}};
@@ -213,30 +225,65 @@ int PhaseRank(const std::string& phase) {
 
 namespace {
 
+bool HasFiniteLoss(const runs::StepRow& row) {
+  return row.loss && std::isfinite(*row.loss) && !(row.flags & (runs::kLossNan | runs::kLossInf));
+}
+
+// Whether the gradient of an operator behind it leaves every format before its value does: of
+// -log(p) it is 1 / p.
+bool HasSteepOperator(const Onset& onset) {
+  constexpr std::string_view kSteep[] = {"log",
+                                         "log2",
+                                         "log10",
+                                         "log1p",
+                                         "xlogy",
+                                         "logit",
+                                         "reciprocal",
+                                         "rsqrt",
+                                         "div",
+                                         "sqrt",
+                                         "pow",
+                                         "norm",
+                                         "linalg_vector_norm"};
+  return std::any_of(
+      onset.detail.operators.begin(), onset.detail.operators.end(), [&](const NanOrigin& origin) {
+        const std::string_view name = runs::OperatorBaseName(origin.op);
+        return std::find(std::begin(kSteep), std::end(kSteep), name) != std::end(kSteep);
+      });
+}
+
 // Skipped steps and bad gradients shortly before belong to it: an alert about gradients comes late,
 // because the scaler is given its chance first, and what is not finite now and then skips a step
-// before it reaches the loss. The scaler's own search is none of it.
-void MoveToFirstBurst(const Turns& turns, Onset& onset) {
-  if (onset.phase != "backward" && onset.phase != "loss") return;
+// before it reaches the loss. The scaler's own search is none of it, and neither is a step whose
+// loss was finite where the onset names the loss, but for an operator that breaks in its gradient
+// first.
+Result<void> MoveToFirstBurst(const runs::Source& source, const Turns& turns, Onset& onset) {
+  if (onset.phase != "backward" && onset.phase != "loss") return {};
   const int64_t told = onset.step;
-  int64_t first = told;
+  int64_t first = told, within = told;  // `within`: first step of the row of bad ones that it is in
   size_t before = 0;
   for (auto burst = turns.bursts.rbegin(); burst != turns.bursts.rend(); ++burst) {
     if (burst->scalers_own) continue;
     if (burst->first < told && burst->last >= told) {
-      onset.step = first = burst->first;
+      within = first = burst->first;
     } else if (burst->last < first && first - burst->last <= kBurstGap) {
       first = burst->first;
       ++before;
     }
   }
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
-  if (before >= (onset.detail.operators.empty() ? 2 : 1)) onset.step = first;
-  if (onset.step == told) return;
+  if (before < (onset.detail.operators.empty() ? 2 : 1)) first = within;
+  if (first == told) return {};
+  if (onset.phase == "loss" && !HasSteepOperator(onset)) {
+    MPN_TRY_ASSIGN(const auto row, runs::ReadStep(source, first));
+    if (row && HasFiniteLoss(*row)) return {};
+  }
+  onset.step = first;
   onset.how = {Form("{0}; gradients were not finite from step {1} on, and step {2} is the first "
                     "that tells where",
                     "{0}；从第 {1} 步起梯度非有限，第 {2} 步是首个能说明位置的步"),
                {std::move(onset.how), onset.step, told}};
+  return {};
 }
 
 }  // namespace
@@ -351,7 +398,7 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
       onset.step = *before;
     }
   }
-  MoveToFirstBurst(facts.turns, onset);
+  MPN_TRY(MoveToFirstBurst(source, facts.turns, onset));
   AddCarriers(facts, chosen, onset);
   onset.what = WhatOf(onset);
   if (chosen) {

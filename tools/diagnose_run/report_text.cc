@@ -145,7 +145,8 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     text += onset.finding && what.size() > kShortWhat
                 ? ShortWhat(facts.measured.findings[*onset.finding].finding)
                 : what;
-    if (!onset.layer_type.empty()) text += " (" + Name(onset.layer_type) + ")";
+    // What was measured is an operator, and the type is that of the tensor that showed it.
+    if (!onset.layer_type.empty() && !onset.finding) text += " (" + Name(onset.layer_type) + ")";
     if (!onset.source.empty()) text += ", source " + Name(onset.source);
     text += ".\n  " +
             std::string(onset.place == Onset::Place::kProducer    ? "It is the producer: "

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include "tools/diagnose_run/median.h"
 
@@ -31,6 +33,23 @@ bool IsSpike(std::span<const double> lately, double loss) {
   const double greatest = *std::max_element(lately.begin(), lately.end());
   if (loss <= greatest + kSpikeShare * std::fabs(median)) return false;
   return loss > median + kLossSpikeMads * MedianDistance(lately, median);
+}
+
+// Of a value as it was written: 4 of 0.0012.
+int DecimalsOf(double value) {
+  constexpr int kMost = 17;
+  constexpr double kRounding = 1e-9;
+  double scaled = value;
+  for (int decimals = 0; decimals < kMost; ++decimals, scaled *= 10) {
+    if (scaled >= 0.5 && std::fabs(scaled - std::round(scaled)) <= kRounding * scaled) {
+      return decimals;
+    }
+  }
+  return kMost;
+}
+
+double Mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 }  // namespace
@@ -73,12 +92,33 @@ void TurnFinder::AddNorm(const runs::StepRow& row) {
 
 void TurnFinder::AddLr(const runs::StepRow& row) {
   if (!row.lr || !std::isfinite(*row.lr) || *row.lr < 0) return;
-  if (greatest_lr_ && lrs_ >= kLrSteps && *greatest_lr_ > 0 && *row.lr > kLrJump * *greatest_lr_ &&
+  const std::optional<double>& greatest = turns_.greatest_rate;
+  if (greatest && turns_.rates >= kLrSteps && *greatest > 0 && *row.lr > kLrJump * *greatest &&
       turns_.lr_jumps.size() < kMostTurns) {
-    turns_.lr_jumps.push_back({row.step, *greatest_lr_, *row.lr});
+    turns_.lr_jumps.push_back({row.step, *greatest, *row.lr});
   }
-  ++lrs_;
-  greatest_lr_ = std::max(greatest_lr_.value_or(0), *row.lr);
+  ++turns_.rates;
+  turns_.greatest_rate = std::max(greatest.value_or(0), *row.lr);
+  if (*row.lr == 0) {
+    AddZeroRate(row);
+  } else {
+    turns_.zero_rate = {};
+    if (row.lr != previous_lr_) {
+      turns_.rate_decimals = std::max(turns_.rate_decimals, DecimalsOf(*row.lr));
+    }
+  }
+  previous_lr_ = row.lr;
+}
+
+void TurnFinder::AddZeroRate(const runs::StepRow& row) {
+  if (turns_.zero_rate.steps++ == 0) {
+    turns_.zero_rate.first = row.step;
+    first_zero_rate_losses_.clear();
+    zero_rate_losses_ = runs::LastValues(kLevel);
+  }
+  if (!row.loss || !std::isfinite(*row.loss)) return;
+  if (first_zero_rate_losses_.size() < kLevel) first_zero_rate_losses_.push_back(*row.loss);
+  zero_rate_losses_.Push(*row.loss);
 }
 
 void TurnFinder::AddLoss(const runs::StepRow& row) {
@@ -191,6 +231,10 @@ Turns TurnFinder::Finish() const {
   Turns turns = turns_;
   turns.excursions = excursions_.Finish();
   if (burst_ && turns.bursts.size() < kMostTurns) turns.bursts.push_back(*burst_);
+  if (turns.zero_rate.steps > 0 && !first_zero_rate_losses_.empty()) {
+    turns.zero_rate.loss_first = Mean(first_zero_rate_losses_);
+    turns.zero_rate.loss_last = Mean(zero_rate_losses_.All());
+  }
   if (!first_norms_.empty()) turns.first_norm = Median(first_norms_);
   if (norms_.size() >= kEnoughSteps) {
     turns.last_norm = Median(norms_.Last(12));

@@ -45,8 +45,19 @@ struct ShortStep {
   std::optional<double> norm;
 };
 
+// Steps whose learning rate is exactly 0, without a break up to the last that shows one.
+struct ZeroRate {
+  int64_t first = 0, steps = 0;
+  std::optional<double> loss_first,
+      loss_last;  // means of the first and the last 20 of their losses
+};
+
 struct Turns {
   std::vector<Jump> lr_jumps;
+  ZeroRate zero_rate;
+  int64_t rates = 0;  // steps that show a learning rate
+  std::optional<double> greatest_rate;
+  int rate_decimals = 0;  // that the rates are told with, at least
   std::vector<Spike> spikes;
   std::vector<Jump> scale_restarts;
   std::vector<Burst> bursts;  // the first kMostTurns
@@ -82,12 +93,14 @@ class TurnFinder {
  public:
   static constexpr size_t kLately = 24;    // losses that a level is told from
   static constexpr size_t kHistory = 100;  // gradient norms
+  static constexpr size_t kLevel = 20;     // losses that a mean is taken of
 
   void Add(const runs::StepRow& row);
   Turns Finish() const;
 
  private:
   void AddLr(const runs::StepRow& row);
+  void AddZeroRate(const runs::StepRow& row);
   void AddLoss(const runs::StepRow& row);
   void Keep(const Spike& spike);
   void AddScale(const runs::StepRow& row);
@@ -100,7 +113,9 @@ class TurnFinder {
   std::optional<double> before_, between_;              // the last two finite losses
   runs::LastValues losses_{kLately}, norms_{kHistory};  // finite ones
   std::vector<double> first_norms_;
-  std::optional<double> greatest_lr_, previous_scale_, previous_norm_;
+  runs::LastValues zero_rate_losses_{kLevel};
+  std::vector<double> first_zero_rate_losses_;
+  std::optional<double> previous_lr_, previous_scale_, previous_norm_;
   std::optional<Burst> burst_;
   double largest_ = 0;  // magnitude of a loss
   double low_ = 0, high_ = 0, range_ = 0;  // of losses that were no spikes
@@ -108,7 +123,7 @@ class TurnFinder {
   bool rose_ = false;   // the scale, since the last burst
   bool begun_ = false;  // a step was not bad
   bool spiking_ = false;
-  int64_t lrs_ = 0, zero_run_ = 0, zero_first_ = 0;
+  int64_t zero_run_ = 0, zero_first_ = 0;
 };
 
 }  // namespace mpnanny::diagnose_run

@@ -9,6 +9,7 @@
 #include "tools/diagnose_run/masked.h"
 #include "tools/diagnose_run/measured_text.h"
 #include "tools/run_summary/stability.h"
+#include "tools/run_summary/step_fold.h"
 #include "tools/runs/shadow_text.h"
 #include "tools/runs/show.h"
 
@@ -21,7 +22,7 @@ using runs::Number;
 using runs::Sentence;
 
 constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
-constexpr int64_t kStepsThatTeach = 20;
+constexpr auto kLossesOfMean = static_cast<int64_t>(run_summary::StepFold::kTrendWindow);
 // Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
 constexpr double kErrorWeight = 4, kSignWeight = 2;
 constexpr size_t kMostNotes = 2;
@@ -132,10 +133,29 @@ Sentence ZeroLossText(const Facts& facts) {
           {facts.course.zero_from, CountOfRows(facts, facts.course.zero_losses)}};
 }
 
-// Of what a whole record began and ended with, not of single steps. Some losses need not fall (a
-// policy's, a GAN's): it is said, and judged by nobody.
+// Of what a whole record began and ended with, not of single steps: two means that share none. Some
+// losses need not fall (a policy's, a GAN's): it is said, and judged by nobody.
 bool DidNotFall(const run_summary::Summary& s) {
-  return s.steps >= kStepsThatTeach && s.loss_start && s.loss_end && *s.loss_end >= *s.loss_start;
+  return s.finite_losses >= 2 * kLossesOfMean && s.loss_start && s.loss_end &&
+         *s.loss_end >= *s.loss_start;
+}
+
+// What is said of a fall rests on the figures that stand beside it.
+Sentence WithLoss(const Facts& facts, const Sentence& headline) {
+  const run_summary::Summary& s = facts.summary;
+  if (DidNotFall(s)) {
+    return {
+        Form("{0}: the loss did not fall (a mean of {1} over its first {2} values, {3} over its "
+             "last), all finite",
+             "{0}：损失没有下降（最初 {2} 个值的均值为 {1}，最后的均值为 {3}），全部有限"),
+        {headline, Number(s.loss_start), kLossesOfMean, Number(s.loss_end)}};
+  }
+  const Sentence text(
+      Form("{0}: the loss went from {1} to {2}, all finite", "{0}：损失从 {1} 到 {2}，全部有限"),
+      {headline, Number(s.loss_first), Number(s.loss_last)});
+  if (!IsUndone(facts)) return text;
+  return {Form("{0}, after about {1} at step {2}", "{0}，其间第 {2} 步约为 {1}"),
+          {text, Number(facts.course.loss_low), facts.course.loss_rise_from.value_or(0)}};
 }
 
 // "UserWarning: …", in a log or quoted in a question.
@@ -347,19 +367,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   Sentence headline(jump ? Form("No sign of lasting trouble in {0}", "{0}中没有持续问题的迹象")
                          : Form("No sign of trouble in {0}", "{0}中没有问题的迹象"),
                     {CountOfRows(facts, s.steps)});
-  if (s.loss_first) {
-    headline = {DidNotFall(s)
-                    ? Form("{0}: the loss went from {1} to {2}, all finite, and did not fall",
-                           "{0}：损失从 {1} 到 {2}，全部有限，并且没有下降")
-                    : Form("{0}: the loss went from {1} to {2}, all finite",
-                           "{0}：损失从 {1} 到 {2}，全部有限"),
-                {headline, Number(s.loss_first), Number(s.loss_last)}};
-    if (!DidNotFall(s) && IsUndone(facts)) {
-      headline = {Form("{0}, after about {1} at step {2}", "{0}，其间第 {2} 步约为 {1}"),
-                  {headline, Number(facts.course.loss_low),
-                   facts.course.loss_rise_from.value_or(0)}};
-    }
-  }
+  if (s.loss_first) headline = WithLoss(facts, headline);
   headline = {Form("{0}.", "{0}。"), {headline}};
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
     headline += run_summary::DiscardedText(s);

@@ -25,9 +25,7 @@ std::string PercentAt(const Json& object, const char* key);
 // Of answers with `computed_by`: figures that come from the process in which the code ran are no
 // proof about code that means to deceive.
 inline constexpr char kComputedBy[] =
-    "The process that ran the code has computed this: it says nothing for sure of code that means "
-    "to "
-    "deceive.\n";
+    "Computed by the process that ran the code: only as trustworthy as that code.\n";
 // Its texts, safe to show: "a, b".
 std::string WordsOf(const Json& list);
 

@@ -16,6 +16,8 @@ namespace mpnanny::run_summary {
 
 class StepFold {
  public:
+  static constexpr size_t kTrendWindow = 20;  // losses that a mean is taken of
+
   explicit StepFold(Summary& summary) : s_(summary) {}
   void Add(const runs::StepRow& row);  // in ascending order of step
   void Finish();
@@ -26,7 +28,6 @@ class StepFold {
   void AddToCourse(const runs::StepRow& row);
 
   Summary& s_;  // borrowed
-  static constexpr size_t kTrendWindow = 20;
   std::vector<double> first_losses_;
   runs::LastValues last_losses_{kTrendWindow};
   double seconds_ = 0;

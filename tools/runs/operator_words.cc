@@ -113,6 +113,12 @@ OperatorKind KindOfOperator(std::string_view op) {
                            : OperatorKind::kOther;
 }
 
+bool IsSteepAtZero(std::string_view op) {
+  constexpr std::string_view kSteep[] = {"sqrt", "pow", "norm", "linalg_vector_norm",
+                                         "cdist_forward"};
+  return std::find(std::begin(kSteep), std::end(kSteep), OperatorBaseName(op)) != std::end(kSteep);
+}
+
 bool LooksUp(std::string_view op) {
   const std::string_view name = OperatorBaseName(op);
   return name == "searchsorted" || name == "bucketize";

@@ -23,6 +23,10 @@ enum class OperatorKind {
 };
 OperatorKind KindOfOperator(std::string_view op);
 
+// Of an operator of the forward pass: whether its derivative at exactly 0 is infinite, as that of a
+// root, and of a norm of zeros, is.
+bool IsSteepAtZero(std::string_view op);
+
 // Whether it finds the places of numbers among others: searchsorted, bucketize.
 bool LooksUp(std::string_view op);
 

@@ -106,6 +106,7 @@ struct ShadowFinding {
   std::optional<double> error_in, error_out;  // relative L2 errors against the reference
   std::string precision;                      // proven | excluded | not_tested
   // CompleteFinding() reads these.
+  std::string forward_op;  // backward: the operator that this is of; "" if not known or the same
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
   std::vector<ShadowLine> inputs_from;  // lines of the step that led to what went in, nearest first
   bool was_bad_before = false;  // what is not finite was so before the step began

@@ -316,6 +316,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.reach = ReachOf(Parsed(row.TextOr(0)));
   finding.cure = CureOf(Parsed(row.TextOr(1)));
   const Json detail = Parsed(row.TextOr(2));
+  finding.forward_op = TextOf(detail, "forward");
   finding.operands = OperandsOf(detail);
   finding.inputs_from = InputsOf(detail);
   finding.origin = OriginOf(detail);

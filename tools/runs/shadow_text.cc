@@ -99,9 +99,19 @@ Sentence OperatorAt(const std::string& op, const std::string& raw_dtype,
   return At(std::move(text), source);
 }
 
+// The gradient of an operator gives Inf or NaN: it is that operator that somebody wrote.
+bool BreaksBackward(const ShadowFinding& finding) {
+  return finding.phase == "backward" && !finding.forward_op.empty() && !finding.was_bad_before &&
+         IsAny(finding.kind, {"undefined", "range"});
+}
+
 Sentence Subject(const ShadowFinding& finding, std::string_view module) {
   const std::string layer = module.empty() ? "" : LayerWord(Name(module));
-  const Sentence phase = PhaseNoun(finding.phase);
+  const Sentence phase =
+      BreaksBackward(finding)
+          ? Sentence(Form("{0} of the {1}", "{1}的{0}"),
+                     {PhaseNoun(finding.phase), OperatorNoun(finding.forward_op)})
+          : PhaseNoun(finding.phase);
   const Sentence where = layer.empty()   ? phase
                          : phase.empty() ? Sentence(layer)
                                          : Sentence(Form("{0}, {1}", "{0}，{1}"), {layer, phase});
@@ -240,9 +250,16 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
   if (kind == "range") return Range(finding, subject);
   if (kind == "undefined" && finding.was_bad_before) return Carried(finding, subject);
   if (kind == "undefined") {
-    return {Form("{0} gives Inf or NaN in {1}, and so does the same computation in FP64",
-                 "{0}的{1}为 Inf 或 NaN，同样的计算在 FP64 中也是如此"),
-            {subject, ShareText(finding.share)}};
+    const Sentence text(
+        Form("{0} gives Inf or NaN in {1}, and so does the same computation in FP64",
+             "{0}的{1}为 Inf 或 NaN，同样的计算在 FP64 中也是如此"),
+        {subject, ShareText(finding.share)});
+    if (!BreaksBackward(finding) || !IsSteepAtZero(finding.forward_op)) return text;
+    return {
+        Form("{0}: the derivative of a root or a norm at exactly 0 is infinite, and times 0 it is "
+             "NaN",
+             "{0}：平方根或范数在恰好为 0 处的导数是无穷大，再乘以 0 就是 NaN"),
+        {text}};
   }
   if (kind == "integers") return Integers(finding, subject);
   if (kind == "lost_change") {

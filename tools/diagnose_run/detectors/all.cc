@@ -52,15 +52,15 @@ void WeighAgainstShadow(const ShadowEvidence& measured, std::vector<Claim>& clai
 
 std::vector<Claim> RunDetectors(const Facts& facts) {
   constexpr Detector kAll[] = {
-      DetectForwardOverflow, DetectOriginPlace,      DetectSoftmaxOrigins,   DetectDomainOrigins,
-      DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins,  DetectNormOutputZero,
-      DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin,  DetectLostGradients,
-      DetectScalerProtocol,  DetectScalerRestart,    DetectLossScale,        DetectSkippedSteps,
-      DetectLostUpdates,     DetectAccumulation,     DetectPoisonedBuffer,   DetectGrowingLogits,
-      DetectLrJump,          DetectRecurrence,       DetectOptimizerRestart, DetectOutlierBatch,
-      DetectConstantInput,   DetectDeadUnits,        DetectZeroGradients,    DetectFadingGradient,
-      DetectAdversary,       DetectDivergence,       DetectShortJump,        DetectWideRange,
-      DetectMeasuredOrigin,  DetectGrowingNorm,      DetectUniformGuess};
+      DetectForwardOverflow, DetectOriginPlace,      DetectSoftmaxOrigins,  DetectDomainOrigins,
+      DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins, DetectNormOutputZero,
+      DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin, DetectLostGradients,
+      DetectScalerProtocol,  DetectScalerRestart,    DetectLossScale,       DetectSkippedSteps,
+      DetectZeroRate,        DetectLostUpdates,      DetectAccumulation,    DetectPoisonedBuffer,
+      DetectGrowingLogits,   DetectLrJump,           DetectRecurrence,      DetectOptimizerRestart,
+      DetectOutlierBatch,    DetectConstantInput,    DetectDeadUnits,       DetectZeroGradients,
+      DetectFadingGradient,  DetectAdversary,        DetectDivergence,      DetectShortJump,
+      DetectWideRange,       DetectMeasuredOrigin,   DetectGrowingNorm,     DetectUniformGuess};
   std::vector<Claim> claims;
   for (const Detector detect : kAll) detect(facts, claims);
   WeighAgainstShadow(facts.measured, claims);

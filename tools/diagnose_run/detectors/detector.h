@@ -77,6 +77,7 @@ void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims);
 void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims);
 void DetectGrowingLogits(const Facts& facts, std::vector<Claim>& claims);
 void DetectDivergence(const Facts& facts, std::vector<Claim>& claims);
+void DetectZeroRate(const Facts& facts, std::vector<Claim>& claims);
 void DetectLrJump(const Facts& facts, std::vector<Claim>& claims);
 void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims);
 void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims);

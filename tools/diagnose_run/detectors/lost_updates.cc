@@ -1,6 +1,7 @@
 // Updates that change nothing.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/text.h"
@@ -27,6 +28,10 @@ std::map<int64_t, const Series*> ByLayer(const Facts& facts, int64_t kind) {
 // Weighted by elements, over the samples: the share of updates under half an ulp.
 void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
   const auto weights = ByLayer(facts, runs::kWeight);
+  // A rate of 0 moves nothing in any format.
+  const int64_t still_from = FindClaim(claims, "zero-learning-rate")
+                                 ? facts.turns.zero_rate.first
+                                 : std::numeric_limits<int64_t>::max();
   double frozen = 0, all = 0;
   std::optional<int64_t> first;
   const Series* worst = nullptr;
@@ -39,7 +44,7 @@ void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
     dtype = weight->second->dtype;
     double here = 0, here_all = 0;
     for (const Measured& point : update.points) {
-      if (!point.frozen || point.numel <= 0) continue;
+      if (!point.frozen || point.numel <= 0 || point.step >= still_from) continue;
       here += *point.frozen;
       here_all += point.numel;
       if (*point.frozen > kFrozen * point.numel && (!first || point.step < *first)) {
@@ -108,7 +113,8 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   // Every step tells its gradient norm; samples tell what lies beside it.
   const Turns& turns = facts.turns;
   const bool by_steps = turns.zero_norms >= kZeroNorms;
-  const bool by_samples = still >= 2 && 2 * still >= static_cast<int64_t>(moved.size());
+  const bool by_samples = still >= 2 && 2 * still >= static_cast<int64_t>(moved.size()) &&
+                          !FindClaim(claims, "zero-learning-rate");
   const bool alive = largest > 0 || turns.lived;
   if (!(by_steps && alive) && !by_samples) return;
   if (by_steps) first = turns.zero_norms_first;

@@ -352,6 +352,11 @@ Figures ReadFigures(std::string_view line) {
   return figures;
 }
 
+bool IsOfMonitor(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return line.starts_with("mpnanny: ");
+}
+
 std::string RerunSays(std::string_view line) {
   if (line.find("erun: unexpected result") == std::string_view::npos) return "";
   const std::string lower = LowerCase(line);

@@ -63,6 +63,10 @@ std::optional<Bar> FindBar(std::string_view line);
 // wins ("loss", "train/loss", "lm loss" over "loss_cls"), whatever their order.
 Figures ReadFigures(std::string_view line);
 
+// Whether it is a line of `mpnanny run` beside the training's own: what it says of steps, losses
+// and faults is read from its record.
+bool IsOfMonitor(std::string_view line);
+
 // What Megatron's rerun state machine says of a result that it computed a second time, for people;
 // "" for every other line.
 std::string RerunSays(std::string_view line);

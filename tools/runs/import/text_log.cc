@@ -34,6 +34,15 @@ Result<void> ReadFiles(const std::vector<std::string>& files, Import& into) {
   return ReadTextLog(*std::move(source), into);
 }
 
+// "logs/metrics.db#1" of "mpnanny: watching …, recording into logs/metrics.db#1"; "" of others.
+std::string RecordOf(std::string_view line) {
+  constexpr std::string_view kInto = ", recording into ";
+  constexpr size_t kMostBytes = 300;
+  const size_t at = line.find(kInto);
+  return at == std::string_view::npos ? ""
+                                      : EscapeControl(line.substr(at + kInto.size()), kMostBytes);
+}
+
 }  // namespace
 
 std::string PrecisionOf(const std::string& lower) {
@@ -57,10 +66,17 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
   TracebackReader traceback;
   int64_t read = 0, used = 0, cut = 0, rows = 0;
   std::vector<std::string> reruns;
+  bool of_monitor = false;
+  std::string record;  // that the monitor's lines name; escaped
   while (!into.recorder.Full()) {
     const auto line = lines.Next();
     if (!line) break;
     if (line->empty()) continue;
+    if (IsOfMonitor(*line)) {
+      of_monitor = true;
+      if (record.empty()) record = RecordOf(*line);
+      continue;
+    }
     if (++read % 1024 == 0) {
       MPN_TRY(into.recorder.cancel().Check());
     }
@@ -85,6 +101,13 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
   into.counts = "figures stand in " + std::to_string(used) + " of " + runs::Count(read, "line");
   placement.Finish();
   if (const auto error = traceback.Take()) into.recorder.PutException(*error);
+  if (of_monitor) {
+    into.notes.push_back(
+        "Lines that begin with \"mpnanny:\" are the monitor's own and were not read as the "
+        "training's" +
+        (record.empty() ? "."
+                        : "; what it recorded tells more: `mpnanny diagnose " + record + "`."));
+  }
   into.numbered = placement.numbered();
   placement.AddNotes(into.notes);
   // (A sentence may look like a header, and no row follows it.)

@@ -113,7 +113,7 @@ class Judge:
         self._errors[call.node.number] = max(
             call.node.error, self._errors.get(call.node.number, 0.0)
         )
-        if found.reference_only:
+        if found.reference_only and not found.bad:
             self._references.restart(held)
             entry.error, entry.origin = 0.0, None
             return
@@ -238,7 +238,9 @@ class Judge:
     def _nonfinite(self, result: Result) -> Finding | None:
         call, found = result.call, result.found
         error, rank = self._inputs_worst(call)
-        if found.range:
+        # Where the reference is not finite either, in this element or in another, the format is not
+        # what makes it: at the root of a 0 that rounding alone makes it is chance which of them is.
+        if found.range and not found.reference_only:
             if rank >= 2:
                 return None
             made = self._add(RANGE, result, found.range / found.numel, error, math.inf)
@@ -254,8 +256,8 @@ class Judge:
             outside = self._from_outside(result)
             if outside is not None:  # an infinity that was there before becomes NaN here
                 return outside
-        share = (found.undefined + found.infinite) / found.numel
-        made = self._add(UNDEFINED, result, share, error, math.inf)
+        count = found.bad if found.reference_only else found.undefined + found.infinite
+        made = self._add(UNDEFINED, result, count / found.numel, error, math.inf)
         self._show(made, result)
         self._exclude(made, result)
         return made
