@@ -169,7 +169,7 @@ def test_an_exception_in_a_step_is_the_runs_end(tmp_path):
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT end_reason FROM run").fetchone() == ("exception",)
     assert connection.execute("SELECT count(*) FROM step").fetchone() == (2,)
-    assert "mpnanny: watching 5 modules" in errors
+    assert "mpnanny: watching Mlp: 5 modules" in errors
 
 
 def test_an_exception_that_is_handled_is_not_the_end(db, database):

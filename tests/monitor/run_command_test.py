@@ -235,6 +235,32 @@ def test_a_model_in_evaluation_mode_is_found_when_its_optimizer_steps(monkeypatc
     assert Database(tmp_path / "m.db").rows("SELECT * FROM step")
 
 
+def test_a_closure_is_of_the_whole_model_also_where_its_head_is_in_no_optimizer(
+    monkeypatch, tmp_path, capfd
+):
+    """As Lightning steps: the model's forward pass begins inside of optimizer.step()."""
+    monkeypatch.setenv("MPNANNY_RUN", f'{{"db": "{tmp_path}/m.db"}}')
+    monkeypatch.setattr(launched, "_decided", False)
+    model = nn.ModuleDict({"body": Mlp(), "head": nn.Linear(3, 2)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    model["head"] = nn.Linear(3, 2)
+    launched.optimizer_made(optimizer)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model["head"](model["body"](torch.ones(2, 8))).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    (nanny,) = launched.live_runs()
+    nanny.close()
+    rows = Database(tmp_path / "m.db").rows("SELECT name FROM layer")
+    assert any(row["name"].endswith("head.weight") for row in rows)
+    assert "mpnanny: watching ModuleDict: " in capfd.readouterr().err
+
+
 COPIES = """
 import copy
 import torch

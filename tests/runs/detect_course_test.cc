@@ -88,8 +88,9 @@ TEST(ZeroRate, AScheduleThatIsOverBeforeTheTraining) {
   const Claim claim = *FindClaim(RunDetectors(facts), "zero-learning-rate");
   EXPECT_TRUE(claim.fault);
   EXPECT_EQ(claim.place->step, 32);
-  EXPECT_NE(claim.sentence.find("from step 32 to the end (224 of 256 steps)"), std::string::npos)
-      << claim.sentence;
+  EXPECT_NE(claim.sentence.English().find("from step 32 to the end (224 of 256 steps)"),
+            std::string::npos)
+      << claim.sentence.English();
   facts.turns = ScheduleTo(0, 256, flat);  // all along
   EXPECT_TRUE(Fires(facts, "zero-learning-rate"));
   facts.turns = ScheduleTo(250, 256, flat);  // a schedule's end; its first step has a rate of 0 too

@@ -80,7 +80,7 @@ TEST(EarlyExcursion, FourTimesTheLossInOneStep) {
     if (row.step == 30) row.loss = 4 * *row.loss;
   });
   EXPECT_EQ(facts.turns.excursions.size(), 1u);
-  EXPECT_TRUE(InTimeline(facts, "back at step 31"));
+  EXPECT_TRUE(InTimeline(facts, "three quarters of the rise are gone at step 31"));
 }
 
 TEST(EarlyExcursion, NoiseATrendAndASolvedTaskHaveNone) {

@@ -344,6 +344,12 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   EXPECT_EQ(Told(f, ""),
             "The gradient of the parameter gate.bias is not 0, but no optimizer holds it and it "
             "does not change, in all 3 steps that were looked at.");
+  f.relation.stranded = 2;
+  EXPECT_EQ(FindingText(f, ""),
+            "The gradient of the parameter gate.bias is not 0, but no optimizer holds it and it "
+            "does not change, in all 3 steps that were looked at. The optimizer holds 2 parameters "
+            "of no module without a gradient: a module was replaced after the optimizer was given "
+            "its parameters.");
   f.kind = "not_zeroed";
   f.source = "train.py:9";
   EXPECT_EQ(Told(f, ""),

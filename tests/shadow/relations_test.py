@@ -117,6 +117,29 @@ def test_a_body_that_is_left_out_as_a_whole_is_a_note(train):
     assert [(each["kind"], each["severity"]) for each in found] == [("not_updated", "INFO")]
 
 
+def test_a_head_that_was_replaced_after_the_optimizer_got_its_parameters(train):
+    """Left out as a whole as well, and no choice: the optimizer holds those of the head before."""
+    model = Two()
+    optimizer = adam(model)
+    model.head = nn.Linear(8, 1)
+    found = relations(train(model, square(model), optimizer=optimizer, steps=5))
+    assert [(each["kind"], each["severity"]) for each in found] == [("not_updated", "WARNING")]
+    assert found[0]["detail"]["parameters"] == ["head.weight", "head.bias"]
+    assert found[0]["detail"]["stranded"] == 2
+
+
+def test_a_body_that_is_left_out_beside_weights_that_are_in_no_module(train):
+    """Weights without a module are a way to write a model: they get gradients."""
+    model = Two()
+    scale = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.Adam([*model.head.parameters(), scale], lr=1e-2)
+    found = relations(
+        train(model, lambda _: (scale * model(inputs())).square().mean(), optimizer=optimizer)
+    )
+    left = [each for each in found if each["kind"] == "not_updated"]  # the loop zeroes no scale
+    assert [each["severity"] for each in left] == ["INFO"]
+
+
 # --- not_zeroed ---
 
 

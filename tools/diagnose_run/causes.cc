@@ -107,7 +107,7 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   claim.measured = true;
   if (lead.precision == "proven") claim.opposes = {"category:not-precision"};
   if (lead.precision == "excluded") claim.opposes = {"!precision:fp32"};
-  if (claim.opposes.empty() || IsTinyChange(lead)) return {};
+  if (claim.opposes.empty() || IsTinyChange(lead) || lead.lost_before) return {};
   std::vector<Claim> claims = {claim};
   if (lead.precision == "proven" && lead.kind == "range" && lead.cure &&
       lead.cure->what == "float32") {

@@ -188,11 +188,12 @@ Result<void> NoteLimits(const runs::Source& source, Facts& facts) {
                    "没有记录张量统计，因此无法由此指出层。"));
   } else {
     if (run.trace_interval && *run.trace_interval > 1) {
-      limits.push_back({Form("Full statistics exist for every {0}th step only (and for those after "
-                             "an ERROR); between them only a non-finite flag a layer is watched.",
-                             "完整的统计只有每 {0} 步一次（以及 ERROR 之后的步）；"
-                             "其间每层只监视是否出现非有限值。"),
-                        {*run.trace_interval}});
+      limits.push_back(
+          {Form("Full statistics exist for every {0}th step only (and for those after "
+                "an ERROR); of the steps between, only whether a layer's values were finite.",
+                "完整的统计只有每 {0} 步一次（以及 ERROR 之后的步）；"
+                "其间每层只监视是否出现非有限值。"),
+           {*run.trace_interval}});
     }
     if (!facts.has_activations)
       limits.push_back(Form("No activations were recorded.", "没有记录激活。"));

@@ -60,6 +60,12 @@ Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
             "若这些参数不需要训练，用 requires_grad_(False) 说明。"),
         {WhereToChange(finding)}};
   }
+  if (kind == "not_updated" && finding.relation.stranded.value_or(0) >= 1) {
+    return Form(
+        "Replace the module first, and then give the optimizer the parameters of the model as it "
+        "trains (collect them anew, also those of parameter groups).",
+        "先替换模块，再把实际训练的模型的参数交给优化器（重新收集，参数组也一样）。");
+  }
   if (kind == "not_updated") {
     return Form(
         "Give these parameters to the optimizer; if they are not to train, say so with "
@@ -346,6 +352,11 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
         "降低学习率或延长预热，并裁剪梯度（在反缩放之后）。");
   }
   if (runs::IsProtocol(finding.kind)) return FixOfProtocol(finding);
+  if (finding.lost_before) {
+    return Form(
+        "Mend what loses the change before it comes in there; nothing is wrong with this line.",
+        "修正在它到达那里之前丢失变化的地方；这一行本身没有错。");
+  }
   if (IsTinyChange(finding)) {
     return Form(
         "Raise the learning rate, or find why the gradient is so small; where small changes are "

@@ -78,6 +78,9 @@ Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mech
                                        : Form("It is not precision: in FP64 the same holds.",
                                               "这不是精度问题：在 FP64 中也是如此。");
   }
+  if (finding.lost_before) {
+    return Form("What loses it stands among the other measurements.", "丢失它的地方见其余测量。");
+  }
   if (IsTinyChange(finding)) {
     return Form(
         "FP64 would keep these changes, but they are below 6e-8 of the value that they are to "
@@ -139,7 +142,7 @@ std::vector<Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mec
 
 double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism) {
   const runs::ShadowFinding& finding = measured.Lead(mechanism).finding;
-  if (IsTinyChange(finding)) return kTinyChange;
+  if (IsTinyChange(finding) || finding.lost_before) return kTinyChange;
   // Who carries it is measured, whatever made it before.
   if (finding.was_bad_before && !(finding.carrier.whose.empty() && finding.carrier.at.empty())) {
     return IsError(finding) ? kExcludedError : kExcludedWarning;

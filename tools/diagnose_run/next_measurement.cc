@@ -80,6 +80,17 @@ Sentence AfterMeasurement(const Facts& facts, const Hypothesis& best) {
       {lead.step, lead.step + 2}};
 }
 
+// Whether a shadow step found something in a format narrower than FP32: a single copy or table of a
+// run that computes in FP32.
+bool HasNarrow(const ShadowEvidence& measured) {
+  const auto narrow = [](const MeasuredFinding& each) {
+    const std::string& dtype = each.finding.dtype;
+    return dtype.find("float16") != std::string::npos || dtype.find("float8") != std::string::npos;
+  };
+  return std::any_of(measured.findings.begin(), measured.findings.end(), narrow) ||
+         std::any_of(measured.minor.begin(), measured.minor.end(), narrow);
+}
+
 }  // namespace
 
 Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
@@ -87,7 +98,7 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   if (!diagnosis.hypotheses.empty() && diagnosis.hypotheses[0].mechanism) {
     return AfterMeasurement(facts, diagnosis.hypotheses[0]);
   }
-  if (diagnosis.verdict == "healthy" && facts.precision == "fp32") {
+  if (diagnosis.verdict == "healthy" && facts.precision == "fp32" && !HasNarrow(facts.measured)) {
     return Form(
         "If the result is worse than expected all the same: the run computes in FP32, so look "
         "first at what stands under \"Not tested\": one batch, its labels, and the loss that an "
@@ -101,10 +112,8 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
         "monitor and compare the two (compare_runs); where they agree, it is not precision, and "
         "what stands under \"Not tested\" comes next: look at one batch, its labels and the loss "
         "that an untrained model must have.",
-        "若结果仍不如预期：用相同的种子以 FP32 在监视器下训练，"
-        "并比较两者（compare_runs）；若一致，就不是精度问题，"
-        "接着看没有检查的部分：一个批次、它的标签，"
-        "以及未训练的模型应有的损失。");
+        "若结果仍不如预期：用相同的种子以 FP32 "
+        "在监视器下训练，并比较两者（compare_runs）；若一致，就不是精度问题，接着看没有检查的部分：一个批次、它的标签，以及未训练的模型应有的损失。");
   }
   if (const auto& failed = facts.protocol.failed;
       failed && (diagnosis.verdict == "not_established" || !facts.onset)) {

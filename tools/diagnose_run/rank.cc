@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -36,6 +37,9 @@ constexpr double kTelling = 3;
 constexpr double kDefining = 5;
 constexpr double kUndefined = 0.4;
 constexpr double kSure = 0.9;
+constexpr double kTold = 2;  // weight of a missing sign that is worth a word
+// A fact that so many cases are known by tells none of them from the others.
+constexpr size_t kSharedByMany = 4;
 
 // Messages of rules end with a full stop already.
 Sentence WithStop(Sentence sentence) {
@@ -247,8 +251,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   hypothesis.cause = &entry;
   Weights weights;
   double missed = 0;
-  std::string strongest_miss;
-  double strongest_weight = 0;
+  const Signal* strongest_miss = nullptr;
   std::vector<std::pair<double, Sentence>> seen;
   for (const Signal& signal : entry.signals) {
     if (auto match = MatchSignal(signal, facts, claims)) {
@@ -259,10 +262,7 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
     hypothesis.unseen.push_back(&signal);
     if (!Visible(signal, facts) || AlternativeSeen(entry, signal, facts, claims)) continue;
     missed += signal.weight;
-    if (signal.weight > strongest_weight) {
-      strongest_weight = signal.weight;
-      strongest_miss = signal.text;
-    }
+    if (!strongest_miss || signal.weight > strongest_miss->weight) strongest_miss = &signal;
   }
   hypothesis.weight = weights.total();
   if (hypothesis.weight <= 0) return hypothesis;
@@ -305,13 +305,26 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
   // The more of what would have been visible is missing, the less it is this case; alternatives of
   // one signature (INF or OVERFLOW) are the rule, so a miss takes little.
   factor *= 0.8 + 0.2 * hypothesis.weight / (hypothesis.weight + missed);
-  if (strongest_weight >= 2) {
-    hypothesis.against.push_back(
-        {Form("Its signal `{0}` was not seen.", "没有看到它的信号 `{0}`。"),
-         {EscapeControl(strongest_miss, 100)}});
+  if (strongest_miss && strongest_miss->weight >= kTold) {
+    hypothesis.against.push_back(UnseenSentence(*strongest_miss));
   }
   hypothesis.confidence = (1 - std::exp(-weight / kWeightScale)) * factor;
   return hypothesis;
+}
+
+// Cases that have nothing to show but facts that many others show as well: a spike, a scale that
+// falls. Each of them would be a guess.
+void PutAsideGuesses(std::vector<Hypothesis>& ranked) {
+  std::map<std::string, size_t> cases_by_fact;
+  for (const Hypothesis& each : ranked) {
+    for (const Sentence& fact : each.evidence) ++cases_by_fact[fact.English()];
+  }
+  std::erase_if(ranked, [&](const Hypothesis& each) {
+    return !each.established &&
+           std::all_of(each.evidence.begin(), each.evidence.end(), [&](const Sentence& fact) {
+             return cases_by_fact[fact.English()] >= kSharedByMany;
+           });
+  });
 }
 
 }  // namespace
@@ -326,6 +339,7 @@ std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claim
       ranked.push_back(std::move(hypothesis));
     }
   }
+  PutAsideGuesses(ranked);
   std::stable_sort(ranked.begin(), ranked.end(), [](const Hypothesis& a, const Hypothesis& b) {
     return a.confidence > b.confidence;
   });

@@ -53,6 +53,11 @@ std::string ExcerptsText(const Facts& facts, const Extent& extent) {
   return text;
 }
 
+// A documented case that was neither measured nor seen for sure: a name to read up, and no cause.
+bool IsOnlySimilar(const Hypothesis& h) {
+  return h.cause && !h.mechanism && !h.established && h.confidence <= kProducerKnown;
+}
+
 // "Tested: …" and "Not tested: …": what the verdict rests on.
 std::string TestedText(const Diagnosis& d) {
   std::string text;
@@ -97,11 +102,20 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
       open ? "\nDocumented cases that share signs with it, none of them established:\n"
            : "\nCauses, most likely first:\n";
   const double far_behind = kFarBehind * d.hypotheses[0].confidence;
-  size_t shown = 0;
-  for (; shown < std::min(extent.hypotheses, d.hypotheses.size()); ++shown) {
-    const Hypothesis& h = d.hypotheses[shown];
-    if (h.confidence < far_behind) break;
-    text += std::to_string(shown + 1) + ". " + name(h) + "\n";
+  std::vector<std::string> similar, far;
+  const size_t named = std::min(extent.hypotheses, d.hypotheses.size());
+  int number = 0;
+  for (size_t i = 0; i < named; ++i) {
+    const Hypothesis& h = d.hypotheses[i];
+    if (i > 0 && IsOnlySimilar(h)) {
+      similar.push_back(h.cause->id);
+      continue;
+    }
+    if (h.confidence < far_behind) {
+      far.push_back("- " + name(h) + "\n");
+      continue;
+    }
+    text += std::to_string(++number) + ". " + name(h) + "\n";
     std::vector<runs::Sentence> evidence = h.evidence;
     std::erase_if(evidence, told_above);
     for (const std::string& sentence : Cut(evidence, extent.evidence, extent.sentence)) {
@@ -110,13 +124,16 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
     for (const std::string& sentence : Cut(h.against, extent.against, extent.sentence / 2)) {
       text += "   against: " + sentence + "\n";
     }
-    text += "   fix: " + FixOf(h, shown == 0 ? extent.fix : extent.other_fix) + "\n";
+    text += std::string(open ? "   fix, if it is this: " : "   fix: ") +
+            FixOf(h, i == 0 ? extent.fix : extent.other_fix) + "\n";
   }
-  const size_t named = std::min(extent.hypotheses, d.hypotheses.size());
-  if (shown < named) text += "Far less likely:\n";
-  for (; shown < named; ++shown) text += "- " + name(d.hypotheses[shown]) + "\n";
-  if (d.hypotheses.size() > shown) {
-    text += "and " + std::to_string(d.hypotheses.size() - shown) + " less likely ones.\n";
+  if (!far.empty()) text += "Far less likely:\n" + Join(far, "");
+  if (d.hypotheses.size() > named) {
+    text += "and " + std::to_string(d.hypotheses.size() - named) + " less likely ones.\n";
+  }
+  if (!similar.empty()) {
+    text += "Documented cases that have a sign in common with it, not established here: " +
+            Join(similar, ", ") + ".\n";
   }
   return text;
 }

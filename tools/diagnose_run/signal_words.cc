@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "base/layer_word.h"
+#include "base/text.h"
+#include "tools/cases/vocabulary.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -103,6 +105,32 @@ std::string Value(const cases::Signal& signal, double value) {
   return signal.share ? Number(100 * value, 3) + " %" : Number(value);
 }
 
+template <size_t n>
+std::string MeaningOf(const cases::Word (&words)[n], std::string_view name) {
+  const auto* const found = std::find_if(std::begin(words), std::end(words),
+                                         [&](const auto& word) { return word.name == name; });
+  return std::string(found == std::end(words) ? name : found->meaning);
+}
+
+// What is looked for. The vocabulary has English meanings only.
+std::string SignalWords(const cases::Signal& signal) {
+  switch (signal.kind) {
+    case cases::Signal::Kind::kAlert:
+      return "an alert " + signal.name + (signal.phase.empty() ? "" : " in " + signal.phase) +
+             " (" + MeaningOf(cases::kAlertTypes, signal.name) + ")";
+    case cases::Signal::Kind::kSign:
+      return MeaningOf(cases::kSigns, signal.name);
+    case cases::Signal::Kind::kScale:
+      return "a loss scale that is " + signal.name + " (" +
+             MeaningOf(cases::kScaleStates, signal.name) + ")";
+    case cases::Signal::Kind::kStat:
+    case cases::Signal::Kind::kRule:
+    case cases::Signal::Kind::kLog:
+      break;
+  }
+  return "`" + EscapeControl(signal.text, 100) + "`";
+}
+
 }  // namespace
 
 Sentence StatSentence(const cases::Signal& signal, const StatHit& hit) {
@@ -124,6 +152,11 @@ Sentence StatSentence(const cases::Signal& signal, const StatHit& hit) {
       Form("{0} was {1} at step {2} (this case has {3})", "{0}在第 {2} 步为 {1}（该案例要求{3}）"),
       {std::move(figure), Value(signal, hit.value), hit.step,
        Sentence(Comparison(signal.op), {Value(signal, signal.value)})}};
+}
+
+Sentence UnseenSentence(const cases::Signal& signal) {
+  return {Form("Not seen, though it belongs to this case: {0}.", "没有看到该案例应有的迹象：{0}。"),
+          {SignalWords(signal)}};
 }
 
 }  // namespace mpnanny::diagnose_run

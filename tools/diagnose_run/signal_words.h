@@ -1,6 +1,6 @@
-// A statistic that a case's signature names, as a sentence for people.
+// A case's signature, as sentences for people.
 //
-// Free function without state.
+// Free functions without state.
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
 
@@ -13,6 +13,10 @@ namespace mpnanny::diagnose_run {
 // "the largest magnitude in the activation of blocks.2 was 61000 at step 40 (this case has more
 // than 60000)". `signal` is a kStat that `hit` fits.
 runs::Sentence StatSentence(const cases::Signal& signal, const StatHit& hit);
+
+// "Not seen, though it belongs to this case: the weights themselves are held in FP16 and there is
+// no loss scaling."
+runs::Sentence UnseenSentence(const cases::Signal& signal);
 
 }  // namespace mpnanny::diagnose_run
 

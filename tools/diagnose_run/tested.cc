@@ -106,10 +106,11 @@ void ListTested(const Facts& facts, Diagnosis& d) {
   if (const auto left_out = LeftOut(facts.measured); !left_out.empty())
     d.not_tested.push_back(left_out);
   const std::string samples = " in " + Count(s.sampled_steps, "sample");
-  add(facts.has_activations, "activations" + samples, "activations");
-  add(facts.has_gradients, "gradients" + samples, "gradients");
-  add(sampled(runs::kUpdate), "the size of updates" + samples, "updates");
-  add(sampled(runs::kOptimizerState), "optimizer states" + samples, "optimizer states");
+  add(facts.has_activations, "activations" + samples, "statistics of activations");
+  add(facts.has_gradients, "gradients" + samples, "statistics of gradients");
+  add(sampled(runs::kUpdate), "the size of updates" + samples, "the size of updates");
+  add(sampled(runs::kOptimizerState), "optimizer states" + samples,
+      "statistics of optimizer states");
   d.not_tested.push_back("whether data and labels are right");
   d.not_tested.push_back("evaluation, and averages of weights, beyond the steps above");
 }

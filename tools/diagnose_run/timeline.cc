@@ -44,7 +44,9 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
       what +=
           ", the gradient norm from " + Number(each.norm_before) + " to " + Number(each.norm_peak);
     }
-    what += each.over ? ", back at step " + std::to_string(*each.over) : ", and is not back";
+    what += each.over
+                ? "; three quarters of the rise are gone at step " + std::to_string(*each.over)
+                : ", and stays up";
     line.push_back({each.step, what});
   }
   if (facts.trend && facts.trend->absmax.size() > 1) {
@@ -82,8 +84,8 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     line.push_back({*facts.scale.first_fall,
                     "the loss scale falls for the first time, its search at the start aside"});
   if (facts.scale.collapsed_from) {
-    line.push_back(
-        {*facts.scale.collapsed_from, "loss scale at its floor, 1 or below for 20 steps and more"});
+    line.push_back({*facts.scale.collapsed_from,
+                    "loss scale at 1 or below from here on, for 20 steps or more"});
   }
   if (facts.scale.longest_skip_run > 2 && facts.scale.longest_skip_first) {
     line.push_back({*facts.scale.longest_skip_first,

@@ -95,9 +95,19 @@ Sentence NoGradient(const ShadowFinding& finding, const std::string& place) {
 }
 
 Sentence NotUpdated(const ShadowFinding& finding) {
-  return {Form("The gradient of {0} is not 0, but no optimizer holds it and it does not change{1}.",
-               "{0}的梯度不为 0，但没有优化器持有，也没有变化{1}。"),
-          {Parameters(finding.relation), Steps(finding.relation)}};
+  const ShadowRelation& relation = finding.relation;
+  Sentence text(
+      Form("The gradient of {0} is not 0, but no optimizer holds it and it does not change{1}.",
+           "{0}的梯度不为 0，但没有优化器持有，也没有变化{1}。"),
+      {Parameters(relation), Steps(relation)});
+  if (relation.stranded && *relation.stranded >= 1 && *relation.stranded < 1e9) {
+    text += {Form("The optimizer holds {0:parameter} of no module without a gradient: a module was "
+                  "replaced after the optimizer was given its parameters.",
+                  "优化器持有 {0} 个不属于任何模块、没有梯度的参数："
+                  "在把参数交给优化器之后，模块被替换了。"),
+             {static_cast<int64_t>(*relation.stranded)}};
+  }
+  return text;
 }
 
 // Where backward() adds to gradients that are still there.

@@ -63,6 +63,7 @@ struct ShadowRelation {
   std::optional<double> loss_before, loss_after;  // medians
   std::optional<double> passes;  // backward passes for one update
   std::optional<double> until;  // the last step in which it was right
+  std::optional<double> stranded;  // parameters of no module that the optimizer holds instead
 };
 
 // What an operator was given at one element: in the training and in the reference. NaN and Inf are
@@ -115,6 +116,8 @@ struct ShadowFinding {
   // Values that came into the step in 16 bits decide it by a fraction of their last place.
   bool rounded_before = false;
   bool rounded_between = false;  // lost_change: of weights, between two steps of the optimizer
+  bool lost_before =
+      false;  // lost_change: more than rounding can lose here: what came in had lost it
   std::optional<ShadowOrigin> origin;   // absent: it made the error itself
   std::vector<ShadowReach> reach;
   std::optional<ShadowCure> cure;

@@ -199,6 +199,7 @@ ShadowRelation RelationOf(const Json& json) {
   relation.share = NumberOf(json, "share");
   relation.times = NumberOf(json, "times");
   relation.until = NumberOf(json, "until");
+  relation.stranded = NumberOf(json, "stranded");
   return relation;
 }
 
@@ -327,6 +328,7 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   }
   finding.rounded_before = IsSet(detail, "rounded_before");
   finding.rounded_between = IsSet(detail, "rounded_between");
+  finding.lost_before = IsSet(detail, "lost_before");
   if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
   if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};

@@ -262,6 +262,13 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
         {text}};
   }
   if (kind == "integers") return Integers(finding, subject);
+  if (kind == "lost_change" && finding.lost_before) {
+    return {
+        Form("{0} leaves {1} that should change as they were: the change was lost before it came "
+             "in there, as where a gradient is rounded to 0",
+             "{0}使本应改变的{1}保持原样：变化在到达那里之前就已丢失，例如梯度被舍入为 0"),
+        {subject, ShareText(finding.share)}};
+  }
   if (kind == "lost_change") {
     return {Form("{0} leaves {1} that should change as they were: the change is too small beside "
                  "the value for {2}",
@@ -303,6 +310,7 @@ Sentence Precision(const ShadowFinding& finding) {
     return Form("More precision would only put it off: FP64 would overflow a little later.",
                 "更高的精度只能推迟它：FP64 会稍晚一些溢出。");
   }
+  if (finding.lost_before) return {};
   if (finding.was_bad_before) {
     return Form("It was made before this step, and no precision here changes it.",
                 "它在这一步之前就已产生，此处的任何精度都改变不了它。");

@@ -32,6 +32,7 @@ from .hooks.forward import ForwardHooks
 from .model.kinds import watches
 from .model.names import LayerNames
 from .model.optimizers import Optimizers
+from .model.parts import class_name
 from .model.unmoved import Unmoved
 from .model.watched import Changes, WatchedModel, some_of
 from .operators.modes import ModeStack, StepModes
@@ -106,7 +107,7 @@ class Session:
         console.rank = rank if world_size > 1 else None
         self.db = free_path(os.fspath(options.db), model, self.cell, rank, world_size)
         file = os.path.basename(self.db)
-        console.name = options.name or f"{type(model).__name__} ({file})"
+        console.name = options.name or f"{class_name(model)} ({file})"
         console.several = lambda: any(run is not self for run in ends.live_runs())
         self._core = open_recorder(make_core, self.db, self._record, options, rank, world_size)
         self.notes = Notes(
@@ -123,7 +124,7 @@ class Session:
             self.reporter.progress = Progress(console, self._course)
         leaves = self._changes.leaves
         console.say_for_all(
-            f"watching {leaves} module{'' if leaves == 1 else 's'} and"
+            f"watching {class_name(model)}: {leaves} module{'' if leaves == 1 else 's'} and"
             f" {len(self._watched.parameters.parameters)} parameters, recording into {self.run}"
         )
 

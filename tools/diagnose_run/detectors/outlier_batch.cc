@@ -51,14 +51,15 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
     norm = {Form(" and the gradient norm {0} after {1}", "，梯度范数为 {0}，此前为 {1}"),
             {runs::Number(worst->norm), runs::Number(worst->norm_median)}};
   }
-  claim.sentence = {Form("At step {0} the loss was {1} after a level of {2}{3}, from one step to "
-                         "the next, and was back at step {4}; learning rate and optimizer went on "
-                         "as before: that batch is out of the ordinary.",
-                         "第 {0} 步的损失为 {1}，此前的水平为 {2}{3}，"
-                         "变化发生在一步之间，到第 {4} 步恢复；学习率和优化器照常："
-                         "该批次异常。"),
-                    {worst->step, runs::Number(worst->value), runs::Number(worst->median),
-                     std::move(norm), *worst->over}};
+  claim.sentence = {
+      Form("At step {0} the loss was {1} after a level of {2}{3}, from one step to "
+           "the next, and three quarters of that rise were gone at step {4}; learning "
+           "rate and optimizer went on as before: that batch is out of the ordinary.",
+           "第 {0} 步的损失为 {1}，此前的水平为 {2}{3}，"
+           "变化发生在一步之间，到第 {4} 步上升的四分之三已经消失；学习率和优化器照常："
+           "该批次异常。"),
+      {worst->step, runs::Number(worst->value), runs::Number(worst->median), std::move(norm),
+       *worst->over}};
   claim.strength = 0.9;
   const auto as_high = std::count_if(
       facts.turns.spikes.begin(), facts.turns.spikes.end(),

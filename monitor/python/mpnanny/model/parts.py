@@ -67,6 +67,14 @@ class Together(nn.Module):
         yield from self._tensors.items()
 
 
+def class_name(model: nn.Module) -> str:
+    """What the program calls the model's class; of several models, each one's: "Actor + Critic"."""
+    if not isinstance(model, Together):
+        return type(model).__name__
+    classes = [type(each).__name__ for each in model.children()]
+    return " + ".join(classes) or "weights that are in no module"
+
+
 def roots(model: nn.Module) -> list[str]:
     """The names of the modules that the program calls as a whole; "" is the model itself."""
     return [name for name, _ in model.named_children()] if isinstance(model, Together) else [""]

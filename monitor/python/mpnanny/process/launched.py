@@ -317,7 +317,9 @@ def optimizer_steps(optimizer: torch.optim.Optimizer, closure: bool) -> None:
     weights = _here.undecided.weights if copies else _held([optimizer])
     _waiting.discard(optimizer)
     losses, _here.undecided.open = _here.undecided.open, []
-    calls = _watch(search.together(weights))
+    # A loop that gives the optimizer a closure, as Lightning's, has called no module so far.
+    owner = search.owner({id(each) for each in weights})
+    calls = _watch(search.together(weights, None if owner is None else search.whole_model(owner)))
     if calls is not None:
         calls.open_missed(losses)
         calls.heard_optimizer_step(optimizer, closure)

@@ -32,6 +32,7 @@ from .witness import CameIn, came_in
 
 LOST = 0.5  # of the sum of the changes
 OF_ALL = 1e-3  # of all that changes the tensor in the step, that the line's change must be at least
+ROUNDINGS = 4  # of a value in one line of an optimizer
 STEPS = 3  # one after the other in which it was lost
 SAMPLE = 1 << 14  # numbers of a weight, by which the lines of a step are looked at together
 
@@ -68,6 +69,15 @@ class _Seen:
         in the course of the training: counted only where it has been so most of the time.
         """
         return self.entry.element in (torch.float32, torch.float64)
+
+    def came_in_lost(self, tensor: torch.Tensor) -> bool:
+        """Whether more was lost than rounding here can lose, which is half an ulp of each number in
+        every operation: what comes in had lost it already, as a gradient that was rounded to 0.
+        """
+        if self.site.phase != "optimizer" or tensor.dtype not in HALF_ULP:
+            return False
+        size = tensor.detach().abs().sum(dtype=torch.float64).item()
+        return self.lost > ROUNDINGS * HALF_ULP[tensor.dtype] * size
 
 
 @dataclass(slots=True)
@@ -302,6 +312,8 @@ class Changes:
             / max(1, seen.numel)
             / max(1e-300, seen.reference.abs().mean().item()),
         }
+        if seen.came_in_lost(tensor):
+            finding.detail["lost_before"] = True
         return finding
 
 

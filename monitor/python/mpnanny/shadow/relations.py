@@ -298,6 +298,7 @@ class Relations:
         # Who trains a few of the parameters only, as the biases, has chosen them.
         of_model = [] if model is None else list(model.parameters())
         most = 2 * sum(id(each) in held for each in of_model) > len(of_model)
+        stranded = self._stranded(owned)
         groups: dict[str, list[_Left]] = {"WARNING": [], "INFO": []}
         for each in ready:
             parameter = each.parameter()
@@ -306,7 +307,7 @@ class Relations:
             if _figures(parameter) != each.figures:
                 continue
             alone = isinstance(parameter, nn.Parameter) and id(parameter) not in owned
-            severe = alone or (most and id(parameter) in siblings)
+            severe = alone or stranded or (most and id(parameter) in siblings)
             groups["WARNING" if severe else "INFO"].append(each)
         for severity, these in groups.items():
             if these:
@@ -315,11 +316,27 @@ class Relations:
                     Site("", "", "optimizer", "", 0, these[0].name.rpartition(".")[0] or None),
                     severity,
                     1.0,
+                    **({"stranded": stranded} if stranded else {}),
                     parameters=[each.name for each in these[:MOST_NAMES]],
                     count=len(these),
                     steps=min(len(each.steps) for each in these),
                     since=min(min(each.steps) for each in these),
                 )
+
+    def _stranded(self, owned: set[int]) -> int:
+        """How many parameters the optimizers hold that are in no module and never got a gradient:
+        those of a module that was replaced after the optimizer had been given them. Nobody wants
+        that, while to give it a part of the model may be a choice.
+        """
+        return sum(
+            isinstance(each, nn.Parameter)
+            and each.requires_grad
+            and each.grad is None
+            and id(each) not in owned
+            and id(each) not in self._alive
+            for optimizer in self._stepped_at
+            for each in _parameters(optimizer)
+        )
 
     def _not_zeroed(self) -> Iterable[Finding]:
         for optimizer, shares in list(self._zeroing.items()):
