@@ -46,6 +46,8 @@ class Listener(Protocol):
     def heard_update(self, scaler: Any) -> None: ...
     def heard_updated(self, scaler: Any) -> None: ...
     def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None: ...
+    def heard_closure_begins(self, optimizer: Any) -> None: ...
+    def heard_closure_ended(self, optimizer: Any) -> None: ...
     def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
     def heard_zeroed(self, owner: Any) -> None: ...
     def heard_loaded(self, owner: Any) -> None: ...
@@ -335,12 +337,32 @@ def _enter(original: Callable[..., Any]) -> Callable[..., Any]:
     return __enter__
 
 
-def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+def _before_step(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """A closure is heard as well: what it returns from is the last moment before the update."""
     if is_compiling():
-        return
-    closure = len(args) > 1 or kwargs.get("closure") is not None  # args[0] is the optimizer
+        return None
+    closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
     for listener in tuple(_listeners):
-        listener.heard_optimizer_step(optimizer, closure)
+        listener.heard_optimizer_step(optimizer, closure is not None)
+    if not callable(closure):
+        return None
+    heard = _heard_closure(optimizer, closure)
+    if len(args) > 1:
+        return (args[0], heard, *args[2:]), kwargs
+    return args, {**kwargs, "closure": heard}
+
+
+def _heard_closure(optimizer: Any, closure: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(closure)
+    def heard(*args: Any, **kwargs: Any) -> Any:
+        for listener in tuple(_listeners):
+            listener.heard_closure_begins(optimizer)
+        result = closure(*args, **kwargs)
+        for listener in tuple(_listeners):
+            listener.heard_closure_ended(optimizer)
+        return result
+
+    return heard
 
 
 def _after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:

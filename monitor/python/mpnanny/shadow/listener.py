@@ -79,6 +79,7 @@ class ShadowSteps(StepListener):
         self._eager = Eager() if wanted.eager else None
         self._rows = FindingRows(core, names, record)
         self._loss: float | None = None
+        self._closure_looked_at = False  # in the optimizer's step under way
         self._session: ShadowSession | None = None
         if wanted.mode != "off":
             self._session = ShadowSession(
@@ -184,7 +185,24 @@ class ShadowSteps(StepListener):
     def optimizer_begins(
         self, step: OpenStep, optimizer: Any, held: Watched, closure: bool
     ) -> None:
-        if self._session is not None and not closure:
+        self._closure_looked_at = False
+        if not closure:
+            self._look_at_gradients(optimizer)
+
+    def closure_begins(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        if self._session is not None:
+            self._session.closure_begins()
+
+    def closure_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        """The gradients of its first call are those of the weights that the step began with."""
+        if self._session is not None and self._closure_looked_at:
+            self._session.closure_ended()
+        elif self._session is not None:
+            self._closure_looked_at = True
+            self._look_at_gradients(optimizer)
+
+    def _look_at_gradients(self, optimizer: Any) -> None:
+        if self._session is not None:
             self._session.optimizer_begins(optimizer)
             uses_scale = getattr(optimizer, "grad_scale", None) is not None
             self._session.gradients(self._parameters(optimizer), uses_scale)

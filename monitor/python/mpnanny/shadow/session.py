@@ -217,6 +217,16 @@ class ShadowSession:
             self._step.gradients(parameters)
             self._step.places.in_optimizer = True
 
+    def closure_begins(self) -> None:
+        """An optimizer calls the model."""
+        if self._step is not None:
+            self._step.places.in_optimizer = False
+
+    def closure_ended(self) -> None:
+        """The optimizer goes on, and not for the first time in its step."""
+        if self._step is not None:
+            self._step.places.in_optimizer = True
+
     def optimizer_begins(self, optimizer: Any) -> None:
         """It is about to step."""
         self._relations.optimizer_begins(self._step, optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -183,6 +184,20 @@ class TorchCalls(LossCalls):
         moved = self._optimizers.moved(optimizer, held)
         if self.state.sampling and moved is not None:
             self._states.before(moved)
+
+    @harmless
+    def heard_closure_begins(self, optimizer: Any) -> None:
+        self._closure(optimizer, self._events.closure_begins)
+
+    @harmless
+    def heard_closure_ended(self, optimizer: Any) -> None:
+        self._closure(optimizer, self._events.closure_ended)
+
+    @of_step
+    def _closure(self, optimizer: Any, tell: Callable[[OpenStep, Any, Watched], None]) -> None:
+        step, held = self.state.open, self._held(optimizer)
+        if step is not None and step.in_closure and held is not None and self._thread.is_alone():
+            tell(step, optimizer, held)
 
     @of_step
     def heard_optimizer_stepped(self, optimizer: Any) -> None:

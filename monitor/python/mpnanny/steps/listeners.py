@@ -93,6 +93,12 @@ class StepListener:
         model runs inside of it. A step that a scaler skips does not come here.
         """
 
+    def closure_begins(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        """`optimizer` calls the closure that it was given; LBFGS does so many times in a step."""
+
+    def closure_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
+        """The closure has returned: the gradients are there and were not used yet."""
+
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         """It has stepped."""
 
