@@ -73,7 +73,7 @@ TEST(ZeroGradients, OfAllWeightsFromTheFirstStepOn) {
   EXPECT_TRUE(claim->fault);
   EXPECT_NE(claim->sentence.English().find("all 200 steps"), std::string::npos)
       << claim->sentence.English();
-  // "Something between backward and step made zeros of them" needs that they once lived.
+  // That they are 0 "from step N on" needs that they once lived.
   EXPECT_FALSE(Find(claims, "zeroed-updates"));
   facts.turns = Steps(0.5, 3.7);
   EXPECT_FALSE(Fires(facts, "zero-gradients"));

@@ -432,7 +432,7 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   f.relation.power = -0.5;
   f.op = "aten.add_.Tensor";
   f.source = "train.py:51";
-  EXPECT_NE(Told(f, "").find("twice the scale makes them 0.707 times as large, in the "
+  EXPECT_NE(Told(f, "").find("twice the scale multiplies them by 0.707107, in the "
                              "parameter a.weight. The addition at train.py:51 brings"),
             std::string::npos)
       << Told(f, "");

@@ -25,7 +25,7 @@ void ClearPlace(Onset& onset) {
   onset.layer_type.clear();
   onset.source.clear();
   onset.place = Onset::Place::kUnplaced;
-  onset.how = runs::Form("the fault lies in the training loop and in no layer",
+  onset.how = runs::Form("what was seen is of the training as a whole and names no layer",
                          "故障在训练循环中，不在任何层");
 }
 

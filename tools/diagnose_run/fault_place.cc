@@ -100,7 +100,7 @@ std::optional<Onset> PlaceOfFault(const Facts& facts, const std::vector<Claim>& 
   onset.place = onset.layer.empty() ? Onset::Place::kUnplaced : Onset::Place::kFirstSeen;
   onset.how = !facts.monitored ? runs::Form("a log names no layer", "日志不指明层")
               : onset.layer.empty()
-                  ? runs::Form("the fault lies in the training loop and in no layer",
+                  ? runs::Form("what was seen is of the training as a whole and names no layer",
                                "故障在训练循环中，不在任何层")
                   : runs::Form("it is the first sampled tensor that shows it",
                                "它是首个显示该故障的采样张量");

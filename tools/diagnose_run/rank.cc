@@ -87,6 +87,10 @@ Sentence AlertSentence(const SeenAlert& alert, Sentence how) {
                           : Sentence(Form(" at {0}", "，位于 {0}"), {LayerWord(Name(alert.layer))});
   Sentence text(Form("{0}{1}{2}, step {3}{4}", "{0}{1}{2}，第 {3} 步{4}"),
                 {Name(alert.row.type), phase, layer, alert.row.step, std::move(how)});
+  if (alert.row.type.starts_with("SHADOW_")) {
+    return {Form("shadow steps tell it from step {0} on: {1}", "影子步从第 {0} 步起显示：{1}"),
+            {alert.row.step, AlertMeaning(alert.row.type)}};
+  }
   if (alert.row.message.empty()) return text;
   std::string message = EscapeControl(alert.row.message, 200);
   if (message.ends_with('.')) message.pop_back();

@@ -166,7 +166,8 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     if (!onset.layer_type.empty() && !onset.finding) text += " (" + Name(onset.layer_type) + ")";
     if (!onset.source.empty()) text += ", source " + Name(onset.source);
     text += ".\n  " +
-            std::string(onset.place == Onset::Place::kProducer    ? "It is the producer: "
+            std::string(onset.place == Onset::Place::kProducer && onset.finding ? "Measured there: "
+                        : onset.place == Onset::Place::kProducer  ? "It is the producer: "
                         : onset.place == Onset::Place::kFirstSeen ? "First seen here: "
                         : onset.source.empty()                    ? "Place not known: "
                                                                   : "Its line is known: ") +

@@ -159,4 +159,6 @@ Sentence UnseenSentence(const cases::Signal& signal) {
           {SignalWords(signal)}};
 }
 
+std::string AlertMeaning(std::string_view type) { return MeaningOf(cases::kAlertTypes, type); }
+
 }  // namespace mpnanny::diagnose_run

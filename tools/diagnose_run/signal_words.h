@@ -4,6 +4,9 @@
 #ifndef MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
 #define MPNANNY_TOOLS_DIAGNOSE_RUN_SIGNAL_WORDS_H_
 
+#include <string>
+#include <string_view>
+
 #include "tools/cases/signal.h"
 #include "tools/diagnose_run/facts.h"
 #include "tools/runs/sentence.h"
@@ -17,6 +20,9 @@ runs::Sentence StatSentence(const cases::Signal& signal, const StatHit& hit);
 // "Not seen, though it belongs to this case: the weights themselves are held in FP16 and there is
 // no loss scaling."
 runs::Sentence UnseenSentence(const cases::Signal& signal);
+
+// "a small rounding error becomes a large one", of SHADOW_AMPLIFIED.
+std::string AlertMeaning(std::string_view type);
 
 }  // namespace mpnanny::diagnose_run
 

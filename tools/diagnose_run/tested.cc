@@ -93,7 +93,9 @@ void ListTested(const Facts& facts, Diagnosis& d) {
   const int64_t losses = s.finite_losses + s.nonfinite_losses;
   add(losses > 0, "the loss of " + Count(losses, "step"), "the loss (none was logged)");
   if (!facts.monitored) {
-    if (s.grad_norm_max || s.nonfinite_gradient_steps > 0) d.tested.push_back("the gradient norm");
+    if (s.grad_norm_max || (s.nonfinite_gradient_steps > 0 && !s.scale_first)) {
+      d.tested.push_back("the gradient norm");
+    }
     if (s.scale_first) d.tested.push_back("the loss scale and the skipped steps");
     if (facts.evaluations.count > 0) d.tested.push_back("the losses of evaluations");
     d.not_tested.push_back(

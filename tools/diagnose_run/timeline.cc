@@ -4,20 +4,36 @@
 
 #include "base/layer_word.h"
 #include "tools/diagnose_run/trend.h"
+#include "tools/runs/operator_words.h"
+#include "tools/runs/protocol_text.h"
 #include "tools/runs/show.h"
 
 namespace mpnanny::diagnose_run {
 
-namespace {
-
-// What an OVERFLOW tells of is finite where it lies.
-constexpr char kBeyondJudged[] = " (a finite value, beyond what the judged format holds)";
-
-}  // namespace
-
 using runs::Count;
 using runs::Name;
 using runs::Number;
+
+namespace {
+
+// What an OVERFLOW tells of is finite where it lies.
+constexpr char kBeyondJudged[] =
+    " (a finite value, too large for the narrow format that it is judged by)";
+
+// What shadow steps and relations of states raise is told by what was measured.
+bool IsOfFinding(const std::string& type) {
+  return type.starts_with("SHADOW_") || type == "PROTOCOL";
+}
+
+std::string MeasuredFirst(const MeasuredFinding& lead) {
+  const runs::ShadowFinding& finding = lead.finding;
+  const std::string_view relation = runs::ProtocolWord(finding.kind);
+  return "measured first: " +
+         (relation.empty() ? runs::OperatorWord(finding.op) : std::string(relation)) +
+         (finding.source.empty() ? "" : " at " + Name(finding.source));
+}
+
+}  // namespace
 
 std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& first_bad) {
   const run_summary::Summary& s = facts.summary;
@@ -61,10 +77,15 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   if (facts.onset && facts.onset->last_clean_sample) {
     line.push_back({*facts.onset->last_clean_sample, "last sample that is finite everywhere"});
   }
+  for (const Mechanism& mechanism : facts.measured.mechanisms) {
+    const MeasuredFinding& lead = facts.measured.Lead(mechanism);
+    line.push_back({lead.finding.step, MeasuredFirst(lead)});
+  }
   // The first alert of each type.
   std::vector<std::string> types;
   for (const SeenAlert& alert : facts.alerts) {
     if (std::find(types.begin(), types.end(), alert.row.type) != types.end()) continue;
+    if (IsOfFinding(alert.row.type)) continue;
     types.push_back(alert.row.type);
     if (types.size() > 10) break;
     line.push_back(

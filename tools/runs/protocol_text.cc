@@ -295,11 +295,11 @@ Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) 
     return text;
   }
   return {Form("The gradients that the optimizer gets depend on the loss scale{0}: twice the scale "
-               "makes them {1} times as large, in {2}. The {3}{4} brings together what carries the "
+               "multiplies them by {1}, in {2}. The {3}{4} brings together what carries the "
                "scale and what does not.",
                "优化器得到的梯度依赖于损失缩放{0}：缩放加倍时它们变为 {1} 倍，"
                "涉及{2}。{3}{4}把带缩放与不带缩放的数值合在了一起。"),
-          {scale, Number(std::exp2(power), 3), Parameters(relation), OperatorNoun(finding.op),
+          {scale, Number(std::exp2(power), 6), Parameters(relation), OperatorNoun(finding.op),
            AtPlace(place)}};
 }
 

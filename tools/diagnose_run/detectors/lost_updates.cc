@@ -81,7 +81,7 @@ void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-// Gradients live, nothing moves: what stands between them made zeros of them.
+// Gradients live, nothing moves.
 void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   std::map<int64_t, double> moved, pulled;  // by step: largest update, largest gradient
   std::map<int64_t, double> behind;         // largest activation gradient
@@ -123,17 +123,15 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   if (by_steps) {
     claim.sentence = {
         Form("From step {0} on the gradients that the optimizer gets are exactly 0, for {1:step}, "
-             "and the loss is not: something between backward and step made zeros of them.",
+             "and the loss is not: no weight learns by them.",
              "从第 {0} 步起，优化器得到的梯度恰好为 0，共 {1} 步，"
-             "而损失不为 0：在 backward 与 step 之间有什么把它们变成了零。"),
+             "而损失不为 0：没有权重能由此学习。"),
         {*first, turns.zero_norms}};
   } else {
     claim.sentence = {Form("In {0} of {1:sample} no weight moved at all, although gradients reach "
-                           "{2}: the optimizer holds other parameters, or something between "
-                           "backward and step made zeros of them.",
+                           "{2}: nothing, or only what is too small for the weights, came of them.",
                            "{1} 次采样中有 {0} 次没有任何权重变化，而梯度达到 {2}："
-                           "优化器持有的是别的参数，或者在 backward 与 step 之间有什么把梯"
-                           "度变成了零。"),
+                           "由此得到的更新为零，或对权重来说太小。"),
                       {still, static_cast<int64_t>(moved.size()), runs::Number(largest)}};
   }
   claim.strength = 0.9;
