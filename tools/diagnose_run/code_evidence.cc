@@ -64,31 +64,29 @@ size_t KeepNearest(const std::vector<std::string>& named,
 
 Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext& context,
                        Facts& facts) {
-  auto collected = static_check::CollectSources(paths, context.roots, context.cancel);
-  if (!collected) return collected.error();
+  MPN_TRY_ASSIGN(auto collected,
+                 static_check::CollectSources(paths, context.roots, context.cancel));
   const std::vector<std::string> named = NamedLines(facts);
-  const size_t all = KeepNearest(named, collected->sources);
-  if (collected->sources.size() < all) {
+  const size_t all = KeepNearest(named, collected.sources);
+  if (collected.sources.size() < all) {
     facts.limits.push_back(
         {runs::Form("Of {0} files of code {1} were checked, those that the record names first. For "
                     "others give a smaller path, or call static_check.",
                     "{0} 个代码文件中检查了 {1} 个，记录所指出的优先。"
                     "要检查其他文件，给出更小的路径，或调用 static_check。"),
-         {static_cast<int64_t>(all), static_cast<int64_t>(collected->sources.size())}});
+         {static_cast<int64_t>(all), static_cast<int64_t>(collected.sources.size())}});
   }
-  auto rules = static_check::SharedRules(context.data);
-  if (!rules) return rules.error();
-  auto report = static_check::Check(collected->sources, {}, **rules, context.cancel);
-  if (!report) return report.error();
-  facts.code_checked = report->files_scanned > 0;
-  AddExcerpts(collected->sources, facts);
+  MPN_TRY_ASSIGN(auto rules, static_check::SharedRules(context.data));
+  MPN_TRY_ASSIGN(auto report, static_check::Check(collected.sources, {}, *rules, context.cancel));
+  facts.code_checked = report.files_scanned > 0;
+  AddExcerpts(collected.sources, facts);
   if (!facts.code_checked) {
     facts.limits.push_back(
         runs::Form("No file of the given code could be checked or mentions torch.",
                    "所给的代码中没有可以检查的文件，或都没有用到 torch。"));
   }
   const Place producer = named.empty() ? Place{} : ParsePlace(named.front());
-  for (const static_check::Finding& finding : report->findings) {
+  for (const static_check::Finding& finding : report.findings) {
     if (facts.findings.size() >= kMaxFindings) break;
     facts.findings.push_back({finding.rule, static_check::SeverityName(finding.severity),
                               EscapeControl(finding.path, 200) + ":" + std::to_string(finding.line),

@@ -22,7 +22,7 @@ constexpr double kOfStart = 30;  // times the first gradient norms
 Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Facts& facts) {
   std::optional<Error> failed;
   int64_t left_out = 0;
-  auto read = runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
+  MPN_TRY(runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
     if (facts.alerts.size() >= kAlertsKept) {
       ++left_out;
       return true;
@@ -41,8 +41,7 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
     }
     facts.alerts.push_back(std::move(alert));
     return true;
-  });
-  if (!read) return read.error();
+  }));
   if (failed) return *failed;
   if (left_out > 0) {
     facts.limits.push_back(
@@ -91,15 +90,13 @@ void RemoveThoseOfScale(Facts& facts) {
 // products of finite numbers make none.
 Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, Facts& facts) {
   if (!facts.onset->detail.finite_before) return {};
-  auto rows = runs::ReadSample(source, facts.onset->step);
-  if (!rows) return rows.error();
-  for (const runs::TensorRow& row : *rows) {
+  MPN_TRY_ASSIGN(auto rows, runs::ReadSample(source, facts.onset->step));
+  for (const runs::TensorRow& row : rows) {
     if (row.kind != runs::kOptimizerState || row.nan == 0) continue;
     // States stand beside their parameter, the alert names its module.
-    auto parameter = layers.Find(row.layer_id);
-    if (!parameter) return parameter.error();
+    MPN_TRY_ASSIGN(auto parameter, layers.Find(row.layer_id));
     const std::string& module = facts.onset->layer;
-    if (parameter->name != module && !parameter->name.starts_with(module + ".")) continue;
+    if (parameter.name != module && !parameter.name.starts_with(module + ".")) continue;
     auto name = runs::StateName(source, row.slot);
     if (!name) return name.error();
     if (std::find(facts.bad_states.begin(), facts.bad_states.end(), *name) ==
@@ -115,10 +112,9 @@ Result<void> GatherBadStates(const runs::Source& source, runs::Layers& layers, F
 Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary& library,
                            runs::Layers& layers, Facts& facts) {
   const int64_t last = facts.onset ? facts.onset->step - 1 : std::numeric_limits<int64_t>::max();
-  auto steps = ChooseSamples(source, facts.summary.first_step.value_or(0), last);
-  if (!steps) return steps.error();
+  MPN_TRY_ASSIGN(auto steps, ChooseSamples(source, facts.summary.first_step.value_or(0), last));
   StatSignals signals(library, layers);
-  auto profile = ReadProfile(source, *steps, layers,
+  auto profile = ReadProfile(source, steps, layers,
                              [&](const runs::TensorRow& row) { return signals.Offer(row); });
   if (!profile) return profile.error();
   facts.profile = *std::move(profile);
@@ -128,10 +124,10 @@ Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary&
     if (facts.onset->layer_id) {
       if (auto states = GatherBadStates(source, layers, facts); !states) return states;
       for (int64_t kind = runs::kInput; kind <= runs::kOptimizerState; ++kind) {
-        auto cell = runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, kind);
-        if (!cell) return cell.error();
-        for (const runs::TensorRow& row : *cell) {
-          if (auto offered = signals.Offer(row); !offered) return offered.error();
+        MPN_TRY_ASSIGN(auto cell,
+                       runs::ReadCell(source, facts.onset->step, *facts.onset->layer_id, kind));
+        for (const runs::TensorRow& row : cell) {
+          MPN_TRY(signals.Offer(row));
         }
       }
     }
@@ -149,16 +145,15 @@ Result<void> GatherSamples(const runs::Source& source, const cases::CaseLibrary&
 // The newest figures of the run that this one resumes.
 Result<void> GatherParent(const runs::Source& source, Facts& facts) {
   if (!source.run.parent) return {};
-  auto rows = source.database->Prepare(
-      "SELECT step, loss, loss_scale FROM step WHERE run_id=?1 AND step < ?2 "
-      "ORDER BY step DESC LIMIT 1");
-  if (!rows) return rows.error();
-  rows->Bind(1, *source.run.parent)
+  MPN_TRY_ASSIGN(auto rows,
+                 source.database->Prepare(
+                     "SELECT step, loss, loss_scale FROM step WHERE run_id=?1 AND step < ?2 "
+                     "ORDER BY step DESC LIMIT 1"));
+  rows.Bind(1, *source.run.parent)
       .Bind(2, facts.summary.first_step.value_or(std::numeric_limits<int64_t>::max()));
-  auto there = rows->Next();
-  if (!there) return there.error();
-  if (*there) {
-    facts.parent = Parent{*source.run.parent, rows->IntOr(0, 0), rows->Real(1), rows->Real(2)};
+  MPN_TRY_ASSIGN(auto there, rows.Next());
+  if (there) {
+    facts.parent = Parent{*source.run.parent, rows.IntOr(0, 0), rows.Real(1), rows.Real(2)};
   }
   return {};
 }
@@ -232,13 +227,13 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   facts.ended_by_signal = source.run.end_reason == "signal";
   facts.precision = source.run.precision;
   runs::Layers layers(source);
-  if (auto alerts = GatherAlerts(source, layers, facts); !alerts) return alerts.error();
+  MPN_TRY(GatherAlerts(source, layers, facts));
   StepPass steps(library, limit);
-  if (auto read = steps.Read(source, FirstErrorStep(facts), facts); !read) return read.error();
+  MPN_TRY(steps.Read(source, FirstErrorStep(facts), facts));
   auto protocol = ReadProtocol(source);
   if (!protocol) return protocol.error();
   facts.protocol = *std::move(protocol);
-  if (auto parent = GatherParent(source, facts); !parent) return parent.error();
+  MPN_TRY(GatherParent(source, facts));
 
   auto measured = ReadShadowEvidence(source, layers);
   if (!measured) return measured.error();
@@ -255,13 +250,13 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   if (auto samples = GatherSamples(source, library, layers, facts); !samples) {
     return samples.error();
   }
-  if (auto signals = steps.TakeSignals(source, facts); !signals) return signals.error();
+  MPN_TRY(steps.TakeSignals(source, facts));
   if (facts.onset) {
     auto trend = FindTrend(source, facts, layers);
     if (!trend) return trend.error();
     facts.trend = *std::move(trend);
   }
-  if (auto limits = NoteLimits(source, facts); !limits) return limits.error();
+  MPN_TRY(NoteLimits(source, facts));
   return facts;
 }
 

@@ -52,8 +52,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   if (!evaluations) return evaluations.error();
   facts.evaluations = *std::move(evaluations);
   StepPass steps(library, limit);
-  auto read = steps.Read(source, std::numeric_limits<int64_t>::max(), facts);
-  if (!read) return read.error();
+  MPN_TRY(steps.Read(source, std::numeric_limits<int64_t>::max(), facts));
   const StepCourse& course = steps.course();
   facts.alerts = course.DerivedAlerts();
   if (SpikesAreNoise(facts.turns)) {
@@ -64,13 +63,12 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   if (const auto step = course.FirstBadStep()) {
     Onset onset;
     onset.step = *step;
-    auto row = runs::ReadStep(source, *step);
-    if (!row) return row.error();
-    if (course.LossIsBad() && *row) {
+    MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, *step));
+    if (course.LossIsBad() && row) {
       onset.phase = "";  // a NaN loss may come from anywhere before it
-      onset.is_nan = (*row)->flags & runs::kLossNan;
-      onset.is_inf = (*row)->flags & runs::kLossInf;
-      const bool part = (*row)->loss && std::isfinite(*(*row)->loss);
+      onset.is_nan = row->flags & runs::kLossNan;
+      onset.is_inf = row->flags & runs::kLossInf;
+      const bool part = row->loss && std::isfinite(*row->loss);
       const runs::Sentence bad =
           onset.is_nan ? runs::Sentence("NaN") : runs::Sentence(runs::Form("infinite", "无穷大"));
       onset.what = {part ? runs::Form("a part of the loss is {0}", "损失的一部分为{0}")
@@ -92,7 +90,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     facts.onset = OnsetOfEvaluation(facts);
     facts.bad_at_end = facts.evaluations.bad_at_end;
   }
-  if (auto signals = steps.TakeSignals(source, facts); !signals) return signals.error();
+  MPN_TRY(steps.TakeSignals(source, facts));
   // A 0 that may stand for NaN is no figure that a case is known by.
   if (facts.course.zero_losses > 0) {
     std::erase_if(facts.stat_hits, [](const StatHit& hit) {

@@ -33,7 +33,7 @@ Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& lib
   imports::LineReader lines(std::move(text));
   for (int64_t read = 1; const auto line = lines.Next(); ++read) {
     if (read % 1024 == 0) {
-      if (auto check = cancel.Check(); !check) return check.error();
+      MPN_TRY(cancel.Check());
     }
     if (imports::IsOfMonitor(*line)) continue;
     for (const cases::Signal* signal : signals) {

@@ -48,11 +48,10 @@ bool IsOfUnwrittenMemory(const ShadowEvidence& measured, const runs::AlertRow& r
 
 Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const SeenAlert& alert) {
   if (!IsPassingValue(alert.row)) return false;
-  auto row = runs::ReadStep(source, alert.row.step);
-  if (!row) return row.error();
-  if (!*row || !(*row)->loss || !std::isfinite(*(*row)->loss)) return false;
-  const auto& norm = (*row)->grad_norm;
-  if (!norm || !std::isfinite(*norm) || ((*row)->flags & (runs::kGradNonFinite | runs::kSkipped))) {
+  MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, alert.row.step));
+  if (!row || !row->loss || !std::isfinite(*row->loss)) return false;
+  const auto& norm = row->grad_norm;
+  if (!norm || !std::isfinite(*norm) || (row->flags & (runs::kGradNonFinite | runs::kSkipped))) {
     return false;
   }
   const bool only_nan = alert.row.type == "NAN";

@@ -65,12 +65,11 @@ runs::Sentence WhatOf(const Onset& onset) {
 }
 
 Result<void> SetLayer(Onset& onset, int64_t layer_id, runs::Layers& layers) {
-  auto layer = layers.Find(layer_id);
-  if (!layer) return layer.error();
+  MPN_TRY_ASSIGN(auto layer, layers.Find(layer_id));
   onset.layer_id = layer_id;
-  onset.layer = layer->name;
-  onset.layer_type = layer->type;
-  onset.source = layer->source;
+  onset.layer = layer.name;
+  onset.layer_type = layer.type;
+  onset.source = layer.source;
   return {};
 }
 
@@ -83,9 +82,8 @@ Result<const SeenAlert*> BestOfStep(const std::vector<const SeenAlert*>& alerts,
   for (const SeenAlert* alert : alerts) {
     int64_t position = std::numeric_limits<int64_t>::max();
     if (alert->row.layer_id) {
-      auto layer = layers.Find(*alert->row.layer_id);
-      if (!layer) return layer.error();
-      position = layer->position.value_or(position);
+      MPN_TRY_ASSIGN(auto layer, layers.Find(*alert->row.layer_id));
+      position = layer.position.value_or(position);
       // Backward runs through the layers from the last to the first.
       if (alert->row.phase == "backward") position = -position;
     }
@@ -132,17 +130,15 @@ int KindRank(int64_t kind) {
 
 // Finds the layer in the sample of the onset's own step, if there is one.
 Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Onset& onset) {
-  auto rows = runs::ReadSample(source, onset.step);
-  if (!rows) return rows.error();
-  if (rows->empty()) return {};
+  MPN_TRY_ASSIGN(auto rows, runs::ReadSample(source, onset.step));
+  if (rows.empty()) return {};
   const runs::TensorRow* first = nullptr;
   std::tuple<int, int64_t, int64_t> first_key;
-  for (const runs::TensorRow& row : *rows) {
+  for (const runs::TensorRow& row : rows) {
     if (row.NonFinite() == 0) continue;
-    auto layer = layers.Find(row.layer_id);
-    if (!layer) return layer.error();
+    MPN_TRY_ASSIGN(auto layer, layers.Find(row.layer_id));
     const int rank = KindRank(row.kind);
-    const int64_t position = layer->position.value_or(std::numeric_limits<int64_t>::max() / 2);
+    const int64_t position = layer.position.value_or(std::numeric_limits<int64_t>::max() / 2);
     const std::tuple key(rank, rank == 2 ? -position : position, row.kind);
     if (!first || key < first_key) {
       first = &row;
@@ -173,7 +169,7 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
   if (first->kind == runs::kActivation) {
     bool inputs_seen = false;
     bool inputs_clean = true;
-    for (const runs::TensorRow& row : *rows) {
+    for (const runs::TensorRow& row : rows) {
       if (row.layer_id != first->layer_id || row.kind != runs::kInput) continue;
       inputs_seen = true;
       inputs_clean = inputs_clean && row.NonFinite() == 0;
@@ -320,12 +316,10 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   for (const SeenAlert& alert : facts.alerts) {
     if (!first.empty() && alert.row.step != first.front()->row.step) break;
     if (alert.derived || !IsValueAlert(alert)) continue;
-    auto harmless = runs::GradientsWereDiscarded(source, alert.row);
-    if (!harmless) return harmless.error();
-    if (*harmless) continue;
-    auto unused = IsMasked(source, facts, alert);
-    if (!unused) return unused.error();
-    if (!*unused) {
+    MPN_TRY_ASSIGN(auto harmless, runs::GradientsWereDiscarded(source, alert.row));
+    if (harmless) continue;
+    MPN_TRY_ASSIGN(auto unused, IsMasked(source, facts, alert));
+    if (!unused) {
       first.push_back(&alert);
     } else if (auto told = AddMasked(alert, layers, masked); !told) {
       return told.error();
@@ -337,9 +331,8 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   Onset onset;
   const SeenAlert* chosen = nullptr;
   if (!first.empty() && (!bad_step || first.front()->row.step <= *bad_step)) {
-    auto best = BestOfStep(first, layers);
-    if (!best) return best.error();
-    chosen = *best;
+    MPN_TRY_ASSIGN(auto best, BestOfStep(first, layers));
+    chosen = best;
     onset.step = chosen->row.step;
     onset.phase = chosen->row.phase;
     onset.kind = chosen->row.kind;
@@ -347,7 +340,7 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     onset.is_inf = chosen->row.type == "INF";
     onset.is_overflow = chosen->row.type == "OVERFLOW";
     if (chosen->row.layer_id) {
-      if (auto set = SetLayer(onset, *chosen->row.layer_id, layers); !set) return set.error();
+      MPN_TRY(SetLayer(onset, *chosen->row.layer_id, layers));
       onset.place = Onset::Place::kFirstSeen;
       onset.how =
           Form("it is the first alert about a non-finite value", "它是首个关于非有限值的告警");
@@ -364,14 +357,13 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     onset.step = *bad_step;
     onset.phase = course.LossIsBad() ? "loss" : "backward";
   }
-  auto row = runs::ReadStep(source, onset.step);
-  if (!row) return row.error();
-  if (onset.phase == "loss" && *row && (*row)->loss) {
-    onset.is_nan = (*row)->flags & runs::kLossNan;
-    onset.is_inf = (*row)->flags & runs::kLossInf;
+  MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, onset.step));
+  if (onset.phase == "loss" && row && row->loss) {
+    onset.is_nan = row->flags & runs::kLossNan;
+    onset.is_inf = row->flags & runs::kLossInf;
   }
-  if (onset.place == Onset::Place::kUnplaced && *row && (*row)->first_nonfinite_layer >= 0) {
-    if (auto set = SetLayer(onset, (*row)->first_nonfinite_layer, layers); !set) return set.error();
+  if (onset.place == Onset::Place::kUnplaced && row && row->first_nonfinite_layer >= 0) {
+    MPN_TRY(SetLayer(onset, row->first_nonfinite_layer, layers));
     onset.place = Onset::Place::kFirstSeen;
     onset.how = Form(
         "the flight recorder names it as the first layer of this step with a non-finite element",
@@ -379,18 +371,17 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     if (onset.phase == "loss") onset.phase = "forward";
   }
   if (onset.place == Onset::Place::kUnplaced) {
-    if (auto placed = PlaceBySample(source, layers, onset); !placed) return placed.error();
+    MPN_TRY(PlaceBySample(source, layers, onset));
   }
   if (chosen) onset.detail = chosen->detail;
   // Weights that a forward pass found broken were written at the end of the step before.
   if (onset.phase == "optimizer" && onset.detail.where == runs::Where::kWeightsBefore) {
     std::optional<int64_t> before;
-    auto read = runs::ForEachStep(source, {onset.step - kStepsBefore, onset.step - 1},
-                                  [&](const runs::StepRow& step) {
-                                    before = step.step;
-                                    return true;
-                                  });
-    if (!read) return read.error();
+    MPN_TRY(runs::ForEachStep(source, {onset.step - kStepsBefore, onset.step - 1},
+                              [&](const runs::StepRow& step) {
+                                before = step.step;
+                                return true;
+                              }));
     if (before) {
       onset.how = {Form("found by the forward pass of step {0}; the step before wrote it",
                         "由第 {0} 步的前向传播发现；是前一步写入的"),
@@ -403,8 +394,8 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   onset.what = WhatOf(onset);
   if (chosen) {
     onset.ranks = chosen->row.ranks;
-  } else if (*row) {
-    onset.ranks = (*row)->bad_ranks;
+  } else if (row) {
+    onset.ranks = row->bad_ranks;
   }
   if (!onset.ranks.empty()) {
     onset.what = {Form("{0} on {1}", "{0}（{1}）"),

@@ -45,16 +45,15 @@ std::string Series::Module() const {
 Result<std::vector<int64_t>> ChooseSamples(const runs::Source& source, int64_t first,
                                            int64_t last) {
   constexpr int64_t kFrom = std::numeric_limits<int64_t>::min();
-  auto newest = runs::LastSampledSteps(source, {kFrom, last}, kNewest);
-  if (!newest) return newest.error();
-  std::set<int64_t> chosen(newest->begin(), newest->end());
-  if (newest->size() < kNewest) return std::vector<int64_t>(chosen.begin(), chosen.end());
-  const int64_t spread = newest->front() - first;
+  MPN_TRY_ASSIGN(auto newest, runs::LastSampledSteps(source, {kFrom, last}, kNewest));
+  std::set<int64_t> chosen(newest.begin(), newest.end());
+  if (newest.size() < kNewest) return std::vector<int64_t>(chosen.begin(), chosen.end());
+  const int64_t spread = newest.front() - first;
   constexpr auto kParts = static_cast<int64_t>(kProfileSamples - kNewest);
   for (int64_t part = 0; part < kParts && spread > 0; ++part) {
-    auto older = runs::LastSampledSteps(source, {kFrom, first + spread / kParts * part}, 1);
-    if (!older) return older.error();
-    chosen.insert(older->begin(), older->end());
+    MPN_TRY_ASSIGN(auto older,
+                   runs::LastSampledSteps(source, {kFrom, first + spread / kParts * part}, 1));
+    chosen.insert(older.begin(), older.end());
   }
   return std::vector<int64_t>(chosen.begin(), chosen.end());
 }
@@ -63,34 +62,31 @@ Result<Profile> ReadProfile(const runs::Source& source, const std::vector<int64_
                             runs::Layers& layers,
                             const std::function<Result<void>(const runs::TensorRow&)>& visit) {
   Profile profile;
-  auto dtypes = runs::ReadDtypeNames(source);
-  if (!dtypes) return dtypes.error();
+  MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source));
   std::map<std::tuple<int64_t, int64_t, int64_t>, Series> found;
   size_t rows_read = 0;
   for (auto step = steps.rbegin(); step != steps.rend() && rows_read < kProfileRows; ++step) {
-    auto rows = runs::ReadSample(source, *step);
-    if (!rows) return rows.error();
-    rows_read += rows->size();
+    MPN_TRY_ASSIGN(auto rows, runs::ReadSample(source, *step));
+    rows_read += rows.size();
     profile.steps.push_back(*step);
-    bool clean = !rows->empty();
-    for (const runs::TensorRow& row : *rows) {
+    bool clean = !rows.empty();
+    for (const runs::TensorRow& row : rows) {
       clean = clean && row.NonFinite() == 0;
-      if (auto visited = visit(row); !visited) return visited.error();
+      MPN_TRY(visit(row));
       if (row.slot >= static_cast<int64_t>(kSlots) && row.kind != runs::kOptimizerState) continue;
       auto [it, fresh] = found.try_emplace({row.layer_id, row.kind, row.slot});
       Series& series = it->second;
       if (fresh) {
-        auto layer = layers.Find(row.layer_id);
-        if (!layer) return layer.error();
+        MPN_TRY_ASSIGN(auto layer, layers.Find(row.layer_id));
         series.layer_id = row.layer_id;
         series.kind = row.kind;
         series.slot = row.slot;
-        series.layer = layer->name;
-        series.type = layer->type;
-        series.source = layer->source;
-        series.position = layer->position.value_or(std::numeric_limits<int64_t>::max() / 2);
-        const auto dtype = row.dtype ? dtypes->find(*row.dtype) : dtypes->end();
-        if (dtype != dtypes->end()) series.dtype = dtype->second;
+        series.layer = layer.name;
+        series.type = layer.type;
+        series.source = layer.source;
+        series.position = layer.position.value_or(std::numeric_limits<int64_t>::max() / 2);
+        const auto dtype = row.dtype ? dtypes.find(*row.dtype) : dtypes.end();
+        if (dtype != dtypes.end()) series.dtype = dtype->second;
       }
       series.points.push_back(MeasuredOf(row));
     }

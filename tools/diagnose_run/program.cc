@@ -92,8 +92,7 @@ Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
   for (const std::string& path : source.texts) {
     auto text = imports::ByteSource::OfFile(path);
     if (!text) return text.error();
-    auto found = FindLogHits(*std::move(text), library, context.cancel, hits);
-    if (!found) return found.error();
+    MPN_TRY(FindLogHits(*std::move(text), library, context.cancel, hits));
   }
   return GatherLog(source, std::move(hits), library, limit);
 }
@@ -110,7 +109,7 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   const bool used =
       !request.question.empty() && AddHits(request.question, /*raised=*/false, library, facts);
   if (!request.paths.empty()) {
-    if (auto checked = CheckCode(request.paths, context, facts); !checked) return checked.error();
+    MPN_TRY(CheckCode(request.paths, context, facts));
   }
   Diagnosis diagnosis = Diagnose(facts, library);
   if (!request.question.empty() && !used) {
@@ -136,9 +135,8 @@ Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& contex
   auto asked = DiagnoseSource(source, request, context, *library);
   if (!asked) return asked.error();
   JudgedRun judged{{}, asked->facts.summary};
-  auto decides = OfProgram(source, request, context, *library, *std::move(asked));
-  if (!decides) return decides.error();
-  judged.verdict = {decides->diagnosis.verdict, decides->diagnosis.reason.English()};
+  MPN_TRY_ASSIGN(auto decides, OfProgram(source, request, context, *library, *std::move(asked)));
+  judged.verdict = {decides.diagnosis.verdict, decides.diagnosis.reason.English()};
   return judged;
 }
 

@@ -81,12 +81,11 @@ void Add(const runs::EventRow& row, const Json& detail, Protocol& protocol) {
 
 Result<Protocol> ReadProtocol(const runs::Source& source) {
   Protocol protocol;
-  auto read = runs::ForEachEvent(source, [&](const runs::EventRow& row) {
+  MPN_TRY(runs::ForEachEvent(source, [&](const runs::EventRow& row) {
     auto detail = row.detail.empty() ? Result<Json>(Json::object()) : ParseJson(row.detail);
     if (detail && detail->is_object()) Add(row, *detail, protocol);
     return true;
-  });
-  if (!read) return read.error();
+  }));
   return protocol;
 }
 

@@ -207,18 +207,16 @@ void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) 
 
 Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Layers& layers) {
   ShadowEvidence measured;
-  auto steps = runs::ReadShadowSteps(source);
-  if (!steps) return steps.error();
-  measured.steps = std::move(steps->steps);
-  measured.notes = std::move(steps->notes);
-  auto findings = runs::ReadShadowFindings(source);
-  if (!findings) return findings.error();
-  for (std::string& note : findings->notes) {
+  MPN_TRY_ASSIGN(auto steps, runs::ReadShadowSteps(source));
+  measured.steps = std::move(steps.steps);
+  measured.notes = std::move(steps.notes);
+  MPN_TRY_ASSIGN(auto findings, runs::ReadShadowFindings(source));
+  for (std::string& note : findings.notes) {
     if (std::find(measured.notes.begin(), measured.notes.end(), note) == measured.notes.end()) {
       measured.notes.push_back(std::move(note));
     }
   }
-  for (runs::ShadowFinding& finding : findings->rows) {
+  for (runs::ShadowFinding& finding : findings.rows) {
     const bool minor = runs::SeverityRank(finding.severity) > kWarning;
     const bool near = !GivesNonFinite(finding) && NearnessToLimit(finding) > 0 &&
                       measured.near_limit.size() < kMostNearEnd;
@@ -226,12 +224,11 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
         minor ? measured.minor.size() == kMostMinor : measured.findings.size() == kMostFindings;
     if (full && !minor) ++measured.left_out;
     if (full && !near) continue;
-    if (auto done = runs::CompleteFinding(source, finding); !done) return done.error();
+    MPN_TRY(runs::CompleteFinding(source, finding));
     MeasuredFinding entry{std::move(finding), ""};
     if (entry.finding.layer_id) {
-      auto layer = layers.Find(*entry.finding.layer_id);
-      if (!layer) return layer.error();
-      entry.module = layer->name;
+      MPN_TRY_ASSIGN(auto layer, layers.Find(*entry.finding.layer_id));
+      entry.module = layer.name;
     }
     if (near) measured.near_limit.push_back(entry);
     if (!full) (minor ? measured.minor : measured.findings).push_back(std::move(entry));

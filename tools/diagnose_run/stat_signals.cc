@@ -100,12 +100,11 @@ class FittingSignals {
   Result<const Entry*> Of(const runs::TensorRow& row) {
     const auto [it, fresh] = known_.try_emplace({row.layer_id, row.kind});
     if (!fresh) return &it->second;
-    auto layer = layers_.Find(row.layer_id);
-    if (!layer) return layer.error();
-    it->second.layer = layer->name;
+    MPN_TRY_ASSIGN(auto layer, layers_.Find(row.layer_id));
+    it->second.layer = layer.name;
     const std::string kind = runs::KindName(row.kind);
     for (const Signal* signal : signals_) {
-      if (signal->of == kind && cases::FitsLayer(*signal, layer->name)) {
+      if (signal->of == kind && cases::FitsLayer(*signal, layer.name)) {
         it->second.signals.push_back(signal);
       }
     }
@@ -126,16 +125,15 @@ class StatSignals::State {
       : fitting_(SignalsOf(library, /*of_step=*/false), layers) {}
 
   Result<void> Offer(const runs::TensorRow& row) {
-    auto entry = fitting_.Of(row);
-    if (!entry) return entry.error();
-    for (const Signal* signal : (*entry)->signals) {
+    MPN_TRY_ASSIGN(auto entry, fitting_.Of(row));
+    for (const Signal* signal : entry->signals) {
       auto value = Column(row, signal->name);
       if (!value) continue;
       if (signal->share) {
         if (row.numel.value_or(0) <= 0) continue;
         *value /= static_cast<double>(*row.numel);
       }
-      hits_.Offer(*signal, *value, row.step, (*entry)->layer);
+      hits_.Offer(*signal, *value, row.step, entry->layer);
     }
     return {};
   }
@@ -196,12 +194,11 @@ std::vector<StatHit> StepSignals::Take() {
 Result<void> FindStepSignals(const runs::Source& source, int64_t last,
                              const cases::CaseLibrary& library, std::vector<StatHit>& found) {
   StepSignals signals(library);
-  auto read = runs::ForEachStep(source, {std::numeric_limits<int64_t>::min(), last},
-                                [&](const runs::StepRow& row) {
-                                  signals.Offer(row);
-                                  return true;
-                                });
-  if (!read) return read.error();
+  MPN_TRY(runs::ForEachStep(source, {std::numeric_limits<int64_t>::min(), last},
+                            [&](const runs::StepRow& row) {
+                              signals.Offer(row);
+                              return true;
+                            }));
   for (StatHit& hit : signals.Take()) found.push_back(std::move(hit));
   return {};
 }

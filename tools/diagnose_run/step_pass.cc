@@ -14,17 +14,16 @@ Result<StepPass::Seen> StepPass::ReadAll(const runs::Source& source, int64_t fir
   TurnFinder turns;
   StepSignals signals(library_);
   seen.last_offered = first_error;
-  auto ended = runs::ForEachStepInTime(source, limit_, [&](const runs::StepRow& row) {
-    fold.Add(row);
-    seen.course.Add(row);
-    turns.Add(row);
-    if (row.step <= seen.last_offered) signals.Offer(row);
-    if (row.step < seen.last_offered && row.loss && !std::isfinite(*row.loss)) {
-      seen.last_offered = row.step;
-    }
-  });
-  if (!ended) return ended.error();
-  seen.summary.ended_after = *ended;
+  MPN_TRY_ASSIGN(auto ended, runs::ForEachStepInTime(source, limit_, [&](const runs::StepRow& row) {
+                   fold.Add(row);
+                   seen.course.Add(row);
+                   turns.Add(row);
+                   if (row.step <= seen.last_offered) signals.Offer(row);
+                   if (row.step < seen.last_offered && row.loss && !std::isfinite(*row.loss)) {
+                     seen.last_offered = row.step;
+                   }
+                 }));
+  seen.summary.ended_after = ended;
   fold.Finish();
   seen.turns = turns.Finish();
   seen.hits = signals.Take();

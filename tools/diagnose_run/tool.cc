@@ -30,34 +30,30 @@ Result<Facts> FactsOfText(const std::string& text, const ToolContext& context,
   auto opened = imports::OpenText(text, "log_text", context.cancel);
   if (!opened) return opened.error();
   const std::string counts = opened->counts;
-  auto source = runs::SourceOfLog(*std::move(opened), std::nullopt);
-  if (!source) return source.error();
+  MPN_TRY_ASSIGN(auto source, runs::SourceOfLog(*std::move(opened), std::nullopt));
   std::vector<LogHit> hits;
-  auto found = FindLogHits(imports::ByteSource::OfText(text), library, context.cancel, hits);
-  if (!found) return found.error();
-  auto facts = GatherLog(*source, std::move(hits), library);
+  MPN_TRY(FindLogHits(imports::ByteSource::OfText(text), library, context.cancel, hits));
+  auto facts = GatherLog(source, std::move(hits), library);
   if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
   return facts;
 }
 
 Result<Facts> FactsOfPath(const std::string& log_path, const ToolContext& context,
                           const cases::CaseLibrary& library, Subject& subject) {
-  auto path = context.roots.Resolve(log_path);
-  if (!path) return path.error();
-  subject.name = EscapeControl(*path);
-  if (runs::LooksLikeDatabase(*path)) {
+  MPN_TRY_ASSIGN(auto path, context.roots.Resolve(log_path));
+  subject.name = EscapeControl(path);
+  if (runs::LooksLikeDatabase(path)) {
     return InvalidInput(subject.name + " is a database, not a log.", "Give it as `run`.");
   }
-  auto log = imports::OpenLog(*path, context.cancel, /*even_without_steps=*/true);
+  auto log = imports::OpenLog(path, context.cancel, /*even_without_steps=*/true);
   if (!log) return log.error();
   if (!*log) {
     return InvalidInput(subject.name + " is no log that is understood.",
                         "TensorBoard and W&B folders, CSV, JSON and text logs are.");
   }
   const std::string counts = (*log)->counts;
-  auto source = runs::SourceOfLog(**std::move(log), std::nullopt);
-  if (!source) return source.error();
-  auto facts = FactsOfLog(*source, context, library);
+  MPN_TRY_ASSIGN(auto source, runs::SourceOfLog(**std::move(log), std::nullopt));
+  auto facts = FactsOfLog(source, context, library);
   if (facts && facts->summary.steps == 0 && facts->log_hits.empty()) return NothingInLog(counts);
   return facts;
 }
@@ -85,9 +81,8 @@ Result<Diagnosed> DiagnoseLog(const Json& arguments, const ToolContext& context,
 
 Result<Diagnosed> DiagnoseRun(const Json& arguments, const ToolContext& context,
                               const cases::CaseLibrary& library) {
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  return DiagnoseProgram(*source, RequestOf(arguments), context, library);
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  return DiagnoseProgram(source, RequestOf(arguments), context, library);
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
@@ -102,10 +97,10 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
         "output as `log_text` or `log_path`.");
   }
   const auto library = cases::SharedLibrary(context.data);
-  const auto diagnosed = arguments.contains("run") ? DiagnoseRun(arguments, context, *library)
-                                                   : DiagnoseLog(arguments, context, *library);
-  if (!diagnosed) return diagnosed.error();
-  const auto& [subject, facts, diagnosis] = *diagnosed;
+  MPN_TRY_ASSIGN(const auto diagnosed, arguments.contains("run")
+                                           ? DiagnoseRun(arguments, context, *library)
+                                           : DiagnoseLog(arguments, context, *library));
+  const auto& [subject, facts, diagnosis] = diagnosed;
   const size_t bytes = runs::AnswerBytes(arguments, context);
   return ToolOutput{DiagnosisJson(subject, facts, diagnosis, *library, bytes, context.chinese_too),
                     DiagnosisText(subject, facts, diagnosis, bytes)};
@@ -119,12 +114,11 @@ Tool MakeTool() {
   definition.title = "Diagnose a training run";
   definition.description =
       "Answers \"why did my loss go NaN?\" (or diverge, or stop learning): verdict, first bad "
-      "step, "
-      "the layer that produced it with file:line, ranked documented causes with evidence and "
+      "step, the layer that produced it with file:line, ranked documented causes with evidence and "
       "counter-evidence, fix, time line, next measurement. Takes a monitored run (list_runs finds "
       "it), or of a run without monitor its log (console output, TensorBoard, W&B, CSV, JSON) as "
-      "`run`, `log_text` or `log_path`. `paths` of the training code add static "
-      "findings. For figures alone call run_summary; to review code without a run static_check.";
+      "`run`, `log_text` or `log_path`. `paths` of the training code add static findings. For "
+      "figures alone call run_summary; to review code without a run static_check.";
   definition.brief =
       "Why a run went NaN, diverged or stopped learning: first bad step, layer, file:line, "
       "ranked causes with evidence for and against, fix, next measurement. Takes a "

@@ -71,14 +71,13 @@ double LargestFinite(const std::string& format) {
 Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& facts,
                                        runs::Layers& layers) {
   const Onset& onset = *facts.onset;
-  auto steps =
-      runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), onset.step}, kPoints);
-  if (!steps) return steps.error();
-  auto dtypes = runs::ReadDtypeNames(source);
-  if (!dtypes) return dtypes.error();
+  MPN_TRY_ASSIGN(
+      auto steps,
+      runs::LastSampledSteps(source, {std::numeric_limits<int64_t>::min(), onset.step}, kPoints));
+  MPN_TRY_ASSIGN(auto dtypes, runs::ReadDtypeNames(source));
   const auto dtype_of = [&](const runs::TensorRow& row) {
-    const auto it = row.dtype ? dtypes->find(*row.dtype) : dtypes->end();
-    return it == dtypes->end() ? std::string() : it->second;
+    const auto it = row.dtype ? dtypes.find(*row.dtype) : dtypes.end();
+    return it == dtypes.end() ? std::string() : it->second;
   };
 
   std::optional<int64_t> layer_id = onset.layer_id;
@@ -86,11 +85,10 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
   if (!layer_id) {
     // Nearest to the limit in the last sample that is wholly before the onset.
     double nearest = 0;
-    for (auto step = steps->rbegin(); step != steps->rend() && !layer_id; ++step) {
+    for (auto step = steps.rbegin(); step != steps.rend() && !layer_id; ++step) {
       if (*step >= onset.step) continue;
-      auto rows = runs::ReadSample(source, *step);
-      if (!rows) return rows.error();
-      for (const runs::TensorRow& row : *rows) {
+      MPN_TRY_ASSIGN(auto rows, runs::ReadSample(source, *step));
+      for (const runs::TensorRow& row : rows) {
         const double limit = LargestFinite(Judged(dtype_of(row), facts.precision));
         if (row.kind != runs::kActivation || !row.absmax || limit == 0) continue;
         if (*row.absmax / limit > nearest) {
@@ -106,14 +104,12 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
 
   Trend trend;
   trend.kind = kind;
-  auto layer = layers.Find(*layer_id);
-  if (!layer) return layer.error();
-  trend.layer = layer->name;
-  for (const int64_t step : *steps) {
-    auto rows = runs::ReadCell(source, step, *layer_id, kind);
-    if (!rows) return rows.error();
+  MPN_TRY_ASSIGN(auto layer, layers.Find(*layer_id));
+  trend.layer = layer.name;
+  for (const int64_t step : steps) {
+    MPN_TRY_ASSIGN(auto rows, runs::ReadCell(source, step, *layer_id, kind));
     std::optional<double> largest;
-    for (const runs::TensorRow& row : *rows) {
+    for (const runs::TensorRow& row : rows) {
       if (row.absmax) largest = std::max(largest.value_or(0), *row.absmax);
       trend.dtype = dtype_of(row);
     }

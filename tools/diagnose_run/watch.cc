@@ -15,12 +15,11 @@ namespace {
 // The newest step of the run, of the database or of the ring, whichever is ahead.
 Result<std::optional<runs::StepRow>> NewestStep(const runs::Source& source) {
   int64_t newest = source.ring.steps.empty() ? -1 : source.ring.steps.back().step;
-  auto statement = source.database->Prepare("SELECT max(step) FROM step WHERE run_id=?1");
-  if (!statement) return statement.error();
-  statement->Bind(1, *source.run.handle.run_id);
-  auto row = statement->Next();
-  if (!row) return row.error();
-  if (*row) newest = std::max(newest, statement->IntOr(0, -1));
+  MPN_TRY_ASSIGN(auto statement,
+                 source.database->Prepare("SELECT max(step) FROM step WHERE run_id=?1"));
+  statement.Bind(1, *source.run.handle.run_id);
+  MPN_TRY_ASSIGN(auto row, statement.Next());
+  if (row) newest = std::max(newest, statement.IntOr(0, -1));
   if (newest < 0) return std::optional<runs::StepRow>();
   return runs::ReadStep(source, newest);
 }
@@ -31,31 +30,28 @@ Result<WatchedState> StateOfRun(const Json& arguments, const ToolContext& contex
   if (!arguments.contains("run")) {
     return InvalidInput("--watch follows a run of the monitor.", "Give it as RUN.");
   }
-  auto source = runs::OpenAskedRun(arguments, context);
-  if (!source) return source.error();
-  if (!source->database) {
+  MPN_TRY_ASSIGN(auto source, runs::OpenAskedRun(arguments, context));
+  if (!source.database) {
     return InvalidInput("--watch follows a run of the monitor, not a log.");
   }
   WatchedState state;
-  state.over = source->run.status != runs::Status::kRunning;
+  state.over = source.run.status != runs::Status::kRunning;
   // A run that begins later in the same file is another one.
   state.arguments = arguments;
   state.arguments["run"] =
-      FormatRunHandle(source->shown.path.empty() ? source->run.handle : source->shown);
-  auto newest = NewestStep(*source);
-  if (!newest) return newest.error();
+      FormatRunHandle(source.shown.path.empty() ? source.run.handle : source.shown);
+  MPN_TRY_ASSIGN(auto newest, NewestStep(source));
   int64_t errors = 0, alerts = 0;
-  auto read = runs::ForEachAlert(*source, {}, [&](const runs::AlertRow& alert) {
+  MPN_TRY(runs::ForEachAlert(source, {}, [&](const runs::AlertRow& alert) {
     ++alerts;
     errors += alert.severity == "ERROR";
     return true;
-  });
-  if (!read) return read.error();
+  }));
   state.urgent = std::to_string(errors);
   state.version = std::to_string(alerts) + " " + std::to_string(errors);
-  state.line = runs::StatusName(source->run.status);
-  if (*newest) {
-    const runs::StepRow& step = **newest;
+  state.line = runs::StatusName(source.run.status);
+  if (newest) {
+    const runs::StepRow& step = *newest;
     state.version += " " + std::to_string(step.step);
     state.line += ", step " + std::to_string(step.step);
     if (step.loss) state.line += ", loss " + runs::Number(step.loss);
