@@ -1,7 +1,7 @@
 // Runs a program that may be hostile: user code, models. It gets limits of time, memory, processes
 // and file sizes, no network, one folder to write in, and ends with all that it started.
 //
-// For a process of its own that does nothing else (tools/sandbox): it becomes the supervisor.
+// For a process of its own that does nothing else (engines/sandbox): it becomes the supervisor.
 // Between it and the program stands a keeper, a fork of it, which is the first process of the
 // program's PID namespace: each of the two ends the program when the other one is gone. What the
 // kernel does not offer is found before the program starts, and it does not start unless that is

@@ -16,7 +16,7 @@ Result<DataFiles> DataFiles::Create(const std::string& overlay) {
   if (!fs::is_directory(overlay, ec)) {
     return NotFound("--data-dir " + overlay + " is not a directory.");
   }
-  for (const char* folder : {"knowledge/cases", "knowledge/search", "tools/static_check/rules",
+  for (const char* folder : {"knowledge/cases", "knowledge/search", "engines/check/rules",
                              "prompts", "monitor/alerts"}) {
     const fs::path root = fs::path(overlay) / folder;
     if (!fs::is_directory(root, ec)) continue;

@@ -29,14 +29,14 @@
 
 #include "base/cancel.h"
 #include "base/data_files.h"
-#include "tools/static_check/engine.h"
-#include "tools/static_check/facts/facts.h"
-#include "tools/static_check/facts/modules.h"
-#include "tools/static_check/rule_set.h"
-#include "tools/static_check/syntax/syntax.h"
-#include "tools/static_check/syntax/text_search.h"
-#include "tools/static_check/syntax/tree_sitter.h"
-#include "tools/static_check/unit.h"
+#include "engines/check/engine.h"
+#include "engines/check/facts/facts.h"
+#include "engines/check/facts/modules.h"
+#include "engines/check/rule_set.h"
+#include "engines/check/syntax/syntax.h"
+#include "engines/check/syntax/text_search.h"
+#include "engines/check/syntax/tree_sitter.h"
+#include "engines/check/unit.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "tools/tensor_files/elements.h"
-#include "tools/tensor_files/tensor_file.h"
+#include "engines/tensors/elements.h"
+#include "engines/tensors/tensor_file.h"
 
 namespace {
 

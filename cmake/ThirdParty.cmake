@@ -63,7 +63,7 @@ foreach(h parser.h array.h alloc.h ts_assert.h)
 endforeach()
 
 add_library(mpn_tree_sitter STATIC "${_ts}/src/lib.c" "${_tspy}/parser.c" "${_tspy}/scanner.c")
-# <src/…>: its own structures, which tools/static_check/syntax/tree_copy.cc walks.
+# <src/…>: its own structures, which engines/check/syntax/tree_copy.cc walks.
 target_include_directories(mpn_tree_sitter SYSTEM PUBLIC "${_ts}/include" "${_ts}" "${CMAKE_BINARY_DIR}/third_party"
                            PRIVATE "${_ts}/src")
 target_compile_options(mpn_tree_sitter PRIVATE -w -O2)

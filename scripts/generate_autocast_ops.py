@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tools/static_check/data/autocast_ops.json: what autocast does to each operator, by device.
+"""Writes engines/check/data/autocast_ops.json: what autocast does to each operator, by device.
 
 Asked of the installed torch, no GPU needed: the dispatcher lists the operators that an Autocast
 key knows, and each of them is called under autocast with stand-in tensors of that device, while a
 kernel of ours in place of the real one writes down the dtypes that arrive below autocast. Run it
 again for another torch and review the difference:
 
-    .venv/bin/python scripts/generate_autocast_ops.py > tools/static_check/data/autocast_ops.json
+    .venv/bin/python scripts/generate_autocast_ops.py > engines/check/data/autocast_ops.json
 """
 
 from __future__ import annotations

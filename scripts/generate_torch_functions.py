@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tools/static_check/data/torch_functions.json: the dtype that torch's functions return.
+"""Writes engines/check/data/torch_functions.json: the dtype that torch's functions return.
 
 data/autocast_ops.json has what autocast knows, operator by operator; most functions that people
 call are made of several (F.normalize is a norm, a clamp and a division). Here each public function
@@ -9,7 +9,7 @@ under that of CUDA and of the CPU, and what comes out is written down:
     keep   the dtype of its inputs        lower  autocast's 16 bits
     fp32   FP32                           index  integers or booleans
 
-    cd tools/static_check/data
+    cd engines/check/data
     python ../../../scripts/generate_torch_functions.py > torch_functions.json
 """
 

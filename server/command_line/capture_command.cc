@@ -12,8 +12,8 @@
 #include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/progress_line.h"
-#include "tools/exported/model_file.h"
-#include "tools/exported/worker.h"
+#include "engines/exported/model_file.h"
+#include "engines/exported/worker.h"
 
 namespace mpnanny {
 namespace {

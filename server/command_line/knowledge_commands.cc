@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
-#include "tools/cases/lint.h"
-#include "tools/cases/page.h"
+#include "engines/cases/lint.h"
+#include "engines/cases/page.h"
 
 namespace mpnanny {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/progress_line.h"
-#include "tools/pack/pack.h"
+#include "engines/pack/pack.h"
 
 namespace mpnanny {
 namespace {

@@ -8,9 +8,9 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "tools/exported/worker.h"
-#include "tools/python_code/child.h"
-#include "tools/python_code/lacks.h"
+#include "engines/exported/worker.h"
+#include "engines/python_code/child.h"
+#include "engines/python_code/lacks.h"
 
 namespace mpnanny {
 namespace fs = std::filesystem;

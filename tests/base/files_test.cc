@@ -137,7 +137,7 @@ TEST(DataFiles, EmbeddedBytesEqualTheFiles) {
   for (const std::string& path : data->List("", "")) {
     // The chart library and the font are the machine's.
     const std::string where = path == "tools/report/page/chart.js" ? MPNANNY_CHART_JS
-                              : path == "tools/pictures/DejaVuSans.ttf"
+                              : path == "engines/pictures/DejaVuSans.ttf"
                                   ? MPNANNY_FONT
                                   : std::string(MPNANNY_SOURCE_DIR "/") + path;
     const auto file = ReadFile(where, 1 << 24);

@@ -1,4 +1,4 @@
-#include "tools/cases/case.h"
+#include "engines/cases/case.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "tests/cases/page.h"
-#include "tools/cases/vocabulary.h"
+#include "engines/cases/vocabulary.h"
 
 namespace mpnanny::cases {
 namespace {

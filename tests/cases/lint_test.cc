@@ -1,4 +1,4 @@
-#include "tools/cases/lint.h"
+#include "engines/cases/lint.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "tests/cases/page.h"
-#include "tools/cases/case.h"
+#include "engines/cases/case.h"
 
 namespace mpnanny::cases {
 namespace {

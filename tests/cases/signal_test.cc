@@ -1,4 +1,4 @@
-#include "tools/cases/signal.h"
+#include "engines/cases/signal.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/cases/case.h"
-#include "tools/diagnose_run/log_hits.h"
-#include "tools/diagnose_run/rank.h"
+#include "engines/cases/case.h"
+#include "engines/diagnosis/log_hits.h"
+#include "engines/diagnosis/rank.h"
 
 namespace mpnanny::cases {
 namespace {

@@ -37,7 +37,7 @@ TEST(HouseRules, MainsAreSmall) {
 TEST(HouseRules, EveryPlaceThatIsAddedToSaysHow) {
   for (const char* readme :
        {"README.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md", "docs/architecture.md",
-        "tools/README.md", "tools/static_check/rules/README.md", "knowledge/README.md",
+        "tools/README.md", "engines/check/rules/README.md", "knowledge/README.md",
         "prompts/README.md", "monitor/alerts/README.md", "tests/README.md", "bench/README.md"}) {
     const SourceFile* const file = FindFile(readme);
     EXPECT_TRUE(file && file->text.size() > 200) << readme << " is missing or says nothing";

@@ -37,21 +37,21 @@ const std::vector<Rule> kRules = {
 const std::map<std::pair<std::string, std::string>, std::string> kExceptions = {
     {{"server/command_line/version_text.cc", "server/protocol/versions.h"},
      "--version names the MCP revisions"},
-    {{"server/command_line/knowledge_commands.cc", "tools/cases/lint.h"},
+    {{"server/command_line/knowledge_commands.cc", "engines/cases/lint.h"},
      "`knowledge lint` and `knowledge new` are for people who write cases, not for clients"},
-    {{"server/command_line/knowledge_commands.cc", "tools/cases/page.h"},
+    {{"server/command_line/knowledge_commands.cc", "engines/cases/page.h"},
      "`knowledge show` prints a case as people read it"},
-    {{"server/command_line/pack_command.cc", "tools/pack/pack.h"},
+    {{"server/command_line/pack_command.cc", "engines/pack/pack.h"},
      "`pack` writes a file, which no tool does: clients must not reach it"},
-    {{"server/command_line/capture_command.cc", "tools/exported/model_file.h"},
+    {{"server/command_line/capture_command.cc", "engines/exported/model_file.h"},
      "`capture` writes a file as well"},
-    {{"server/command_line/capture_command.cc", "tools/exported/worker.h"},
+    {{"server/command_line/capture_command.cc", "engines/exported/worker.h"},
      "`capture` writes a file as well"},
-    {{"server/doctor/machine_checks.cc", "tools/exported/worker.h"},
+    {{"server/doctor/machine_checks.cc", "engines/exported/worker.h"},
      "whether the worker starts is found out by starting it"},
-    {{"server/doctor/machine_checks.cc", "tools/python_code/child.h"},
+    {{"server/doctor/machine_checks.cc", "engines/python_code/child.h"},
      "whether code can be confined is found out by the sandbox"},
-    {{"server/doctor/machine_checks.cc", "tools/python_code/lacks.h"}, "in the same words"},
+    {{"server/doctor/machine_checks.cc", "engines/python_code/lacks.h"}, "in the same words"},
     {{"server/command_line/report_command.cc", "tools/report/page.h"},
      "`report` writes a file as well"},
     {{"server/command_line/report_command.cc", "server/view.h"}, "`view` listens, as `serve` does"},
@@ -70,17 +70,17 @@ const std::vector<std::string> kSystemHeaders = {
 const std::map<std::string, std::vector<std::string>> kConfined = {
     {"valijson/", {"tools/call.cc"}},
     {"yaml-cpp/", {"base/front_matter.cc", "base/yaml_values.cc"}},
-    {"zlib.h", {"tools/tensor_files/zip.cc"}},
-    {"toml++/", {"tools/static_check/inputs/pyproject.cc", "server/client_file/toml_edit.cc"}},
+    {"zlib.h", {"engines/tensors/zip.cc"}},
+    {"toml++/", {"engines/check/inputs/pyproject.cc", "server/client_file/toml_edit.cc"}},
     {"spdlog/", {"base/log.cc"}},
-    {"agg_", {"tools/pictures/canvas.cc"}},
-    {"stb_", {"tools/pictures/canvas.cc"}},
+    {"agg_", {"engines/pictures/canvas.cc"}},
+    {"stb_", {"engines/pictures/canvas.cc"}},
     {"CLI/", {"server/command_line/"}},
     {"httplib.h", {"server/transport/http/library_requests.h", "server/doctor/http_checks.cc"}},
     {"Python.h", {"monitor/bindings/"}},
-    {"torch/", {"tools/worker/"}},
-    {"ATen/", {"tools/worker/"}},
-    {"c10/", {"tools/worker/"}},
+    {"torch/", {"engines/worker/"}},
+    {"ATen/", {"engines/worker/"}},
+    {"c10/", {"engines/worker/"}},
 };
 
 struct Include {
@@ -174,7 +174,7 @@ TEST(IncludeRules, OperatingSystemCallsLiveInBaseOs) {
 // Between the check of a path and its opening by name something else may have taken its place.
 TEST(IncludeRules, ToolsOpenAndListThroughResolvedPaths) {
   // Commands only: the path is the one that was typed.
-  const std::vector<std::string> kMay = {"tools/static_check/fix/apply_fixes.cc"};
+  const std::vector<std::string> kMay = {"engines/check/fix/apply_fixes.cc"};
   for (const SourceFile& file : Tree()) {
     if (!IsCpp(file.path) || !file.path.starts_with("tools/") || InFolders(file.path, kMay))
       continue;

@@ -12,8 +12,8 @@
 #include "base/front_matter.h"
 #include "base/text.h"
 #include "tests/checks/tree.h"
-#include "tools/cases/case.h"
-#include "tools/cases/vocabulary.h"
+#include "engines/cases/case.h"
+#include "engines/cases/vocabulary.h"
 #include "tools/tool.h"
 
 namespace mpnanny::checks {
@@ -94,7 +94,7 @@ TEST_F(PagesTest, CasesAreWholeAndTheirRelativesExist) {
 }
 
 TEST_F(PagesTest, RulesHaveAPageACheckAndCases) {
-  const std::string folder = "tools/static_check/rules/";
+  const std::string folder = "engines/check/rules/";
   const std::vector<Page> pages = Pages(folder);
   EXPECT_GE(pages.size(), 8u);
   std::set<std::string> ids;
@@ -130,7 +130,7 @@ TEST_F(PagesTest, RulesHaveAPageACheckAndCases) {
 // What a case's page says of static_check can be looked up from the rule as well.
 TEST_F(PagesTest, RulesLinkBackToTheCasesThatPromiseThem) {
   std::map<std::string, std::set<std::string>> cases_of;
-  for (const Page& page : Pages("tools/static_check/rules/")) {
+  for (const Page& page : Pages("engines/check/rules/")) {
     for (const Json& id : page.front.fields.value("cases", Json::array())) {
       cases_of[page.id].insert(id.get<std::string>());
     }
@@ -208,7 +208,7 @@ TEST_F(PagesTest, LinksBetweenPagesLead) {
       EXPECT_TRUE(library_.Find(id)) << file.path << " links to the case " << id;
     }
     for (const std::string& id : Linked(file.text, "mpnanny://rules/")) {
-      EXPECT_TRUE(FindFile("tools/static_check/rules/" + id + ".md"))
+      EXPECT_TRUE(FindFile("engines/check/rules/" + id + ".md"))
           << file.path << " links to the rule " << id;
     }
     for (const std::string& id : Linked(file.text, "mpnanny://alerts/")) {

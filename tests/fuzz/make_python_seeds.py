@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RULES = HERE.parent.parent / "tools/static_check/rules"
+RULES = HERE.parent.parent / "engines/check/rules"
 # By the part of a seed's name before ".txt" and by the language of a page's example.
 KINDS = {
     "py": b"p",

@@ -23,12 +23,12 @@
 #include "base/data_files.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "tools/static_check/engine.h"
-#include "tools/static_check/inputs/decode.h"
-#include "tools/static_check/inputs/notebook.h"
-#include "tools/static_check/report/report_text.h"
-#include "tools/static_check/report/sarif.h"
-#include "tools/static_check/rule_set.h"
+#include "engines/check/engine.h"
+#include "engines/check/inputs/decode.h"
+#include "engines/check/inputs/notebook.h"
+#include "engines/check/report/report_text.h"
+#include "engines/check/report/sarif.h"
+#include "engines/check/rule_set.h"
 #include "tools/tool.h"
 
 namespace mpnanny::static_check {

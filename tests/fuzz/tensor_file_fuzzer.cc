@@ -12,10 +12,10 @@
 
 #include "base/text.h"
 #include "tests/tensor_files/build_files.h"
-#include "tools/tensor_files/elements.h"
-#include "tools/tensor_files/extent.h"
-#include "tools/tensor_files/shard_index.h"
-#include "tools/tensor_files/tensor_file.h"
+#include "engines/tensors/elements.h"
+#include "engines/tensors/extent.h"
+#include "engines/tensors/shard_index.h"
+#include "engines/tensors/tensor_file.h"
 
 namespace mpnanny::tensor_files {
 namespace {

@@ -71,7 +71,7 @@ def test_ctc_loss_is_on_the_fp32_list_of_the_cpu_only() -> None:
         assert log_probs.bfloat16().log_softmax(-1).dtype == torch.bfloat16
         loss = torch.nn.functional.ctc_loss(log_probs.bfloat16(), *arguments)
         assert loss.dtype == torch.float32
-    lists = json.loads((ROOT / "tools/static_check/data/autocast_ops.json").read_text())
+    lists = json.loads((ROOT / "engines/check/data/autocast_ops.json").read_text())
     cuda = json.dumps(lists["devices"]["CUDA"]["fp32"])
     assert "ctc_loss" not in cuda and "log_softmax" in cuda
     assert "`log_softmax` stays 16 bit and `ctc_loss` casts up" in page("ctc-loss-half")

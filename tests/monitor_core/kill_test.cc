@@ -22,8 +22,8 @@
 #include "base/process_info.h"
 #include "monitor/core/recorder.h"
 #include "monitor/core/writer.h"
-#include "tools/runs/samples.h"
-#include "tools/runs/steps.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/steps.h"
 
 namespace mpnanny {
 namespace {

@@ -18,7 +18,7 @@
 #include "base/os_file_system.h"
 #include "base/process_info.h"
 #include "monitor/core/recorder.h"
-#include "tools/runs/steps.h"
+#include "engines/runs/steps.h"
 
 namespace mpnanny {
 namespace {

@@ -1,5 +1,5 @@
 // Places and ticks of axes, over values that people have and values that break arithmetic.
-#include "tools/pictures/axes.h"
+#include "engines/pictures/axes.h"
 
 #include <gtest/gtest.h>
 

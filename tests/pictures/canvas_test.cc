@@ -1,5 +1,5 @@
 // What is drawn is in the PNG, and nothing that is drawn breaks it. PNGs are read back by zlib.
-#include "tools/pictures/canvas.h"
+#include "engines/pictures/canvas.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // What an alert says in figures, and the sentences that are made of it.
-#include "tools/runs/alert_detail.h"
+#include "engines/runs/alert_detail.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include "base/json.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/same_figures.h"
-#include "tools/diagnose_run/earlier_messages.h"
-#include "tools/diagnose_run/failed_call.h"
-#include "tools/pack/redaction.h"
+#include "engines/diagnosis/earlier_messages.h"
+#include "engines/diagnosis/failed_call.h"
+#include "engines/pack/redaction.h"
 
 namespace mpnanny::runs {
 namespace {

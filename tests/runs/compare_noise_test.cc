@@ -4,8 +4,8 @@
 #include <cmath>
 #include <random>
 
-#include "tools/compare_runs/curve.h"
-#include "tools/compare_runs/noise.h"
+#include "engines/comparison/curve.h"
+#include "engines/comparison/noise.h"
 
 namespace mpnanny::compare_runs {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "tools/compare_runs/gradient_path.h"
-#include "tools/compare_runs/spike.h"
+#include "engines/comparison/gradient_path.h"
+#include "engines/comparison/spike.h"
 
 namespace mpnanny::compare_runs {
 namespace {

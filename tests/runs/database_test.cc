@@ -1,6 +1,6 @@
 // Opening what should be a monitor's database: every way in which a file can be wrong has a clear
 // answer.
-#include "tools/runs/database.h"
+#include "engines/runs/database.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <random>
 
 #include "tests/runs/recording.h"
-#include "tools/runs/run.h"
+#include "engines/runs/run.h"
 
 namespace mpnanny::test {
 namespace fs = std::filesystem;

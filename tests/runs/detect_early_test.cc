@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "tests/runs/detector_facts.h"
-#include "tools/diagnose_run/step_course.h"
-#include "tools/diagnose_run/timeline.h"
+#include "engines/diagnosis/step_course.h"
+#include "engines/diagnosis/timeline.h"
 
 namespace mpnanny::diagnose_run {
 namespace {

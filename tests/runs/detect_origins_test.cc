@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "tests/runs/detector_facts.h"
-#include "tools/diagnose_run/earlier_messages.h"
+#include "engines/diagnosis/earlier_messages.h"
 
 namespace mpnanny::diagnose_run {
 namespace {

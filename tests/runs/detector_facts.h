@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/runs/same_figures.h"
-#include "tools/diagnose_run/detectors/detector.h"
+#include "engines/diagnosis/detectors/detector.h"
 
 namespace mpnanny::diagnose_run {
 

@@ -6,8 +6,8 @@
 
 #include "tests/runs/recording.h"
 #include "tests/runs/same_figures.h"
-#include "tools/cases/signal.h"
-#include "tools/diagnose_run/signal_words.h"
+#include "engines/cases/signal.h"
+#include "engines/diagnosis/signal_words.h"
 
 namespace mpnanny::test {
 namespace {

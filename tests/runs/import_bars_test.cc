@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tests/runs/import_files.h"
-#include "tools/runs/import/log_line.h"
+#include "engines/runs/import/log_line.h"
 
 namespace mpnanny::test {
 namespace {

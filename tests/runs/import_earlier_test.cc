@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "tests/runs/import_files.h"
-#include "tools/runs/samples.h"
+#include "engines/runs/samples.h"
 
 namespace mpnanny::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tools/runs/import/crc32c.h"
+#include "engines/runs/import/crc32c.h"
 
 namespace mpnanny::test {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/runs/recording.h"
-#include "tools/runs/run.h"
-#include "tools/runs/steps.h"
+#include "engines/runs/run.h"
+#include "engines/runs/steps.h"
 
 namespace mpnanny::test {
 

@@ -6,7 +6,7 @@
 
 #include "base/base64.h"
 #include "tests/runs/import_files.h"
-#include "tools/runs/import/crc32c.h"
+#include "engines/runs/import/crc32c.h"
 
 namespace mpnanny::test {
 namespace fs = std::filesystem;

@@ -1,5 +1,5 @@
 // What kind of mistake a finding shows, by what went in.
-#include "tools/diagnose_run/measured_signs.h"
+#include "engines/diagnosis/measured_signs.h"
 
 #include <gtest/gtest.h>
 

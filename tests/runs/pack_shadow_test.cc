@@ -5,8 +5,8 @@
 
 #include "tests/runs/run_tools.h"
 #include "tests/runs/shadow_recording.h"
-#include "tools/pack/pack.h"
-#include "tools/pack/redaction.h"
+#include "engines/pack/pack.h"
+#include "engines/pack/redaction.h"
 
 namespace mpnanny::test {
 namespace {

@@ -1,6 +1,6 @@
 // `mpnanny pack`: the file says the same as the run, is not larger than asked for, gives no name
 // away when it should not, and takes nobody's place.
-#include "tools/pack/pack.h"
+#include "engines/pack/pack.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <set>
 
 #include "tests/runs/run_tools.h"
-#include "tools/pack/redaction.h"
+#include "engines/pack/redaction.h"
 
 namespace mpnanny::test {
 namespace fs = std::filesystem;

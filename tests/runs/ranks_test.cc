@@ -1,5 +1,5 @@
 // Distributed runs: one database a rank, merged on reading.
-#include "tools/runs/ranks.h"
+#include "engines/runs/ranks.h"
 
 #include <gtest/gtest.h>
 

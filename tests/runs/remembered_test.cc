@@ -1,6 +1,6 @@
 // What is remembered of a run goes by the state of its files: whatever happens to one of them, the
 // next answer is that of a fresh process.
-#include "tools/runs/remembered.h"
+#include "engines/runs/remembered.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "tools/runs/sentence.h"
+#include "engines/runs/sentence.h"
 
 namespace mpnanny::test {
 

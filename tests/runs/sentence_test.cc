@@ -1,6 +1,6 @@
 // Sentences in English and in Chinese. (What makes two forms a pair is checked when they are
 // compiled.)
-#include "tools/runs/sentence.h"
+#include "engines/runs/sentence.h"
 
 #include <gtest/gtest.h>
 

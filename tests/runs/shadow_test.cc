@@ -1,5 +1,5 @@
 // Shadow steps in real databases: read, merged, damaged, absent.
-#include "tools/runs/shadow.h"
+#include "engines/runs/shadow.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/shadow_recording.h"
-#include "tools/runs/alerts.h"
+#include "engines/runs/alerts.h"
 
 namespace mpnanny::test {
 namespace {

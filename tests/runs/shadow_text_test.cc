@@ -1,5 +1,5 @@
 // Sentences of shadow findings: every kind, and figures that are missing or absurd.
-#include "tools/runs/shadow_text.h"
+#include "engines/runs/shadow_text.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/runs/same_figures.h"
-#include "tools/runs/operator_words.h"
+#include "engines/runs/operator_words.h"
 
 namespace mpnanny::runs {
 namespace {

@@ -1,6 +1,6 @@
 // What makes a run's numbers sound or not, figure by figure: the rules behind run_summary's
 // `stable` and `reasons`, over summaries that are put together by hand.
-#include "tools/run_summary/stability.h"
+#include "engines/diagnosis/summary/stability.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Seeks of single steps against the walk over all of them.
-#include "tools/runs/step_reader.h"
+#include "engines/runs/step_reader.h"
 
 #include <gtest/gtest.h>
 

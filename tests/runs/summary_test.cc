@@ -9,7 +9,7 @@
 
 #include "base/data_files.h"
 #include "tests/runs/recording.h"
-#include "tools/run_summary/markdown.h"
+#include "engines/diagnosis/summary/markdown.h"
 
 namespace mpnanny::test {
 namespace {

@@ -1,6 +1,6 @@
 // Passes over a whole run: the window of last values that they keep, and how they end where time
 // does.
-#include "tools/runs/whole_run.h"
+#include "engines/runs/whole_run.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 
 #include "base/data_files.h"
 #include "tests/runs/recording.h"
-#include "tools/diagnose_run/step_pass.h"
+#include "engines/diagnosis/step_pass.h"
 #include "tools/list_runs/listing.h"
-#include "tools/run_summary/report.h"
-#include "tools/run_summary/summary.h"
-#include "tools/runs/last_values.h"
+#include "engines/diagnosis/summary/report.h"
+#include "engines/diagnosis/summary/summary.h"
+#include "engines/runs/last_values.h"
 
 namespace mpnanny::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "tools/call.h"
-#include "tools/cases/case.h"
+#include "engines/cases/case.h"
 #include "tools/search_knowledge/words.h"
 
 namespace mpnanny {

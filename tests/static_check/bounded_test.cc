@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/syntax/work.h"
+#include "engines/check/syntax/work.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "tests/static_check/examples.h"
-#include "tools/static_check/inputs/decode.h"
-#include "tools/static_check/inputs/notebook.h"
+#include "engines/check/inputs/decode.h"
+#include "engines/check/inputs/notebook.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/syntax/syntax.h"
-#include "tools/static_check/syntax/text_search.h"
+#include "engines/check/syntax/syntax.h"
+#include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -1,6 +1,6 @@
 // The table of what errors and warnings rest on: it must agree with the rules' pages, and a form
 // without a row is told as info.
-#include "tools/static_check/calibration.h"
+#include "engines/check/calibration.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/rule_set.h"
+#include "engines/check/rule_set.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 #include "tests/static_check/examples.h"
-#include "tools/static_check/candidates/candidate_report.h"
-#include "tools/static_check/candidates/hazards.h"
+#include "engines/check/candidates/candidate_report.h"
+#include "engines/check/candidates/hazards.h"
 
 namespace mpnanny::static_check {
 namespace {

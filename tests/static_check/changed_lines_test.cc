@@ -1,5 +1,5 @@
 // Findings on changed lines only: what git says in every state that a file can be in.
-#include "tools/static_check/inputs/changed_lines.h"
+#include "engines/check/inputs/changed_lines.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/child_process.h"
-#include "tools/static_check/inputs/git_diff.h"
-#include "tools/static_check/inputs/sources.h"
+#include "engines/check/inputs/git_diff.h"
+#include "engines/check/inputs/sources.h"
 
 namespace mpnanny::static_check {
 namespace {

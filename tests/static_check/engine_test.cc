@@ -1,12 +1,12 @@
 // The engine on input that is broken, large or odd, and silence where nothing is wrong.
-#include "tools/static_check/engine.h"
+#include "engines/check/engine.h"
 
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/syntax/query_set.h"
+#include "engines/check/syntax/query_set.h"
 
 namespace mpnanny::static_check {
 namespace {

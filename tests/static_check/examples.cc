@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/data_files.h"
-#include "tools/static_check/shared_rules.h"
+#include "engines/check/shared_rules.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/static_check/engine.h"
-#include "tools/static_check/rule_set.h"
+#include "engines/check/engine.h"
+#include "engines/check/rule_set.h"
 
 namespace mpnanny::static_check {
 

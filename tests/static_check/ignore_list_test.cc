@@ -1,5 +1,5 @@
 // .gitignore patterns: the documented cases by hand, and a generated corpus judged by git itself.
-#include "tools/static_check/inputs/ignore_list.h"
+#include "engines/check/inputs/ignore_list.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

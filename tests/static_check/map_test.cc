@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/map/map_report.h"
+#include "engines/check/map/map_report.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/engine.h"
+#include "engines/check/engine.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("MPNANNY_PROGRAM", ROOT / "build/release/bin/mpnanny"))
-PAGES = sorted((ROOT / "tools/static_check/rules").glob("[!_]*.md"))
+PAGES = sorted((ROOT / "engines/check/rules").glob("[!_]*.md"))
 # Of sarif-schema-2.1.0.json as the standard's repository has it (errata 01), lines ending in LF.
 SCHEMA_SHA256 = "c3b4bb2d6093897483348925aaa73af03b3e3f4bd4ca38cef26dcb4212a2682e"
 

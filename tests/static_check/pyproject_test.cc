@@ -1,6 +1,6 @@
 // [tool.mpnanny] in pyproject.toml: what it changes, where it is looked for, how its mistakes are
 // told.
-#include "tools/static_check/inputs/pyproject.h"
+#include "engines/check/inputs/pyproject.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/inputs/sources.h"
+#include "engines/check/inputs/sources.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/data_files.h"
 #include "tests/static_check/examples.h"
-#include "tools/static_check/syntax/query_set.h"
+#include "engines/check/syntax/query_set.h"
 
 namespace mpnanny::static_check {
 namespace {
@@ -15,7 +15,7 @@ std::vector<std::string> RuleIds() {
   std::vector<std::string> ids;
   for (const EmbeddedFile& file : EmbeddedProductData()) {
     const std::string path(file.path);
-    if (!path.starts_with("tools/static_check/rules/") || !path.ends_with(".md")) continue;
+    if (!path.starts_with("engines/check/rules/") || !path.ends_with(".md")) continue;
     const std::string id = path.substr(25, path.size() - 28);
     if (id != "README" && !id.starts_with("_")) ids.push_back(id);
   }

@@ -1,6 +1,6 @@
 // Reading framework configuration: what is recognised and where it stands, what is left out because
 // it is not certain, and that no input, however broken or hostile, does more than yield less.
-#include "tools/static_check/inputs/settings.h"
+#include "engines/check/inputs/settings.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "tests/static_check/examples.h"
-#include "tools/static_check/inputs/sources.h"
+#include "engines/check/inputs/sources.h"
 
 namespace mpnanny::static_check {
 namespace {

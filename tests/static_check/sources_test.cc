@@ -1,5 +1,5 @@
 // Which files of a folder are looked at, and that what happens meanwhile is survived.
-#include "tools/static_check/inputs/sources.h"
+#include "engines/check/inputs/sources.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // Comments that silence findings, and those that silence nothing.
-#include "tools/static_check/report/suppressions.h"
+#include "engines/check/report/suppressions.h"
 
 #include <string>
 

@@ -11,7 +11,7 @@
 
 #include "tests/static_check/examples.h"
 #include "tools/call.h"
-#include "tools/static_check/report/report_text.h"
+#include "engines/check/report/report_text.h"
 
 namespace mpnanny::static_check {
 Tool MakeTool();

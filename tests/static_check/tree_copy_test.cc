@@ -1,6 +1,6 @@
 // The flat copy of a syntax tree says what tree-sitter's own cursor says, node by node: the copy
 // reads structures that tree-sitter does not promise to keep.
-#include "tools/static_check/syntax/tree_copy.h"
+#include "engines/check/syntax/tree_copy.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/tensor_files/tensor_file.h"
+#include "engines/tensors/tensor_file.h"
 
 namespace mpnanny::tensor_files {
 

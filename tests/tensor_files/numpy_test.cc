@@ -3,8 +3,8 @@
 
 #include "tests/tensor_files/build_files.h"
 #include "tests/tensor_files/read_elements.h"
-#include "tools/tensor_files/npy.h"
-#include "tools/tensor_files/npz.h"
+#include "engines/tensors/npy.h"
+#include "engines/tensors/npz.h"
 
 namespace mpnanny::tensor_files {
 namespace {

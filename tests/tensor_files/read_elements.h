@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/tensor_files/elements.h"
-#include "tools/tensor_files/tensor_file.h"
+#include "engines/tensors/elements.h"
+#include "engines/tensors/tensor_file.h"
 
 namespace mpnanny::tensor_files {
 

@@ -1,4 +1,4 @@
-#include "tools/tensor_files/safetensors.h"
+#include "engines/tensors/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

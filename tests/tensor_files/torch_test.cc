@@ -3,7 +3,7 @@
 
 #include "tests/tensor_files/build_files.h"
 #include "tests/tensor_files/read_elements.h"
-#include "tools/tensor_files/torch_tensors.h"
+#include "engines/tensors/torch_tensors.h"
 
 namespace mpnanny::tensor_files {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "tools/worker/protocol.h"
+#include "engines/worker/protocol.h"
 
 namespace mpnanny::worker {
 namespace {

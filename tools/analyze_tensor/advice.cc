@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::analyze_tensor {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "tools/tensor_files/elements.h"
+#include "engines/tensors/elements.h"
 
 namespace mpnanny::analyze_tensor {
 namespace {

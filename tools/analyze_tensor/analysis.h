@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "numerics/format_loss.h"
 #include "numerics/tensor_stats.h"
-#include "tools/tensor_files/tensor_file.h"
+#include "engines/tensors/tensor_file.h"
 
 namespace mpnanny::analyze_tensor {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::analyze_tensor {
 namespace {

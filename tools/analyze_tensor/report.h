@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "tools/analyze_tensor/advice.h"
 #include "tools/analyze_tensor/analysis.h"
-#include "tools/runs/page.h"
+#include "engines/runs/page.h"
 
 namespace mpnanny::analyze_tensor {
 

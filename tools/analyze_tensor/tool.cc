@@ -10,9 +10,9 @@
 #include "tools/analyze_tensor/advice.h"
 #include "tools/analyze_tensor/analysis.h"
 #include "tools/analyze_tensor/report.h"
-#include "tools/cases/case.h"
-#include "tools/runs/page.h"
-#include "tools/tensor_files/elements.h"
+#include "engines/cases/case.h"
+#include "engines/runs/page.h"
+#include "engines/tensors/elements.h"
 
 namespace mpnanny::analyze_tensor {
 namespace {

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "tools/python_code/fields.h"
-#include "tools/runs/operator_words.h"
-#include "tools/runs/shadow.h"
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/python_code/fields.h"
+#include "engines/runs/operator_words.h"
+#include "engines/runs/shadow.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::auto_diff {
 namespace {

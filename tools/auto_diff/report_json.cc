@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "tools/auto_diff/report.h"
-#include "tools/python_code/answer_form.h"
-#include "tools/python_code/fields.h"
-#include "tools/runs/schema.h"
+#include "engines/python_code/answer_form.h"
+#include "engines/python_code/fields.h"
+#include "engines/runs/schema.h"
 
 namespace mpnanny::auto_diff {
 namespace {

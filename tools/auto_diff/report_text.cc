@@ -6,9 +6,9 @@
 #include "base/text.h"
 #include "tools/auto_diff/finding_text.h"
 #include "tools/auto_diff/report.h"
-#include "tools/python_code/fields.h"
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/python_code/fields.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::auto_diff {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "base/temporary_folder.h"
 #include "tools/auto_diff/report.h"
-#include "tools/exported/model_file.h"
-#include "tools/exported/worker.h"
-#include "tools/python_code/child.h"
-#include "tools/python_code/question.h"
-#include "tools/runs/page.h"
+#include "engines/exported/model_file.h"
+#include "engines/exported/worker.h"
+#include "engines/python_code/child.h"
+#include "engines/python_code/question.h"
+#include "engines/runs/page.h"
 
 namespace mpnanny::auto_diff {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "tools/python_code/fields.h"
+#include "engines/python_code/fields.h"
 
 namespace mpnanny::choose_precision {
 namespace {

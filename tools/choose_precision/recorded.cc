@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "tools/runs/samples.h"
-#include "tools/runs/spread.h"
-#include "tools/runs/step_reader.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/spread.h"
+#include "engines/runs/step_reader.h"
 
 namespace mpnanny::choose_precision {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/runs/run.h"
-#include "tools/runs/shadow.h"
+#include "engines/runs/run.h"
+#include "engines/runs/shadow.h"
 
 namespace mpnanny::choose_precision {
 

@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 #include "tools/choose_precision/report.h"
-#include "tools/python_code/fields.h"
-#include "tools/runs/show.h"
+#include "engines/python_code/fields.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::choose_precision {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/text.h"
 #include "tools/choose_precision/report.h"
-#include "tools/python_code/fields.h"
-#include "tools/runs/operator_words.h"
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/python_code/fields.h"
+#include "engines/runs/operator_words.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::choose_precision {
 namespace {

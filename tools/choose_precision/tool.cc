@@ -6,10 +6,10 @@
 
 #include "tools/choose_precision/report.h"
 #include "tools/choose_precision/run_report.h"
-#include "tools/python_code/child.h"
-#include "tools/python_code/question.h"
-#include "tools/runs/asked_run.h"
-#include "tools/runs/page.h"
+#include "engines/python_code/child.h"
+#include "engines/python_code/question.h"
+#include "engines/runs/asked_run.h"
+#include "engines/runs/page.h"
 
 namespace mpnanny::choose_precision {
 namespace {

@@ -1,12 +1,12 @@
 #include "tools/tool.h"
 
 #include "base/text.h"
-#include "tools/compare_runs/comparison.h"
-#include "tools/compare_runs/report.h"
-#include "tools/diagnose_run/program.h"
-#include "tools/pictures/run_pictures.h"
-#include "tools/runs/page.h"
-#include "tools/runs/schema.h"
+#include "engines/comparison/comparison.h"
+#include "engines/comparison/report.h"
+#include "engines/diagnosis/program.h"
+#include "engines/pictures/run_pictures.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
 
 namespace mpnanny::compare_runs {
 namespace {

@@ -1,7 +1,7 @@
 // The shape of diagnose_run's structuredContent.
-#include "tools/diagnose_run/report.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/shadow_text.h"
+#include "engines/diagnosis/report.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/shadow_text.h"
 
 namespace mpnanny::diagnose_run {
 

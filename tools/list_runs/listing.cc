@@ -6,11 +6,11 @@
 #include <map>
 
 #include "base/text.h"
-#include "tools/runs/alerts.h"
-#include "tools/runs/ranks.h"
-#include "tools/runs/remembered.h"
-#include "tools/runs/show.h"
-#include "tools/runs/steps.h"
+#include "engines/runs/alerts.h"
+#include "engines/runs/ranks.h"
+#include "engines/runs/remembered.h"
+#include "engines/runs/show.h"
+#include "engines/runs/steps.h"
 
 namespace mpnanny::list_runs {
 namespace {

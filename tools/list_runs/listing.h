@@ -13,7 +13,7 @@
 #include "base/cancel.h"
 #include "base/files.h"
 #include "base/result.h"
-#include "tools/runs/run.h"
+#include "engines/runs/run.h"
 
 namespace mpnanny::list_runs {
 

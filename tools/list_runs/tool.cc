@@ -2,9 +2,9 @@
 
 #include "base/text.h"
 #include "tools/list_runs/listing.h"
-#include "tools/runs/page.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/show.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::list_runs {
 namespace {

@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "tools/cases/case.h"
-#include "tools/runs/alerts.h"
+#include "engines/cases/case.h"
+#include "engines/runs/alerts.h"
 
 namespace mpnanny::query_alerts {
 

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "base/result.h"
-#include "tools/runs/alerts.h"
+#include "engines/runs/alerts.h"
 
 namespace mpnanny::query_alerts {
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/result.h"
-#include "tools/runs/alerts.h"
-#include "tools/runs/shadow.h"
+#include "engines/runs/alerts.h"
+#include "engines/runs/shadow.h"
 
 namespace mpnanny::query_alerts {
 

@@ -6,19 +6,19 @@
 #include <map>
 
 #include "base/text.h"
-#include "tools/cases/vocabulary.h"
+#include "engines/cases/vocabulary.h"
 #include "tools/query_alerts/alert_cases.h"
 #include "tools/query_alerts/alert_counts.h"
 #include "tools/query_alerts/alert_finding.h"
-#include "tools/runs/alert_detail.h"
-#include "tools/runs/alerts.h"
-#include "tools/runs/asked_run.h"
-#include "tools/runs/page.h"
-#include "tools/runs/ranks.h"
-#include "tools/runs/samples.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/runs/alert_detail.h"
+#include "engines/runs/alerts.h"
+#include "engines/runs/asked_run.h"
+#include "engines/runs/page.h"
+#include "engines/runs/ranks.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_alerts {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tools/query_stats/question.h"
-#include "tools/runs/samples.h"
-#include "tools/runs/shadow.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/shadow.h"
 
 namespace mpnanny::query_stats {
 

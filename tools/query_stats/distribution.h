@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "numerics/format.h"
-#include "tools/runs/samples.h"
+#include "engines/runs/samples.h"
 
 namespace mpnanny::query_stats {
 

@@ -7,8 +7,8 @@
 #include "base/layer_word.h"
 #include "base/text.h"
 #include "tools/query_stats/distribution.h"
-#include "tools/runs/page.h"
-#include "tools/runs/show.h"
+#include "engines/runs/page.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_stats {
 namespace {

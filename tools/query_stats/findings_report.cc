@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/runs/page.h"
-#include "tools/runs/samples.h"
-#include "tools/runs/shadow.h"
-#include "tools/runs/shadow_text.h"
-#include "tools/runs/show.h"
+#include "engines/runs/page.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/shadow.h"
+#include "engines/runs/shadow_text.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_stats {
 namespace {

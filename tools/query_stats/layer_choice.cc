@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "tools/query_stats/pattern.h"
-#include "tools/runs/show.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_stats {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/runs/run.h"
+#include "engines/runs/run.h"
 
 namespace mpnanny::query_stats {
 

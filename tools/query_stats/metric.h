@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/runs/samples.h"
-#include "tools/runs/shadow.h"
-#include "tools/runs/steps.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/shadow.h"
+#include "engines/runs/steps.h"
 
 namespace mpnanny::query_stats {
 

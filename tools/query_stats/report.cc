@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "tools/query_stats/reading.h"
 #include "tools/query_stats/why_nothing.h"
-#include "tools/runs/page.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/show.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_stats {
 namespace {

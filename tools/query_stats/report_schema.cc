@@ -1,6 +1,6 @@
 #include "tools/query_stats/report.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/shadow_text.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/shadow_text.h"
 
 namespace mpnanny::query_stats {
 namespace {

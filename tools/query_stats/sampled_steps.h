@@ -11,8 +11,8 @@
 
 #include "base/result.h"
 #include "tools/query_stats/layer_choice.h"
-#include "tools/runs/samples.h"
-#include "tools/runs/steps.h"
+#include "engines/runs/samples.h"
+#include "engines/runs/steps.h"
 
 namespace mpnanny::query_stats {
 

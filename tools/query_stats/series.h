@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tools/query_stats/metric.h"
-#include "tools/runs/sparkline.h"
+#include "engines/runs/sparkline.h"
 
 namespace mpnanny::query_stats {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "tools/runs/step_reader.h"
+#include "engines/runs/step_reader.h"
 
 namespace mpnanny::query_stats {
 namespace {

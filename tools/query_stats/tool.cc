@@ -3,15 +3,15 @@
 #include <chrono>
 
 #include "base/text.h"
-#include "tools/pictures/run_pictures.h"
+#include "engines/pictures/run_pictures.h"
 #include "tools/query_stats/distribution_report.h"
 #include "tools/query_stats/findings_report.h"
 #include "tools/query_stats/reading.h"
 #include "tools/query_stats/report.h"
-#include "tools/runs/asked_run.h"
-#include "tools/runs/page.h"
-#include "tools/runs/schema.h"
-#include "tools/runs/show.h"
+#include "engines/runs/asked_run.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_stats {
 namespace {

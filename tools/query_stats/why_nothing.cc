@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "tools/runs/show.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::query_stats {
 namespace {

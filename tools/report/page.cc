@@ -10,11 +10,11 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "tools/call.h"
-#include "tools/pictures/course.h"
-#include "tools/pictures/heat_map.h"
-#include "tools/pictures/histograms.h"
-#include "tools/runs/run.h"
-#include "tools/runs/show.h"
+#include "engines/pictures/course.h"
+#include "engines/pictures/heat_map.h"
+#include "engines/pictures/histograms.h"
+#include "engines/runs/run.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::report {
 namespace {

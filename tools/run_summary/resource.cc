@@ -2,9 +2,9 @@
 
 #include "base/text.h"
 #include "tools/list_runs/listing.h"
-#include "tools/run_summary/report.h"
-#include "tools/run_summary/summary.h"
-#include "tools/runs/show.h"
+#include "engines/diagnosis/summary/report.h"
+#include "engines/diagnosis/summary/summary.h"
+#include "engines/runs/show.h"
 #include "tools/tool.h"
 
 namespace mpnanny::run_summary {

@@ -1,12 +1,12 @@
 #include "tools/tool.h"
 
-#include "tools/pictures/run_pictures.h"
-#include "tools/run_summary/markdown.h"
-#include "tools/run_summary/report.h"
-#include "tools/run_summary/summary.h"
-#include "tools/runs/asked_run.h"
-#include "tools/runs/page.h"
-#include "tools/runs/schema.h"
+#include "engines/pictures/run_pictures.h"
+#include "engines/diagnosis/summary/markdown.h"
+#include "engines/diagnosis/summary/report.h"
+#include "engines/diagnosis/summary/summary.h"
+#include "engines/runs/asked_run.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
 
 namespace mpnanny::run_summary {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "tools/cases/vocabulary.h"
+#include "engines/cases/vocabulary.h"
 #include "tools/search_knowledge/words.h"
 
 namespace mpnanny::search_knowledge {

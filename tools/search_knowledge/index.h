@@ -16,7 +16,7 @@
 
 #include "base/data_files.h"
 #include "base/result.h"
-#include "tools/cases/case.h"
+#include "engines/cases/case.h"
 #include "tools/search_knowledge/subject.h"
 #include "tools/search_knowledge/term_vectors.h"
 #include "tools/search_knowledge/terms.h"

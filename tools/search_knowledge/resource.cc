@@ -1,5 +1,5 @@
 // mpnanny://knowledge/{case}: a whole case as Markdown.
-#include "tools/cases/page.h"
+#include "engines/cases/page.h"
 #include "tools/search_knowledge/index.h"
 #include "tools/tool.h"
 

@@ -6,10 +6,10 @@
 #include <charconv>
 
 #include "base/text.h"
-#include "tools/cases/page.h"
-#include "tools/cases/vocabulary.h"
-#include "tools/runs/page.h"
-#include "tools/runs/schema.h"
+#include "engines/cases/page.h"
+#include "engines/cases/vocabulary.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
 #include "tools/search_knowledge/index.h"
 #include "tools/search_knowledge/words.h"
 

@@ -1,6 +1,6 @@
 #include "base/log.h"
 #include "base/text.h"
-#include "tools/static_check/shared_rules.h"
+#include "engines/check/shared_rules.h"
 #include "tools/tool.h"
 
 namespace mpnanny::static_check {

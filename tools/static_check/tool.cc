@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/static_check/candidates/candidate_report.h"
-#include "tools/static_check/engine.h"
-#include "tools/static_check/fix/apply_fixes.h"
-#include "tools/static_check/inputs/changed_lines.h"
-#include "tools/static_check/inputs/sources.h"
-#include "tools/static_check/map/map_report.h"
-#include "tools/static_check/report/report_text.h"
-#include "tools/static_check/report/sarif.h"
-#include "tools/static_check/report/terminal_text.h"
-#include "tools/static_check/schema.h"
-#include "tools/static_check/shared_rules.h"
+#include "engines/check/candidates/candidate_report.h"
+#include "engines/check/engine.h"
+#include "engines/check/fix/apply_fixes.h"
+#include "engines/check/inputs/changed_lines.h"
+#include "engines/check/inputs/sources.h"
+#include "engines/check/map/map_report.h"
+#include "engines/check/report/report_text.h"
+#include "engines/check/report/sarif.h"
+#include "engines/check/report/terminal_text.h"
+#include "engines/check/schema.h"
+#include "engines/check/shared_rules.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -1,0 +1,293 @@
+// The words that a case's front matter and signals may use: the one place. knowledge/README.md
+// explains them to people, and tests/cases holds both equal.
+//
+// Constants only.
+#ifndef MPNANNY_ENGINES_CASES_VOCABULARY_H_
+#define MPNANNY_ENGINES_CASES_VOCABULARY_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mpnanny::cases {
+
+struct Word {
+  std::string_view name;
+  std::string_view meaning;  // as in knowledge/README.md
+};
+
+inline constexpr Word kKinds[] = {
+    {"failure", "something that goes wrong in a run or in code"},
+    {"concept", "background or a normal sight that is often taken for a failure"},
+};
+
+inline constexpr Word kCategories[] = {
+    {"nan-inf", "a value becomes NaN or infinite"},
+    {"loss-scale-collapse", "the loss scale falls to its floor, to 1 or below"},
+    {"loss-scale-decline", "the loss scale falls, restarts or skips steps without collapsing"},
+    {"scaler-protocol", "scale, unscale_, step and update in a wrong order or number"},
+    {"grad-vanish", "gradients, or what is left of them, become too small"},
+    {"grad-explosion", "gradients, logits or activations grow without bound"},
+    {"stale-update", "updates happen on paper and change nothing"},
+    {"swamping", "a large number absorbs a small one, or a format's resolution is too coarse"},
+    {"dim-imbalance", "magnitudes that differ too much meet in one low-precision operation"},
+    {"loss-dtype", "an operation, loss or metric gets a dtype it cannot work in"},
+    {"manual-cast", "a cast by hand puts values into the wrong dtype"},
+    {"dtype-default", "a default dtype differs from the one that is expected"},
+    {"train-infer", "training and inference, or two kernels, compute different numbers"},
+    {"distributed", "communication or sharding changes precision"},
+    {"hardware-kernel", "a device or kernel computes otherwise than asked"},
+    {"not-precision", "looks like a precision failure, and FP32 fails as well"},
+};
+
+inline constexpr Word kSeverities[] = {
+    {"P0", "error: the run is broken or stops"},
+    {"P1", "warning: the result is worse or at risk"},
+    {"P2", "info: worth knowing, harmless most of the time"},
+};
+
+inline constexpr Word kDifficulties[] = {
+    {"easy", "an exception, or one look at the right number"},
+    {"medium", "needs the right statistic of the right layer"},
+    {"hard", "nothing fails; only a comparison shows it"},
+};
+
+inline constexpr Word kPrecisions[] = {
+    {"fp16", "IEEE half: largest 65504, smallest subnormal 5.96e-8"},
+    {"bf16", "bfloat16: FP32's range, 8 significant bits"},
+    {"fp8", "E4M3 or E5M2 with scales"},
+    {"fp4", "MXFP4 or NVFP4: E2M1 with a scale for each block"},
+    {"int8", "8-bit integers or codes with a scale for each block"},
+    {"tf32", "FP32 storage, 11 significant bits in matrix products"},
+    {"fp32", "happens in plain FP32 too"},
+};
+
+inline constexpr Word kComponents[] = {
+    {"activation-function", "GELU, exp, sigmoid and their like"},
+    {"adversarial", "a generator against a discriminator"},
+    {"attention", "scores, masks, softmax over keys"},
+    {"autocast", "the autocast region itself"},
+    {"checkpoint", "saving and resuming"},
+    {"communication", "all-reduce, reduce-scatter and their like"},
+    {"compiler", "torch.compile and other compilers"},
+    {"convolution", "convolutions"},
+    {"data", "inputs, labels, tokenisation, masks of samples"},
+    {"detection-head", "boxes, IoU, matching"},
+    {"ema", "averaged copies of the weights"},
+    {"embedding", "token and position embeddings"},
+    {"ffn", "feed-forward blocks and their projections"},
+    {"gradient-clipping", "norms and clipping of gradients"},
+    {"kv-cache", "keys and values that are kept between tokens"},
+    {"learning-rate", "the size of the learning rate, warm-up"},
+    {"logging", "what is printed or recorded"},
+    {"loss", "the loss function and its reductions"},
+    {"metric", "accuracy, mAP and other counts"},
+    {"normalization", "LayerNorm, RMSNorm, BatchNorm, normalising a vector"},
+    {"optimizer", "the update, its state and its constants"},
+    {"output-head", "the last projection and its logits"},
+    {"position-encoding", "RoPE, positions, time steps of diffusion"},
+    {"quantization", "casts with scales: FP8, MX, NVFP4, INT8, 4-bit weights"},
+    {"recurrent", "RNN, LSTM, GRU: the same weights at every time step"},
+    {"reinforcement-learning", "trainer, rollout engine and what is compared between them"},
+    {"residual", "the residual stream and its additions"},
+    {"router", "the gate that chooses experts"},
+    {"scaler", "GradScaler and other loss scalers"},
+    {"schedule", "how the learning rate changes over the steps"},
+    {"state-space", "scans and states of Mamba and its like"},
+    {"weights", "parameters and the dtype they are stored in"},
+};
+
+inline constexpr Word kDetectableBy[] = {
+    {"static", "a rule of static_check can see it in the code"},
+    {"monitor", "the monitor's database shows it"},
+    {"diff", "auto_diff shows it"},
+    {"tensor", "analyze_tensor shows it on a saved tensor"},
+    {"log", "the text of a log is enough"},
+    {"shadow", "a shadow step of the monitor names the operator"},
+    {"reproduction", "knowledge/cases/<id>.py shows it on a CPU"},
+};
+
+inline constexpr Word kDevices[] = {
+    {"any", "every device"},  {"cpu", "processors"},       {"cuda", "GPUs by NVIDIA"},
+    {"rocm", "GPUs by AMD"},  {"xpu", "GPUs by Intel"},    {"npu", "Ascend"},
+    {"mps", "GPUs by Apple"}, {"tpu", "TPUs through XLA"},
+};
+
+inline constexpr Word kAlertTypes[] = {
+    {"NAN", "a NaN element"},
+    {"INF", "an infinite element"},
+    {"LOSS_NAN", "a non-finite loss"},
+    {"OVERFLOW", "finite, but above the judged format's maximum"},
+    {"OVERFLOW_AHEAD", "values that grow towards the maximum of FP16"},
+    {"SATURATION", "many elements close to the maximum"},
+    {"UNDERFLOW", "many elements round to zero"},
+    {"GRAD_EXPLOSION", "very large gradients"},
+    {"GRAD_VANISH", "very small gradients"},
+    {"DEAD_LAYER", "a trainable layer without gradient"},
+    {"ABSORPTION", "an addend is lost in an addition or reduction"},
+    {"DIM_IMBALANCE", "maxima per dimension differ greatly"},
+    {"STALE_UPDATE", "updates under half an ulp of the weight"},
+    {"LOSS_SCALE_LOW", "the loss scale is low"},
+    {"LOSS_SCALE_DECLINE", "five falls without a rise"},
+    {"LOSS_SCALE_COLLAPSE", "1 or less for 20 steps"},
+    {"STEP_SKIPPED", "more skipped steps than growing the scale costs"},
+    {"LOSS_SPIKE", "the loss jumps"},
+    {"SHADOW_RANGE", "not finite where the FP64 reference is"},
+    {"SHADOW_UNDEFINED", "not finite in FP64 either: no precision helps"},
+    {"SHADOW_DIVERGED", "updates so large that values left every range"},
+    {"SHADOW_INTEGERS", "whole numbers are no longer the same"},
+    {"SHADOW_LOST_CHANGE", "a state that should change stays as it was"},
+    {"SHADOW_AMPLIFIED", "a small rounding error becomes a large one"},
+    {"SHADOW_FLUSHED", "values that are not 0 in FP64 became 0"},
+    {"SHADOW_CLIPPED", "a cast cut values off at the format's maximum"},
+    {"PROTOCOL", "gradients, parameters and states do not belong together as they should"},
+};
+
+inline constexpr Word kPhases[] = {
+    {"data", "the batch itself"},
+    {"forward", "the model's forward"},
+    {"loss", "the loss function"},
+    {"backward", "the gradients"},
+    {"optimizer", "the update, weights, buffers and optimizer state"},
+};
+
+// What a statistic is of: `step` for a column of table step, else the kind of a row of
+// tensor_stats.
+inline constexpr Word kStatSubjects[] = {
+    {"step", "the step as a whole"},
+    {"input", "a module's input"},
+    {"activation", "a module's output"},
+    {"activation_gradient", "the gradient of a module's output"},
+    {"gradient", "a parameter's gradient, unscaled"},
+    {"weight", "a parameter or buffer"},
+    {"update", "the change of a parameter in one step"},
+    {"optimizer_state", "a tensor of the optimizer's state"},
+};
+
+inline constexpr Word kStepColumns[] = {
+    {"loss", "the loss, unscaled"},
+    {"lr", "the learning rate"},
+    {"loss_scale", "the loss scale"},
+    {"grad_norm", "global L2 norm of the unscaled gradients before clipping"},
+    {"duration", "seconds of the step"},
+    {"peak_memory", "bytes of device memory"},
+};
+
+inline constexpr Word kTensorColumns[] = {
+    {"numel", "elements"},
+    {"nan", "NaN elements (count)"},
+    {"posinf", "+Inf elements (count)"},
+    {"neginf", "-Inf elements (count)"},
+    {"zeros", "elements that are exactly 0 (count)"},
+    {"min", "smallest finite element"},
+    {"max", "largest finite element"},
+    {"absmax", "largest finite magnitude"},
+    {"absmin", "smallest finite magnitude that is not 0"},
+    {"mean", "mean of the finite elements"},
+    {"std", "standard deviation of the finite elements"},
+    {"rms", "root of the mean square"},
+    {"l2", "Euclidean norm"},
+    {"below_fp16", "not zero, but FP16 would make it 0 (count)"},
+    {"subnormal_fp16", "FP16 would hold it as a subnormal (count)"},
+    {"above_fp16", "FP16 could not hold it (count)"},
+    {"frozen", "update under half an ulp of the weight (count)"},
+};
+
+// Columns of tensor_stats that count elements: only these take a limit in percent of `numel`.
+inline constexpr std::string_view kCountColumns[] = {
+    "nan", "posinf", "neginf", "zeros", "below_fp16", "subnormal_fp16", "above_fp16", "frozen"};
+
+inline constexpr Word kScaleStates[] = {
+    {"declining", "five falls or more without a rise between them"},
+    {"collapsed", "came down to 1 or below, or skips steps there, for 20 steps or more"},
+    {"stuck", "the same value at 20 steps or more in a row, and all of them are skipped"},
+};
+
+// What a detector of diagnose_run establishes from a run's record: the mechanism, whatever it is
+// called in the case that it fits.
+inline constexpr Word kSigns[] = {
+    {"forward-overflow", "a module's output passed the largest value of its format"},
+    {"matmul-overflow",
+     "a product of matrices outside of linear layers passed FP16's range (attention scores)"},
+    {"add-overflow", "an addition of two finite tensors passed FP16's range (residual stream)"},
+    {"sum-overflow", "a sum or mean of finite half values passed the range"},
+    {"square-overflow", "squares of finite half values passed the range"},
+    {"exp-overflow", "an exponential of a finite value passed the range"},
+    {"cast-overflow", "a cast to a narrower format made an infinity of a finite value"},
+    {"mask-constant-overflow", "a mask's large constant became -Inf in half precision"},
+    {"masked-row-softmax", "softmax got a row of nothing but -Inf"},
+    {"log-of-zero", "the logarithm of something that is zero, forward or in its derivative"},
+    {"domain-error",
+     "a function got a finite value outside of its domain (log or root of a negative)"},
+    {"zero-division", "a finite number was divided by zero"},
+    {"half-zero-division", "a division by a half-precision value that had underflowed to zero"},
+    {"root-gradient-at-zero", "the derivative of a norm or square root at zero"},
+    {"loss-born-nan", "the loss is NaN, or infinite, although all that enters it is finite"},
+    {"data-not-finite", "the batch itself is not finite"},
+    {"raw-inputs", "the inputs are far from unit scale, and FP16 overflows behind them"},
+    {"norm-output-zero", "a normalisation gives zeros because its squares overflowed"},
+    {"gradient-overflow", "gradients are not finite, loss and forward pass are"},
+    {"unchecked-gradient", "a gradient that is not finite was applied: nothing skips such steps"},
+    {"gradients-replaced", "gradients were not finite and were made so before the step"},
+    {"optimizer-division",
+     "an optimizer's step on finite gradients and weights made values that are not finite"},
+    {"half-optimizer-state", "the optimizer keeps its state in half precision"},
+    {"no-scaler", "FP16 is trained without loss scaling"},
+    {"half-weights", "the weights themselves are held in FP16 and there is no loss scaling"},
+    {"gradients-flushed", "much of the gradients is zero or too small for FP16"},
+    {"clipped-while-scaled", "gradients were clipped before they were unscaled"},
+    {"scaled-step", "an optimizer stepped on gradients that were still scaled"},
+    {"unguarded-step",
+     "an optimizer stepped past the scaler, on gradients that were unscaled and not finite"},
+    {"missing-update", "scaler.step() without scaler.update()"},
+    {"scaler-restarted",
+     "the loss scale started anew in the middle of the training and steps were skipped"},
+    {"scale-never-recovers",
+     "the scale falls as far as it can and every step is skipped all the same"},
+    {"scale-decline", "the scale falls again and again, between good steps"},
+    {"frozen-updates", "updates of half-precision weights are under half an ulp of them"},
+    {"half-accumulation", "gradients of several passes are added up in half precision"},
+    {"zeroed-updates", "gradients live and the weights do not move at all"},
+    {"half-clip-norm", "the norm that gradients are clipped by is infinite in FP16"},
+    {"poisoned-buffer",
+     "a running statistic is not finite, or was thrown far off, by a batch whose step was skipped"},
+    {"attention-logits-grow", "queries and keys grow until the scores are extreme"},
+    {"logit-scale-grows", "a learned scale or temperature grows without bound"},
+    {"diverged", "loss or gradient norm ran away in finite numbers"},
+    {"loss-jumped", "the loss jumped within a record that is too short to say more"},
+    {"lr-jump", "the learning rate jumped and the loss followed"},
+    {"zero-learning-rate", "the learning rate is 0 while the training goes on"},
+    {"recurrent-explosion", "the gradient grew through a recurrent layer"},
+    {"outlier-batch", "one batch out of the ordinary threw the loss up"},
+    {"optimizer-restarted",
+     "the optimizer began without its state in the middle of the training and the loss jumped"},
+    {"dead-units", "most units behind a ReLU give zero for every input"},
+    {"gradients-not-zeroed", "gradients of several updates add up: nothing sets them to zero"},
+    {"constant-input", "what enters the model is 0 in every element, batch after batch"},
+    {"zero-gradients", "gradients are exactly 0 from the first step on, of all weights or of some"},
+    {"norm-grows", "the gradient norm grows all along while the loss stays where it is"},
+    {"state-not-finite", "a state of the optimizer held NaN before the first step that broke"},
+    {"fading-gradient", "gradients fade from layer to layer towards the input"},
+    {"adversary-won", "of two networks that are trained against each other one has won"},
+};
+
+// Headings ("## Symptom") that the text of a case has, in this order.
+inline constexpr std::string_view kSections[] = {"Symptom", "Mechanism", "How to confirm", "Fix",
+                                                 "Code"};
+
+// True if one of `words` is called `name`.
+bool IsWord(std::span<const Word> words, std::string_view name);
+
+// True if `id` is written as ids of cases and rules are: a-z, 0-9, single '-' between.
+bool IsKebab(std::string_view id);
+
+// "a, b, c": for messages that say what is allowed.
+std::string Names(std::span<const Word> words);
+
+// The names alone, in the order of the table.
+std::vector<std::string> NameList(std::span<const Word> words);
+
+}  // namespace mpnanny::cases
+
+#endif  // MPNANNY_ENGINES_CASES_VOCABULARY_H_

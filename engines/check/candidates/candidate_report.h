@@ -1,0 +1,23 @@
+// Candidates as JSON and as text, page by page, each within a number of bytes.
+//
+// Free functions without state.
+#ifndef MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_REPORT_H_
+#define MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_REPORT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "engines/check/engine.h"
+#include "tools/tool.h"
+
+namespace mpnanny::static_check {
+
+// The candidates from number `first` on, as many as fit; at least one.
+ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_bytes);
+
+// The same for a terminal, from the structured answer.
+std::string CandidatesText(const Json& structured);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_REPORT_H_

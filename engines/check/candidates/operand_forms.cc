@@ -1,0 +1,322 @@
+#include "engines/check/candidates/operand_forms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "engines/check/rule_support.h"
+
+namespace mpnanny::static_check {
+namespace {
+
+constexpr double kFp16Tiny = 0x1p-14;  // its smallest normal number
+
+// Expressions that a value is looked for in: its own, and those that views and moves lead to.
+constexpr int kMostViews = 6;
+NodeId BehindViews(const FileFacts& facts, NodeId expression) {
+  NodeId id = Traced(facts, expression);
+  for (int step = 0; step < kMostViews; ++step) {
+    if (facts.syntax.Is(id, Kind::kSubscript)) {
+      id = Traced(facts, facts.syntax.Child(id, PythonFields().value));
+      continue;
+    }
+    const auto call =
+        TracedCall(facts, id, {"view",      "reshape", "unsqueeze",      "squeeze", "expand",
+                               "expand_as", "permute", "transpose",      "t",       "contiguous",
+                               "flatten",   "repeat",  "detach",         "clone",   "to",
+                               "cuda",      "type_as", "requires_grad_", "float",   "double"});
+    if (!call || call->tensor == kNoNode) return id;
+    id = Traced(facts, call->tensor);
+  }
+  return id;
+}
+
+bool IsCallOf(const FileFacts& facts, NodeId expression,
+              std::initializer_list<std::string_view> names) {
+  return TracedCall(facts, BehindViews(facts, expression), names).has_value();
+}
+
+// A constant that is added, or a bound below, large enough for FP16.
+bool IsKeptFromZero(const FileFacts& facts, NodeId expression) {
+  const Fields& f = PythonFields();
+  const NodeId id = BehindViews(facts, expression);
+  const std::string_view op = OperatorOf(facts, id);
+  const auto large = [&](NodeId node) {
+    if (node == kNoNode) return false;
+    const auto number = Constant(facts, node);
+    return number ? std::fabs(*number) > kFp16RoundsToZero
+                  : facts.syntax.Is(node, Kind::kAttribute);
+  };
+  if (op == "+") {
+    return large(facts.syntax.Child(id, f.left)) || large(facts.syntax.Child(id, f.right));
+  }
+  const auto call = TorchCallAt(facts, id);
+  if (!call) return false;
+  for (const std::string_view bound : {"clamp", "clamp_", "clip", "clamp_min", "clamp_min_"}) {
+    if (call->name != bound) continue;
+    const NodeId least = ArgumentOf(facts, *call, 0, "min");
+    return least != kNoNode && (large(least) || !Constant(facts, least));
+  }
+  for (const std::string_view positive : {"exp", "softplus", "add", "max", "maximum", "softmax",
+                                          "sigmoid", "add_", "nan_to_num", "where"}) {
+    if (call->name == positive) return true;
+  }
+  return false;
+}
+
+bool IsSquare(const FileFacts& facts, NodeId expression) {
+  return SquareOf(facts, BehindViews(facts, expression)) != kNoNode;
+}
+
+// mean(x ** 2), (x * x).sum()
+bool IsOfSquares(const FileFacts& facts, NodeId expression) {
+  const auto call = TracedCall(facts, BehindViews(facts, expression), {"sum", "mean", "nansum"});
+  return call && IsSquare(facts, call->tensor);
+}
+
+const std::initializer_list<std::string_view> kSums = {"sum", "nansum", "cumsum", "prod"};
+const std::initializer_list<std::string_view> kAccumulated = {
+    "bmm",          "matmul",    "mm",         "einsum", "scatter_add",
+    "scatter_add_", "index_add", "index_add_", "dot"};
+const std::initializer_list<std::string_view> kSizes = {
+    "sum",         "norm",   "mean", "std", "var",    "abs", "amax", "max",  "count_nonzero",
+    "vector_norm", "cumsum", "prod", "det", "logdet", "min", "amin", "relu", "sqrt"};
+const std::initializer_list<std::string_view> kPositions = {"arange", "linspace", "meshgrid",
+                                                            "cumsum", "logspace"};
+
+// All constants that the occurrence names: operands, and arguments of a call.
+template <typename Test>
+bool AnyConstant(const FileFacts& facts, const Occurrence& at, Test test) {
+  const auto matches = [&](NodeId node) {
+    if (node == kNoNode) return false;
+    const auto number = Constant(facts, node);
+    return number && test(*number);
+  };
+  if (matches(at.right) || (!at.is_call && matches(at.left))) return true;
+  if (!at.is_call) return false;
+  const std::vector<NodeId> arguments = facts.names.Arguments(at.node);
+  return std::any_of(arguments.begin(), arguments.end(), matches);
+}
+
+}  // namespace
+
+bool BeyondFp16(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return AnyConstant(facts, at,
+                     [](double c) { return std::isfinite(c) && std::fabs(c) > kFp16Max; });
+}
+
+bool SmallestOfType(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const Fields& f = PythonFields();
+  for (const NodeId side : {at.left, at.right}) {
+    const NodeId id = Traced(facts, side);
+    if (!facts.syntax.Is(id, Kind::kAttribute)) continue;
+    const std::string_view which = facts.syntax.Text(facts.syntax.Child(id, f.attribute));
+    const NodeId of = facts.syntax.Unwrap(facts.syntax.Child(id, f.object));
+    if ((which == "min" || which == "max") && facts.syntax.Is(of, Kind::kCall) &&
+        facts.names.Callee(of) == "torch.finfo")
+      return true;
+  }
+  return false;
+}
+
+bool RoundsToZero(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return AnyConstant(facts, at, [](double c) { return c > 0 && c <= kFp16RoundsToZero; });
+}
+
+bool EpsRoundsToZero(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const NodeId eps = facts.names.Argument(at.node, -1, "eps");
+  if (eps == kNoNode) return false;
+  const auto number = Constant(facts, eps);
+  return number && *number > 0 && *number <= kFp16RoundsToZero;
+}
+
+bool NearOne(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return AnyConstant(facts, at,
+                     [](double c) { return std::fabs(c) < 1 && std::fabs(c) >= kBf16RoundsToOne; });
+}
+
+bool Unbounded(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return !IsBoundedAbove(facts, at.left, 11.0);
+}
+
+bool MayBeZero(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return !IsKeptFromZero(facts, at.left);
+}
+
+bool OfSigmoid(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, {"sigmoid", "softmax", "tanh"});
+}
+
+bool BySize(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const NodeId by = BehindViews(facts, at.right);
+  if (IsKeptFromZero(facts, at.right)) return false;
+  return IsCallOf(facts, at.right, kSizes) || IsSquare(facts, by);
+}
+
+bool BySmall(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const Fields& f = PythonFields();
+  const NodeId by = BehindViews(facts, at.right);
+  if (OperatorOf(facts, by) != "+") return false;
+  for (const uint16_t side : {f.left, f.right}) {
+    const auto number = Constant(facts, facts.syntax.Child(by, side));
+    if (number && *number > 0 && *number < kFp16Tiny) return true;
+  }
+  return false;
+}
+
+bool SumDividedLater(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, kSums);
+}
+
+bool ProductDividedLater(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, kAccumulated) ||
+         OperatorOf(facts, BehindViews(facts, at.left)) == "@";
+}
+
+bool OfSquares(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsSquare(facts, at.left);
+}
+
+bool OfExponentials(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, {"exp"});
+}
+
+bool DifferenceOfMoments(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsOfSquares(facts, at.left) && IsSquare(facts, at.right);
+}
+
+bool ExpandedDistance(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  const Fields& f = PythonFields();
+  const NodeId right = Traced(facts, at.right);
+  const auto product = [&](NodeId id) {
+    return OperatorOf(facts, Traced(facts, id)) == "@" ||
+           IsCallOf(facts, id, {"matmul", "mm", "bmm", "einsum"});
+  };
+  if (OperatorOf(facts, right) != "*") return false;
+  for (const uint16_t side : {f.left, f.right}) {
+    if (facts.bindings.Number(facts.syntax.Child(right, side)) == 2.0)
+      return product(facts.syntax.Child(right, side == f.left ? f.right : f.left));
+  }
+  return false;
+}
+
+bool OfPositions(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  // A move to a device is no cast.
+  if (at.name == "to" && types.Of(at.node).type != Shown::kHalf) {
+    const std::vector<NodeId> given = facts.names.Arguments(at.node);
+    const bool typed = std::any_of(given.begin(), given.end(), [&](NodeId argument) {
+      const NodeId id = facts.syntax.Unwrap(argument);
+      return facts.syntax.Is(id, Kind::kAttribute) &&
+             facts.syntax.Text(facts.syntax.Child(id, PythonFields().attribute)) == "dtype";
+    });
+    if (!typed && types.Of(at.node).type != Shown::kUnknown) return false;
+    if (!typed && given.size() == 1 &&
+        !facts.syntax.Is(facts.syntax.Unwrap(given[0]), Kind::kIdentifier))
+      return false;
+  }
+  return IsCallOf(facts, at.left, kPositions);
+}
+
+bool EitherOfPositions(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, kPositions) || IsCallOf(facts, at.right, kPositions);
+}
+
+bool TypedLikeActivations(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  const NodeId dtype = facts.names.Argument(at.node, -1, "dtype");
+  return dtype != kNoNode && types.Of(at.node).type != Shown::kFp32 &&
+         types.Of(at.node).type != Shown::kIndex;
+}
+
+bool TypesMayDiffer(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  if (at.left == kNoNode || at.right == kNoNode) return false;
+  const ShownType left = types.Of(at.left);
+  const ShownType right = types.Of(at.right);
+  if (left.type == Shown::kNumber || right.type == Shown::kNumber) return false;
+  if (left.type == Shown::kIndex || right.type == Shown::kIndex) return false;
+  if (left.type == right.type && left.type != Shown::kUnknown) return false;
+  // Both lead to one value.
+  return left.because == kNoNode || left.because != right.because || left.type != right.type ||
+         !SameText(facts, left.because, right.because);
+}
+
+bool Fp32MeetsUnknown(const FileFacts&, ValueTypes& types, const Occurrence& at) {
+  if (at.left == kNoNode || at.right == kNoNode) return false;
+  const Shown left = types.Of(at.left).type;
+  const Shown right = types.Of(at.right).type;
+  const auto fp32 = [](Shown type) { return type == Shown::kFp32; };
+  const auto open = [](Shown type) {
+    return type == Shown::kUnknown || type == Shown::kHalf || type == Shown::kWeight;
+  };
+  return (fp32(left) && open(right)) || (fp32(right) && open(left));
+}
+
+bool Fp32Input(const FileFacts&, ValueTypes& types, const Occurrence& at) {
+  return at.left != kNoNode && types.Of(at.left).type == Shown::kFp32;
+}
+
+bool Fp32TensorJoins(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  std::vector<NodeId> operands = {at.left, at.right};
+  if (at.is_call) {
+    for (const NodeId argument : facts.names.Arguments(at.node)) {
+      const NodeId id = facts.syntax.Unwrap(argument);
+      if (facts.syntax.Is(id, Kind::kList) || facts.syntax.Is(id, Kind::kTuple)) {
+        for (const NodeId part : facts.syntax.Children(id)) operands.push_back(part);
+      }
+    }
+  }
+  bool factory = false;
+  bool open = false;
+  for (const NodeId operand : operands) {
+    if (operand == kNoNode) continue;
+    const ShownType type = types.Of(operand);
+    open = open || type.type == Shown::kUnknown || type.type == Shown::kHalf;
+    // A cast to FP32 is somebody's decision, and what autocast runs in FP32 torch's; a factory
+    // without a type is neither.
+    const Call* const made =
+        facts.syntax.Is(type.because, Kind::kCall) ? facts.names.CallAt(type.because) : nullptr;
+    factory = factory || (type.type == Shown::kFp32 && made != nullptr && !made->callee.empty() &&
+                          facts.names.Argument(made->node, -1, "dtype") == kNoNode &&
+                          facts.ops.PolicyOf(Device::kCuda, made->name) == CastPolicy::kUnlisted);
+  }
+  return factory && open;
+}
+
+bool TypesMayDifferThroughIndex(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  return IsTensorIndex(facts, facts.syntax.Unwrap(at.left)) && TypesMayDiffer(facts, types, at);
+}
+
+bool ToHalf(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  if (types.Of(at.node).type != Shown::kHalf) return false;
+  return facts.syntax.FunctionOf(at.node) != 0;
+}
+
+bool IsAverage(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  if (at.name == "lerp_" || at.name == "_foreach_lerp_") return true;
+  return at.name == "add_" && IsCallOf(facts, at.left, {"mul_"});
+}
+
+bool InLoop(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  if (LoopOf(facts, at.node) == kNoNode) return false;
+  const ShownType right = types.Of(at.right);
+  return right.type == Shown::kHalf;
+}
+
+bool OfRandom(const FileFacts& facts, ValueTypes&, const Occurrence& at) {
+  return IsCallOf(facts, at.left, {"rand_like", "rand"}) ||
+         IsCallOf(facts, at.right, {"rand_like", "rand"});
+}
+
+bool AfterCastUp(const FileFacts& facts, ValueTypes& types, const Occurrence& at) {
+  const auto cast = [&](NodeId id) {
+    if (id == kNoNode) return false;
+    const ShownType type = types.Of(id);
+    const auto call = TorchCallAt(facts, type.because);
+    return type.type == Shown::kFp32 && call && call->is_method &&
+           (call->name == "float" || call->name == "double" || call->name == "to");
+  };
+  return cast(at.left) || cast(at.right);
+}
+
+}  // namespace mpnanny::static_check

@@ -1,0 +1,201 @@
+// Expressions and assignments: the calls inside, and what a variable holds after them.
+#include <algorithm>
+
+#include "engines/check/protocol/protocol_machine.h"
+
+namespace mpnanny::static_check {
+
+Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
+  const Fields& f = PythonFields();
+  std::vector<NodeId> targets;
+  std::vector<NodeId> calls;
+  for (NodeId part = id; part < syntax()[id].after; ++part) {
+    const Kind kind = syntax().kind(part);
+    if (kind == Kind::kCall) calls.push_back(part);
+    if (kind == Kind::kAssignment || kind == Kind::kAugmentedAssignment || kind == Kind::kFor)
+      targets.push_back(syntax().Child(part, f.left));
+  }
+  if (targets.empty() && calls.empty()) return in;
+  return Each(std::move(in), [&](Path& path) {
+    for (const NodeId target : targets) Rebind(target, path);
+    for (const NodeId call : calls) TouchTensors(call, path);
+  });
+}
+
+void ProtocolMachine::Forget(const std::string& key, Path& path) {
+  path.conditions.Forget(key);
+  ForgetObject(key, path);
+}
+
+void ProtocolMachine::ForgetObject(const std::string& key, Path& path) {
+  path.scaled_values.erase(key);
+  for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward,
+                                     &path.used, &path.stale, &path.divided}) {
+    std::erase_if(*set, [&](const std::string& name) {
+      return name == key || name.starts_with(key + ".") || name.starts_with(key + "[") ||
+             name.find("[" + key + "]") != std::string::npos;
+    });
+  }
+}
+
+void ProtocolMachine::NextElement(NodeId loop, bool starts, Path& path) const {
+  const NodeId target = syntax().Child(loop, PythonFields().left);
+  if (target == kNoNode) return;
+  for (NodeId id = target; id < syntax()[target].after; ++id) {
+    if (!syntax().Is(id, Kind::kIdentifier)) continue;
+    const std::string key = KeyOf(id);
+    const std::string element = "an element as " + key;
+    const std::string here = element + " of " + std::to_string(loop);
+    for (std::set<std::string>* set :
+         {&path.unscaled, &path.stepped, &path.stepped_since_backward, &path.used, &path.stale}) {
+      const bool again = starts && set->contains(here);
+      if (set->erase(key) > 0) set->insert(starts ? element : here);
+      if (again) set->insert(element + " again");
+    }
+  }
+  Rebind(target, path);
+}
+
+void ProtocolMachine::Rebind(NodeId target, Path& path) const {
+  const Kind kind = syntax().kind(target);
+  if (kind == Kind::kPatternList || kind == Kind::kTuple || kind == Kind::kList) {
+    for (const NodeId part : syntax().Children(target)) Rebind(part, path);
+    return;
+  }
+  std::string key = names().Key(target);
+  if (key.empty()) return;
+  path.conditions.Forget(key);  // conditions are kept in the words of the code that runs
+  // Another name of something: the thing itself does not change.
+  if (const std::string* local =
+          frame().function == nullptr ? nullptr : code().Local(frame().function->node, key);
+      local != nullptr && !local->empty())
+    return;
+  ForgetObject(Translate(std::move(key)), path);
+}
+
+std::string ProtocolMachine::ScalerOf(NodeId value, const Path& path) const {
+  const Fields& f = PythonFields();
+  const NodeId id = syntax().Unwrap(value);
+  if (id == kNoNode) return "";
+  if (std::string direct = Translate(scalers().ScaledBy(id)); !direct.empty()) return direct;
+  if (path.scaled_values.empty()) return "";
+  for (NodeId part = id; part < syntax()[id].after; ++part) {
+    const Kind kind = syntax().kind(part);
+    std::string key;
+    if (kind == Kind::kCall) {
+      key = "()" + std::to_string(part);
+    } else if (kind == Kind::kAttribute || kind == Kind::kSubscript ||
+               (kind == Kind::kIdentifier && syntax()[part].field != f.attribute &&
+                syntax()[part].field != f.name)) {
+      key = KeyOf(part);
+    }
+    if (const auto it = path.scaled_values.find(key); it != path.scaled_values.end())
+      return it->second;
+  }
+  return "";
+}
+
+Paths ProtocolMachine::Choice(NodeId id, Paths in) {
+  const std::vector<NodeId> parts = syntax().Children(id);  // value, condition, other value
+  if (parts.size() != 3) return in;
+  for (const NodeId value : {parts[0], parts[2]}) {
+    const ScalerCall* call = scalers().At(syntax().Unwrap(value));
+    // `scaler.scale(loss) if use_amp else loss` is judged by what it is used for.
+    if (call != nullptr && call->op == ScalerCall::Op::kScale) return in;
+  }
+  Paths yes;
+  Paths no;
+  Split(parts[1], Expression(parts[1], std::move(in)), &yes, &no);
+  Paths out = Expression(parts[0], std::move(yes));
+  Add(out, Expression(parts[2], std::move(no)));
+  Limit(out);
+  return out;
+}
+
+bool ProtocolMachine::DoesNothing(NodeId expression) const {
+  for (NodeId id = expression; id < syntax()[expression].after; ++id) {
+    if (syntax().Is(id, Kind::kCall) || syntax().Is(id, Kind::kNamedExpression)) return false;
+  }
+  return true;
+}
+
+Paths ProtocolMachine::Expression(NodeId id, Paths in) {
+  if (id == kNoNode || in.empty()) return in;
+  const Kind kind = syntax()[id].kind;
+  if (kind == Kind::kLambda || kind == Kind::kFunction) return in;
+  const Fields& f = PythonFields();
+  // Every operand doubles the paths: only where it matters whether one runs.
+  if ((kind == Kind::kConditional || kind == Kind::kBoolean) && DoesNothing(id)) return in;
+  if (kind == Kind::kConditional) return Choice(id, std::move(in));
+  if (kind == Kind::kBoolean) {
+    // `use_amp and scaler.step(optimizer)`: the right side runs only if the left one lets it.
+    const NodeId left = syntax().Child(id, f.left);
+    Paths yes;
+    Paths no;
+    Split(left, Expression(left, std::move(in)), &yes, &no);
+    const bool is_and = syntax().Text(syntax().Child(id, f.operator_)) == "and";
+    Paths out = Expression(syntax().Child(id, f.right), std::move(is_and ? yes : no));
+    Add(out, std::move(is_and ? no : yes));
+    Limit(out);
+    return out;
+  }
+  for (const NodeId child : syntax().Children(id)) in = Expression(child, std::move(in));
+  if (kind == Kind::kCall) {
+    if (std::any_of(in.begin(), in.end(),
+                    [](const Path& path) { return !path.conditions.values().empty(); }))
+      in = Each(std::move(in), [&](Path& path) { TouchTensors(id, path); });
+    return RunCall(id, std::move(in));
+  }
+  if (kind == Kind::kAssignment || kind == Kind::kAugmentedAssignment ||
+      kind == Kind::kNamedExpression)
+    return Assign(id, std::move(in));
+  return in;
+}
+
+// A scaler that is new has neither unscaled nor stepped; what the gradients were divided by before
+// stays so. (Of several scalers the others are taken to be new, too, which accuses nobody.)
+void ProtocolMachine::StartAnew(Path& path) {
+  path.unscaled.clear();
+  path.stepped.clear();
+  path.skip = kNoNode;
+}
+
+Paths ProtocolMachine::Assign(NodeId id, Paths in) {
+  const Fields& f = PythonFields();
+  const Kind kind = syntax()[id].kind;
+  const bool named = kind == Kind::kNamedExpression;
+  const NodeId target = syntax().Child(id, named ? f.name : f.left);
+  const NodeId value = syntax().Child(id, named ? f.value : f.right);
+  if (value == kNoNode) return in;  // only an annotation
+  if (const GradientUse use = UseOfGradient(bindings(), id); use != GradientUse::kNone)
+    return OnGradient(id, use, std::move(in));
+  const bool writes_gradient = syntax().Text(target).find(".grad") != std::string_view::npos &&
+                               !syntax().Is(value, Kind::kNone);
+  const auto& made = scalers().made();
+  const bool makes_scaler = std::any_of(made.begin(), made.end(), [&](const ScalerMade& one) {
+    return one.call == syntax().Unwrap(value);
+  });
+  return WithScale(value, std::move(in), [&](Path& path, const std::string& scaler) {
+    if (writes_gradient) path.escaped = true;
+    const std::string key = KeyOf(target);
+    const auto it = path.scaled_values.find(key);
+    const bool keeps = kind == Kind::kAugmentedAssignment && it != path.scaled_values.end();
+    const std::string by = scaler.empty() && keeps ? it->second : scaler;
+    // A counter's values are those of the first rounds only.
+    const Held held = kind == Kind::kAugmentedAssignment ? Held{} : HeldAfter(target, value, path);
+    Rebind(target, path);
+    if (makes_scaler) StartAnew(path);
+    for (const auto& [name, constant] : held) path.conditions.values().Set(name, constant);
+    if (by.empty()) return;
+    if (!key.empty()) {
+      path.scaled_values[key] = by;
+      return;
+    }
+    // loss, outputs = helper(…): which of them is scaled is not known.
+    for (const NodeId part : syntax().Children(target)) {
+      if (const std::string one = KeyOf(part); !one.empty()) path.scaled_values[one] = by;
+    }
+  });
+}
+
+}  // namespace mpnanny::static_check

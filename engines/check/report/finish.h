@@ -1,0 +1,34 @@
+// From what the rules reported on a unit to the findings that a user reads: positions, page texts,
+// suppression comments.
+//
+// Free functions without state.
+#ifndef MPNANNY_ENGINES_CHECK_REPORT_FINISH_H_
+#define MPNANNY_ENGINES_CHECK_REPORT_FINISH_H_
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "engines/check/rule_choice.h"
+#include "engines/check/rule_set.h"
+#include "engines/check/unit.h"
+
+namespace mpnanny::static_check {
+
+struct Finished {
+  std::vector<Finding> findings;      // in order of rule and place
+  std::vector<Candidate> candidates;  // with Options::candidates: what its rule trusts little
+  int suppressed = 0;
+  int not_kept = 0;
+  std::array<int, 3> counts = {};  // by Severity
+  std::vector<std::string> notes;
+};
+
+// Takes the raw findings of `unit` whose rule is wanted there; of several by one rule on one node
+// the first. `options` say which of them to keep and to show.
+Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
+                const RuleChoice& choice, const Options& options);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_ENGINES_CHECK_REPORT_FINISH_H_

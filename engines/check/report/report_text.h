@@ -1,0 +1,27 @@
+// A report as JSON and as text, page by page, each within a number of bytes.
+//
+// Free functions without state.
+#ifndef MPNANNY_ENGINES_CHECK_REPORT_REPORT_TEXT_H_
+#define MPNANNY_ENGINES_CHECK_REPORT_REPORT_TEXT_H_
+
+#include <cstddef>
+
+#include "engines/check/engine.h"
+#include "tools/tool.h"
+
+namespace mpnanny::static_check {
+
+// The findings from number `first` on, as many as fit; at least one. `full`: every finding tells
+// why and fix, else only the first of its rule does. `next_cursor` is set where findings are left.
+ToolOutput ShowReport(const Report& report, size_t first, bool full, size_t answer_bytes);
+
+// The first of the report's notes, as they can be shown: for answers that need their room
+// otherwise.
+Json FirstNotes(const Report& report);
+
+// What a check has found that still goes on: the first page, which draws no conclusion.
+ToolOutput ShowUnfinished(Report report, size_t answer_bytes);
+
+}  // namespace mpnanny::static_check
+
+#endif  // MPNANNY_ENGINES_CHECK_REPORT_REPORT_TEXT_H_

@@ -1,0 +1,21 @@
+#include "engines/check/facts/half_models.h"
+#include "engines/check/rule_support.h"
+
+namespace mpnanny::static_check::adam_eps_half {
+
+void Check(const FileFacts& facts, Sink& sink) {
+  for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
+    if (found.type != HalfType::kFp16 || found.loaded) continue;
+    const std::string name = facts.names.Callee(found.call);
+    if (name.find(".Adam") == std::string::npos && name.find(".NAdam") == std::string::npos)
+      continue;
+    const NodeId given = facts.names.Argument(found.call, 3, "eps");
+    const auto eps = given == kNoNode ? std::optional<double>(1e-8) : facts.bindings.Number(given);
+    if (!eps || *eps > kFp16RoundsToZero) continue;
+    RawFinding& finding = sink.Add(found.call, "Adam keeps its moments in FP16 here, and its eps " +
+                                                   ShowNumber(*eps) + " is zero in FP16.");
+    if (found.some) finding.confidence = "medium";
+  }
+}
+
+}  // namespace mpnanny::static_check::adam_eps_half

@@ -1,0 +1,186 @@
+#include "engines/comparison/tensors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engines/comparison/noise.h"
+
+namespace mpnanny::compare_runs {
+namespace {
+
+constexpr size_t kMostTensors = 20'000;
+constexpr size_t kNamesKept = 20;
+constexpr uint32_t kZerosMissing = 8;  // of TensorRow::missing_counts
+
+// Without the names of wrappers, wherever they stand: "module.blocks.0" is "blocks.0".
+std::string Bare(std::string name) {
+  for (const std::string_view wrapper :
+       {"module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."}) {
+    for (size_t at = name.find(wrapper); at != std::string::npos; at = name.find(wrapper, at)) {
+      if (at == 0 || name[at - 1] == '.') {
+        name.erase(at, wrapper.size());
+      } else {
+        ++at;
+      }
+    }
+  }
+  return name;
+}
+
+std::string Owner(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+double Share(const std::optional<int64_t>& count, const std::optional<int64_t>& of) {
+  return count && of && *of > 0 ? static_cast<double>(*count) / static_cast<double>(*of) : kNan;
+}
+
+Figures FiguresOf(const runs::TensorRow& row) {
+  Figures f;
+  f[kAbsmax] = row.absmax.value_or(kNan);
+  f[kRms] = row.rms.value_or(kNan);
+  f[kStd] = row.std.value_or(kNan);
+  const bool zeros_known = (row.missing_counts & kZerosMissing) == 0;
+  f[kZeros] = zeros_known ? Share(row.zeros, row.numel) : kNan;
+  f[kBelowFp16] = Share(row.below_fp16, row.numel);
+  f[kFrozen] = Share(row.frozen, row.numel);
+  f[kNonFinite] = static_cast<double>(row.NonFinite());
+  return f;
+}
+
+bool Wanted(int64_t kind, const CommonLayer& layer) {
+  switch (kind) {
+    case runs::kActivation:
+    case runs::kActivationGradient:
+    case runs::kGradient:
+    case runs::kWeight:
+    case runs::kUpdate:
+      return true;
+    case runs::kInput:
+      return layer.position == 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+const char* MetricName(int metric) {
+  constexpr const char* kNames[] = {"absmax",           "rms",          "std",       "zero share",
+                                    "below-FP16 share", "frozen share", "non-finite"};
+  return metric >= 0 && metric < kMetrics ? kNames[metric] : "";
+}
+
+Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b) {
+  LayerPairs pairs;
+  MPN_TRY_ASSIGN(auto all_a, runs::Layers(a).All());
+  MPN_TRY_ASSIGN(auto all_b, runs::Layers(b).All());
+  std::unordered_map<std::string, const runs::Layer*> by_name;
+  for (const runs::Layer& layer : all_b) by_name.emplace(Bare(layer.name), &layer);
+  std::unordered_map<std::string, int64_t> positions;
+  for (const runs::Layer& layer : all_a) {
+    if (!layer.position) continue;
+    positions.emplace(layer.name, *layer.position);
+    pairs.depth = std::max(pairs.depth, *layer.position + 1);
+  }
+  for (const runs::Layer& layer : all_a) {
+    const auto other = by_name.find(Bare(layer.name));
+    if (other == by_name.end() || !other->second) {
+      if (pairs.only_a.size() < kNamesKept) pairs.only_a.push_back(layer.name);
+      ++pairs.count_only_a;
+      continue;
+    }
+    const auto index = static_cast<uint32_t>(pairs.common.size());
+    pairs.index_a.emplace(layer.layer_id, index);
+    pairs.index_b.emplace(other->second->layer_id, index);
+    if (layer.numel && other->second->numel && *layer.numel != *other->second->numel &&
+        pairs.other_sizes++ == 0) {
+      pairs.first_other_size = layer.name;
+    }
+    CommonLayer common{layer.name, layer.position, Owner(layer.name)};
+    if (!common.position) {
+      const auto owner = positions.find(common.owner);
+      if (owner != positions.end()) common.position = owner->second;
+    }
+    pairs.common.push_back(std::move(common));
+    other->second = nullptr;  // each once
+  }
+  for (const runs::Layer& layer : all_b) {
+    if (pairs.index_b.contains(layer.layer_id)) continue;
+    if (pairs.only_b.size() < kNamesKept) pairs.only_b.push_back(layer.name);
+    ++pairs.count_only_b;
+  }
+  return pairs;
+}
+
+const Pair* Sample::Find(const TensorKey& key) const {
+  const auto at =
+      std::lower_bound(tensors.begin(), tensors.end(), key,
+                       [](const auto& entry, const TensorKey& k) { return entry.first < k; });
+  return at != tensors.end() && at->first == key ? &at->second : nullptr;
+}
+
+Result<Sample> Tensors::Read(const SampledStep& step) {
+  Sample sample;
+  sample.step = step;
+  MPN_TRY(Add(a_, step.step, true, sample));
+  MPN_TRY(Add(b_, step.step, false, sample));
+  std::erase_if(sample.tensors,
+                [](const auto& entry) { return !entry.second.in_a || !entry.second.in_b; });
+  ++samples_read_;
+  return sample;
+}
+
+// The first call appends, the second joins what is there.
+Result<void> Tensors::Add(Side& side, int64_t step, bool is_a, Sample& sample) {
+  if (!side.reader) {
+    auto reader =
+        runs::SampleReader::Create(side.source, {"absmax", "std", "rms", "below_fp16", "frozen"});
+    if (!reader) return reader.error();
+    side.reader = *std::move(reader);
+  }
+  MPN_TRY_ASSIGN(auto rows, side.reader->Sample(step));
+  for (const runs::TensorRow& row : *rows) {
+    const auto index = side.index.find(row.layer_id);
+    if (index == side.index.end() || !Wanted(row.kind, layers_.common[index->second])) continue;
+    if (row.dtype) NoteFormat(side, *row.dtype);
+    const TensorKey key{index->second, row.kind, row.slot};
+    if (is_a) {
+      if (sample.tensors.size() >= kMostTensors) {
+        ++dropped_;
+        continue;
+      }
+      Pair pair;
+      pair.a = FiguresOf(row);
+      pair.in_a = true;
+      pair.numel = row.numel.value_or(0);
+      sample.tensors.emplace_back(key, pair);
+    } else if (Pair* pair = const_cast<Pair*>(sample.Find(key))) {
+      pair->b = FiguresOf(row);
+      pair->in_b = true;
+      pair->numel = std::min(pair->numel, row.numel.value_or(0));
+    }
+  }
+  if (is_a) {
+    std::sort(sample.tensors.begin(), sample.tensors.end(),
+              [](const auto& x, const auto& y) { return x.first < y.first; });
+  }
+  return {};
+}
+
+void Tensors::NoteFormat(Side& side, int64_t dtype) {
+  if (!side.seen.insert(dtype).second) return;
+  if (!side.dtypes) {
+    auto names = runs::ReadDtypeNames(side.source);
+    side.dtypes = names ? *names : std::map<int64_t, std::string>();
+  }
+  const auto name = side.dtypes->find(dtype);
+  if (name == side.dtypes->end()) return;
+  const auto format = FormatFromName(name->second);
+  if (format && (!coarsest_ || Info(*format).epsilon > Info(*coarsest_).epsilon)) {
+    coarsest_ = format;
+  }
+}
+
+}  // namespace mpnanny::compare_runs

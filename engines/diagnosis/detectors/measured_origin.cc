@@ -1,0 +1,71 @@
+// What kind of mistake a shadow step measured, as a sign that cases list.
+#include <algorithm>
+
+#include "engines/diagnosis/causes.h"
+#include "engines/diagnosis/detectors/detector.h"
+#include "engines/diagnosis/measured_signs.h"
+#include "engines/diagnosis/measured_text.h"
+
+namespace mpnanny::diagnose_run {
+
+namespace {
+
+// The kind of operator is measured; that it is one documented case of its kind is not.
+constexpr double kKindOnly = 0.6;
+
+runs::Sentence AboutMeasured() {
+  return runs::Form("This case is about what was measured.", "该案例说的就是所测到的内容。");
+}
+
+// The finding that explains the first bad value; nullptr if none does.
+const runs::ShadowFinding* MeasuredOrigin(const Facts& facts) {
+  const Mechanism* mechanism = LeadingMechanism(facts);
+  return mechanism && ExplainsOnset(facts, *mechanism) ? &facts.measured.Lead(*mechanism).finding
+                                                       : nullptr;
+}
+
+}  // namespace
+
+bool IsRuledOut(const Facts& facts, std::string_view sign) {
+  const runs::ShadowFinding* origin = MeasuredOrigin(facts);
+  if (!origin) return false;
+  const auto signs = SignsOf(*origin);
+  return IsNoOperatorsMistake(*origin) ||
+         (!signs.empty() && std::find(signs.begin(), signs.end(), sign) == signs.end());
+}
+
+namespace {
+
+// Faults of the training loop that a documented case is about.
+void TellLoop(const Facts& facts, std::vector<Claim>& claims) {
+  for (const MeasuredFinding& each : facts.measured.findings) {
+    if (each.finding.kind != "not_zeroed") continue;
+    Claim claim;
+    claim.id = "gradients-not-zeroed";
+    claim.sentence = AboutMeasured();
+    claim.strength = 1;
+    claim.told = true;
+    claim.place = FaultPlace{each.finding.step, each.finding.phase, "", "", "", ""};
+    claims.push_back(std::move(claim));
+    return;
+  }
+}
+
+}  // namespace
+
+void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
+  TellLoop(facts, claims);
+  const runs::ShadowFinding* origin = MeasuredOrigin(facts);
+  if (!origin) return;
+  const auto signs = SignsOf(*origin);
+  // Of several it may be, none is sure.
+  if (signs.size() != 1 || FindClaim(claims, signs.front())) return;
+  Claim claim;
+  claim.id = signs.front();
+  claim.sentence = AboutMeasured();
+  claim.strength = kKindOnly;
+  claim.told = true;
+  claims.push_back(std::move(claim));
+}
+
+}  // namespace mpnanny::diagnose_run

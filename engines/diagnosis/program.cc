@@ -1,0 +1,143 @@
+#include "engines/diagnosis/program.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "engines/diagnosis/code_evidence.h"
+#include "engines/diagnosis/gather.h"
+#include "engines/diagnosis/log_hits.h"
+#include "engines/diagnosis/other_models.h"
+#include "engines/runs/show.h"
+
+namespace mpnanny::diagnose_run {
+namespace {
+
+// Error messages that the question quotes, and the exception that ended the training, are evidence
+// as a log's lines are. Whether there is any in `text`.
+bool AddHits(const std::string& text, bool raised, const cases::CaseLibrary& library,
+             Facts& facts) {
+  bool quotes = false;
+  for (const cases::Case& entry : library.all()) {
+    for (const cases::Signal& signal : entry.signals) {
+      if (signal.kind != cases::Signal::Kind::kLog || !cases::FitsLogLine(signal, text)) continue;
+      quotes = true;
+      if (std::none_of(facts.log_hits.begin(), facts.log_hits.end(),
+                       [&](const LogHit& hit) { return hit.signal == signal.text; })) {
+        facts.log_hits.push_back({signal.text, signal.weight, text.substr(0, 400), raised, true});
+      }
+    }
+  }
+  return quotes;
+}
+
+Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& request,
+                                 const ToolContext& context, const cases::CaseLibrary& library) {
+  auto gathered = source.format.empty() ? GatherRun(source, library, request.pass_time)
+                                        : FactsOfLog(source, context, library, request.pass_time);
+  if (!gathered) return gathered.error();
+  return DiagnoseFacts(request, context, library,
+                       {runs::ShownHandle(source), runs::Name(source.run.name), "",
+                        runs::Time(source.run.started_at)},
+                       *std::move(gathered));
+}
+
+bool IsBad(const Diagnosis& diagnosis) {
+  return diagnosis.verdict == "broken" || diagnosis.verdict == "degraded";
+}
+
+// `asked`, or the diagnosis of another model of the program that decides.
+Result<Diagnosed> OfProgram(const runs::Source& source, const Request& request,
+                            const ToolContext& context, const cases::CaseLibrary& library,
+                            Result<Diagnosed> asked) {
+  std::vector<std::string> named;
+  for (const runs::Source& model : OtherModels(source, context.roots, context.cancel)) {
+    named.push_back(runs::ShownHandle(model));
+    if (IsBad(asked->diagnosis)) continue;
+    auto other = DiagnoseSource(model, request, context, library);
+    if (!other || !IsBad(other->diagnosis)) continue;
+    for (runs::Sentence* sentence : {&other->diagnosis.headline, &other->diagnosis.reason}) {
+      runs::Sentence text = runs::Form(
+          "The fault is in another model of the same program; the one asked about shows none.",
+          "故障出在同一程序的另一个模型中；所询问的模型没有故障。");
+      text += std::move(*sentence);
+      *sentence = std::move(text);
+    }
+    other->subject.asked = asked->subject.run;
+    return other;
+  }
+  if (named.empty()) return asked;
+  std::vector<runs::Sentence>& limits = asked->diagnosis.limits;
+  limits.insert(
+      limits.begin(),
+      IsBad(asked->diagnosis)
+          ? runs::Sentence(
+                runs::Form("The program trained other models as well: ask about {0}, too.",
+                           "该程序还训练了其他模型：也请询问 {0}。"),
+                {Join(named, ", ")})
+          : runs::Sentence(
+                runs::Form(
+                    "The program trained other models as well, and they show no fault either: {0}.",
+                    "该程序还训练了其他模型，它们也没有故障：{0}。"),
+                {Join(named, ", ")}));
+  return asked;
+}
+
+}  // namespace
+
+Result<Facts> FactsOfLog(const runs::Source& source, const ToolContext& context,
+                         const cases::CaseLibrary& library, PassTime limit) {
+  std::vector<LogHit> hits;
+  for (const std::string& path : source.texts) {
+    auto text = imports::ByteSource::OfFile(path);
+    if (!text) return text.error();
+    MPN_TRY(FindLogHits(*std::move(text), library, context.cancel, hits));
+  }
+  return GatherLog(source, std::move(hits), library, limit);
+}
+
+Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& context,
+                                const cases::CaseLibrary& library, Subject subject, Facts facts) {
+  constexpr std::string_view kRuleFolder = "engines/check/rules/";
+  for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
+    facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
+  }
+  if (const auto& failed = facts.protocol.failed) {
+    AddHits(failed->error + ": " + failed->text, /*raised=*/true, library, facts);
+  }
+  const bool used =
+      !request.question.empty() && AddHits(request.question, /*raised=*/false, library, facts);
+  if (!request.paths.empty()) {
+    MPN_TRY(CheckCode(request.paths, context, facts));
+  }
+  Diagnosis diagnosis = Diagnose(facts, library);
+  if (!request.question.empty() && !used) {
+    diagnosis.limits.push_back(runs::Form(
+        "The question was not used: it quotes no message that a documented case has. The answer "
+        "rests on the record; `search_knowledge` takes the question's own words.",
+        "没有用到问题：它没有引用任何已记录案例的消息。回答依据记录；"
+        "`search_knowledge` 可直接接受问题本身的文字。"));
+  }
+  return Diagnosed{std::move(subject), std::move(facts), std::move(diagnosis)};
+}
+
+Result<Diagnosed> DiagnoseProgram(const runs::Source& source, const Request& request,
+                                  const ToolContext& context, const cases::CaseLibrary& library) {
+  auto asked = DiagnoseSource(source, request, context, library);
+  if (!asked) return asked;
+  return OfProgram(source, request, context, library, *std::move(asked));
+}
+
+Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& context, PassTime limit) {
+  const auto library = cases::SharedLibrary(context.data);
+  const Request request{.pass_time = limit};
+  auto asked = DiagnoseSource(source, request, context, *library);
+  if (!asked) return asked.error();
+  JudgedRun judged{{}, asked->facts.summary};
+  MPN_TRY_ASSIGN(auto decides, OfProgram(source, request, context, *library, *std::move(asked)));
+  judged.verdict = {decides.diagnosis.verdict, decides.diagnosis.reason.English()};
+  return judged;
+}
+
+}  // namespace mpnanny::diagnose_run

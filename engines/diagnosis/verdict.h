@@ -1,0 +1,20 @@
+// The verdict of a run and the sentence that gives its reason.
+//
+// Free function without state.
+#ifndef MPNANNY_ENGINES_DIAGNOSIS_VERDICT_H_
+#define MPNANNY_ENGINES_DIAGNOSIS_VERDICT_H_
+
+#include <vector>
+
+#include "engines/diagnosis/detectors/detector.h"
+#include "engines/diagnosis/diagnosis.h"
+#include "engines/diagnosis/facts.h"
+
+namespace mpnanny::diagnose_run {
+
+// Sets verdict and headline.
+void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d);
+
+}  // namespace mpnanny::diagnose_run
+
+#endif  // MPNANNY_ENGINES_DIAGNOSIS_VERDICT_H_

@@ -1,0 +1,219 @@
+#include "engines/runs/import/field.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+
+namespace mpnanny::imports {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+bool IsAlpha(char c) { return std::isalpha(static_cast<unsigned char>(c)); }
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
+
+// A key in one spelling: "Grad-Norm" and "grad norm" are "grad_norm".
+std::string Plain(std::string_view key) {
+  std::string plain(key);
+  for (char& c : plain) {
+    if (c == '-' || c == ' ' || c == '.') c = '_';
+  }
+  return plain;
+}
+
+template <typename F>
+bool AnyWord(const std::string& plain, const F& fits) {
+  for (size_t start = 0; start <= plain.size();) {
+    const size_t end = std::min(plain.find_first_of("_/", start), plain.size());
+    if (fits(std::string_view(plain).substr(start, end - start))) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+bool IsOfEvaluation(const std::string& plain) {
+  return AnyWord(plain, [](std::string_view word) {
+    return word == "val" || word == "test" || word == "dev" || word.starts_with("eval") ||
+           word.starts_with("valid");
+  });
+}
+
+// Taken over something else than the steps: the best so far, a figure over samples.
+bool IsOverOther(const std::string& plain) {
+  return AnyWord(plain, [](std::string_view word) { return word == "best" || word == "vs"; });
+}
+
+bool HasWordAside(const std::string& plain) { return IsOfEvaluation(plain) || IsOverOther(plain); }
+
+// "current_steps", "completed_iterations": how far it has come, while "eval_steps" and "save_steps"
+// are settings.
+bool IsCountSoFar(const std::string& plain) {
+  if (!plain.ends_with("steps") && !plain.ends_with("iterations") && !plain.ends_with("iters") &&
+      !plain.ends_with("updates")) {
+    return false;
+  }
+  return AnyWord(plain, [](std::string_view word) {
+    return word == "current" || word == "cur" || word == "completed" || word == "done" ||
+           word == "finished" || word == "elapsed";
+  });
+}
+
+// The key without the folders before it: "loss" of "train/loss".
+std::string_view Last(std::string_view plain) { return plain.substr(plain.rfind('/') + 1); }
+
+bool EndsAsWord(std::string_view text, std::string_view word) {
+  return text == word || (text.size() > word.size() && text.ends_with(word) &&
+                          (text[text.size() - word.size() - 1] == '_' ||
+                           text[text.size() - word.size() - 1] == '/'));
+}
+
+// "lr-AdamW/pg1", as learning-rate monitors name it, and no setting ("lr_warmup_steps").
+bool IsLrOfOptimizer(const std::string& plain) {
+  if (!plain.starts_with("lr_")) return false;
+  const std::string_view rest = std::string_view(plain).substr(3);
+  for (const char* word : {"adam", "sgd", "lion", "rmsprop", "adagrad", "group", "pg", "opt"}) {
+    if (rest.starts_with(word)) return true;
+  }
+  return !rest.empty() && IsDigit(rest[0]);
+}
+
+}  // namespace
+
+Field FieldOf(std::string_view key) {
+  // Most keys of a log ("samples/s") have none of the letters that the known ones are told by.
+  const auto holds = [&](const char* part) { return key.find(part) != std::string_view::npos; };
+  if (!holds("loss") && !holds("scale") && !holds("norm") && !holds("lr") && !holds("learn") &&
+      !holds("epoch") && !holds("step") && !holds("it") && !holds("updates")) {
+    return Field::kNone;
+  }
+  if (key.ends_with(".py")) return Field::kNone;  // "loss_scaler.py:181" says who prints
+  const std::string plain = Plain(key);
+  const auto has = [&](const char* word) { return plain.find(word) != std::string::npos; };
+  if (HasWordAside(plain)) {
+    const bool loss = has("loss") && !has("scale") && !has("norm") && !IsOverOther(plain);
+    return loss ? Field::kEvalLoss : Field::kNone;
+  }
+  const std::string_view last = Last(plain);
+  if (has("scale")) {
+    return has("loss") || has("grad") || last == "scale" ? Field::kScale : Field::kNone;
+  }
+  if (has("norm")) {
+    return has("grad") || last == "gnorm" || has("total_norm") ? Field::kGradNorm : Field::kNone;
+  }
+  if (has("loss")) return Field::kLoss;
+  if (EndsAsWord(plain, "lr") || has("learning_rate") || IsLrOfOptimizer(plain)) return Field::kLr;
+  if (plain == "epoch") return Field::kEpoch;
+  for (const char* step : {"step", "_step", "steps", "iter", "iteration", "it", "global_step",
+                           "num_updates", "trainer/global_step", "global_steps", "iterations"}) {
+    if (plain == step) return Field::kStep;
+  }
+  if (IsCountSoFar(plain)) return Field::kStep;
+  for (const char* other : {"per_", "max", "total", "warmup", "num_", "save", "accum"}) {
+    if (has(other)) return Field::kNone;
+  }
+  if (plain.ends_with("_step") || plain.ends_with("_iteration") || plain.ends_with("/step") ||
+      plain.ends_with("/global_step") || plain.ends_with("_iter")) {
+    return Field::kStep;
+  }
+  return Field::kNone;
+}
+
+bool IsAside(std::string_view key) { return HasWordAside(Plain(key)); }
+
+int RankOf(Field field, std::string_view key) {
+  const std::string plain = Plain(key);
+  if (field == Field::kStep) {
+    if (EndsAsWord(plain, "global_step") || plain == "_step") return 2;
+    return plain == "steps" || plain == "iterations" ? 0 : 1;
+  }
+  int rank = 0;
+  if (field == Field::kLoss || field == Field::kEvalLoss) {
+    static constexpr std::array<std::string_view, 8> kTotals{
+        "loss",          "train_loss", "total_loss", "lm_loss",
+        "training_loss", "train/loss", "loss/train", "loss/total"};
+    std::string_view of = plain;
+    for (const char* suffix : {"_step", "_epoch"}) {
+      if (of.ends_with(suffix)) of.remove_suffix(std::string_view(suffix).size());
+    }
+    for (const std::string_view total : kTotals) {
+      if (of == total || (total == "loss" && Last(of) == total)) {
+        rank = 4;
+      } else if (of.ends_with("/" + std::string(total)) || of.ends_with("_" + std::string(total))) {
+        // "aux loss" ends with "loss" as well and is a component.
+        rank = std::max(rank, total == "loss" ? 2 : 4);
+      }
+    }
+  }
+  if (field == Field::kGradNorm) {
+    const std::string_view last = Last(plain);
+    const bool total = last == "grad_norm" || last == "gnorm" || last == "gradient_norm" ||
+                       plain.find("total") != std::string::npos ||
+                       plain.find("global") != std::string::npos;
+    rank = total ? 2 : 0;
+  }
+  if (plain.ends_with("_epoch")) --rank;
+  return rank;
+}
+
+std::optional<double> NumberAt(std::string_view line, size_t& i) {
+  size_t at = i;
+  if (line.substr(std::min(at, line.size())).starts_with("tensor(")) at += 7;
+  const bool negative = at < line.size() && line[at] == '-';
+  if (at < line.size() && (line[at] == '-' || line[at] == '+')) ++at;
+  const auto ends_word = [&](size_t length) {
+    const size_t end = at + length;
+    if (end >= line.size()) return true;
+    if (line[end] == '-') return end + 1 >= line.size() || !IsAlpha(line[end + 1]);
+    return !IsAlpha(line[end]) && !IsDigit(line[end]) && line[end] != '_';
+  };
+  // from_chars takes the beginning of a word ("inf" of "InfoNCE") for a number.
+  const bool digits = at < line.size() && (IsDigit(line[at]) || line[at] == '.');
+  if (at < line.size() && (!digits || line.substr(at).starts_with("1.#"))) {
+    const std::string word = LowerCase(line.substr(at, 9));
+    for (const char* spelling : {"nan", "inf", "infinity", "1.#qnan", "1.#ind", "1.#inf"}) {
+      const std::string_view s(spelling);
+      if (!word.starts_with(s) || !ends_word(s.size())) continue;
+      i = at + s.size();
+      if (s.find("inf") != std::string_view::npos) return negative ? -kInf : kInf;
+      return kNan;
+    }
+  }
+  if (!digits) return std::nullopt;
+  double value = 0;
+  const char* const begin = line.data() + at;
+  const auto [end, error] = std::from_chars(begin, line.data() + line.size(), value);
+  if (error == std::errc::invalid_argument) return std::nullopt;
+  i = static_cast<size_t>(end - line.data());
+  if (error == std::errc::result_out_of_range) {
+    // Beyond double either way; "e-" tells which.
+    const std::string_view written(begin, static_cast<size_t>(end - begin));
+    const bool tiny = written.find("e-") != std::string_view::npos ||
+                      written.find("E-") != std::string_view::npos;
+    value = tiny ? 0.0 : kInf;
+  }
+  return negative ? -value : value;
+}
+
+std::optional<double> NumberOf(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
+    text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.remove_suffix(1);
+  size_t at = 0;
+  auto value = NumberAt(text, at);
+  if (text.substr(at).starts_with(")")) ++at;  // "tensor(nan)"
+  if (text.substr(at) == ".0") at += 2;        // "nan.0"
+  return value && at == text.size() ? value : std::nullopt;
+}
+
+bool IsCount(const std::optional<double>& step) {
+  return step && std::fabs(*step) < 9e15 && std::floor(*step) == *step;
+}
+
+}  // namespace mpnanny::imports

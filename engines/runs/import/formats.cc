@@ -1,0 +1,14 @@
+// The list of formats: the one place that a new one is added to.
+#include <array>
+
+#include "engines/runs/import/format.h"
+
+namespace mpnanny::imports {
+
+std::span<const Format> AllFormats() {
+  static const std::array<Format, 6> kFormats{kWandbRun,  kTrainerState,   kEventFiles,
+                                              kJsonLines, kDelimitedTable, kTextLog};
+  return kFormats;
+}
+
+}  // namespace mpnanny::imports

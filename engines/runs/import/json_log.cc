@@ -1,0 +1,206 @@
+// JSON logs: one object a line (MMEngine, fairseq, own scripts), HF's trainer_state.json, and an
+// array of objects.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/resolved_path.h"
+#include "base/text.h"
+#include "engines/runs/import/byte_source.h"
+#include "engines/runs/import/format.h"
+#include "engines/runs/import/loose_json.h"
+#include "engines/runs/import/placement.h"
+#include "engines/runs/import/table.h"
+#include "engines/runs/show.h"
+
+namespace mpnanny::imports {
+namespace {
+
+constexpr uint64_t kMaxDocumentBytes = 256u << 20;
+constexpr size_t kMaxLineBytes = 1 << 20;
+constexpr size_t kMostNames = 1'000;
+constexpr char kHistory[] = "log_history";
+
+// The figures of one object.
+class Row {
+ public:
+  // `from`: how many keys of a path lead to the object.
+  void Add(const LooseValue& value, size_t from) {
+    const std::string key = LowerCase(JoinPath(value.path, from));
+    if (value.number) {
+      if (key == "timestamp" || key == "_timestamp" || key == "wall_time" || key == "time") {
+        if (*value.number > 1e9 && *value.number < 1e11) at_ = value.number;
+      }
+      if (key == "train_runtime") closing_ = true;
+      const Field field = FieldOf(key);
+      figures_.Add(field, key, *value.number);
+      NoteKey(field, key);
+    } else if (value.text &&
+               (key == "mode" || key == "split" || key == "phase" || key == "stage")) {
+      evaluation_ = evaluation_ || (IsAside(LowerCase(*value.text)));
+    }
+  }
+  Figures Take() {
+    // The closing entry gives means over the whole training, which are no step's.
+    Figures figures = closing_ ? Figures() : figures_.Take();
+    if (evaluation_) {
+      const std::optional<double> loss = figures.eval_loss ? figures.eval_loss : figures.loss;
+      const std::optional<double> step = figures.step;
+      figures = {};
+      figures.step = step;
+      figures.eval_loss = loss;
+      figures.eval_name = "loss";
+    }
+    figures.at = at_;
+    Clear();
+    return figures;
+  }
+  void Clear() {
+    figures_ = {};
+    at_.reset();
+    closing_ = evaluation_ = false;
+  }
+  // Names of figures that were not read, as a sentence.
+  std::string OthersText() const {
+    return NotRead("Figures", std::vector<std::string>(others_.begin(), others_.end()));
+  }
+
+ private:
+  void NoteKey(Field field, const std::string& key) {
+    const bool time = key == "timestamp" || key == "_timestamp" || key == "wall_time";
+    if (field == Field::kNone && !time && others_.size() < kMostNames) others_.insert(key);
+  }
+
+  FigureCollector figures_;
+  std::optional<double> at_;
+  bool closing_ = false, evaluation_ = false;
+  std::set<std::string> others_;  // of all rows
+};
+
+std::string_view WithoutMark(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  while (!text.empty() && std::string_view(" \t\r\n").find(text.front()) != std::string_view::npos)
+    text.remove_prefix(1);
+  return text;
+}
+
+// --- documents ---------------------------------------------------------------------------------
+
+bool FitsDocument(const FileHead& head) {
+  const std::string_view text = WithoutMark(head.bytes);
+  if (text.starts_with("{")) return text.find("\"log_history\"") != std::string_view::npos;
+  if (!text.starts_with("[")) return false;
+  return WithoutMark(text.substr(1)).starts_with("{");
+}
+
+// HF's name, in the folder or in the newest of its checkpoints.
+std::vector<std::string> PickDocument(const Folder& folder) {
+  constexpr char kName[] = "trainer_state.json";
+  if (std::binary_search(folder.files.begin(), folder.files.end(), kName)) return {kName};
+  double newest = -1;
+  std::vector<std::string> picked;
+  for (const std::string& name : folder.folders) {
+    constexpr std::string_view kCheckpoint = "checkpoint-";
+    if (!name.starts_with(kCheckpoint)) continue;
+    const auto step = NumberOf(name.substr(kCheckpoint.size()));
+    std::error_code ec;
+    if (!step || *step <= newest ||
+        !std::filesystem::is_regular_file(folder.path + "/" + name + "/" + kName, ec)) {
+      continue;
+    }
+    newest = *step;
+    picked = {name + "/" + kName};
+  }
+  return picked;
+}
+
+Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
+  MPN_TRY_ASSIGN(auto text, ReadResolvedFile(files.front(), kMaxDocumentBytes));
+  const std::string_view document = WithoutMark(text);
+  const size_t depth = document.starts_with("[") ? 1 : 2;  // where the rows are
+  const auto in_row = [&](const std::vector<std::string>& path) {
+    return path.size() >= depth && (depth == 1 || path[0] == kHistory);
+  };
+  Placement placement(into.recorder);
+  Row row;
+  int64_t rows = 0;
+  LooseEvents events;
+  events.value = [&](const LooseValue& value) {
+    if (value.path.size() > depth && in_row(value.path)) row.Add(value, depth);
+  };
+  events.end_object = [&](const std::vector<std::string>& path) {
+    if (path.size() != depth || !in_row(path)) return;
+    ++rows;
+    placement.Add(row.Take());
+  };
+  const bool whole = ReadLooseJson(document, events);
+  into.counts = runs::Count(rows, "entry", "entries");
+  placement.Finish();
+  into.numbered = placement.numbered();
+  placement.AddNotes(into.notes);
+  if (std::string others = row.OthersText(); !others.empty()) {
+    into.notes.push_back(std::move(others));
+  }
+  if (!whole) {
+    into.notes.push_back(
+        "The file ends, or stops being JSON, before its end: what stands before "
+        "that was read.");
+  }
+  return {};
+}
+
+// --- lines -------------------------------------------------------------------------------------
+
+bool FitsLines(const FileHead& head) {
+  LineReader lines(ByteSource::OfText(head.bytes), kMaxLineBytes);
+  while (const auto line = lines.Next()) {
+    if (line->empty()) continue;
+    bool any = false;
+    return line->starts_with("{") &&
+           ReadLooseJson(*line, {[&](const LooseValue&) { any = true; }, {}}) && any;
+  }
+  return false;
+}
+
+Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
+  auto source = ByteSource::OfFile(files.front());
+  if (!source) return source.error();
+  into.texts = files;
+  LineReader lines(*std::move(source), kMaxLineBytes);
+  Placement placement(into.recorder);
+  int64_t read = 0, broken = 0;
+  Row row;
+  const LooseEvents events{[&](const LooseValue& value) { row.Add(value, 0); }, {}};
+  while (!into.recorder.Full()) {
+    const auto line = lines.Next();
+    if (!line) break;
+    if (line->empty()) continue;
+    if (++read % 1024 == 0) {
+      MPN_TRY(into.recorder.cancel().Check());
+    }
+    if (ReadLooseJson(*line, events)) {
+      placement.Add(row.Take());
+    } else {
+      row.Clear();
+      ++broken;
+    }
+  }
+  into.counts = runs::Count(read, "line");
+  placement.Finish();
+  into.numbered = placement.numbered();
+  placement.AddNotes(into.notes);
+  if (std::string others = row.OthersText(); !others.empty()) {
+    into.notes.push_back(std::move(others));
+  }
+  if (broken > 0) {
+    into.notes.push_back(runs::Count(broken, "line") + " that are no JSON were left out.");
+  }
+  return {};
+}
+
+}  // namespace
+
+const Format kTrainerState{"JSON log", FitsDocument, PickDocument, ReadDocument};
+const Format kJsonLines{"JSON-lines log", FitsLines, nullptr, ReadLines};
+
+}  // namespace mpnanny::imports

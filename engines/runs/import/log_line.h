@@ -1,0 +1,76 @@
+// The figures of one line of a training log: pairs of "key=value", "key: value", "key value" or
+// JSON, sentences of scalers and of loops that stop ("Loss is nan"), and bars of progress.
+//
+// Pure functions on text from outside: nothing of it is taken for more than a number. Safe from any
+// thread.
+#ifndef MPNANNY_ENGINES_RUNS_IMPORT_LOG_LINE_H_
+#define MPNANNY_ENGINES_RUNS_IMPORT_LOG_LINE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engines/runs/import/field.h"
+
+namespace mpnanny::imports {
+
+// What a line says; absent where it says nothing.
+struct Figures {
+  std::optional<double> epoch, step, loss, grad_norm, scale, lr;
+  std::optional<double> bad_part;  // a component of the loss that is not finite
+  std::optional<double> at;        // Unix seconds
+  // A line that stands for several steps says how many of them were skipped.
+  std::optional<double> skipped_count;
+  std::optional<double> scale_after;  // what a scaler goes on with after `scale`
+  bool skipping = false;  // the scaler skips the optimizer's step
+  // The step is counted from where the process began, not from where the training did.
+  bool of_process = false;
+  bool of_bar = false;  // the line is a bar of progress
+  // Of an evaluation, under the name that the log gives it; no figure of the training's course.
+  std::optional<double> eval_loss;
+  std::string eval_name;
+  bool Any() const {
+    return loss || bad_part || grad_norm || scale || lr || skipping || skipped_count;
+  }
+};
+
+// Puts one named value where it belongs; the best-named of each field wins.
+class FigureCollector {
+ public:
+  // `key` in lower case; `field` as FieldOf(key) says.
+  void Add(Field field, std::string_view key, double value);
+  Figures Take() const;
+
+ private:
+  struct Named {
+    bool known = false;
+    int rank = 0;
+    double value = 0;
+  };
+  Named found_[kFields];
+  std::optional<double> bad_part_;
+  std::string eval_name_;
+};
+
+// A bar of progress, "Steps:  67%|### | 12/100 [": what stands before it, and how far it has come.
+struct Bar {
+  std::string_view before;  // of the line that was looked at
+  double done = 0;
+};
+std::optional<Bar> FindBar(std::string_view line);
+
+// Reads one line. Keys are found by name, whatever stands before them; of several losses the total
+// wins ("loss", "train/loss", "lm loss" over "loss_cls"), whatever their order.
+Figures ReadFigures(std::string_view line);
+
+// Whether it is a line of `mpnanny run` beside the training's own: what it says of steps, losses
+// and faults is read from its record.
+bool IsOfMonitor(std::string_view line);
+
+// What Megatron's rerun state machine says of a result that it computed a second time, for people;
+// "" for every other line.
+std::string RerunSays(std::string_view line);
+
+}  // namespace mpnanny::imports
+
+#endif  // MPNANNY_ENGINES_RUNS_IMPORT_LOG_LINE_H_

@@ -1,0 +1,218 @@
+#include "engines/runs/import/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engines/runs/show.h"
+
+namespace mpnanny::imports {
+namespace {
+
+// Ranks that print at once are at most so many lines apart.
+constexpr int64_t kRanksApart = 2;
+constexpr size_t kMostHeld =
+    10'000;  // lines without a step; no trainer writes more between two bars
+
+}  // namespace
+
+void Placement::Add(const Figures& figures) {
+  if (!IsCount(figures.step) && (figures.Any() || figures.eval_loss)) {
+    if (held_.size() == kMostHeld) Release(nullptr);
+    held_.push_back(figures);
+    return;
+  }
+  Release(&figures);
+  Record(figures);
+  if (IsCount(figures.step)) mark_ = static_cast<int64_t>(*figures.step);
+}
+
+void Placement::Finish() { Release(nullptr); }
+
+// Between two bars of progress, 50 and 100, five lines with a loss are those of steps 60, 70 … 100
+// (HF's Trainer logs every so many steps). Ten skipped steps between "step=10" and "step=20" are
+// all of them. Where the steps
+// cannot be shared out evenly, the lines are counted as if there were no bars.
+void Placement::Release(const Figures* next) {
+  std::vector<Figures> held;
+  held.swap(held_);
+  if (held.empty()) return;
+  const auto losses =
+      std::count_if(held.begin(), held.end(), [](const Figures& f) { return f.loss.has_value(); });
+  const auto skips =
+      std::count_if(held.begin(), held.end(), [](const Figures& f) { return f.skipping; });
+  const int64_t from = mark_.value_or(0);
+  const bool began = mark_ || !recorder_.last_step();
+  const bool counts_on = next && IsCount(next->step) && !next->of_process && began;
+  const int64_t passed = counts_on ? static_cast<int64_t>(*next->step) - from : 0;
+  int64_t every = 0;
+  if (losses >= 2 && skips == 0 && passed > losses && passed % losses == 0 && next->of_bar &&
+      !next->Any()) {
+    every = every_ = passed / losses;
+  } else if (losses == 0 && skips > 0 && skips == passed) {
+    every = 1;
+  } else if (!next && losses > 0 && skips == 0) {
+    every = every_;
+  }
+  int64_t step = from;
+  for (const Figures& figures : held) {
+    if (every > 0 && (figures.loss || figures.skipping)) assigned_ = step += every;
+    Record(figures);
+  }
+  assigned_.reset();
+}
+
+void Placement::Record(const Figures& figures) {
+  if (figures.epoch) epoch_ = figures.epoch;
+  if (figures.eval_loss) AddEvaluation(figures);
+  if (!figures.Any()) {
+    if (IsCount(figures.step) && !figures.eval_loss) {
+      announced_ = static_cast<int64_t>(*figures.step);
+      any_step_ = true;
+    }
+    return;
+  }
+  if (IsSum(figures)) {
+    ++sums_;
+    return;
+  }
+  const std::optional<int64_t> before = recorder_.last_step();
+  const int64_t step = Place(figures);
+  StepFigures row;
+  row.at = figures.at;
+  row.loss = figures.loss;
+  row.bad_part = figures.bad_part;
+  row.grad_norm = figures.grad_norm;
+  row.scale = figures.scale;
+  row.lr = figures.lr;
+  row.skipped = figures.skipping;
+  if (figures.skipped_count) AddIterations(figures, step, row);
+  if (step != before && !row.scale) row.scale = scale_after_;
+  if (step != before || figures.scale) scale_after_ = figures.scale_after;
+  recorder_.Put(step, row);
+}
+
+void Placement::AddEvaluation(const Figures& figures) {
+  const double loss = *figures.eval_loss;
+  // A bar of progress repeats the last evaluation's loss beside every step's, some loops in every
+  // line.
+  const bool repeated =
+      figures.loss && eval_loss_ &&
+      (loss == *eval_loss_ || (figures.of_bar && std::isnan(loss) && std::isnan(*eval_loss_)));
+  eval_loss_ = loss;
+  if (repeated) return;
+  const int64_t last = recorder_.last_step().value_or(announced_.value_or(0));
+  recorder_.PutEvaluation(
+      IsCount(figures.step) ? static_cast<int64_t>(*figures.step) + offset_ : last,
+      figures.eval_name, loss);
+}
+
+// Where lines say their steps, one that says none gives the mean of an epoch, or another rank's
+// figure. (A loss that is not finite ends many a log without a number: it counts.)
+bool Placement::IsSum(const Figures& figures) const {
+  if (IsCount(figures.step) || !last_loss_ || !figures.loss || !std::isfinite(*figures.loss) ||
+      figures.bad_part || figures.skipping) {
+    return false;
+  }
+  const bool announced = announced_ && *announced_ + offset_ > recorder_.last_step().value_or(0);
+  return !announced && recorder_.last().loss.has_value();
+}
+
+// A line that stands for several steps is a skipped one if all of them were. One that has no loss
+// although not all were skipped had one that was no positive number: Megatron prints no other.
+void Placement::AddIterations(const Figures& figures, int64_t step, StepFigures& row) {
+  const int64_t since = last_counted_.value_or(0);
+  const auto stands_for = static_cast<double>(step > since ? step - since : 1);
+  last_counted_ = step;
+  skipped_told_ += *figures.skipped_count;
+  const bool all_skipped = *figures.skipped_count >= stands_for;
+  row.skipped = row.skipped || all_skipped;
+  if (!figures.loss && !all_skipped && last_loss_) {
+    row.loss = std::numeric_limits<double>::quiet_NaN();
+    ++losses_left_out_;
+  }
+}
+
+int64_t Placement::Place(const Figures& figures) {
+  if (assigned_) return *assigned_;
+  if (IsCount(figures.step)) {
+    any_step_ = true;
+    if (figures.of_process) {
+      return PlaceOfProcess(static_cast<int64_t>(*figures.step));
+    }
+    return PlaceStep(static_cast<int64_t>(*figures.step), figures);
+  }
+  if (!recorder_.last_step()) return announced_.value_or(0);
+  const int64_t last_step = *recorder_.last_step();
+  if (announced_ && *announced_ + offset_ > last_step) return *announced_ + offset_;
+  const StepFigures& last = recorder_.last();
+  // "step=5, lr=[…]" and then "loss: 1.5" are one step.
+  const bool next = (figures.loss || figures.skipping) && (last.loss || last.skipped);
+  return last_step + (next ? 1 : 0);
+}
+
+// The step that comes next; several ranks tell of the same one.
+int64_t Placement::PlaceOfProcess(int64_t count) {
+  const std::optional<int64_t> last = recorder_.last_step();
+  if (process_count_ == count && process_step_ == last) return *process_step_;
+  process_count_ = count;
+  process_step_ = std::max(count, last.value_or(count - 1) + 1);
+  return *process_step_;
+}
+
+int64_t Placement::PlaceStep(int64_t step, const Figures& figures) {
+  if (!figures.loss && !figures.grad_norm) return step + offset_;
+  int64_t at = step + offset_;
+  const bool other_epoch = epoch_ && loss_epoch_ && *epoch_ != *loss_epoch_;
+  if (last_loss_ && recorder_.last_step() &&
+      (at < *last_loss_ || (at == *last_loss_ && other_epoch))) {
+    const bool to_the_beginning = at <= first_loss_.value_or(at) + stride_;
+    const bool far = *last_loss_ - at > kRanksApart * stride_;
+    if ((to_the_beginning && far) || other_epoch) {
+      // A counter that begins anew with each epoch goes on where the last one ended.
+      offset_ = *recorder_.last_step() + stride_ - step;
+      at = step + offset_;
+      first_loss_ = at;
+      restarted_ = true;
+    } else if (far) {
+      recorder_.GoBack(at);
+      last_loss_.reset();
+    }
+  }
+  if (figures.loss) {
+    if (last_loss_ && at > *last_loss_) stride_ = at - *last_loss_;
+    if (!first_loss_) first_loss_ = at;
+    last_loss_ = std::max(at, last_loss_.value_or(at));
+    loss_epoch_ = epoch_;
+  }
+  return at;
+}
+
+void Placement::AddNotes(std::vector<std::string>& notes) const {
+  if (!recorder_.last_step()) return;
+  if (!any_step_) {
+    notes.push_back("The log has no step numbers: its lines with a loss were counted from 0.");
+  }
+  if (sums_ > 0) {
+    notes.push_back(runs::Count(sums_, "line") +
+                    " with a loss and without a step's number were left out: other lines say their "
+                    "step, so these are no steps (means of an epoch, other ranks).");
+  }
+  if (restarted_) {
+    notes.push_back(
+        "The log's step numbers begin anew: steps were counted on from the last one before, so "
+        "step numbers here are not those printed.");
+  }
+  if (losses_left_out_ > 0) {
+    notes.push_back(runs::Count(losses_left_out_, "line") +
+                    " without a loss are read as a loss that is not finite: Megatron leaves out "
+                    "what is no positive number.");
+  }
+  if (skipped_told_ > 0) {
+    notes.push_back("The log itself counts " + runs::Number(skipped_told_) +
+                    " skipped iterations; only lines all of whose iterations were skipped are "
+                    "marked as such.");
+  }
+}
+
+}  // namespace mpnanny::imports

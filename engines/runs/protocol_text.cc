@@ -1,0 +1,344 @@
+#include "engines/runs/protocol_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "engines/runs/operator_words.h"
+#include "engines/runs/show.h"
+
+namespace mpnanny::runs {
+namespace {
+
+constexpr size_t kNamesShown = 3;
+constexpr size_t kPlaceBytes = 160;
+constexpr double kWholePower = 0.05;
+
+Sentence Listed(const std::vector<std::string>& names, size_t count) {
+  std::vector<std::string> words;
+  for (const std::string& name : names) {
+    if (words.size() < kNamesShown && !name.empty()) words.push_back(Name(name));
+  }
+  const size_t more = count > words.size() ? count - words.size() : 0;
+  Sentence text = Sentence::InEach(Join(words, ", "), Join(words, "、"));
+  if (more == 0) return text;
+  return {words.empty() ? Form("{0}{1} more", "{0}另外 {1} 个")
+                        : Form("{0} and {1} more", "{0} 等，另有 {1} 个"),
+          {std::move(text), static_cast<int64_t>(more)}};
+}
+
+// "2 parameters (a.weight, a.bias)".
+Sentence Parameters(const ShadowRelation& relation) {
+  const size_t count =
+      relation.count && *relation.count >= 1 && *relation.count < 1e9
+          ? static_cast<size_t>(*relation.count)
+          : relation.parameters.size();
+  const Sentence names = Listed(relation.parameters, count);
+  const auto shown = static_cast<int64_t>(count);
+  if (count == 1) {
+    return names.empty() ? Sentence(Form("a parameter", "一个参数"))
+                         : Sentence(Form("the parameter {0}", "参数 {0} "), {names});
+  }
+  return names.empty()
+             ? Sentence(Form("{0} parameters", "{0} 个参数"), {shown})
+             : Sentence(Form("{0} parameters ({1})", "{0} 个参数（{1}）"), {shown, names});
+}
+
+Sentence Steps(const ShadowRelation& relation) {
+  if (!relation.steps || !(*relation.steps >= 1 && *relation.steps < 1e9)) return {};
+  return {Form(", in all {0} steps that were looked at", "，在所检查的全部 {0} 步中都是如此"),
+          {static_cast<int64_t>(*relation.steps)}};
+}
+
+// Behind what is placed: " at train.py:50".
+Sentence AtPlace(const std::string& place) {
+  if (place.empty()) return {};
+  return {Form(" at {0}", "（{0}）"), {place}};
+}
+
+// The last step up to which it held, where that is known.
+std::optional<int64_t> UntilStep(const ShadowRelation& relation) {
+  if (!relation.until || !(*relation.until >= 0 && *relation.until < 1e15)) return std::nullopt;
+  return static_cast<int64_t>(*relation.until);
+}
+
+// "60" of 0.6.
+std::optional<int64_t> PercentOf(const std::optional<double>& share) {
+  if (!share || !(*share >= 0 && *share <= 1)) return std::nullopt;
+  return static_cast<int64_t>(100 * *share + 0.5);
+}
+
+Sentence NoGradient(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence parameters = Parameters(relation), op = OperatorNoun(finding.op);
+  const Sentence got = relation.none ? Form("got no gradient", "没有得到梯度")
+                                     : Form("got a gradient of exactly 0", "得到的梯度恰好为 0");
+  const auto until = UntilStep(relation);
+  const Sentence when = until ? Sentence(Form(" in the last steps that were looked at; up to step "
+                                              "{0} they got one that is not 0",
+                                              "，是在所检查的最后几步中；直到第 {0} 步，"
+                                              "它们得到的梯度都不为 0"),
+                                         {*until})
+                              : Steps(relation);
+  return {finding.phase == "backward"
+              ? Form("The {0}{1} passes back a gradient that is 0 everywhere: {2}, which the loss "
+                     "depends on and the optimizer holds, {3}{4}.",
+                     "{0}{1}反向传回的梯度处处为 0：损失依赖于{2}，优化器也持有，"
+                     "但{3}{4}。")
+              : Form("The {0}{1} cuts off the gradient: {2}, which the loss depends on and the "
+                     "optimizer holds, {3}{4}.",
+                     "{0}{1}截断了梯度：损失依赖于{2}，优化器也持有，但{3}{4}。"),
+          {op, AtPlace(place), parameters, got, when}};
+}
+
+Sentence NotUpdated(const ShadowFinding& finding) {
+  const ShadowRelation& relation = finding.relation;
+  Sentence text(
+      Form("The gradient of {0} is not 0, but no optimizer holds it and it does not change{1}.",
+           "{0}的梯度不为 0，但没有优化器持有，也没有变化{1}。"),
+      {Parameters(relation), Steps(relation)});
+  if (relation.stranded && *relation.stranded >= 1 && *relation.stranded < 1e9) {
+    text += {Form("The optimizer holds {0:parameter} of no module without a gradient: a module was "
+                  "replaced after the optimizer was given its parameters.",
+                  "优化器持有 {0} 个不属于任何模块、没有梯度的参数："
+                  "在把参数交给优化器之后，模块被替换了。"),
+             {static_cast<int64_t>(*relation.stranded)}};
+  }
+  return text;
+}
+
+// Where backward() adds to gradients that are still there.
+Sentence AddsAt(const std::string& place) {
+  if (place.empty()) return {};
+  return {Form(": backward() at {0} adds to them", "：{0} 处的 backward() 累加在其上"), {place}};
+}
+
+// Gradients of a loss that another optimizer has stepped on.
+Sentence OfAnother(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const auto percent = PercentOf(relation.share);
+  return {Form("The gradients that the optimizer gets still contain those that backward(){0} left "
+               "for another optimizer's step{1}{2}{3}. zero_grad() of this optimizer is missing "
+               "between the two.",
+               "优化器得到的梯度中仍含有 backward(){0} 为另一个优化器的更新留"
+               "下的梯度{1}{2}{3}。两者之间缺少该优化器的 zero_grad()。"),
+          {AtPlace(EscapeControl(relation.at, 300)),
+           percent ? Sentence(Form(" ({0} % of their norm)", "（占其范数的 {0} %）"), {*percent})
+                   : Sentence(),
+           AddsAt(place), Steps(relation)}};
+}
+
+Sentence NotZeroed(const ShadowFinding& finding, const std::string& place) {
+  if (!finding.relation.at.empty()) return OfAnother(finding, place);
+  return {
+      Form("The gradients that the optimizer gets still contain those of its step before{0}{1}. "
+           "zero_grad() is missing, or comes where it does not reach these parameters.",
+           "优化器得到的梯度中仍含有前一步的梯度{0}{1}。缺少 zero_grad()，"
+           "或者它所在的位置没有作用到这些参数。"),
+      {Steps(finding.relation), AddsAt(place)}};
+}
+
+Sentence NotRestored(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  Sentence text(Form("Saved together were the states of {0}; the load{1} restored only {2}.",
+                     "一起保存的有 {0} 的状态；载入{1}只恢复了 {2}。"),
+                {Listed(relation.saved, relation.saved.size()), AtPlace(place),
+                 Listed(relation.restored, relation.restored.size())});
+  if (!relation.what.empty()) text += Sentence(EscapeControl(relation.what, 300) + ".");
+  return text;
+}
+
+Sentence MovedOnSkip(const ShadowFinding& finding, const std::string& place) {
+  const std::string& what = finding.relation.what;
+  return {
+      Form("{0}{1} went on in a step whose update was skipped; in other steps it changes exactly "
+           "when the weights do.",
+           "{0}{1}在跳过更新的步中仍然推进；在其他步中，"
+           "它恰好与权重同时变化。"),
+      {what.empty() ? Sentence(Form("A state", "某个状态")) : Sentence(EscapeControl(what, 200)),
+       AtPlace(place)}};
+}
+
+// "train.py:50 and train.py:52"
+Sentence Places(const std::vector<std::string>& sources) {
+  std::vector<std::string> words;
+  for (const std::string& source : sources) {
+    if (words.size() < kNamesShown) words.push_back(EscapeControl(source, kPlaceBytes));
+  }
+  return Sentence::InEach(Join(words, " and "), Join(words, " 和 "));
+}
+
+// What the power of the scale in the gradients says of how it got there.
+Sentence HowScaled(const ShadowRelation& relation, double power) {
+  if (power > 0) {
+    return {Form("The loss is multiplied by it{0}, and the gradients are not divided by it.",
+                 "损失乘了它{0}，而梯度没有除以它。"),
+            {AtPlace(EscapeControl(relation.entered, kPlaceBytes))}};
+  }
+  if (relation.left.size() > 1) {
+    return {Form("It is taken out of the gradients more than once, at {0}.",
+                 "它不止一次从梯度中除去，在 {0}。"),
+            {Places(relation.left)}};
+  }
+  return {Form("The gradients are divided by it at {0}, and the loss that backward() started from "
+               "was not multiplied by it.",
+               "梯度在 {0} 除以了它，而 backward() 所用的损失没有乘它。"),
+          {Places(relation.left)}};
+}
+
+Sentence LoadUndone(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence names = Listed(relation.parameters, 0);
+  const bool far = relation.times && *relation.times >= 1 && *relation.times < 1e12;
+  return {Form("The first optimizer step{0} after weights were loaded{1} moves weights{2}{3}, back "
+               "to their values of before: the optimizer writes values of its own, as FP32 master "
+               "copies, over those that were loaded.",
+               "载入权重{1}之后，优化器的第一次更新{0}使权重{2}变动{3}，"
+               "回到此前的值：优化器用自己的值（例如 FP32 主权重）覆盖了载入的"
+               "值。"),
+          {AtPlace(place), AtPlace(EscapeControl(relation.at, 300)),
+           names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}),
+           far ? Sentence(Form(" {0} times as far as the run's usual step",
+                               "，幅度为该训练通常一步的 {0} 倍"),
+                          {static_cast<int64_t>(*relation.times)})
+               : Sentence()}};
+}
+
+Sentence PartialCopy(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence names = Listed(relation.parameters, 0);
+  const auto percent = PercentOf(relation.share);
+  return {Form("A copy of the network follows its weights, but not its buffers{0}: they are "
+               "used{1} as they were at first, while the network's have moved{2}{3}.",
+               "网络的一个副本跟随其权重，但不跟随其缓冲区{0}："
+               "使用的仍是{1}最初的缓冲区，而网络的缓冲区已经变化{2}{3}。"),
+          {names.empty() ? Sentence() : Sentence(Form(" (such as {0})", "（例如 {0}）"), {names}),
+           AtPlace(place),
+           percent ? Sentence(Form(" by {0} % of their norm", "，达其范数的 {0} %"), {*percent})
+                   : Sentence(),
+           Steps(relation)}};
+}
+
+Sentence DroppedGradient(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const auto number = [](std::optional<double> value) -> Sentence {
+    if (value && *value >= 1 && *value < 1e9) return static_cast<int64_t>(*value);
+    return Form("several", "若干");
+  };
+  return {Form("Gradients are set to zero before the optimizer has used them: of the {0} backward "
+               "passes{1} between two of its steps, {2} have no part in what it gets; only the "
+               "last one counts{3}.",
+               "梯度在优化器使用之前就被清零：在它的两次更新之间的 {0} 次反向"
+               "传播{1}中，有 {2} 次对它得到的梯度没有贡献；"
+               "只有最后一次有效{3}。"),
+          {number(relation.passes), AtPlace(place), number(relation.count), Steps(relation)}};
+}
+
+Sentence EmptyStep(const ShadowFinding& finding, const std::string& place) {
+  const auto until = UntilStep(finding.relation);
+  return {
+      Form("The optimizer steps{0}, and none of its parameters has a gradient, although backward() "
+           "runs: the loss comes from other weights than those that the optimizer holds{1}.",
+           "优化器执行更新{0}，而它的参数都没有梯度，尽管 backward() 已运"
+           "行：损失来自优化器所持有之外的权重{1}。"),
+      {AtPlace(place),
+       until ? Sentence(Form(". Up to step {0} they had gradients", "。直到第 {0} 步它们都有梯度"),
+                        {*until})
+             : Sentence()}};
+}
+
+Sentence MovedWeights(const ShadowFinding& finding) {
+  const ShadowRelation& relation = finding.relation;
+  const auto whole = [](const std::optional<double>& value, Form form) -> Sentence {
+    if (!value || !(*value >= 1 && *value < 1e12)) return {};
+    return {form, {static_cast<int64_t>(*value)}};
+  };
+  return {Form("Something other than the optimizer moves the weights between two of its "
+               "steps{0}{1}{2}, and the loss rises each time{3}.",
+               "在优化器的两次更新之间，有优化器之外的代码改变了权重{0}{1}{2}"
+               "，每次损失都上升{3}。"),
+          {whole(relation.count, Form(", {0} times so far", "，至今 {0} 次")),
+           finding.since ? Sentence(Form(", first before step {0}", "，首次在第 {0} 步之前"),
+                                    {*finding.since})
+                         : Sentence(),
+           whole(relation.times,
+                 Form(", {0} times as far as a usual step", "，幅度为通常一步的 {0} 倍")),
+           relation.loss_before && relation.loss_after
+               ? Sentence(Form(", from {0} to {1} in the median", "，中位数从 {0} 升到 {1}"),
+                          {Number(*relation.loss_before, 3), Number(*relation.loss_after, 3)})
+               : Sentence()}};
+}
+
+Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) {
+  const ShadowRelation& relation = finding.relation;
+  const Sentence scale =
+      relation.scale ? Sentence(Form(" ({0} here)", "（此处为 {0}）"), {Number(*relation.scale)})
+                     : Sentence();
+  const double power = relation.power.value_or(0);
+  const double whole = std::round(power);
+  if (whole != 0 && std::fabs(power - whole) < kWholePower) {
+    Sentence text(
+        whole > 0 ? Form("The gradients that the optimizer gets depend on the loss scale{0}: they "
+                         "are multiplied by it{1}, in {2}.",
+                         "优化器得到的梯度依赖于损失缩放{0}：它们乘了它{1}，涉及{2}。")
+                  : Form("The gradients that the optimizer gets depend on the loss scale{0}: they "
+                         "are divided by it{1}, in {2}.",
+                         "优化器得到的梯度依赖于损失缩放{0}：它们除以了它{1}，涉及{2}。"),
+        {scale,
+         std::fabs(whole) > 1 ? Sentence(Form(" {0} times", " {0} 次"), {Number(std::fabs(whole))})
+                              : Sentence(),
+         Parameters(relation)});
+    text += HowScaled(relation, whole);
+    return text;
+  }
+  return {Form("The gradients that the optimizer gets depend on the loss scale{0}: twice the scale "
+               "multiplies them by {1}, in {2}. The {3}{4} brings together what carries the "
+               "scale and what does not.",
+               "优化器得到的梯度依赖于损失缩放{0}：缩放加倍时它们变为 {1} 倍，"
+               "涉及{2}。{3}{4}把带缩放与不带缩放的数值合在了一起。"),
+          {scale, Number(std::exp2(power), 6), Parameters(relation), OperatorNoun(finding.op),
+           AtPlace(place)}};
+}
+
+// The kinds that are relations, and what they are called in a line.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kProtocolWords = {
+    {{"no_gradient", "parameters that get no gradient"},
+     {"not_updated", "parameters that no optimizer holds"},
+     {"not_zeroed", "gradients that were not set to zero"},
+     {"not_restored", "states that were not restored"},
+     {"moved_on_skip", "a state that goes on in skipped steps"},
+     {"scale_dependent", "gradients that depend on the loss scale"},
+     {"load_undone", "a load that the next step undoes"},
+     {"partial_copy", "buffers of a copy that do not follow"},
+     {"dropped_gradient", "gradients that are dropped"},
+     {"empty_step", "steps without a gradient"},
+     {"moved_weights", "weights that something else moves"}}};
+
+}  // namespace
+
+std::string_view ProtocolWord(std::string_view kind) {
+  const auto found = std::find_if(kProtocolWords.begin(), kProtocolWords.end(),
+                                  [&](const auto& each) { return each.first == kind; });
+  return found == kProtocolWords.end() ? std::string_view() : found->second;
+}
+
+bool IsProtocol(std::string_view kind) { return !ProtocolWord(kind).empty(); }
+
+Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place) {
+  if (finding.kind == "no_gradient") return NoGradient(finding, place);
+  if (finding.kind == "not_updated") return NotUpdated(finding);
+  if (finding.kind == "not_zeroed") return NotZeroed(finding, place);
+  if (finding.kind == "not_restored") return NotRestored(finding, place);
+  if (finding.kind == "moved_on_skip") return MovedOnSkip(finding, place);
+  if (finding.kind == "load_undone") return LoadUndone(finding, place);
+  if (finding.kind == "dropped_gradient") return DroppedGradient(finding, place);
+  if (finding.kind == "empty_step") return EmptyStep(finding, place);
+  if (finding.kind == "moved_weights") return MovedWeights(finding);
+  if (finding.kind == "partial_copy") return PartialCopy(finding, place);
+  return ScaleDependent(finding, place);
+}
+
+}  // namespace mpnanny::runs

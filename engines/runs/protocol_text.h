@@ -1,0 +1,25 @@
+// Sentences of findings about gradients, parameters and states (alert type PROTOCOL).
+//
+// Free functions without state. Texts out of the file come back escaped.
+#ifndef MPNANNY_ENGINES_RUNS_PROTOCOL_TEXT_H_
+#define MPNANNY_ENGINES_RUNS_PROTOCOL_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+#include "engines/runs/sentence.h"
+#include "engines/runs/shadow.h"
+
+namespace mpnanny::runs {
+
+bool IsProtocol(std::string_view kind);
+
+// One or two sentences; `place`: "file:line" as it is shown, "" if the finding has none.
+Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place);
+
+// "parameters that no optimizer holds": what a kind is called in a line.
+std::string_view ProtocolWord(std::string_view kind);
+
+}  // namespace mpnanny::runs
+
+#endif  // MPNANNY_ENGINES_RUNS_PROTOCOL_TEXT_H_

@@ -1,0 +1,52 @@
+// What two runs mean: broken, degraded, clean or not established.
+//
+// Borrows what the runs have measured. Trials are made when it is constructed.
+#ifndef MPNANNY_ENGINES_WORKER_DIFF_VERDICT_H_
+#define MPNANNY_ENGINES_WORKER_DIFF_VERDICT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engines/worker/diff/measured.h"
+#include "engines/worker/diff/trials.h"
+
+namespace mpnanny::worker {
+
+class Verdict {
+ public:
+  struct Limits {
+    std::optional<double> warn, error;  // of an output's error
+  };
+  // Fills in the cures of `low`'s findings.
+  Verdict(const Measured& full, Measured& low, Trials& trials, const Limits& limits);
+
+  std::string Word() const;
+  // Findings that make a verdict, the worst first. What FP32 has as well is none of the low
+  // precision's.
+  const std::vector<const Finding*>& bad() const { return bad_; }
+  // Findings of the run in FP32.
+  const std::vector<const Finding*>& ill_conditioned() const { return ill_; }
+  const Finding* Undefined() const;
+  const Decision* Decided() const;
+  // An error of an output that is spread over many operators.
+  bool IsSpread() const;
+  // The first operator that gives wrong whole numbers, where an output has such.
+  std::optional<Row> WrongWhole() const;
+  // What the roundings of all operators add up to if nothing amplifies them.
+  double Expected() const;
+
+ private:
+  bool IsShared(const Finding& finding) const;
+  bool OutputsDiffer() const;
+  double Worst() const;
+
+  const Measured& full_;
+  const Measured& low_;
+  Limits limits_;
+  std::vector<const Finding*> bad_, ill_;
+};
+
+}  // namespace mpnanny::worker
+
+#endif  // MPNANNY_ENGINES_WORKER_DIFF_VERDICT_H_
