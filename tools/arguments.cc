@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "engines/json_schema.h"
 
 namespace mpnanny {
 namespace {
@@ -156,33 +157,6 @@ void Normalise(const Json& root, const Json& unresolved, Json& value) {
 }
 
 }  // namespace
-
-const Json* ResolveSchema(const Json& root, const Json& schema) {
-  const Json* at = &schema;
-  for (int hops = 0; hops < 8; ++hops) {  // a schema may refer to itself
-    if (!at->is_object() || !at->contains("$ref")) return at;
-    const std::string reference = at->value("$ref", "");
-    if (!reference.starts_with("#/")) return nullptr;
-    at = &root;
-    for (size_t start = 2; start <= reference.size();) {
-      const size_t end = std::min(reference.find('/', start), reference.size());
-      const auto next = at->find(reference.substr(start, end - start));
-      if (!at->is_object() || next == at->end()) return nullptr;
-      at = &*next;
-      start = end + 1;
-    }
-  }
-  return nullptr;
-}
-
-bool SchemaAllowsType(const Json& schema, std::string_view type) {
-  const auto allowed = schema.find("type");
-  if (allowed == schema.end()) return true;
-  const auto fits = [&](const Json& name) {
-    return name == type || (type == "integer" && name == "number");
-  };
-  return allowed->is_array() ? std::any_of(allowed->begin(), allowed->end(), fits) : fits(*allowed);
-}
 
 void NormaliseArguments(const Json& schema, Json& value) { Normalise(schema, schema, value); }
 

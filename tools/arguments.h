@@ -5,20 +5,9 @@
 #ifndef MPNANNY_TOOLS_ARGUMENTS_H_
 #define MPNANNY_TOOLS_ARGUMENTS_H_
 
-#include <string>
-#include <string_view>
-
 #include "base/json.h"
 
 namespace mpnanny {
-
-// Follows "$ref": "#/…" inside `root`; a schema without one is returned as it is. Null if it leads
-// nowhere.
-const Json* ResolveSchema(const Json& root, const Json& schema);
-
-// True if the schema allows values of this JSON type ("string", "integer", …); a schema without
-// "type" allows all.
-bool SchemaAllowsType(const Json& schema, std::string_view type);
 
 // Rewrites `value` where it does not fit the schema but its meaning is plain, and fills in the
 // schema's defaults:

@@ -1,7 +1,7 @@
 // Calling a tool with arguments that came from outside: the same path for MCP and for the command
 // line.
 //
-// Free functions without state (compiled schemas are cached behind a mutex); safe from any thread.
+// Free function without state; safe from any thread.
 #ifndef MPNANNY_TOOLS_CALL_H_
 #define MPNANNY_TOOLS_CALL_H_
 
@@ -17,10 +17,6 @@ namespace mpnanny {
 // schema are filled in. An unknown argument is an InvalidInput error that names the nearest known
 // one. An exception of a handler becomes Internal.
 Result<ToolOutput> CallTool(const Tool& tool, Json arguments, const ToolContext& context);
-
-// Checks any value against a JSON schema; the error says where and what. Used on arguments here and
-// on results in tests.
-Result<void> ValidateAgainstSchema(const Json& schema, const Json& value, const std::string& what);
 
 }  // namespace mpnanny
 

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "engines/diagnosis/facts.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::diagnose_run {
 

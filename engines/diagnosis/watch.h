@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::diagnose_run {
 

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engines/exported/model_file.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::exported {
 

@@ -1,12 +1,12 @@
 // PNGs of what the tools over runs answer, for clients that show images.
 //
-// Free functions without state; each is a Tool's `picture` (tools/tool.h).
+// Free functions without state; each is a Tool's `picture` (engines/call_context.h).
 #ifndef MPNANNY_ENGINES_PICTURES_RUN_PICTURES_H_
 #define MPNANNY_ENGINES_PICTURES_RUN_PICTURES_H_
 
 #include "base/json.h"
 #include "base/result.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::pictures {
 

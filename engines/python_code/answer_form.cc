@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "tools/call.h"
+#include "engines/json_schema.h"
 
 namespace mpnanny::python_code {
 namespace {

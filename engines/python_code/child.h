@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engines/python_code/question.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::python_code {
 

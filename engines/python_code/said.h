@@ -16,7 +16,7 @@
 #include "base/child_process.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::python_code {
 

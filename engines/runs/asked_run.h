@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "engines/runs/run.h"
 #include "engines/runs/schema.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::runs {
 

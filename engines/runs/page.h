@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::runs {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "engines/json_schema.h"
 #include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/follow.h"

@@ -1,5 +1,6 @@
 // CallTool: what is taken, what is refused and with which words. The tool is made here; it answers
 // its own arguments.
+#include "engines/json_schema.h"
 #include "tools/call.h"
 
 #include <gtest/gtest.h>

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "monitor/core/recorder.h"
+#include "engines/json_schema.h"
 #include "tests/checks/tree.h"
 #include "tools/call.h"
 #include "tools/tool.h"

@@ -1,3 +1,4 @@
+#include "engines/json_schema.h"
 #include "tests/runs/recording.h"
 
 #include <gtest/gtest.h>

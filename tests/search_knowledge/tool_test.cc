@@ -1,3 +1,4 @@
+#include "engines/json_schema.h"
 #include "tools/tool.h"
 
 #include <gtest/gtest.h>

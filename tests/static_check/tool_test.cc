@@ -1,4 +1,5 @@
 // The tool as clients see it: sizes, paging, paths, formats, the rules' pages.
+#include "engines/json_schema.h"
 #include "tools/tool.h"
 
 #include <gtest/gtest.h>

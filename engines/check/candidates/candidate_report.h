@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engines/check/engine.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::static_check {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "engines/check/engine.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::static_check {
 

@@ -16,7 +16,7 @@
 #include "engines/runs/run.h"
 #include "engines/runs/shadow.h"
 #include "engines/runs/whole_run.h"
-#include "tools/tool.h"
+#include "engines/call_context.h"
 
 namespace mpnanny::run_summary {
 
