@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "numerics/format.h"
 #include "engines/runs/show.h"
+#include "numerics/format.h"
 
 namespace mpnanny::compare_runs {
 namespace {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "numerics/format.h"
 #include "engines/comparison/course.h"
 #include "engines/runs/run.h"
 #include "engines/runs/samples.h"
+#include "numerics/format.h"
 
 namespace mpnanny::compare_runs {
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engines/diagnosis/excerpts.h"
 #include "engines/check/engine.h"
 #include "engines/check/inputs/sources.h"
 #include "engines/check/shared_rules.h"
+#include "engines/diagnosis/excerpts.h"
 
 namespace mpnanny::diagnose_run {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engines/diagnosis/facts.h"
 #include "engines/call_context.h"
+#include "engines/diagnosis/facts.h"
 
 namespace mpnanny::diagnose_run {
 

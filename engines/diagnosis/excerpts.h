@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engines/diagnosis/facts.h"
 #include "engines/check/engine.h"
+#include "engines/diagnosis/facts.h"
 
 namespace mpnanny::diagnose_run {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engines/call_context.h"
 #include "engines/cases/case.h"
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts.h"
@@ -16,7 +17,6 @@
 #include "engines/diagnosis/summary/verdict_words.h"
 #include "engines/runs/run.h"
 #include "engines/runs/whole_run.h"
-#include "engines/call_context.h"
 
 namespace mpnanny::diagnose_run {
 

@@ -9,8 +9,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "engines/exported/model_file.h"
 #include "engines/call_context.h"
+#include "engines/exported/model_file.h"
 
 namespace mpnanny::exported {
 

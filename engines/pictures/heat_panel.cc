@@ -6,8 +6,8 @@
 #include <iterator>
 #include <vector>
 
-#include "numerics/format.h"
 #include "engines/runs/show.h"
+#include "numerics/format.h"
 
 namespace mpnanny::pictures {
 namespace {

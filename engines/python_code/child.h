@@ -11,8 +11,8 @@
 #include "base/confinement.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "engines/python_code/question.h"
 #include "engines/call_context.h"
+#include "engines/python_code/question.h"
 
 namespace mpnanny::python_code {
 

@@ -10,9 +10,9 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "engines/call_context.h"
 #include "engines/runs/run.h"
 #include "engines/runs/schema.h"
-#include "engines/call_context.h"
 
 namespace mpnanny::runs {
 

@@ -9,13 +9,13 @@
 
 #include "base/layer_word.h"
 #include "base/text.h"
-#include "numerics/format.h"
 #include "engines/runs/operator_words.h"
 #include "engines/runs/protocol_text.h"
 #include "engines/runs/ranks.h"
 #include "engines/runs/shadow_inputs.h"
 #include "engines/runs/shadow_reach.h"
 #include "engines/runs/show.h"
+#include "numerics/format.h"
 
 namespace mpnanny::runs {
 namespace {

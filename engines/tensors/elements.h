@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "numerics/tensor_view.h"
 #include "engines/tensors/tensor_file.h"
+#include "numerics/tensor_view.h"
 
 namespace mpnanny::tensor_files {
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "numerics/tensor_view.h"
 #include "engines/tensors/element_type.h"
+#include "numerics/tensor_view.h"
 
 namespace mpnanny::worker {
 

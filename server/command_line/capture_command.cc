@@ -9,11 +9,11 @@
 #include "base/data_files.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
+#include "engines/exported/model_file.h"
+#include "engines/exported/worker.h"
 #include "server/command_line/command_words.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/progress_line.h"
-#include "engines/exported/model_file.h"
-#include "engines/exported/worker.h"
 
 namespace mpnanny {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/text.h"
-#include "server/command_line/command_words.h"
-#include "server/command_line/commands.h"
 #include "engines/cases/lint.h"
 #include "engines/cases/page.h"
+#include "server/command_line/command_words.h"
+#include "server/command_line/commands.h"
 
 namespace mpnanny {
 namespace {

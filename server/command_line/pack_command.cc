@@ -4,9 +4,9 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "engines/pack/pack.h"
 #include "server/command_line/commands.h"
 #include "server/command_line/progress_line.h"
-#include "engines/pack/pack.h"
 
 namespace mpnanny {
 namespace {

@@ -1,6 +1,5 @@
 // CallTool: what is taken, what is refused and with which words. The tool is made here; it answers
 // its own arguments.
-#include "engines/json_schema.h"
 #include "tools/call.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +10,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "engines/json_schema.h"
 
 namespace mpnanny {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "tests/cases/page.h"
 #include "engines/cases/vocabulary.h"
+#include "tests/cases/page.h"
 
 namespace mpnanny::cases {
 namespace {

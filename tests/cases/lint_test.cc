@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "base/text.h"
-#include "tests/cases/page.h"
 #include "engines/cases/case.h"
+#include "tests/cases/page.h"
 
 namespace mpnanny::cases {
 namespace {

@@ -11,9 +11,9 @@
 #include "base/data_files.h"
 #include "base/front_matter.h"
 #include "base/text.h"
-#include "tests/checks/tree.h"
 #include "engines/cases/case.h"
 #include "engines/cases/vocabulary.h"
+#include "tests/checks/tree.h"
 #include "tools/tool.h"
 
 namespace mpnanny::checks {

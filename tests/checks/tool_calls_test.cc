@@ -12,8 +12,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "monitor/core/recorder.h"
 #include "engines/json_schema.h"
+#include "monitor/core/recorder.h"
 #include "tests/checks/tree.h"
 #include "tools/call.h"
 #include "tools/tool.h"

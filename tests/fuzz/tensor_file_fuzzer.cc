@@ -11,11 +11,11 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "tests/tensor_files/build_files.h"
 #include "engines/tensors/elements.h"
 #include "engines/tensors/extent.h"
 #include "engines/tensors/shard_index.h"
 #include "engines/tensors/tensor_file.h"
+#include "tests/tensor_files/build_files.h"
 
 namespace mpnanny::tensor_files {
 namespace {

@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "base/process_info.h"
-#include "monitor/core/recorder.h"
-#include "monitor/core/writer.h"
 #include "engines/runs/samples.h"
 #include "engines/runs/steps.h"
+#include "monitor/core/recorder.h"
+#include "monitor/core/writer.h"
 
 namespace mpnanny {
 namespace {

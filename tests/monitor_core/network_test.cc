@@ -17,8 +17,8 @@
 
 #include "base/os_file_system.h"
 #include "base/process_info.h"
-#include "monitor/core/recorder.h"
 #include "engines/runs/steps.h"
+#include "monitor/core/recorder.h"
 
 namespace mpnanny {
 namespace {

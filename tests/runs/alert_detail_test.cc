@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "base/json.h"
-#include "tests/runs/recording.h"
-#include "tests/runs/same_figures.h"
 #include "engines/diagnosis/earlier_messages.h"
 #include "engines/diagnosis/failed_call.h"
 #include "engines/pack/redaction.h"
+#include "tests/runs/recording.h"
+#include "tests/runs/same_figures.h"
 
 namespace mpnanny::runs {
 namespace {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <random>
 
-#include "tests/runs/recording.h"
 #include "engines/runs/run.h"
+#include "tests/runs/recording.h"
 
 namespace mpnanny::test {
 namespace fs = std::filesystem;

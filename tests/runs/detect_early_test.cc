@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "tests/runs/detector_facts.h"
 #include "engines/diagnosis/step_course.h"
 #include "engines/diagnosis/timeline.h"
+#include "tests/runs/detector_facts.h"
 
 namespace mpnanny::diagnose_run {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <tuple>
 
-#include "tests/runs/detector_facts.h"
 #include "engines/diagnosis/earlier_messages.h"
+#include "tests/runs/detector_facts.h"
 
 namespace mpnanny::diagnose_run {
 namespace {

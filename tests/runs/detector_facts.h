@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/runs/same_figures.h"
 #include "engines/diagnosis/detectors/detector.h"
+#include "tests/runs/same_figures.h"
 
 namespace mpnanny::diagnose_run {
 

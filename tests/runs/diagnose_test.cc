@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "tests/runs/recording.h"
-#include "tests/runs/same_figures.h"
 #include "engines/cases/signal.h"
 #include "engines/diagnosis/signal_words.h"
+#include "tests/runs/recording.h"
+#include "tests/runs/same_figures.h"
 
 namespace mpnanny::test {
 namespace {

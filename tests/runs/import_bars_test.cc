@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "tests/runs/import_files.h"
 #include "engines/runs/import/log_line.h"
+#include "tests/runs/import_files.h"
 
 namespace mpnanny::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/runs/import_files.h"
 #include "engines/runs/samples.h"
+#include "tests/runs/import_files.h"
 
 namespace mpnanny::test {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/runs/recording.h"
 #include "engines/runs/run.h"
 #include "engines/runs/steps.h"
+#include "tests/runs/recording.h"
 
 namespace mpnanny::test {
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/base64.h"
-#include "tests/runs/import_files.h"
 #include "engines/runs/import/crc32c.h"
+#include "tests/runs/import_files.h"
 
 namespace mpnanny::test {
 namespace fs = std::filesystem;

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "tests/runs/run_tools.h"
-#include "tests/runs/shadow_recording.h"
 #include "engines/pack/pack.h"
 #include "engines/pack/redaction.h"
+#include "tests/runs/run_tools.h"
+#include "tests/runs/shadow_recording.h"
 
 namespace mpnanny::test {
 namespace {

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <set>
 
-#include "tests/runs/run_tools.h"
 #include "engines/pack/redaction.h"
+#include "tests/runs/run_tools.h"
 
 namespace mpnanny::test {
 namespace fs = std::filesystem;

@@ -1,4 +1,3 @@
-#include "engines/json_schema.h"
 #include "tests/runs/recording.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <fstream>
 
 #include "base/data_files.h"
+#include "engines/json_schema.h"
 #include "tests/runs/same_figures.h"
 #include "tools/call.h"
 

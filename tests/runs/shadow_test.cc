@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/files.h"
+#include "engines/runs/alerts.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/shadow_recording.h"
-#include "engines/runs/alerts.h"
 
 namespace mpnanny::test {
 namespace {

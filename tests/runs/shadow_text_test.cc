@@ -7,8 +7,8 @@
 #include <limits>
 #include <string>
 
-#include "tests/runs/same_figures.h"
 #include "engines/runs/operator_words.h"
+#include "tests/runs/same_figures.h"
 
 namespace mpnanny::runs {
 namespace {

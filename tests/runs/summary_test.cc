@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "base/data_files.h"
-#include "tests/runs/recording.h"
 #include "engines/diagnosis/summary/markdown.h"
+#include "tests/runs/recording.h"
 
 namespace mpnanny::test {
 namespace {

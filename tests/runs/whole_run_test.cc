@@ -8,12 +8,12 @@
 #include <random>
 
 #include "base/data_files.h"
-#include "tests/runs/recording.h"
 #include "engines/diagnosis/step_pass.h"
-#include "tools/list_runs/listing.h"
 #include "engines/diagnosis/summary/report.h"
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/runs/last_values.h"
+#include "tests/runs/recording.h"
+#include "tools/list_runs/listing.h"
 
 namespace mpnanny::test {
 namespace {

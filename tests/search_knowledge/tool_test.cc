@@ -1,11 +1,11 @@
-#include "engines/json_schema.h"
 #include "tools/tool.h"
 
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "tools/call.h"
 #include "engines/cases/case.h"
+#include "engines/json_schema.h"
+#include "tools/call.h"
 #include "tools/search_knowledge/words.h"
 
 namespace mpnanny {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/syntax/work.h"
+#include "tests/static_check/examples.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <tuple>
 
 #include "base/json.h"
-#include "tests/static_check/examples.h"
 #include "engines/check/inputs/decode.h"
 #include "engines/check/inputs/notebook.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

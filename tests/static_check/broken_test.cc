@@ -2,9 +2,9 @@
 // checked with every rule, also with those that are off by default; sanitizers see what it reads.
 #include <string>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/syntax/syntax.h"
 #include "engines/check/syntax/text_search.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/rule_set.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "tests/static_check/examples.h"
 #include "engines/check/candidates/candidate_report.h"
 #include "engines/check/candidates/hazards.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

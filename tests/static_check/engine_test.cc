@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/syntax/query_set.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

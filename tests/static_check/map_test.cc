@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/map/map_report.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

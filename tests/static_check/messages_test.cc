@@ -1,8 +1,8 @@
 // What findings say of the code at hand: numbers and consequences that are worked out from it.
 #include <string>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/engine.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

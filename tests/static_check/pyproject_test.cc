@@ -8,8 +8,8 @@
 #include <fstream>
 #include <string>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/inputs/sources.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

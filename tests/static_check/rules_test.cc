@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/data_files.h"
-#include "tests/static_check/examples.h"
 #include "engines/check/syntax/query_set.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

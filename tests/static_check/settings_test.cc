@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/static_check/examples.h"
 #include "engines/check/inputs/sources.h"
+#include "tests/static_check/examples.h"
 
 namespace mpnanny::static_check {
 namespace {

@@ -1,5 +1,4 @@
 // The tool as clients see it: sizes, paging, paths, formats, the rules' pages.
-#include "engines/json_schema.h"
 #include "tools/tool.h"
 
 #include <gtest/gtest.h>
@@ -10,9 +9,10 @@
 #include <set>
 #include <string>
 
+#include "engines/check/report/report_text.h"
+#include "engines/json_schema.h"
 #include "tests/static_check/examples.h"
 #include "tools/call.h"
-#include "engines/check/report/report_text.h"
 
 namespace mpnanny::static_check {
 Tool MakeTool();

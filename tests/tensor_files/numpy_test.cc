@@ -1,10 +1,10 @@
 // .npy, .npz and the ZIP files around them.
 #include <gtest/gtest.h>
 
-#include "tests/tensor_files/build_files.h"
-#include "tests/tensor_files/read_elements.h"
 #include "engines/tensors/npy.h"
 #include "engines/tensors/npz.h"
+#include "tests/tensor_files/build_files.h"
+#include "tests/tensor_files/read_elements.h"
 
 namespace mpnanny::tensor_files {
 namespace {

@@ -1,9 +1,9 @@
 // torch.save's archives and exported programs.
 #include <gtest/gtest.h>
 
+#include "engines/tensors/torch_tensors.h"
 #include "tests/tensor_files/build_files.h"
 #include "tests/tensor_files/read_elements.h"
-#include "engines/tensors/torch_tensors.h"
 
 namespace mpnanny::tensor_files {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "base/cancel.h"
 #include "base/result.h"
+#include "engines/tensors/tensor_file.h"
 #include "numerics/format_loss.h"
 #include "numerics/tensor_stats.h"
-#include "engines/tensors/tensor_file.h"
 
 namespace mpnanny::analyze_tensor {
 

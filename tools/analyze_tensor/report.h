@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engines/runs/page.h"
 #include "tools/analyze_tensor/advice.h"
 #include "tools/analyze_tensor/analysis.h"
-#include "engines/runs/page.h"
 
 namespace mpnanny::analyze_tensor {
 

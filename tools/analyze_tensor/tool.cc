@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/analyze_tensor/advice.h"
-#include "tools/analyze_tensor/analysis.h"
-#include "tools/analyze_tensor/report.h"
 #include "engines/cases/case.h"
 #include "engines/runs/page.h"
 #include "engines/tensors/elements.h"
+#include "tools/analyze_tensor/advice.h"
+#include "tools/analyze_tensor/analysis.h"
+#include "tools/analyze_tensor/report.h"
 
 namespace mpnanny::analyze_tensor {
 namespace {

@@ -1,10 +1,10 @@
 #include <string>
 #include <utility>
 
-#include "tools/auto_diff/report.h"
 #include "engines/python_code/answer_form.h"
 #include "engines/python_code/fields.h"
 #include "engines/runs/schema.h"
+#include "tools/auto_diff/report.h"
 
 namespace mpnanny::auto_diff {
 namespace {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/auto_diff/finding_text.h"
-#include "tools/auto_diff/report.h"
 #include "engines/python_code/fields.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
+#include "tools/auto_diff/finding_text.h"
+#include "tools/auto_diff/report.h"
 
 namespace mpnanny::auto_diff {
 namespace {

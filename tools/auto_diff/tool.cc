@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/temporary_folder.h"
-#include "tools/auto_diff/report.h"
 #include "engines/exported/model_file.h"
 #include "engines/exported/worker.h"
 #include "engines/python_code/child.h"
 #include "engines/python_code/question.h"
 #include "engines/runs/page.h"
+#include "tools/auto_diff/report.h"
 
 namespace mpnanny::auto_diff {
 namespace {

@@ -1,8 +1,8 @@
 #include <utility>
 
-#include "tools/choose_precision/report.h"
 #include "engines/python_code/answer_form.h"
 #include "engines/python_code/fields.h"
+#include "tools/choose_precision/report.h"
 
 namespace mpnanny::choose_precision {
 namespace {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/choose_precision/report.h"
 #include "engines/python_code/fields.h"
 #include "engines/runs/show.h"
+#include "tools/choose_precision/report.h"
 
 namespace mpnanny::choose_precision {
 namespace {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tools/choose_precision/report.h"
 #include "engines/python_code/fields.h"
 #include "engines/runs/operator_words.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
+#include "tools/choose_precision/report.h"
 
 namespace mpnanny::choose_precision {
 namespace {

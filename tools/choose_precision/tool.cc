@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "tools/choose_precision/report.h"
-#include "tools/choose_precision/run_report.h"
 #include "engines/python_code/child.h"
 #include "engines/python_code/question.h"
 #include "engines/runs/asked_run.h"
 #include "engines/runs/page.h"
+#include "tools/choose_precision/report.h"
+#include "tools/choose_precision/run_report.h"
 
 namespace mpnanny::choose_precision {
 namespace {

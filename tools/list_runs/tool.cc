@@ -1,10 +1,10 @@
 #include "tools/tool.h"
 
 #include "base/text.h"
-#include "tools/list_runs/listing.h"
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
+#include "tools/list_runs/listing.h"
 
 namespace mpnanny::list_runs {
 namespace {

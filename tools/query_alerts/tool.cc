@@ -7,9 +7,6 @@
 
 #include "base/text.h"
 #include "engines/cases/vocabulary.h"
-#include "tools/query_alerts/alert_cases.h"
-#include "tools/query_alerts/alert_counts.h"
-#include "tools/query_alerts/alert_finding.h"
 #include "engines/runs/alert_detail.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/asked_run.h"
@@ -19,6 +16,9 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
+#include "tools/query_alerts/alert_cases.h"
+#include "tools/query_alerts/alert_counts.h"
+#include "tools/query_alerts/alert_finding.h"
 
 namespace mpnanny::query_alerts {
 namespace {

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tools/query_stats/question.h"
 #include "engines/runs/samples.h"
 #include "engines/runs/shadow.h"
+#include "tools/query_stats/question.h"
 
 namespace mpnanny::query_stats {
 

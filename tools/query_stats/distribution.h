@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "numerics/format.h"
 #include "engines/runs/samples.h"
+#include "numerics/format.h"
 
 namespace mpnanny::query_stats {
 

@@ -6,9 +6,9 @@
 
 #include "base/layer_word.h"
 #include "base/text.h"
-#include "tools/query_stats/distribution.h"
 #include "engines/runs/page.h"
 #include "engines/runs/show.h"
+#include "tools/query_stats/distribution.h"
 
 namespace mpnanny::query_stats {
 namespace {

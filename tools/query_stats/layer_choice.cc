@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/text.h"
-#include "tools/query_stats/pattern.h"
 #include "engines/runs/show.h"
+#include "tools/query_stats/pattern.h"
 
 namespace mpnanny::query_stats {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "base/layer_word.h"
 #include "base/text.h"
-#include "tools/query_stats/reading.h"
-#include "tools/query_stats/why_nothing.h"
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
+#include "tools/query_stats/reading.h"
+#include "tools/query_stats/why_nothing.h"
 
 namespace mpnanny::query_stats {
 namespace {

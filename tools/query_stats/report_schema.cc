@@ -1,6 +1,6 @@
-#include "tools/query_stats/report.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/shadow_text.h"
+#include "tools/query_stats/report.h"
 
 namespace mpnanny::query_stats {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/query_stats/layer_choice.h"
 #include "engines/runs/samples.h"
 #include "engines/runs/steps.h"
+#include "tools/query_stats/layer_choice.h"
 
 namespace mpnanny::query_stats {
 

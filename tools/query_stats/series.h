@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "tools/query_stats/metric.h"
 #include "engines/runs/sparkline.h"
+#include "tools/query_stats/metric.h"
 
 namespace mpnanny::query_stats {
 

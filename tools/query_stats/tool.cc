@@ -4,14 +4,14 @@
 
 #include "base/text.h"
 #include "engines/pictures/run_pictures.h"
-#include "tools/query_stats/distribution_report.h"
-#include "tools/query_stats/findings_report.h"
-#include "tools/query_stats/reading.h"
-#include "tools/query_stats/report.h"
 #include "engines/runs/asked_run.h"
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
+#include "tools/query_stats/distribution_report.h"
+#include "tools/query_stats/findings_report.h"
+#include "tools/query_stats/reading.h"
+#include "tools/query_stats/report.h"
 
 namespace mpnanny::query_stats {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "tools/call.h"
 #include "engines/pictures/course.h"
 #include "engines/pictures/heat_map.h"
 #include "engines/pictures/histograms.h"
 #include "engines/runs/run.h"
 #include "engines/runs/show.h"
+#include "tools/call.h"
 
 namespace mpnanny::report {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "tools/list_runs/listing.h"
 #include "engines/diagnosis/summary/report.h"
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/runs/show.h"
+#include "tools/list_runs/listing.h"
 #include "tools/tool.h"
 
 namespace mpnanny::run_summary {

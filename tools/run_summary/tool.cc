@@ -1,9 +1,9 @@
 #include "tools/tool.h"
 
-#include "engines/pictures/run_pictures.h"
 #include "engines/diagnosis/summary/markdown.h"
 #include "engines/diagnosis/summary/report.h"
 #include "engines/diagnosis/summary/summary.h"
+#include "engines/pictures/run_pictures.h"
 #include "engines/runs/asked_run.h"
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"

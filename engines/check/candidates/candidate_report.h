@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <string>
 
-#include "engines/check/engine.h"
 #include "engines/call_context.h"
+#include "engines/check/engine.h"
 
 namespace mpnanny::static_check {
 

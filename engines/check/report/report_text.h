@@ -6,8 +6,8 @@
 
 #include <cstddef>
 
-#include "engines/check/engine.h"
 #include "engines/call_context.h"
+#include "engines/check/engine.h"
 
 namespace mpnanny::static_check {
 

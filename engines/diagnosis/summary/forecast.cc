@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/layer_word.h"
-#include "numerics/format.h"
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/runs/samples.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
+#include "numerics/format.h"
 
 namespace mpnanny::run_summary {
 namespace {

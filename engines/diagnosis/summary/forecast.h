@@ -12,8 +12,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "numerics/growth.h"
 #include "engines/runs/run.h"
+#include "numerics/growth.h"
 
 namespace mpnanny::run_summary {
 

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engines/call_context.h"
 #include "engines/diagnosis/summary/forecast.h"
 #include "engines/diagnosis/summary/format_losses.h"
 #include "engines/diagnosis/summary/verdict_words.h"
 #include "engines/runs/run.h"
 #include "engines/runs/shadow.h"
 #include "engines/runs/whole_run.h"
-#include "engines/call_context.h"
 
 namespace mpnanny::run_summary {
 

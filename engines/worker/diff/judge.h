@@ -12,9 +12,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "numerics/reference_error.h"
 #include "engines/worker/diff/finding.h"
 #include "engines/worker/run/shadow_runner.h"
+#include "numerics/reference_error.h"
 
 namespace mpnanny::worker {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "numerics/reference_error.h"
 #include "engines/worker/diff/judge.h"
 #include "engines/worker/run/autocast.h"
+#include "numerics/reference_error.h"
 
 namespace mpnanny::worker {
 
