@@ -199,10 +199,19 @@ bool FitsValue(const Signal& signal, double value) {
   return signal.op == "!=" && value != signal.value;
 }
 
+// Bytes of a line in which all words of a message stand.
+constexpr size_t kWithin = 400;
+
 bool FitsLogLine(const Signal& signal, std::string_view line) {
   std::string pattern = "*";
   for (const std::string& word : SplitBlanks(LowerCase(signal.name))) pattern += word + "*";
-  return MatchesGlob(pattern, LowerCase(line));
+  const std::string lower = LowerCase(line);
+  if (!MatchesGlob(pattern, lower)) return false;
+  // A dump of settings in one long line holds most words somewhere.
+  for (size_t at = 0; at < lower.size(); at += kWithin / 2) {
+    if (MatchesGlob(pattern, std::string_view(lower).substr(at, kWithin))) return true;
+  }
+  return false;
 }
 
 }  // namespace mpnanny::cases

@@ -50,7 +50,8 @@ bool FitsLayer(const Signal& signal, std::string_view layer);
 // fits.
 bool FitsValue(const Signal& signal, double value);
 
-// kLog: whether one line of a log holds the pattern's words in their order, ignoring ASCII case.
+// kLog: whether one line of a log holds the pattern's words in their order and near each other,
+// ignoring ASCII case.
 // '*' in a word stands for any run of characters, '?' for one.
 bool FitsLogLine(const Signal& signal, std::string_view line);
 

@@ -294,6 +294,8 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
     // What explains the first bad value stays first: it is where it comes from.
     if (leads) std::rotate(causes.begin(), causes.end() - 1, causes.end());
   }
+  // What is measured may be told of by such a case; alone it says nothing.
+  std::erase_if(cases, [](const Hypothesis& each) { return each.is_guess; });
   // Of a loss it is known only that no module made the value.
   const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer &&
                      (facts.onset->phase != "loss" || !facts.origins.empty());

@@ -156,6 +156,7 @@ struct Facts {
   std::set<std::string> known_rules;  // ids of the static rules that there are
   bool monitored = true;              // false: read from a log
   bool numbered = true;               // false: that log says no steps, they are its lines
+  bool of_players = false;            // a log's losses are of two players that learn by each other
   runs::Evaluations evaluations;      // of a log
   std::string precision;              // fp16 | bf16 | fp8 | fp32 | mixed; "" not known
   run_summary::Summary summary;

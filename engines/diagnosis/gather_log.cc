@@ -46,6 +46,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.precision = source.run.precision;
   facts.limits.assign(source.notes.begin(), source.notes.end());
   facts.numbered = source.numbered;
+  facts.of_players = source.of_players;
   facts.status = source.run.status;
   MPN_TRY_ASSIGN(facts.protocol, ReadProtocol(source));
   auto evaluations = runs::ReadEvaluations(source);

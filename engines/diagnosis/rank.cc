@@ -317,18 +317,19 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
 }
 
 // Cases that have nothing to show but facts that many others show as well: a spike, a scale that
-// falls. Each of them would be a guess.
-void PutAsideGuesses(std::vector<Hypothesis>& ranked) {
+// falls.
+void MarkGuesses(std::vector<Hypothesis>& ranked) {
   std::map<std::string, size_t> cases_by_fact;
   for (const Hypothesis& each : ranked) {
     for (const Sentence& fact : each.evidence) ++cases_by_fact[fact.English()];
   }
-  std::erase_if(ranked, [&](const Hypothesis& each) {
-    return !each.established &&
-           std::all_of(each.evidence.begin(), each.evidence.end(), [&](const Sentence& fact) {
-             return cases_by_fact[fact.English()] >= kSharedByMany;
-           });
-  });
+  for (Hypothesis& each : ranked) {
+    each.is_guess =
+        !each.established &&
+        std::all_of(each.evidence.begin(), each.evidence.end(), [&](const Sentence& fact) {
+          return cases_by_fact[fact.English()] >= kSharedByMany;
+        });
+  }
 }
 
 }  // namespace
@@ -343,7 +344,7 @@ std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claim
       ranked.push_back(std::move(hypothesis));
     }
   }
-  PutAsideGuesses(ranked);
+  MarkGuesses(ranked);
   std::stable_sort(ranked.begin(), ranked.end(), [](const Hypothesis& a, const Hypothesis& b) {
     return a.confidence > b.confidence;
   });

@@ -23,6 +23,7 @@ struct Hypothesis {
   double confidence = 0;               // 0…1
   double weight = 0;                   // of the signals that fit
   bool established = false;            // a detector is sure of a sign that all but proves the case
+  bool is_guess = false;               // a case that shows only what many others show as well
   std::vector<runs::Sentence> evidence, against;
   std::vector<const cases::Signal*>
       unseen;  // signals of the case that were looked for or could be looked for

@@ -262,7 +262,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                  Number(s.loss_end), Number(facts.course.norm_at_low),
                  Number(facts.turns.last_norm)}});
   }
-  if (run_summary::LossRose(s)) {
+  if (LossRose(facts)) {
     return say("broken", {Form("The run diverged: the loss rose from about {0} in its first steps "
                                "to about {1} in its last, in finite numbers.",
                                "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，"

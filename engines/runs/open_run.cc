@@ -257,6 +257,7 @@ Result<Source> SourceOfLog(imports::Opened log, std::optional<int64_t> run_id) {
     source.texts = std::move(log.texts);
     source.notes = std::move(log.notes);
     source.numbered = log.numbered;
+    source.of_players = log.of_players;
     source.database = std::move(log.database);
     MPN_TRY_ASSIGN(auto evaluations, ReadEvaluations(source));
     if (std::string text = EvaluationsText(evaluations); !text.empty()) {

@@ -63,6 +63,7 @@ struct Source {
   // and steps only; "" for a monitor's database.
   std::string format;
   bool numbered = true;            // false: that log says no steps, they are its lines
+  bool of_players = false;         // its losses are of two players that learn by each other
   std::vector<std::string> texts;  // console output that belongs to the run: canonical paths
 };
 

@@ -204,5 +204,83 @@ TEST(DiagnoseLogShapes, EachEvaluationThatIsNanCounts) {
   EXPECT_TRUE(Has(Headline(d), "in 20 of 60 evaluations")) << Headline(d);
 }
 
+// torchtitan colours its figures: "[31mstep" is no word.
+TEST(DiagnoseLogShapes, AStepInColoursIsAStep) {
+  std::string log;
+  for (int64_t step = 10; step <= 400; step += 10) {
+    log += "\x1b[31mstep: " + std::to_string(step) +
+           "  \x1b[32mloss:  " + (step == 250 ? "nan" : "2.5") +
+           "  \x1b[38;5;208mgrad_norm:  0.30\x1b[39m\n";
+  }
+  EXPECT_TRUE(Has(Headline(Asked(log)), "first bad step 250")) << Headline(Asked(log));
+}
+
+// A fifth of its level above the least one says nothing by itself; gradients that grew with it do.
+TEST(DiagnoseLogShapes, ASlowRiseBesideGrowingGradientsIsADivergence) {
+  const auto log = [](double grown) {
+    std::string text;
+    for (int64_t step = 10; step <= 8000; step += 10) {
+      const auto x = static_cast<double>(step);
+      const double up = std::max(0.0, (x - 3000) / 5000);
+      text += "step: " + std::to_string(step) +
+              " loss: " + std::to_string(2.8 + 9.5 * std::exp(-x / 400) + 1.3 * up) +
+              " grad_norm: " + std::to_string(0.35 * (1 + (grown - 1) * up)) + "\n";
+    }
+    return text;
+  };
+  const Json d = Asked(log(8));
+  EXPECT_EQ(d["verdict"], "broken") << d;
+  EXPECT_TRUE(Has(Headline(d), "gradient norm went from about 0.35")) << Headline(d);
+  EXPECT_EQ(Asked(log(1))["verdict"], "healthy");
+}
+
+TEST(DiagnoseLogShapes, LossesOfTwoPlayersNeedNotFall) {
+  const auto log = [](const char* one, const char* other) {
+    std::string text;
+    for (int64_t step = 1; step <= 200; ++step) {
+      const auto x = static_cast<double>(step);
+      text += "step " + std::to_string(step) + " " + one + "=" + std::to_string(0.9 + 0.04 * x) +
+              " " + other + "=" + std::to_string(0.6 - 0.001 * x) + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(Asked(log("g_loss", "d_loss"))["verdict"], "healthy");
+  EXPECT_EQ(Asked(log("loss", "aux_loss"))["verdict"], "broken");
+}
+
+TEST(DiagnoseLogShapes, AKilledProcessIsSaidWithTheLineThatTellsIt) {
+  const std::string killed =
+      "slurmstepd: error: Detected 1 oom_kill event in StepId=88.0. Some of the step tasks have "
+      "been OOM Killed.\n";
+  const Json d = Asked(Steps(1, 60) + killed);
+  EXPECT_TRUE(Has(Headline(d), "SIGKILL: slurmstepd: error: Detected 1 oom_kill event"))
+      << Headline(d);
+  EXPECT_FALSE(Has(Headline(Asked(Steps(1, 60) + killed + Steps(61, 120))), "SIGKILL"))
+      << "it was started again";
+}
+
+TEST(DiagnoseLogShapes, ATableWithARowAValueIsRead) {
+  std::string table = "wall_time,tag,step,value\n";
+  for (int64_t step = 25; step <= 2500; step += 25) {
+    const std::string at = "17123.5," + std::string("train/");
+    const std::string number = std::to_string(step);
+    table += at + "loss," + number + "," + (step >= 2000 ? "nan" : "1.5") + "\n";
+    table += at + "grad_norm," + number + ",0.7\n" + at + "lr," + number + ",0.001\n";
+  }
+  TempFolder folder;
+  folder.Write("export.csv", table);
+  auto output = Call("diagnose_run", {{"log_path", "export.csv"}}, folder.path());
+  ASSERT_TRUE(output) << output.error().Text();
+  EXPECT_TRUE(Has(Headline(output->structured), "first bad step 2000")) << output->structured;
+}
+
+// One long line of settings holds the words of many messages.
+TEST(DiagnoseLogShapes, ADumpOfSettingsIsNoMessage) {
+  std::string settings = "config: {'loss scale window': 128, ";
+  for (int i = 0; i < 60; ++i) settings += "'setting_" + std::to_string(i) + "': None, ";
+  settings += "'eps': 1e-08}\n";
+  EXPECT_EQ(Asked(settings + Steps(1, 60))["verdict"], "healthy");
+}
+
 }  // namespace
 }  // namespace mpnanny::test

@@ -108,6 +108,9 @@ struct Divergence {
 };
 Divergence FindDivergence(const Facts& facts);
 
+// Whether the loss ends far above where it began. Losses of two players need not fall.
+bool LossRose(const Facts& facts);
+
 // Whether the loss ends far above its lowest level, measured by how far it had fallen.
 bool IsUndone(const Facts& facts);
 

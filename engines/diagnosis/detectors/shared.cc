@@ -18,13 +18,22 @@ constexpr double kEarly = 0.1;     // of the run
 constexpr double kFarBelow = 0.2;  // of the level
 constexpr double kUndone = 0.3;  // of how far the loss had fallen
 constexpr double kNormGrew = 5;
+// A loss this far above its least level, where gradients have grown beside it, is rising again.
+constexpr double kAboveLeast = 1.2;
+constexpr double kNormGrewWithIt = 3;
 
 // What the loss had fallen by is in good part undone at the end, and gradients have grown with it:
 // the noise of a loss, or a term that a schedule adds to it, leaves gradients as they are.
 bool RoseAgain(const Facts& facts) {
   const Course& c = facts.course;
-  return IsUndone(facts) && c.norm_at_low && *c.norm_at_low > 0 && facts.turns.last_norm &&
-         *facts.turns.last_norm > kNormGrew * *c.norm_at_low;
+  const run_summary::Summary& s = facts.summary;
+  if (!c.norm_at_low || !(*c.norm_at_low > 0) || !facts.turns.last_norm || !s.loss_end)
+    return false;
+  const double grown = *facts.turns.last_norm / *c.norm_at_low;
+  const bool above = c.loss_low && *c.loss_low > 0 && s.loss_start && *s.loss_start > *s.loss_end &&
+                     s.finite_losses >= run_summary::kLossesForTrend &&
+                     *s.loss_end > kAboveLeast * *c.loss_low;
+  return (IsUndone(facts) && grown > kNormGrew) || (above && grown > kNormGrewWithIt);
 }
 
 }  // namespace
@@ -53,8 +62,12 @@ Divergence FindDivergence(const Facts& facts) {
   found.norm = c.norm_median && c.norm_greatest && *c.norm_median > 0 &&
                *c.norm_greatest > kNormRise * *c.norm_median;
   found.again = !facts.onset && RoseAgain(facts);
-  found.for_good = found.again || (!facts.onset && run_summary::LossRose(facts.summary));
+  found.for_good = found.again || (!facts.onset && LossRose(facts));
   return found;
+}
+
+bool LossRose(const Facts& facts) {
+  return !facts.of_players && run_summary::LossRose(facts.summary);
 }
 
 bool IsUndone(const Facts& facts) {

@@ -108,11 +108,29 @@ std::optional<std::string_view> LineReader::Next() {
     if (end < buffer_.size()) {
       after_return_ = buffer_[end] == '\r';
       ++at_;
+      DropColours();
       return line_;
     }
   }
+  DropColours();
   if (any) return line_;
   return std::nullopt;
+}
+
+void LineReader::DropColours() {
+  constexpr char kEscape = '\x1b';
+  size_t kept = line_.find(kEscape);
+  if (kept == std::string::npos) return;
+  for (size_t at = kept; at < line_.size();) {
+    if (line_[at] != kEscape || at + 1 >= line_.size() || line_[at + 1] != '[') {
+      line_[kept++] = line_[at++];
+      continue;
+    }
+    at += 2;
+    while (at < line_.size() && (line_[at] < '@' || line_[at] > '~')) ++at;
+    if (at < line_.size()) ++at;
+  }
+  line_.resize(kept);
 }
 
 }  // namespace mpnanny::imports

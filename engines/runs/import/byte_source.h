@@ -49,12 +49,14 @@ class LineReader {
   explicit LineReader(ByteSource source, size_t max_line = 20'000)
       : source_(std::move(source)), max_line_(max_line) {}
 
-  // The next line, which may be empty; nullopt at the end. Valid until the next call.
+  // The next line without a terminal's colours, which may be empty; nullopt at the end. Valid until
+  // the next call.
   std::optional<std::string_view> Next();
   bool was_cut() const { return cut_; }  // the last line was longer
 
  private:
   bool Fill();
+  void DropColours();  // and other control sequences of a terminal (ECMA-48: ESC [ … letter)
 
   ByteSource source_;
   size_t max_line_;

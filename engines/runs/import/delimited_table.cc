@@ -82,6 +82,7 @@ Result<void> Read(const std::vector<std::string>& files, Import& into) {
   into.counts = runs::Count(rows, "row");
   placement.Finish();
   into.numbered = placement.numbered();
+  into.of_players = placement.of_players();
   placement.AddNotes(into.notes);
   if (by_epoch) into.notes.push_back("The table has no steps: its epochs stand for them.");
   if (odd > 0) {

@@ -126,6 +126,25 @@ Field FieldOf(std::string_view key) {
 
 bool IsAside(std::string_view key) { return HasWordAside(Plain(key)); }
 
+Player PlayerOf(std::string_view key) {
+  constexpr std::string_view kOne[] = {"g",     "gen",    "generator", "netg",
+                                       "actor", "policy", "pg",        "pi"};
+  constexpr std::string_view kOther[] = {
+      "d", "disc", "discriminator", "netd", "dis", "critic", "value", "vf", "v"};
+  const auto is = [](const auto& words, std::string_view word) {
+    return std::find(std::begin(words), std::end(words), word) != std::end(words);
+  };
+  const std::string plain = Plain(key);
+  for (size_t at = 0; at < plain.size();) {
+    const size_t end = std::min(plain.find_first_of("_/. -", at), plain.size());
+    const std::string_view word = std::string_view(plain).substr(at, end - at);
+    if (is(kOne, word)) return Player::kOne;
+    if (is(kOther, word)) return Player::kOther;
+    at = end + 1;
+  }
+  return Player::kNone;
+}
+
 int RankOf(Field field, std::string_view key) {
   const std::string plain = Plain(key);
   if (field == Field::kStep) {

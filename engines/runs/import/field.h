@@ -19,6 +19,11 @@ inline constexpr size_t kFields = 8;  // with kNone
 // it is not the training's course. Other figures of an evaluation are none.
 Field FieldOf(std::string_view key);
 
+// Whose loss it is where two learn by each other: a generator's or an actor's, a discriminator's or
+// a critic's ("g_loss", "critic loss"). `key` in lower case.
+enum class Player { kNone, kOne, kOther };
+Player PlayerOf(std::string_view key);
+
 // True if one of the key's words says that its figure is not of the training, or not over its
 // steps: "val loss", "lm loss vs samples".
 bool IsAside(std::string_view key);

@@ -24,6 +24,7 @@ struct Import {
   std::optional<double> started_at, ended_at;  // Unix seconds
   std::string name;                            // of the run, if the log has one
   bool numbered = true;            // false: no line says its step, steps are lines counted from 0
+  bool of_players = false;         // the losses are of two players that learn by each other
   std::string counts;              // what was read, for people: "figures stand in 12 of 30 lines"
   std::vector<std::string> notes;  // what limits the reading, for people
   std::vector<std::string> texts;  // files of this source that are console output
@@ -57,7 +58,8 @@ struct Format {
 std::span<const Format> AllFormats();
 
 // What each format's file defines.
-extern const Format kEventFiles, kWandbRun, kTrainerState, kJsonLines, kDelimitedTable, kTextLog;
+extern const Format kEventFiles, kWandbRun, kTrainerState, kJsonLines, kLongTable, kDelimitedTable,
+    kTextLog;
 
 }  // namespace mpnanny::imports
 

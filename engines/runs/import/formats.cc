@@ -6,8 +6,8 @@
 namespace mpnanny::imports {
 
 std::span<const Format> AllFormats() {
-  static const std::array<Format, 6> kFormats{kWandbRun,  kTrainerState,   kEventFiles,
-                                              kJsonLines, kDelimitedTable, kTextLog};
+  static const std::array<Format, 7> kFormats{kWandbRun,  kTrainerState,   kEventFiles, kJsonLines,
+                                              kLongTable, kDelimitedTable, kTextLog};
   return kFormats;
 }
 

@@ -137,6 +137,7 @@ Result<void> ReadDocument(const std::vector<std::string>& files, Import& into) {
   into.counts = runs::Count(rows, "entry", "entries");
   placement.Finish();
   into.numbered = placement.numbered();
+  into.of_players = placement.of_players();
   placement.AddNotes(into.notes);
   if (std::string others = row.OthersText(); !others.empty()) {
     into.notes.push_back(std::move(others));
@@ -188,6 +189,7 @@ Result<void> ReadLines(const std::vector<std::string>& files, Import& into) {
   into.counts = runs::Count(read, "line");
   placement.Finish();
   into.numbered = placement.numbered();
+  into.of_players = placement.of_players();
   placement.AddNotes(into.notes);
   if (std::string others = row.OthersText(); !others.empty()) {
     into.notes.push_back(std::move(others));

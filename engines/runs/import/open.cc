@@ -150,6 +150,7 @@ Result<Opened> Close(Import& import, Recorder& recorder, const std::string& form
   opened.format = format;
   opened.counts = import.counts;
   opened.numbered = import.numbered;
+  opened.of_players = import.of_players;
   opened.texts = import.texts;
   Recorder::About about;
   about.path = path;

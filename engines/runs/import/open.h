@@ -24,6 +24,7 @@ struct Opened {
   std::vector<std::string> notes;  // what was read and what limits it
   std::vector<std::string> texts;  // canonical paths of console output that belongs to the run
   bool numbered = true;            // false: steps are lines, counted from 0
+  bool of_players = false;         // the losses are of two players that learn by each other
   std::string counts;              // of a log: "figures stand in 12 of 30 lines"
 };
 

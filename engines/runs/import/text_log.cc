@@ -109,6 +109,7 @@ Result<void> ReadTextLog(ByteSource source, Import& into) {
                         : "; what it recorded tells more: `mpnanny diagnose " + record + "`."));
   }
   into.numbered = placement.numbered();
+  into.of_players = placement.of_players();
   placement.AddNotes(into.notes);
   // (A sentence may look like a header, and no row follows it.)
   if (std::string others = rows > 0 ? table->OthersText() : ""; !others.empty()) {

@@ -54,6 +54,15 @@ bool EndsTraining(std::string_view error) {
   return true;
 }
 
+// torchrun's report of a child, Slurm's and the kernel's words, a shell's.
+bool TellsOfKill(std::string_view line) {
+  for (const char* words : {"Signal 9 (SIGKILL)", "(exitcode: -9)", "oom_kill event", "OOM Killed",
+                            "OutOfMemoryKiller", "Out of memory: Killed process"}) {
+    if (line.find(words) != std::string_view::npos) return true;
+  }
+  return line == "Killed";
+}
+
 }  // namespace
 
 void TracebackReader::Add(std::string_view line, bool has_loss) {
@@ -64,6 +73,11 @@ void TracebackReader::Add(std::string_view line, bool has_loss) {
     return;
   }
   if (has_loss && found_) ++losses_since_;
+  if (TellsOfKill(line) && (!found_ || losses_since_ > kLastWords)) {
+    found_ = PrintedError{"SIGKILL", std::string(line.substr(0, kMostText)), ""};
+    losses_since_ = 0;
+    return;
+  }
   if (!inside_ || !line.starts_with(prefix_)) return;
   line.remove_prefix(prefix_.size());
   if (line.empty() || line[0] == ' ' || line[0] == '\t') {

@@ -1,4 +1,5 @@
-// The exception that ended a training, read from the traceback that Python printed into its log.
+// The exception that ended a training, read from the traceback that Python printed into its log; or
+// that the system killed it, as launchers and batch systems tell.
 //
 // A value owned by one reader; the text is data from outside.
 #ifndef MPNANNY_ENGINES_RUNS_IMPORT_TRACEBACK_H_
