@@ -8,6 +8,7 @@
 
 #include "tests/runs/recording.h"
 #include "tests/runs/shadow_recording.h"
+#include "tools/compare_runs/mend.h"
 
 namespace mpnanny::test {
 namespace {
@@ -168,6 +169,7 @@ TEST_F(CompareMendTest, AnotherModelMendsNothing) {
               }});
   EXPECT_EQ(json["mend"]["outcome"], "not_established") << text_;
   EXPECT_NE(json["verdict"], "acceptable") << text_;
+  EXPECT_FALSE(Holds("Loss at the end")) << text_;
   EXPECT_TRUE(Holds("Only a watched net.0, net.1, net.4 …; only b lstm.1")) << text_;
 }
 
@@ -188,6 +190,15 @@ TEST_F(CompareMendTest, AMendedRunThatIsWorseIsNotAcceptableAllTheSame) {
   EXPECT_EQ(json["mend"]["outcome"], "mended") << text_;
   EXPECT_EQ(json["verdict"], "not_acceptable") << text_;
   EXPECT_TRUE(Holds("worse")) << text_;
+}
+
+TEST_F(CompareMendTest, ManyTimesAsMuchIsNoShare) {
+  const Json json = Compare({}, {.loss = [](int64_t step) { return step < 5 ? 2.0 : 400.0; }});
+  EXPECT_TRUE(Holds("b is 280 times a's, acceptable up to 1 %")) << text_;
+  EXPECT_TRUE(Holds("b 400 (280 times)")) << text_;
+  // Curves that part near their beginning for good have no spike there.
+  EXPECT_FALSE(Holds("spike")) << text_;
+  EXPECT_EQ(json["verdict"], "not_acceptable") << text_;
 }
 
 TEST_F(CompareMendTest, OneThatHasConvergedDidNotCeaseToLearn) {
@@ -264,6 +275,74 @@ TEST_F(CompareMendTest, TheGradientPathIsSoughtWhereTheRunsHaveOne) {
   EXPECT_TRUE(Holds("norms of other parameters. Only in a: net.4.weight. Only in b: net.4.scale."))
       << text_;
   EXPECT_EQ(json["verdict"], "undecided") << text_;
+}
+
+compare_runs::Health Sick(compare_runs::Fault::FoundBy found_by) {
+  compare_runs::Health health;
+  health.verdict = {"degraded", "It is."};
+  health.status = "closed";
+  health.faults.emplace_back();
+  health.faults[0].found_by = found_by;
+  health.faults[0].step = 10;
+  health.faults[0].what = "updates that are exactly 0";
+  return health;
+}
+
+TEST(JudgeMendTest, WhatLookedAtAMustHaveLookedAtB) {
+  using FoundBy = compare_runs::Fault::FoundBy;
+  using Outcome = compare_runs::MendOutcome;
+  compare_runs::Health well;
+  well.verdict = {"healthy", "Nothing."};
+  well.status = "closed";
+  const auto outcome = [&](FoundBy found_by) {
+    return compare_runs::JudgeMend(Sick(found_by), well, false)->outcome;
+  };
+  EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kNotReached);
+  well.last_step = 10;
+  EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kMended);
+  EXPECT_EQ(outcome(FoundBy::kSamples), Outcome::kNotMeasured);
+  EXPECT_EQ(outcome(FoundBy::kShadow), Outcome::kNotMeasured);
+  well.last_sample = 9;
+  EXPECT_EQ(outcome(FoundBy::kSamples), Outcome::kNotMeasured);
+  well.last_sample = 10;
+  EXPECT_EQ(outcome(FoundBy::kSamples), Outcome::kMended);
+  well.last_shadow = 12;
+  EXPECT_EQ(outcome(FoundBy::kShadow), Outcome::kMended);
+  // A crash is no mend, nor is a run that nobody can judge, nor another model.
+  well.status = "exception";
+  EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kOtherFault);
+  well.status = "closed";
+  EXPECT_EQ(compare_runs::JudgeMend(Sick(FoundBy::kSteps), well, true)->outcome,
+            Outcome::kNotEstablished);
+  well.verdict.verdict = "not_established";
+  EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kNotEstablished);
+  well.verdict.verdict = "";
+  EXPECT_FALSE(compare_runs::JudgeMend(Sick(FoundBy::kSteps), well, false));
+}
+
+TEST(JudgeMendTest, AFaultIsKnownAgainByWhatItIs) {
+  compare_runs::Fault a, b;
+  a.kind = b.kind = "amplified";
+  a.op = b.op = "aten.sub.Tensor";
+  a.phase = b.phase = "forward";
+  a.source = "/x/train.py:20";
+  b.source = "/y/train.py:22";
+  EXPECT_TRUE(compare_runs::IsSameFault(a, b));
+  b.source = "/y/loss.py:20";
+  EXPECT_FALSE(compare_runs::IsSameFault(a, b));
+  b.source = a.source;
+  b.op = "aten.exp";
+  EXPECT_FALSE(compare_runs::IsSameFault(a, b));
+  // What was not measured: its layer and phase, without wrappers, or its documented cause.
+  compare_runs::Fault c, d;
+  c.layer = "module.net.4";
+  d.layer = "net.4";
+  c.phase = d.phase = "backward";
+  EXPECT_TRUE(compare_runs::IsSameFault(c, d));
+  d.phase = "forward";
+  EXPECT_FALSE(compare_runs::IsSameFault(c, d));
+  c.cause = d.cause = "case";
+  EXPECT_TRUE(compare_runs::IsSameFault(c, d));
 }
 
 }  // namespace

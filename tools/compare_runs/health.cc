@@ -33,7 +33,7 @@ Fault FirstFault(const Diagnosed& of) {
   if (first_bad->finding) {
     TakeMeasured(of.facts.measured.findings[*first_bad->finding].finding, fault);
     if (!of.facts.onset) fault.found_by = Fault::FoundBy::kShadow;
-  } else if (!of.facts.onset && first_bad->kind) {
+  } else if (!of.facts.onset && (first_bad->kind || !first_bad->layer.empty())) {
     fault.found_by = Fault::FoundBy::kSamples;
   }
   return fault;

@@ -17,11 +17,20 @@ constexpr size_t kLeastWindow = 3;
 constexpr double kStalledShare = 0.1;
 // A reference that has come to nearly zero cannot be a measure: of its whole way then.
 constexpr double kLeastScale = 1e-3;
+constexpr double kManyTimes = 10;
 
 std::string Percent(double share) {
   char text[40];
   const double percent = 100 * std::fabs(share);
   std::snprintf(text, sizeof(text), percent < 0.1 && percent > 0 ? "%.2g %%" : "%.3g %%", percent);
+  return text;
+}
+
+// "12 % worse (± 3 %)"; of what is many times as much the share is no measure any more.
+std::string FarFrom(const Final& final) {
+  if (final.worse >= kManyTimes && final.a > 0) return Number(final.b / final.a, 3) + " times a's";
+  std::string text = Percent(final.worse) + (final.worse > 0 ? " worse" : " better");
+  if (final.uncertainty > 0) text += " (± " + Percent(final.uncertainty) + ")";
   return text;
 }
 
@@ -71,10 +80,7 @@ void JudgeFinal(const Options& options, const Comparison& c, const Diagnoses& di
                    ", so they are two losses, or one on two scales (a sum and a mean).");
     return;
   }
-  text += std::string("; b is ") +
-          (final.worse == 0 ? "equal"
-                            : Percent(final.worse) + (final.worse > 0 ? " worse" : " better"));
-  if (final.uncertainty > 0) text += " (± " + Percent(final.uncertainty) + ")";
+  text += "; b is " + (final.worse == 0 ? "equal" : FarFrom(final));
   const std::string limits = ", acceptable up to " + Percent(options.acceptable) +
                              ", not acceptable beyond " + Percent(options.not_acceptable) + ".";
   const double least = final.worse - final.uncertainty, most = final.worse + final.uncertainty;

@@ -126,8 +126,6 @@ std::optional<Mend> JudgeMend(const Health& a, const Health& b, bool other_model
   if (!a.IsBad() || b.verdict.verdict.empty()) return std::nullopt;
   const Fault* fault = FirstOf(a);
   const std::string of_a = "a is " + State(a, fault);
-  if (b.IsBad()) return OfFaultyRun(a, b, of_a);
-
   const auto told = [&](MendOutcome outcome, const std::string& first, const std::string& then) {
     return Mend{outcome, first + " " + of_a + "; " + then + EndOf(then),
                 fault ? std::optional(*fault) : std::nullopt, std::nullopt};
@@ -137,6 +135,7 @@ std::optional<Mend> JudgeMend(const Health& a, const Health& b, bool other_model
                 "Whether b mends a cannot be told: they train two different models.",
                 "b: " + EscapeControl(b.verdict.headline, kWhatBytes));
   }
+  if (b.IsBad()) return OfFaultyRun(a, b, of_a);
   const std::optional<int64_t> began = fault ? fault->step : std::nullopt;
   const std::string at = began ? std::to_string(*began) : "";
   if (began && b.last_step.value_or(*began - 1) < *began) {

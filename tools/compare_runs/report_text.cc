@@ -10,6 +10,8 @@
 namespace mpnanny::compare_runs {
 namespace {
 
+constexpr double kManyTimes = 10;  // a share is no measure of so much more
+
 std::string Value(const Json& value) {
   if (value.is_null()) return "not known";
   if (value.is_string()) return value.get<std::string>();
@@ -74,8 +76,12 @@ std::string MetricText(const Json& row) {
   std::string text =
       "  " + Value(row["metric"]) + ": a " + Value(row["a"]) + ", b " + Value(row["b"]);
   if (!row["difference"].is_null() && row["difference"].is_number()) {
-    const double percent = 100 * row["difference"].get<double>();
-    text += " (" + std::string(percent > 0 ? "+" : "") + runs::Number(percent, 3) + " %)";
+    const double share = row["difference"].get<double>();
+    text += " (" +
+            (share >= kManyTimes && row["a"].get<double>() > 0
+                 ? runs::Number(share + 1, 3) + " times"
+                 : std::string(share > 0 ? "+" : "") + runs::Number(100 * share, 3) + " %") +
+            ")";
   }
   if (row.contains("layer")) text += " in " + Value(row["layer"]);
   if (row.contains("parted")) {

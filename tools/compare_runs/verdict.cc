@@ -236,7 +236,7 @@ void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& opti
   JudgeGradientPath(a, b, c, diagnoses, why);
   JudgeLength(a, b, c.course, why);
   JudgeLosses(options, diagnoses, c, why);
-  if (c.mend) c.mend->text += LossesText(c);
+  if (c.mend && !IsOtherModel(c.layers)) c.mend->text += LossesText(c);
   JudgeAlone(diagnoses, c.mend, why);
   TellSpikes(c, why);
   if (c.course.b.stable && ErrorAlerts(c.course.b, true).empty() &&
