@@ -92,6 +92,14 @@ std::optional<FirstDifference> Earliest(const Comparison& c) {
   return first;
 }
 
+// Whether activations part at the step at which the losses begin apart.
+bool HasForwardParting(const Comparison& c) {
+  return std::any_of(
+      c.tensors.partings.begin(), c.tensors.partings.end(), [&](const TensorParting& parting) {
+        return parting.key.kind == runs::kActivation && parting.step <= c.loss_scales->step;
+      });
+}
+
 void TellLimits(const runs::Source& a, const runs::Source& b, Comparison& c) {
   const TensorComparison& t = c.tensors;
   std::vector<std::string>& limits = c.limits;
@@ -119,8 +127,16 @@ void TellLimits(const runs::Source& a, const runs::Source& b, Comparison& c) {
     limits.push_back("Tensors of a sample beyond 20,000 were left out.");
   }
   if (c.layers.count_only_a + c.layers.count_only_b > 0) {
-    limits.push_back(std::to_string(c.layers.count_only_a) + " layers only in a and " +
+    limits.push_back(runs::Count(c.layers.count_only_a, "layer") + " only in a and " +
                      std::to_string(c.layers.count_only_b) + " only in b were not compared.");
+  }
+  if (c.layers.prefixes) {
+    const auto under = [](const std::string& prefix) {
+      return prefix.empty() ? std::string("the top") : "`" + runs::Name(prefix) + "`";
+    };
+    limits.push_back("One model is named otherwise in the two runs: layers under " +
+                     under(c.layers.prefixes->a) + " in a and under " +
+                     under(c.layers.prefixes->b) + " in b were compared, as kinds and sizes fit.");
   }
   if (c.course.steps_a_point > 1) {
     limits.push_back("Steps were averaged by " + std::to_string(c.course.steps_a_point) +
@@ -210,6 +226,9 @@ Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const O
   c.norm_factor = FindNormFactor(c.course.points, rounding);
   c.loss_ending = CompareEndings(loss, c.window);
   c.norm_ending = CompareEndings(norm, c.window);
+  c.loss_scales = FindScaleApart(c.course);
+  // Values of the forward pass that part at once are a cause of their own.
+  if (c.loss_scales && HasForwardParting(c)) c.loss_scales.reset();
   c.first = Earliest(c);
   c.settings = DifferentSettings(a, b, c.course, c.layers);
   JudgeComparison(a.run, b.run, options, diagnoses, c);

@@ -15,6 +15,7 @@
 #include "engines/comparison/course.h"
 #include "engines/comparison/curve.h"
 #include "engines/comparison/gradient_path.h"
+#include "engines/comparison/mend.h"
 #include "engines/comparison/spike.h"
 #include "engines/comparison/tensor_partings.h"
 #include "engines/comparison/tensors.h"
@@ -44,8 +45,10 @@ const char* VerdictName(Verdict verdict);
 struct Final {
   std::string metric;
   double a = 0, b = 0;
-  double worse = 0;        // by how much b is worse, of the reference; negative: better
-  double uncertainty = 0;  // of `worse`: two standard errors
+  double worse = 0;  // by how much b is worse, of the reference; negative: better
+  // False where the two are on different scales: `worse` tells nothing then.
+  bool comparable = true;
+  double uncertainty = 0;                        // of `worse`: two standard errors
   std::optional<int64_t> first_step, last_step;  // of the window
 };
 
@@ -54,9 +57,9 @@ struct FirstDifference {
   std::string layer;   // raw; "" for a figure of the whole step
   std::string metric;  // "loss", "activation rms"
   double a = 0, b = 0;
-  double limit = 0;  // by how much noise explains that they differ; in the metric's unit
-  int64_t mean_of = 1;                 // steps that a and b are means of, from `step` on
-  bool spike = false;                  // the curves are together before and after
+  double limit = 0;     // by how much noise explains that they differ; in the metric's unit
+  int64_t mean_of = 1;  // steps that a and b are means of, from `step` on
+  bool spike = false;   // the curves are together before and after
   std::optional<int64_t> together_at;  // last step before it at which it was looked at
 };
 
@@ -71,6 +74,8 @@ struct Comparison {
   std::optional<CurveSpike> loss_spike, norm_spike;
   std::optional<NormFactor> norm_factor;
   std::optional<Ending> loss_ending, norm_ending;
+  std::optional<ScaleApart> loss_scales;
+  std::optional<Mend> mend;
   std::optional<Final> final_metric;
   std::optional<FirstDifference> first;
   std::vector<Setting> settings;
@@ -85,13 +90,13 @@ struct Comparison {
 
 // What diagnose_run says of each run alone; empty where nobody was asked.
 struct Diagnoses {
-  run_summary::RunVerdict a, b;
+  Health a, b;
 };
 
 Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const Options& options,
                            const Diagnoses& diagnoses = {});
 
-// Fills final_metric, verdict, so_far and reasons of a comparison of which the rest is there.
+// Fills mend, final_metric, verdict, so_far and reasons of a comparison of which the rest is there.
 void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& options,
                      const Diagnoses& diagnoses, Comparison& comparison);
 

@@ -70,11 +70,39 @@ std::string ScriptOf(const runs::Run& run) {
   return EscapeControl(path.substr(path.find_last_of("/\\") + 1), kValueBytes);
 }
 
+bool ShareLittle(const LayerPairs& layers) {
+  const auto common = static_cast<int64_t>(layers.common.size());
+  const int64_t in_a = common + layers.count_only_a, in_b = common + layers.count_only_b;
+  return in_a > 0 && in_b > 0 && 2 * common < std::max(in_a, in_b);
+}
+
+bool HaveOtherSizes(const LayerPairs& layers) {
+  return 2 * layers.other_sizes > static_cast<int64_t>(layers.common.size());
+}
+
 std::string NumberOrUnknown(const std::optional<int64_t>& value) {
   return value ? std::to_string(*value) : kUnknown;
 }
 
+// What each of two runs watched that share little: the names tell whether it is the model.
+std::string WatchedNames(const LayerPairs& layers) {
+  constexpr size_t kNamed = 3;
+  const auto some = [](const std::vector<std::string>& names) {
+    std::vector<std::string> shown;
+    for (const std::string& name : names) {
+      if (shown.size() < kNamed) shown.push_back(EscapeControl(name, 60));
+    }
+    return Join(shown, ", ") + (names.size() > kNamed ? " …" : "");
+  };
+  if (layers.only_a.empty() || layers.only_b.empty()) return "";
+  return " Only a watched " + some(layers.only_a) + "; only b " + some(layers.only_b) + ".";
+}
+
 }  // namespace
+
+bool IsOtherModel(const LayerPairs& layers) {
+  return ShareLittle(layers) || HaveOtherSizes(layers);
+}
 
 bool EnvironmentFlag(const runs::Run& run, const char* key) {
   const Json environment = Environment(run);
@@ -86,10 +114,10 @@ std::string DifferentPrograms(const runs::Run& a, const runs::Run& b, const Laye
   const auto common = static_cast<int64_t>(layers.common.size());
   const int64_t in_a = common + layers.count_only_a, in_b = common + layers.count_only_b;
   std::vector<std::string> why;
-  if (in_a > 0 && in_b > 0 && 2 * common < std::max(in_a, in_b)) {
+  if (ShareLittle(layers)) {
     why.push_back("they share " + std::to_string(common) + " of " + std::to_string(in_a) + " and " +
                   std::to_string(in_b) + " layers");
-  } else if (2 * layers.other_sizes > common) {
+  } else if (HaveOtherSizes(layers)) {
     why.push_back(std::to_string(layers.other_sizes) + " of " + std::to_string(common) +
                   " layers of one name have other sizes");
   }
@@ -99,8 +127,9 @@ std::string DifferentPrograms(const runs::Run& a, const runs::Run& b, const Laye
     why.push_back("a ran " + script_a + ", b " + script_b);
   }
   if (why.empty()) return "";
-  return other_model ? "a and b are two different programs: " + Join(why, "; ") +
-                           ". Only what is named alike is compared, and the verdict says nothing "
+  return other_model ? "a and b are two different programs: " + Join(why, "; ") + "." +
+                           WatchedNames(layers) +
+                           " Only what is named alike is compared, and the verdict says nothing "
                            "of one program in two settings."
                      : "a and b come from two scripts: " + Join(why, "; ") +
                            ". Their layers are alike; what differs may be the scripts.";

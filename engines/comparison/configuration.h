@@ -27,6 +27,10 @@ std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source
 // script. "" where nothing says so.
 std::string DifferentPrograms(const runs::Run& a, const runs::Run& b, const LayerPairs& layers);
 
+// Whether the two do not train one model: they share less than half of the larger one's layers, or
+// most layers of one name have other sizes.
+bool IsOtherModel(const LayerPairs& layers);
+
 // A flag of the run's environment; false if it is not there.
 bool EnvironmentFlag(const runs::Run& run, const char* key);
 

@@ -10,6 +10,7 @@ namespace mpnanny::compare_runs {
 namespace {
 
 constexpr size_t kChunk = 4096;
+constexpr double kScalesApart = 5;
 
 // The steps of one run, one after the other, read in chunks so that two runs can be walked side by
 // side and no query stays open.
@@ -161,6 +162,21 @@ class Pairing {
 };
 
 }  // namespace
+
+std::optional<ScaleApart> FindScaleApart(const Course& course) {
+  if (course.points.empty() || course.a.first_step != course.b.first_step) return std::nullopt;
+  const Point& first = course.points.front();
+  if (first.step != course.a.first_step) return std::nullopt;
+  if (!(first.loss_a > 0) || !(first.loss_b > 0)) return std::nullopt;
+  const double larger = std::max(first.loss_a, first.loss_b);
+  if (larger < kScalesApart * std::min(first.loss_a, first.loss_b)) return std::nullopt;
+  return ScaleApart{first.step, first.loss_a, first.loss_b};
+}
+
+bool OnlyAEndsNotFinite(const Course& course) {
+  return course.a.loss_last && !std::isfinite(*course.a.loss_last) && course.b.loss_last &&
+         std::isfinite(*course.b.loss_last);
+}
 
 Result<Course> ReadCourse(const runs::Source& a, const runs::Source& b,
                           const runs::StepRange& range) {

@@ -39,6 +39,13 @@ struct OneSided {
   double a = 0, b = 0;
 };
 
+// The first losses of two runs that begin at one step, where they differ by a factor that neither
+// precision nor a seed makes: two losses, or one on two scales (a sum and a mean).
+struct ScaleApart {
+  int64_t step = 0;
+  double a = 0, b = 0;
+};
+
 struct Course {
   run_summary::Summary a, b;  // of each run, whole (within the range asked for)
   std::vector<Point> points;  // common steps
@@ -53,6 +60,12 @@ struct Course {
   // steps.
   std::optional<double> seconds_a, seconds_b;
 };
+
+// nullopt where the losses begin on one scale, or nothing tells.
+std::optional<ScaleApart> FindScaleApart(const Course& course);
+
+// a's loss is not finite where the record ends, b's is: there is no end to set side by side.
+bool OnlyAEndsNotFinite(const Course& course);
 
 Result<Course> ReadCourse(const runs::Source& a, const runs::Source& b,
                           const runs::StepRange& range);

@@ -71,8 +71,19 @@ Json CountsJson(const char* metric, std::optional<double> a, std::optional<doubl
 Json FiguresJson(const Comparison& c) {
   const auto count = [](int64_t n) { return std::optional(static_cast<double>(n)); };
   const run_summary::Summary &a = c.course.a, &b = c.course.b;
-  Json rows = Json::array({CurveJson("loss", c.loss_ending, c.loss_parting),
-                           CurveJson("grad_norm", c.norm_ending, c.norm_parting)});
+  Json loss = CurveJson("loss", c.loss_ending, c.loss_parting);
+  if (OnlyAEndsNotFinite(c.course)) {
+    // Means of steps at which both are finite would be no end of either.
+    loss["a"] = JsonNumber(a.loss_last);
+    loss["b"] = JsonNumber(b.loss_end);
+    loss["difference"] = nullptr;
+    loss.erase("noise");
+    if (c.course.loss_one_sided) loss["parts_at"] = c.course.loss_one_sided->step;
+  } else if (c.loss_scales) {
+    loss["difference"] = nullptr;
+    loss.erase("noise");
+  }
+  Json rows = Json::array({std::move(loss), CurveJson("grad_norm", c.norm_ending, c.norm_parting)});
   if (a.scale_last || b.scale_last) {
     rows.push_back(CountsJson("loss_scale", a.scale_last, b.scale_last, c.scale_parting));
   }
@@ -137,10 +148,36 @@ Json FinalJson(const std::optional<Final>& final) {
   return {{"metric", final->metric},
           {"a", JsonNumber(final->a)},
           {"b", JsonNumber(final->b)},
-          {"worse_by", JsonNumber(final->worse, 3)},
-          {"uncertainty", JsonNumber(final->uncertainty, 3)},
+          {"worse_by", final->comparable ? JsonNumber(final->worse, 3) : Json(nullptr)},
+          {"uncertainty", final->comparable ? JsonNumber(final->uncertainty, 3) : Json(nullptr)},
           {"first_step", Step(final->first_step)},
           {"last_step", Step(final->last_step)}};
+}
+
+Json FaultJson(const Health& health, const std::optional<Fault>& fault) {
+  Json json = {{"verdict", health.verdict.verdict},
+               {"step", fault ? Step(fault->step) : Json(nullptr)},
+               {"what", nullptr},
+               {"source", nullptr}};
+  if (!fault) return json;
+  if (!fault->what.empty()) json["what"] = EscapeControl(fault->what, 300);
+  if (!fault->source.empty()) json["source"] = runs::Name(fault->source);
+  return json;
+}
+
+Json MendJson(const Comparison& c, const Diagnoses& diagnoses) {
+  if (!c.mend) return nullptr;
+  const auto side = [](const Health& health, const std::optional<Fault>& fault) {
+    Json json = FaultJson(health, fault);
+    json["steps"] = health.steps;
+    json["samples"] = health.samples;
+    json["shadow_steps"] = health.shadow_steps;
+    return json;
+  };
+  return {{"outcome", MendName(c.mend->outcome)},
+          {"text", EscapeControl(c.mend->text, 1200)},
+          {"a", side(diagnoses.a, c.mend->of_a)},
+          {"b", side(diagnoses.b, c.mend->of_b)}};
 }
 
 Json NamesJson(const std::vector<std::string>& names, size_t most) {
@@ -166,7 +203,7 @@ void Fill(Json& json, const char* list, const std::vector<Json>& rows, size_t sh
 }  // namespace
 
 Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparison& c,
-                    size_t bytes) {
+                    const Diagnoses& diagnoses, size_t bytes) {
   Json limits = Json::array();
   for (const std::string& limit : c.limits) {
     if (limits.size() < kShownLimits) limits.push_back(EscapeControl(limit, 300));
@@ -177,6 +214,7 @@ Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparis
       a.run.status == runs::Status::kRunning || b.run.status == runs::Status::kRunning;
   const std::string programs = DifferentPrograms(a.run, b.run, c.layers);
   Json json = {{"verdict", VerdictName(c.verdict)},
+               {"mend", MendJson(c, diagnoses)},
                {"different_programs", programs.empty() ? Json() : Json(programs)},
                {"reasons", std::move(reasons)},
                {"first_difference", FirstJson(c.first)},

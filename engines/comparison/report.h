@@ -15,7 +15,7 @@ namespace mpnanny::compare_runs {
 // The tool's structuredContent, at most about `bytes`: layers, figures and settings are what is
 // cut, and counted.
 Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparison& comparison,
-                    size_t bytes);
+                    const Diagnoses& diagnoses, size_t bytes);
 Json ComparisonSchema();
 
 // The same facts for people; made of the JSON, so that the two cannot differ.

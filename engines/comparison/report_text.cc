@@ -10,6 +10,8 @@
 namespace mpnanny::compare_runs {
 namespace {
 
+constexpr double kManyTimes = 10;  // a share is no measure of so much more
+
 std::string Value(const Json& value) {
   if (value.is_null()) return "not known";
   if (value.is_string()) return value.get<std::string>();
@@ -74,8 +76,12 @@ std::string MetricText(const Json& row) {
   std::string text =
       "  " + Value(row["metric"]) + ": a " + Value(row["a"]) + ", b " + Value(row["b"]);
   if (!row["difference"].is_null() && row["difference"].is_number()) {
-    const double percent = 100 * row["difference"].get<double>();
-    text += " (" + std::string(percent > 0 ? "+" : "") + runs::Number(percent, 3) + " %)";
+    const double share = row["difference"].get<double>();
+    text += " (" +
+            (share >= kManyTimes && row["a"].get<double>() > 0
+                 ? runs::Number(share + 1, 3) + " times"
+                 : std::string(share > 0 ? "+" : "") + runs::Number(100 * share, 3) + " %") +
+            ")";
   }
   if (row.contains("layer")) text += " in " + Value(row["layer"]);
   if (row.contains("parted")) {
@@ -98,12 +104,30 @@ std::string LeftOut(const Json& json, const char* list) {
   return count == 0 ? "" : "  and " + std::to_string(count) + " more\n";
 }
 
+std::string NextText(const Json& json) {
+  const Json& mend = json["mend"];
+  if (mend.is_object() && mend["outcome"] == "not_reached") {
+    return "Next: let b run to step " + Value(mend["a"]["step"]) +
+           " and some steps more, then compare again.\n";
+  }
+  if (mend.is_object() && mend["outcome"] == "not_measured") {
+    return "Next: record b with samples and shadow steps as a has them (`mpnanny run`), then "
+           "compare again.\n";
+  }
+  const bool faulty =
+      mend.is_object() && (mend["outcome"] == "still_there" || mend["outcome"] == "other_fault");
+  return faulty || json["verdict"] == "not_acceptable"
+             ? "Next: diagnose_run on b tells why.\n"
+             : "Next: run_summary tells one run; query_alerts lists b's alerts.\n";
+}
+
 }  // namespace
 
 std::string ComparisonText(const Json& json) {
   std::string text;
+  if (!json["mend"].is_null()) text += Value(json["mend"]["text"]) + "\n";
   if (json["different_programs"].is_string()) {
-    text = Value(json["different_programs"]) + "\n";
+    text += Value(json["different_programs"]) + "\n";
   }
   text += "Verdict on b, with a as the reference: " + Words(json["verdict"]);
   if (!json["so_far"].is_null()) text += " (so far: " + Words(json["so_far"]) + ")";
@@ -143,11 +167,35 @@ std::string ComparisonText(const Json& json) {
           runs::Count(noise["depth"].get<int64_t>(), "module") +
           ", a's own variation, and what other layers moved the other way; curves over " +
           Value(noise["window"]) + " steps.\n";
-  text += json["verdict"] == "not_acceptable"
-              ? "Next: diagnose_run on b tells why.\n"
-              : "Next: run_summary tells one run; query_alerts lists b's alerts.\n";
+  text += NextText(json);
   return text;
 }
+
+namespace {
+
+Json MendSchema() {
+  Json outcomes = Json::array();
+  for (const char* name : kMendNames) outcomes.push_back(name);
+  const auto side = [](const std::string& whose) {
+    return runs::ObjectSchema({{"verdict", {{"type", "string"}}},
+                               {"step", runs::IntegerSchema("First bad step.", true)},
+                               {"what", runs::TextSchema("First fault; null: none.", true)},
+                               {"source", runs::TextSchema("file:line", true)},
+                               {"steps", {{"type", "integer"}}},
+                               {"samples", {{"type", "integer"}}},
+                               {"shadow_steps", {{"type", "integer"}}}},
+                              whose);
+  };
+  return runs::OptionalObjectSchema(
+      {{"outcome", {{"enum", std::move(outcomes)}}},
+       {"text", runs::TextSchema("What a had, what b shows, both losses.")},
+       {"a", side("a's diagnosis.")},
+       {"b", side("b's, and what looked at it.")}},
+      "Whether b mends what diagnose_run finds wrong with a; null: it finds nothing, or `steps` "
+      "was given.");
+}
+
+}  // namespace
 
 Json ComparisonSchema() {
   using runs::IntegerSchema, runs::ListSchema, runs::NumberSchema, runs::ObjectSchema,
@@ -174,6 +222,7 @@ Json ComparisonSchema() {
   metric["properties"]["parts_at"] = IntegerSchema("First step.", true);
   return ObjectSchema(
       {{"verdict", verdict},
+       {"mend", MendSchema()},
        {"different_programs",
         TextSchema("That the two are not one program in two settings, and by what; null.", true)},
        {"reasons", ListSchema(texts, "Why, most important first.")},

@@ -56,6 +56,8 @@ std::optional<CurveSpike> FindSpike(const Curve& raw, double rounding) {
   const auto apart = [&](size_t i) { return std::fabs(off_b[i] - off_a[i]); };
   std::optional<size_t> highest;
   for (size_t i = 0; i < n; ++i) {
+    // Where the two are together neither stands out: there they part for good, or meet.
+    if (std::fabs(b[i] - a[i]) <= limit_at(i)) continue;
     if (apart(i) > limit_at(i) && (!highest || apart(i) > apart(*highest))) highest = i;
   }
   if (!highest) return std::nullopt;

@@ -9,28 +9,7 @@ namespace mpnanny::compare_runs {
 namespace {
 
 constexpr size_t kMostTensors = 20'000;
-constexpr size_t kNamesKept = 20;
 constexpr uint32_t kZerosMissing = 8;  // of TensorRow::missing_counts
-
-// Without the names of wrappers, wherever they stand: "module.blocks.0" is "blocks.0".
-std::string Bare(std::string name) {
-  for (const std::string_view wrapper :
-       {"module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."}) {
-    for (size_t at = name.find(wrapper); at != std::string::npos; at = name.find(wrapper, at)) {
-      if (at == 0 || name[at - 1] == '.') {
-        name.erase(at, wrapper.size());
-      } else {
-        ++at;
-      }
-    }
-  }
-  return name;
-}
-
-std::string Owner(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
 
 double Share(const std::optional<int64_t>& count, const std::optional<int64_t>& of) {
   return count && of && *of > 0 ? static_cast<double>(*count) / static_cast<double>(*of) : kNan;
@@ -70,48 +49,6 @@ const char* MetricName(int metric) {
   constexpr const char* kNames[] = {"absmax",           "rms",          "std",       "zero share",
                                     "below-FP16 share", "frozen share", "non-finite"};
   return metric >= 0 && metric < kMetrics ? kNames[metric] : "";
-}
-
-Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b) {
-  LayerPairs pairs;
-  MPN_TRY_ASSIGN(auto all_a, runs::Layers(a).All());
-  MPN_TRY_ASSIGN(auto all_b, runs::Layers(b).All());
-  std::unordered_map<std::string, const runs::Layer*> by_name;
-  for (const runs::Layer& layer : all_b) by_name.emplace(Bare(layer.name), &layer);
-  std::unordered_map<std::string, int64_t> positions;
-  for (const runs::Layer& layer : all_a) {
-    if (!layer.position) continue;
-    positions.emplace(layer.name, *layer.position);
-    pairs.depth = std::max(pairs.depth, *layer.position + 1);
-  }
-  for (const runs::Layer& layer : all_a) {
-    const auto other = by_name.find(Bare(layer.name));
-    if (other == by_name.end() || !other->second) {
-      if (pairs.only_a.size() < kNamesKept) pairs.only_a.push_back(layer.name);
-      ++pairs.count_only_a;
-      continue;
-    }
-    const auto index = static_cast<uint32_t>(pairs.common.size());
-    pairs.index_a.emplace(layer.layer_id, index);
-    pairs.index_b.emplace(other->second->layer_id, index);
-    if (layer.numel && other->second->numel && *layer.numel != *other->second->numel &&
-        pairs.other_sizes++ == 0) {
-      pairs.first_other_size = layer.name;
-    }
-    CommonLayer common{layer.name, layer.position, Owner(layer.name)};
-    if (!common.position) {
-      const auto owner = positions.find(common.owner);
-      if (owner != positions.end()) common.position = owner->second;
-    }
-    pairs.common.push_back(std::move(common));
-    other->second = nullptr;  // each once
-  }
-  for (const runs::Layer& layer : all_b) {
-    if (pairs.index_b.contains(layer.layer_id)) continue;
-    if (pairs.only_b.size() < kNamesKept) pairs.only_b.push_back(layer.name);
-    ++pairs.count_only_b;
-  }
-  return pairs;
 }
 
 const Pair* Sample::Find(const TensorKey& key) const {

@@ -19,28 +19,12 @@
 #include "engines/runs/run.h"
 #include "engines/runs/samples.h"
 #include "numerics/format.h"
+#include "engines/comparison/course.h"
+#include "engines/comparison/layer_pairs.h"
+#include "engines/runs/run.h"
+#include "engines/runs/samples.h"
 
 namespace mpnanny::compare_runs {
-
-// Where a layer stands: one that both runs have.
-struct CommonLayer {
-  std::string name;                 // raw, as in the reference
-  std::optional<int64_t> position;  // of the module, or of the parameter's owner
-  std::string owner;                // of a parameter: the module's name
-};
-
-// How the layers' names of two runs fit. Prefixes that wrappers add ("module.", "_orig_mod.") do
-// not count.
-struct LayerPairs {
-  std::vector<CommonLayer> common;
-  std::unordered_map<int64_t, uint32_t> index_a, index_b;  // layer_id -> index into common
-  std::vector<std::string> only_a, only_b;                 // raw names, the first few
-  int64_t count_only_a = 0, count_only_b = 0;
-  int64_t depth = 1;             // modules in a row, as far as their positions tell
-  int64_t other_sizes = 0;       // layers with another number of elements
-  std::string first_other_size;  // raw name
-};
-Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b);
 
 enum Metric { kAbsmax, kRms, kStd, kZeros, kBelowFp16, kFrozen, kNonFinite, kMetrics };
 const char* MetricName(int metric);  // "absmax", "zero share", …

@@ -1,9 +1,10 @@
 // The rules behind compare_runs' verdict. docs/compare_runs.md lists them.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/text.h"
 #include "engines/comparison/comparison.h"
+#include "engines/comparison/reasons.h"
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/alerts.h"
 #include "engines/runs/show.h"
@@ -14,26 +15,9 @@ namespace {
 using runs::Number;
 using runs::Status;
 
-// Fewer values than this in the last window say nothing of their own scatter.
-constexpr size_t kLeastWindow = 3;
 // b must have come this far of a's way to be its equal.
 constexpr double kLeastShare = 0.9;
-// Less than this share of what a gained is standing still.
-constexpr double kStalledShare = 0.1;
-// A reference that has come to nearly zero cannot be a measure: of its whole way then.
-constexpr double kLeastScale = 1e-3;
 constexpr const char* kNonFiniteAlerts[] = {"NAN", "INF", "LOSS_NAN"};
-
-std::string Percent(double share) {
-  char text[40];
-  const double percent = 100 * std::fabs(share);
-  std::snprintf(text, sizeof(text), percent < 0.1 && percent > 0 ? "%.2g %%" : "%.3g %%", percent);
-  return text;
-}
-
-struct Reasons {
-  std::vector<std::string> bad, doubts, running, good;
-};
 
 // "2 ERROR alerts: NAN from step 5, INF from step 6"; "" if there is none of them.
 std::string ErrorAlerts(const run_summary::Summary& s, bool non_finite) {
@@ -52,7 +36,8 @@ std::string ErrorAlerts(const run_summary::Summary& s, bool non_finite) {
   return count == 0 ? "" : runs::Count(count, "ERROR alert") + " (" + list + ")";
 }
 
-void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course, Reasons& why) {
+void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course, bool mended,
+                    Reasons& why) {
   const run_summary::Summary& s = course.b;
   if (s.nonfinite_losses > 0) {
     why.bad.push_back("b's loss is not finite in " + runs::Count(s.nonfinite_losses, "step") +
@@ -84,7 +69,9 @@ void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course
   if (const std::string alerts = ErrorAlerts(s, false); !alerts.empty()) {
     why.doubts.push_back("b has " + alerts + ".");
   }
-  if (course.a.stable == false) {
+  if (mended) {
+    // What a had is told with that.
+  } else if (course.a.stable == false) {
     why.doubts.push_back("The reference a is not sound itself: " + course.a.reasons.front());
   } else if (a.status == Status::kException || a.status == Status::kKilled) {
     why.good.push_back(std::string("The reference a was interrupted (") +
@@ -102,19 +89,49 @@ void JudgeEvaluations(const Comparison& c, Reasons& why) {
                     std::to_string(a.nonfinite) + " of " + std::to_string(a.count) + ".");
 }
 
-// What b is by itself. A reference that is no better takes the weight from it.
-void JudgeAlone(const Diagnoses& diagnoses, Reasons& why) {
-  const std::string& verdict = diagnoses.b.verdict;
-  if (verdict != "broken" && verdict != "degraded") return;
-  const bool same = diagnoses.a.verdict == verdict;
+// What b is by itself. A reference that has the same fault takes the weight from it.
+void JudgeAlone(const Diagnoses& diagnoses, const std::optional<Mend>& mend, Reasons& why) {
+  if (!diagnoses.b.IsBad()) return;
+  const std::string& verdict = diagnoses.b.verdict.verdict;
+  const bool same = mend && mend->outcome == MendOutcome::kStillThere;
   (same                  ? why.good
    : verdict == "broken" ? why.bad
                          : why.doubts)
-      .push_back("diagnose_run calls b " + verdict + (same ? ", as it calls a" : "") + ": " +
-                 diagnoses.b.headline);
+      .push_back("diagnose_run calls b " + verdict +
+                 (!same                                    ? ""
+                  : diagnoses.a.verdict.verdict == verdict ? ", as it calls a"
+                                                           : ", by a's fault") +
+                 ": " + diagnoses.b.verdict.headline);
 }
 
-void JudgeGradientPath(const Comparison& c, Reasons& why) {
+// Where to look for a factor between gradients of one loss: what of it the two runs can have.
+std::string GradientPathAdvice(const runs::Run& a, const runs::Run& b, const Diagnoses& diagnoses) {
+  const Health &of_a = diagnoses.a, &of_b = diagnoses.b;
+  // What nobody heard may be there.
+  const bool heard = of_a.heard && of_b.heard;
+  std::vector<std::string> places;
+  if (!heard || a.world_size > 1 || b.world_size > 1) {
+    places.push_back("how gradients are reduced over ranks");
+  }
+  if (!heard || of_a.accumulates || of_b.accumulates) {
+    places.push_back("how they are added up over micro-batches");
+  }
+  places.push_back("what the loss is divided by");
+  places.push_back("which parameters get gradients");
+  if (!heard || of_a.clips || of_b.clips) {
+    places.push_back("whether one of the two logs its norm after clipping");
+  }
+  return "Look at " + Join(places, ", ") + ".";
+}
+
+std::string NamesOf(const std::vector<std::string>& names, int64_t all) {
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(runs::Name(name));
+  return Join(shown, ", ") + (static_cast<int64_t>(names.size()) < all ? " …" : "");
+}
+
+void JudgeGradientPath(const runs::Run& a, const runs::Run& b, const Comparison& c,
+                       const Diagnoses& diagnoses, Reasons& why) {
   if (!c.norm_factor) return;
   const NormFactor& f = *c.norm_factor;
   std::string text = "At step " + std::to_string(f.step) + " the losses are equal (a " +
@@ -131,11 +148,25 @@ void JudgeGradientPath(const Comparison& c, Reasons& why) {
                          "logs the norm of gradients that are still scaled.");
     return;
   }
-  why.bad.push_back(
-      text +
-      " So the gradient path differs, and not the forward pass; no rounding makes this factor. "
-      "Look at how gradients are reduced over ranks and micro-batches, at what the loss is divided "
-      "by, and whether one of the two logs its norm after clipping.");
+  const bool mended = IsMended(c);
+  const LayerPairs& layers = c.layers;
+  if (!layers.parameters_only_a.empty() || !layers.parameters_only_b.empty()) {
+    const auto only = [](const char* letter, const std::vector<std::string>& names, int64_t all) {
+      return names.empty() ? std::string()
+                           : std::string(" Only in ") + letter + ": " + NamesOf(names, all) + ".";
+    };
+    (mended ? why.good : why.doubts)
+        .push_back(text + " They are the norms of other parameters." +
+                   only("a", layers.parameters_only_a, layers.parameters_total_only_a) +
+                   only("b", layers.parameters_only_b, layers.parameters_total_only_b));
+    return;
+  }
+  text += " So the gradient path differs, and not the forward pass; no rounding makes this factor.";
+  if (mended) {
+    why.good.push_back(text + " What was changed from a to b acts there.");
+  } else {
+    why.bad.push_back(text + " " + GradientPathAdvice(a, b, diagnoses));
+  }
 }
 
 void TellSpikes(const Comparison& c, Reasons& why) {
@@ -186,106 +217,6 @@ void JudgeLength(const runs::Run& a, const runs::Run& b, const Course& course, R
   }
 }
 
-std::optional<Final> FinalOf(const Options& options, const Comparison& c) {
-  Final result;
-  double scale = 0;
-  const int sign = options.higher_is_better ? -1 : 1;
-  if (options.metric == Judged::kGiven) {
-    result.metric = "the given metric";
-    result.a = *options.given_a;
-    result.b = *options.given_b;
-    scale = std::fabs(result.a);
-  } else {
-    const bool loss = options.metric == Judged::kLoss;
-    const std::optional<Ending>& ending = loss ? c.loss_ending : c.norm_ending;
-    if (!ending) return std::nullopt;
-    result.metric = loss ? "loss" : "grad_norm";
-    result.a = ending->last.a;
-    result.b = ending->last.b;
-    result.first_step = ending->first_step;
-    result.last_step = ending->last_step;
-    scale = std::max(std::fabs(result.a), kLeastScale * std::fabs(ending->start_a - result.a));
-    result.uncertainty = scale > 0 ? 2 * ending->last.standard_error / scale : 0;
-  }
-  const double apart = sign * (result.b - result.a);
-  result.worse = apart == 0 ? 0 : scale > 0 ? apart / scale : std::copysign(HUGE_VAL, apart);
-  return result;
-}
-
-void JudgeFinal(const Options& options, const Comparison& c, const Final& final, Reasons& why) {
-  std::string text = "Final " + final.metric;
-  if (final.first_step) {
-    text += *final.first_step == *final.last_step
-                ? " (step " + std::to_string(*final.last_step) + ")"
-                : " (mean of steps " + std::to_string(*final.first_step) + " to " +
-                      std::to_string(*final.last_step) + ")";
-  }
-  text += ": a " + Number(final.a) + ", b " + Number(final.b) + "; b is " +
-          (final.worse == 0 ? "equal"
-                            : Percent(final.worse) + (final.worse > 0 ? " worse" : " better"));
-  if (final.uncertainty > 0) text += " (± " + Percent(final.uncertainty) + ")";
-  const std::string limits = ", acceptable up to " + Percent(options.acceptable) +
-                             ", not acceptable beyond " + Percent(options.not_acceptable) + ".";
-  const double least = final.worse - final.uncertainty, most = final.worse + final.uncertainty;
-  if (final.worse > options.not_acceptable && least > options.acceptable) {
-    why.bad.push_back(text + limits);
-  } else if (final.worse <= options.acceptable && most <= options.not_acceptable) {
-    why.good.push_back(text + limits);
-  } else if (final.worse > options.acceptable && final.worse <= options.not_acceptable) {
-    why.doubts.push_back(text + limits);
-  } else {
-    why.doubts.push_back(text + limits +
-                         " The scatter is too large to tell; give a longer `window`.");
-  }
-  const std::optional<Ending>& ending =
-      options.metric == Judged::kGradNorm ? c.norm_ending : c.loss_ending;
-  if (ending && options.metric != Judged::kGiven && ending->last.count < kLeastWindow) {
-    why.doubts.push_back("Only " + runs::Count(static_cast<int64_t>(ending->last.count), "value") +
-                         " at the end can be compared: too few to know their scatter.");
-  }
-  if (c.tensors.same_weights == false && final.worse > options.acceptable) {
-    why.good.push_back(
-        "The runs start from other weights: one pair does not tell precision from the luck of a "
-        "seed. Run both with one seed, or a with a second one.");
-  }
-  if (final.worse < -options.not_acceptable) {
-    why.good.push_back(
-        "b is better by more than precision explains: are data, loss and schedule the same?");
-  }
-}
-
-// Does b's loss go where a's goes?
-void JudgeConvergence(const Options& options, const Comparison& c, Reasons& why) {
-  if (!c.loss_ending || c.loss_ending->last.count < kLeastWindow) return;
-  const Ending& e = *c.loss_ending;
-  const int sign = options.higher_is_better && options.metric == Judged::kLoss ? -1 : 1;
-  const double gain_a = sign * (e.start_a - e.last.a), gain_b = sign * (e.start_b - e.last.b);
-  const bool a_gains = gain_a > e.noise_a, b_gains = gain_b > e.noise_b;
-  const std::string way = "a's loss went from " + Number(e.start_a) + " to " + Number(e.last.a) +
-                          ", b's from " + Number(e.start_b) + " to " + Number(e.last.b);
-  // One that starts where the other ends (resumed) need not gain as much.
-  const bool behind = !c.final_metric || c.final_metric->worse > options.acceptable;
-  if (a_gains && behind && gain_b < kStalledShare * gain_a) {
-    why.bad.push_back("b is stalled: " + way + ".");
-    return;
-  }
-  const double late_a = -sign * e.late_a, late_b = -sign * e.late_b;
-  if (late_a > 2 * e.late_noise && late_b < kStalledShare * late_a) {
-    why.doubts.push_back("b no longer learns while a does: from the middle to the end a gained " +
-                         Number(late_a, 3) + ", b " + Number(late_b, 3) + ".");
-    return;
-  }
-  if (b_gains) {
-    why.good.push_back("b converges: " + way + ".");
-  } else if (gain_b < -e.noise_b) {
-    why.doubts.push_back("b does not converge: " + way + ".");
-  } else if (!a_gains) {
-    why.good.push_back("Neither loss moves beyond its noise: " + way + ".");
-  } else {
-    why.doubts.push_back("Whether b converges is within its noise: " + way + ".");
-  }
-}
-
 void TellOrder(const runs::Run& a, const runs::Run& b, Reasons& why) {
   const auto low = [](const std::string& p) { return p == "fp16" || p == "bf16" || p == "fp8"; };
   if (low(a.precision) && b.precision == "fp32") {
@@ -299,18 +230,14 @@ void TellOrder(const runs::Run& a, const runs::Run& b, Reasons& why) {
 void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& options,
                      const Diagnoses& diagnoses, Comparison& c) {
   Reasons why;
-  JudgeSoundness(a, b, c.course, why);
+  c.mend = JudgeMend(diagnoses.a, diagnoses.b, IsOtherModel(c.layers));
+  JudgeSoundness(a, b, c.course, IsMended(c), why);
   JudgeEvaluations(c, why);
-  JudgeGradientPath(c, why);
+  JudgeGradientPath(a, b, c, diagnoses, why);
   JudgeLength(a, b, c.course, why);
-  c.final_metric = FinalOf(options, c);
-  if (c.final_metric) {
-    JudgeFinal(options, c, *c.final_metric, why);
-  } else if (c.course.common_steps > 0) {
-    why.doubts.push_back("No common step has a finite figure of both runs to judge by.");
-  }
-  JudgeConvergence(options, c, why);
-  JudgeAlone(diagnoses, why);
+  JudgeLosses(options, diagnoses, c, why);
+  if (c.mend && !IsOtherModel(c.layers)) c.mend->text += LossesText(c);
+  JudgeAlone(diagnoses, c.mend, why);
   TellSpikes(c, why);
   if (c.course.b.stable && ErrorAlerts(c.course.b, true).empty() &&
       ErrorAlerts(c.course.b, false).empty()) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "tests/runs/recording.h"
@@ -90,6 +91,36 @@ TEST(ListRunsTest, EmptyFolderAndOutsideOfRoots) {
   auto outside = Call("list_runs", {{"path", "/"}}, folder.path());
   ASSERT_FALSE(outside);
   EXPECT_NE(outside.error().message.find("outside"), std::string::npos);
+}
+
+TEST(ListRunsTest, RunsHaveVerdictsAndThoseOfOneNameAPlace) {
+  TempFolder folder;
+  const auto record = [&](const std::string& file, const std::string& name, int64_t nan_from) {
+    Recording db(folder.File(file));
+    db.Run(name);
+    for (int64_t step = 0; step < 60; ++step) {
+      const bool bad = step >= nan_from;
+      db.Step(step, {.loss = bad ? kNan : 2.0 - 0.01 * static_cast<double>(step),
+                     .flags = bad ? 1u : 0u});
+    }
+  };
+  record("one/fixed/nanny_logs/metrics.db", "fixed/train", 1000);
+  record("two/fixed/nanny_logs/metrics.db", "fixed/train", 30);
+  record("two/low.db", "fixed/train", 1000);
+  record("three/nanny_logs/metrics.db", "alone/train", 1000);
+  auto output = Call("list_runs", {{"path", "."}}, folder.path());
+  ASSERT_TRUE(output) << output.error().Text();
+  std::map<std::string, Json> by_place;
+  for (const Json& run : output->structured["runs"]) by_place[run.value("place", "")] = run;
+  ASSERT_EQ(by_place.size(), 4u) << output->text;
+  EXPECT_EQ(by_place["one/fixed"]["verdict"], "healthy") << output->text;
+  EXPECT_EQ(by_place["two/fixed"]["verdict"], "broken");
+  EXPECT_EQ(by_place["two/low.db"]["verdict"], "healthy");
+  EXPECT_EQ(by_place[""]["name"], "alone/train");
+  EXPECT_NE(output->text.find("two/fixed/nanny_logs/metrics.db#1  BROKEN, closed"),
+            std::string::npos)
+      << output->text;
+  EXPECT_NE(output->text.find("\"fixed/train\" in two/fixed"), std::string::npos) << output->text;
 }
 
 TEST(RunSummaryTest, HealthyRun) {

@@ -14,6 +14,10 @@
 #include "engines/runs/last_values.h"
 #include "tests/runs/recording.h"
 #include "tools/list_runs/listing.h"
+#include "engines/diagnosis/summary/report.h"
+#include "engines/diagnosis/summary/summary.h"
+#include "engines/runs/last_values.h"
+#include "tools/list_runs/verdicts.h"
 
 namespace mpnanny::test {
 namespace {
@@ -94,6 +98,24 @@ TEST(WholeRunTest, AListingWithoutTimeSaysHowManyFilesItLookedAt) {
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->runs.size(), 3u);
   EXPECT_TRUE(whole->notes.empty());
+}
+
+TEST(WholeRunTest, AListedRunThatThereIsNoTimeToJudgeHasNoVerdict) {
+  TempFolder folder;
+  Recording db(folder.File("m.db"));
+  db.Run("r");
+  for (int64_t step = 0; step < 30; ++step) db.Step(step, {.loss = 1.0});
+  auto roots = AllowedRoots::Create({folder.path()});
+  auto listing = list_runs::ListRuns(folder.path(), *roots, {});
+  ASSERT_TRUE(listing);
+  const DataFiles data = *DataFiles::Create();
+  const ToolContext context{.roots = *roots, .data = data, .cancel = {}, .progress = nullptr};
+  list_runs::Verdicts late(context, std::chrono::seconds(0));
+  EXPECT_EQ(late.Of(listing->runs[0]), "");
+  EXPECT_EQ(late.left_out(), 1);
+  list_runs::Verdicts verdicts(context);
+  EXPECT_EQ(verdicts.Of(listing->runs[0]), "healthy");
+  EXPECT_EQ(verdicts.left_out(), 0);
 }
 
 // A database of two runs is counted by run, one of a single run as a whole.

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "engines/comparison/comparison.h"
+#include "engines/comparison/health.h"
 #include "engines/comparison/report.h"
 #include "engines/diagnosis/program.h"
 #include "engines/pictures/run_pictures.h"
@@ -55,8 +56,8 @@ Result<Diagnoses> DiagnosesOf(const runs::Source& a, const runs::Source& b, cons
   Diagnoses diagnoses;
   if (options.steps.first != all.first || options.steps.last != all.last) return diagnoses;
   for (const auto& [source, into] : {std::pair(&a, &diagnoses.a), std::pair(&b, &diagnoses.b)}) {
-    MPN_TRY_ASSIGN(auto judged, diagnose_run::JudgeRun(*source, context));
-    *into = std::move(judged.verdict);
+    MPN_TRY_ASSIGN(auto health, HealthOf(*source, context));
+    *into = std::move(health);
   }
   return diagnoses;
 }
@@ -70,13 +71,15 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   MPN_TRY_ASSIGN(auto diagnoses, DiagnosesOf(*a, *b, options, context));
   MPN_TRY_ASSIGN(auto comparison, Compare(*a, *b, options, diagnoses));
   if (FormatRunHandle(a->run.handle) == FormatRunHandle(b->run.handle)) {
+    comparison.mend.reset();
     comparison.verdict = comparison.so_far = Verdict::kUndecided;
     comparison.reasons = {
         "a and b are one and the same run: there is nothing to judge. A bare path means its newest "
         "run; list_runs gives the handles of all."};
   }
   const size_t bytes = runs::AnswerBytes(arguments, context);
-  Json json = ComparisonJson(*a, *b, comparison, bytes > kTextReserve ? bytes - kTextReserve : 0);
+  Json json = ComparisonJson(*a, *b, comparison, diagnoses,
+                             bytes > kTextReserve ? bytes - kTextReserve : 0);
   std::string text = ComparisonText(json);
   return ToolOutput{std::move(json), std::move(text)};
 }
@@ -97,14 +100,15 @@ Tool MakeTool() {
   definition.title = "Compare two runs";
   definition.description =
       "Compares run b with the reference run a (FP32 against BF16, before and after a fix): "
-      "whether b is acceptable in its place, the first step and layer where they part beyond "
-      "noise, settings that differ, step time and memory. Works while they train. Two seeds, two "
-      "machines and imported logs can be compared as well. For the cause of a failure call "
-      "diagnose_run on that run.";
+      "whether b is acceptable in its place, whether it mends a, the first step "
+      "and layer where they part beyond noise, settings that differ, step time and memory. Works "
+      "while they train, and with two seeds, two machines and logs. For the cause of a failure "
+      "call diagnose_run on that run.";
   const std::string run = " Handle or database path, as list_runs gives it.";
   definition.brief =
       "Whether run b may replace reference run a (FP32 against BF16, before and after a "
-      "fix): first step and layer where they part beyond noise, settings that differ, time, "
+      "fix), and whether it mends a: first step and layer where they part beyond noise, settings "
+      "that differ, time, "
       "memory. Also of running trainings and logs. For the cause of a failure: "
       "diagnose_run.";
   definition.brief_arguments = {{"a", "Reference run"},

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "base/text.h"
 #include "engines/runs/alerts.h"
@@ -235,6 +237,38 @@ Result<void> AddLogs(const std::string& folder, const CancelToken& cancel,
   return {};
 }
 
+// The last `parts` of where a run lies: "exp/7" of "/home/x/exp/7/nanny_logs/metrics.db", which is
+// where the monitor writes, "7/low.db" of "/home/x/exp/7/low.db".
+std::string PlaceOf(std::string path, size_t parts) {
+  constexpr std::string_view kUsual = "/nanny_logs/metrics.db";
+  if (path.ends_with(kUsual)) path.resize(path.size() - kUsual.size());
+  size_t at = path.size();
+  for (; parts > 0 && at != std::string::npos && at > 0; --parts) {
+    at = path.find_last_of("/\\", at - 1);
+  }
+  return at == std::string::npos || at == path.size() ? path : path.substr(at + 1);
+}
+
+// A run's name is its script's: many runs have one. Those of one file are told apart by their ids.
+void NamePlaces(std::vector<ListedRun>& listed) {
+  constexpr size_t kMostParts = 8;
+  std::map<std::string, std::vector<ListedRun*>> by_name;
+  for (ListedRun& run : listed) by_name[run.run.name].push_back(&run);
+  for (auto& [name, runs] : by_name) {
+    std::set<std::string> files;
+    for (const ListedRun* run : runs) files.insert(run->run.handle.path);
+    if (files.size() < 2) continue;
+    for (size_t parts = 1; parts <= kMostParts; ++parts) {
+      std::set<std::string> places;
+      for (ListedRun* run : runs) {
+        run->place = PlaceOf(run->run.handle.path, parts);
+        places.insert(run->place);
+      }
+      if (places.size() == files.size()) break;
+    }
+  }
+}
+
 }  // namespace
 
 Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
@@ -278,6 +312,7 @@ Result<Listing> ListRuns(const std::string& path, const AllowedRoots& roots,
     MPN_TRY(AddLogs(files.start, cancel, until, listing));
   }
   JoinRanks(listing.runs);
+  NamePlaces(listing.runs);
   std::stable_sort(
       listing.runs.begin(), listing.runs.end(),
       [](const ListedRun& a, const ListedRun& b) { return a.run.started_at > b.run.started_at; });

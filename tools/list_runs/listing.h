@@ -29,6 +29,8 @@ struct ListedRun {
   std::string worst_severity, worst_type;  // "" without an alert
   std::optional<int64_t> worst_step;
   std::optional<int64_t> worst_rank;  // of a distributed run
+  // Where it lies, as far up as tells it from others of its name; "" where no other has it.
+  std::string place;
   std::string format;  // of another program's log: "TensorBoard event files"; "" for a database
 };
 

@@ -5,6 +5,11 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
 #include "tools/list_runs/listing.h"
+#include "engines/diagnosis/summary/verdict_words.h"
+#include "engines/runs/page.h"
+#include "engines/runs/schema.h"
+#include "engines/runs/show.h"
+#include "tools/list_runs/verdicts.h"
 
 namespace mpnanny::list_runs {
 namespace {
@@ -17,12 +22,13 @@ std::string Handle(const ListedRun& listed) {
   return EscapeControl(FormatRunHandle(listed.run.handle));
 }
 
-Json RowJson(const ListedRun& listed) {
+Json RowJson(const ListedRun& listed, const std::string& verdict) {
   const runs::Run& run = listed.run;
   Json row = {
       {"run", Handle(listed)},
       {"name", runs::Name(run.name)},
       {"status", runs::StatusName(run.status)},
+      {"verdict", verdict.empty() ? Json(nullptr) : Json(verdict)},
       {"started_at", runs::Time(run.started_at)},
       {"steps", listed.steps},
       {"last_loss", JsonNumber(listed.last_loss)},
@@ -30,6 +36,7 @@ Json RowJson(const ListedRun& listed) {
       {"worst_alert", listed.worst_severity.empty()
                           ? Json(nullptr)
                           : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+  if (!listed.place.empty()) row["place"] = runs::Name(listed.place);
   if (!listed.format.empty()) row["format"] = listed.format;
   if (run.world_size > 1) {
     row["ranks"] = listed.ranks.size();
@@ -39,10 +46,13 @@ Json RowJson(const ListedRun& listed) {
   return row;
 }
 
-std::string RowText(const ListedRun& listed) {
+std::string RowText(const ListedRun& listed, const std::string& verdict) {
   const runs::Run& run = listed.run;
-  std::string line = Handle(listed) + "  " + runs::StatusName(run.status) + ", " +
-                     runs::Count(listed.steps, "step") + ", last loss " + Number(listed.last_loss);
+  const char* status = runs::StatusName(run.status);
+  std::string line = Handle(listed) + "  " +
+                     (verdict.empty() ? "" : run_summary::VerdictWords(verdict, status) + ", ") +
+                     status + ", " + runs::Count(listed.steps, "step") + ", last loss " +
+                     Number(listed.last_loss);
   if (run.world_size > 1) {
     const auto here = static_cast<int64_t>(listed.ranks.size());
     line += ", " + (here < run.world_size ? std::to_string(here) + " of " : "") +
@@ -60,7 +70,7 @@ std::string RowText(const ListedRun& listed) {
   }
   const std::string started = runs::Time(run.started_at);  // not every log tells it
   return line + (started.empty() ? "" : ", started " + started) + ", \"" + runs::Name(run.name) +
-         "\"";
+         "\"" + (listed.place.empty() ? "" : " in " + runs::Name(listed.place));
 }
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
@@ -80,9 +90,17 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   for (const std::string& note : listing.notes) notes_bytes += note.size() + 4;
   runs::Page page(runs::AnswerBytes(arguments, context), kReservedBytes + notes_bytes);
   size_t next = first;
-  while (next < listing.runs.size() &&
-         page.Add(RowJson(listing.runs[next]), RowText(listing.runs[next]))) {
-    ++next;
+  Verdicts verdicts(context);
+  for (; next < listing.runs.size(); ++next) {
+    MPN_TRY(context.cancel.Check());
+    const ListedRun& listed = listing.runs[next];
+    const std::string verdict = verdicts.Of(listed);
+    if (!page.Add(RowJson(listed, verdict), RowText(listed, verdict))) break;
+  }
+  if (const int64_t left_out = verdicts.left_out(); left_out > 0) {
+    listing.notes.push_back(runs::Count(left_out, "run") +
+                            (left_out == 1 ? " has no verdict here" : " have no verdict here") +
+                            ": the time for it was over. diagnose_run tells it.");
   }
 
   const size_t total = listing.runs.size();
@@ -124,12 +142,17 @@ Json OutputSchema() {
       {{"run", runs::TextSchema("What other tools take as `run`.")},
        {"name", runs::TextSchema("The run's name.")},
        {"status", {{"enum", {"running", "closed", "exception", "killed"}}}},
+       {"verdict",
+        {{"enum", {"healthy", "broken", "degraded", "not_established", nullptr}},
+         {"description", "diagnose_run's; null: not read, or not in time (notes)."}}},
        {"started_at", runs::TextSchema("ISO 8601, UTC.")},
        {"steps", runs::IntegerSchema("Recorded steps.")},
        {"last_loss", runs::NumberSchema("The last logged loss.")},
        {"precision", runs::TextSchema("What values are judged by.", true)},
        {"worst_alert",
         runs::TextSchema("\"<severity> <type>\" of the first among the worst.", true)}});
+  run["properties"]["place"] =
+      runs::TextSchema("Folder or file that tells it from others of its name; absent: no other.");
   run["properties"]["format"] = runs::TextSchema("Of another program's log.");
   run["properties"]["ranks"] = runs::IntegerSchema("Ranks whose databases are here.");
   run["properties"]["world_size"] = runs::IntegerSchema("Ranks it had.");
@@ -151,13 +174,14 @@ Tool MakeTool() {
   definition.title = "List training runs";
   definition.description =
       "Lists the training runs at a database or anywhere below a folder, newest first: handle, "
-      "status, steps, last loss, worst alert; the monitor's, and logs of other programs "
+      "verdict, status, steps, last loss, worst alert; the monitor's, and logs of other programs "
       "(TensorBoard and W&B folders, trainer_state.json, metrics.csv). Use it to find the run "
       "that run_summary, query_alerts and diagnose_run take. It finds no console logs: give "
       "diagnose_run the path of one.";
   definition.brief =
       "Finds runs (monitored, TensorBoard, W&B, HF, Lightning) below a file or folder, newest "
-      "first: status, steps, last loss, worst alert, and the handle that the other tools take. "
+      "first: verdict, status, steps, last loss, worst alert, and the handle that the other tools "
+      "take. "
       "Then: diagnose_run.";
   definition.brief_arguments = {{"path", "File or folder"}};
   definition.input_schema = {

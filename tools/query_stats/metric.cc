@@ -125,8 +125,8 @@ void AddProfile(std::vector<Metric>& list) {
                  "error of the layer's result over that of its input", Of<&P::amplification>),
        OfProfile("shadow_absmax", "absmax", "value",
                  "largest magnitude of the layer's result in FP64", Of<&P::absmax>),
-       OfProfile("shadow_rms", "rms", "value",
-                 "root mean square of the layer's result in FP64", Of<&P::rms>),
+       OfProfile("shadow_rms", "rms", "value", "root mean square of the layer's result in FP64",
+                 Of<&P::rms>),
        OfProfile("fp16_error", "fp16", ratio,
                  "relative L2 error that rounding the layer's result to FP16 would make",
                  Of<&P::fp16>),
@@ -162,7 +162,7 @@ std::vector<Metric> MakeList() {
       Value("rms", "root mean square of the finite elements", Of<&T::rms>),
       Value("l2", "L2 norm of the finite elements", Of<&T::l2>, Fold::kRootSumSquares),
 
-      CountOf("numel", "numel", "elements", Of<&T::numel>),
+      {"numel", "numel", "count", "elements", Fold::kSum, Worse::kNone, {}, Of<&T::numel>},
       CountOf("nan", "nan", "NaN elements", Nan),
       CountOf("posinf", "posinf", "+Inf elements", PosInf),
       CountOf("neginf", "neginf", "-Inf elements", NegInf),
@@ -199,19 +199,20 @@ std::vector<Metric> MakeList() {
        "code",
        "dtype, as the table `meaning` numbers them",
        Fold::kLargest,
-       Worse::kLarger,
+       Worse::kNone,
        {},
        Of<&T::dtype>},
 
       OfStep("loss", "value", "loss without loss scale", Of<&StepRow::loss>),
-      OfStep("lr", "value", "learning rate of the first parameter group", Of<&StepRow::lr>),
+      OfStep("lr", "value", "learning rate of the first parameter group", Of<&StepRow::lr>,
+             Worse::kNone),
       OfStep("loss_scale", "value", "loss scale in force during the step", Of<&StepRow::loss_scale>,
              Worse::kSmaller),
       OfStep("grad_norm", "value", "global L2 norm of the gradients, unscaled",
              Of<&StepRow::grad_norm>),
       OfStep("duration", "seconds", "wall time of the step", Of<&StepRow::duration>),
       OfStep("peak_memory", "bytes", "peak device memory", Of<&StepRow::peak_memory>),
-      OfStep("at", "Unix seconds", "end of the step", Of<&StepRow::at>),
+      OfStep("at", "Unix seconds", "end of the step", Of<&StepRow::at>, Worse::kNone),
       OfStep("skipped", "0 or 1", "1 where the optimizer step was skipped", Skipped),
   };
   list.back().column = "";  // a flag, no column
@@ -281,6 +282,7 @@ Result<NamedMetric> FindMetric(const std::string& asked) {
 bool IsWorse(Worse worse, double a, double b) {
   switch (worse) {
     case Worse::kLarger:
+    case Worse::kNone:
       return a > b;
     case Worse::kSmaller:
       return a < b;

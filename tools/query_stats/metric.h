@@ -22,8 +22,9 @@ namespace mpnanny::query_stats {
 enum class Fold { kLargest, kSmallest, kSum, kRootSumSquares, kLargestMagnitude };
 const char* FoldName(Fold fold);
 
-// Which figures are the worse ones: what "worst first" means.
-enum class Worse { kLarger, kSmaller, kFartherFromZero };
+// Which figures are the worse ones: what "worst first" means. kNone: none is (a learning rate), and
+// the largest is shown.
+enum class Worse { kLarger, kSmaller, kFartherFromZero, kNone };
 
 struct Metric {
   std::string_view name;

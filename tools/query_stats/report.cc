@@ -10,6 +10,7 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
 #include "tools/query_stats/reading.h"
+#include "tools/query_stats/series_text.h"
 #include "tools/query_stats/why_nothing.h"
 
 namespace mpnanny::query_stats {
@@ -46,11 +47,12 @@ class Writer {
 
   Result<ToolOutput> Write() {
     const size_t found = answer_.series.size();
+    LeaveOutZeros();
     SetNothingFiniteAside();
     MPN_TRY_ASSIGN(auto first, PlaceAfter(answer_, options_.cursor));
     const size_t total = question_.top
                              ? std::min(answer_.series.size(), static_cast<size_t>(*question_.top))
-                             : found;
+                             : answer_.series.size();
     const size_t begin = std::min(first, total);
     const size_t most = options_.bytes >= SIZE_MAX / 2
                             ? total
@@ -128,34 +130,28 @@ class Writer {
     }
     const std::vector<Point> points = Thinned(series.points, PointsAFor(shown));
     json["points"] = Json::array();
-    std::string values;
-    for (const Point& point : points) {
-      json["points"].push_back(PointJson(point));
-      values += "  " + std::to_string(point.step) + ": " + Number(point.value);
-    }
+    for (const Point& point : points) json["points"].push_back(PointJson(point));
     const int64_t recorded =
         answer_.steps.all ? series.looked_at : std::max(series.looked_at, answer_.steps.sampled);
     row_omitted_ = recorded - static_cast<int64_t>(points.size());
     json["looked_at"] = series.looked_at;
     if (points.size() > 1) line += "  " + runs::Sparkline(SparkCells(series.points, kSparkWidth));
     MPN_TRY(AddFacts(series, json, line));
-    return std::pair(std::move(json), line + "\n " + values);
+    return std::pair(std::move(json), line + "\n " + PointsText(points));
   }
 
   Result<void> AddFacts(const Series& series, Json& json, std::string& line) {
     if (series.worst) {
       const Point& worst = *series.worst;
-      json["worst"] = {{"step", worst.step}, {"value", JsonNumber(worst.value)}};
-      line += "  worst " + Number(worst.value) + " at step " + std::to_string(worst.step);
+      const char* word = question_.metric->worse == Worse::kNone ? "largest" : "worst";
+      json[word] = {{"step", worst.step}, {"value", JsonNumber(worst.value)}};
+      line += "  " + ExtremeText(*question_.metric, series);
       const bool joined =
           question_.grouping == Grouping::kBlock || question_.grouping == Grouping::kStep;
       if (joined && !of_step() && worst.layer_id >= 0) {
         MPN_TRY_ASSIGN(auto layer, NameOf(worst.layer_id));
-        json["worst"]["layer"] = layer;
-        line += " in " + LayerWord(layer);
-      }
-      if (series.points.size() > 1) {
-        line += ", from " + Number(series.least->value) + " to " + Number(series.largest->value);
+        json[word]["layer"] = layer;
+        line += ", in " + LayerWord(layer);
       }
     }
     if (question_.order == Order::kGrowth) {
@@ -217,6 +213,24 @@ class Writer {
     return name ? EscapeControl(*name, 40) : "not known";
   }
 
+  // Where nobody named layers, tensors that have nothing of what is counted stand for nothing
+  // behind those that have some.
+  void LeaveOutZeros() {
+    const Metric& metric = *question_.metric;
+    if (!question_.top_unasked || of_step() || question_.order != Order::kWorst ||
+        (metric.unit != "share" && metric.unit != "count")) {
+      return;
+    }
+    const auto is_zero = [](const Series& series) {
+      return series.worst && series.worst->value == 0 && series.nonfinite == 0;
+    };
+    const auto zeros = std::count_if(answer_.series.begin(), answer_.series.end(), is_zero);
+    if (zeros == 0 || zeros == static_cast<int64_t>(answer_.series.size())) return;
+    std::erase_if(answer_.series, is_zero);
+    nothing_of_it_ = runs::Count(zeros, "tensor has", "tensors have") + " 0 throughout and " +
+                     (zeros == 1 ? "is" : "are") + " left out; `layers` shows them.";
+  }
+
   // Series without any finite figure have no place in an order of values: they come last, and are
   // not among the first so many.
   void SetNothingFiniteAside() {
@@ -253,6 +267,7 @@ class Writer {
                                                   "series", "series") +
                                       "; `top` asks for more, `layers` for others.");
     }
+    if (!nothing_of_it_.empty()) notes.insert(notes.begin(), nothing_of_it_);
     if (!nothing_finite_.empty()) notes.insert(notes.begin(), nothing_finite_);
     if (answer_.out_of_time) {
       notes.push_back(
@@ -298,7 +313,7 @@ class Writer {
       if (total < found) output.text += " of " + std::to_string(found);
       if (begin > 0) output.text += " (" + std::to_string(begin) + " on earlier pages)";
     }
-    output.text += ".\n" + page.text();
+    output.text += RangeText(question_, answer_) + ".\n" + page.text();
     if (found == 0) output.text += WhyNothing(question_, answer_) + "\n";
     for (const std::string& note : notes) output.text += "Note: " + note + "\n";
     if (omitted_ > 0) {
@@ -353,7 +368,7 @@ class Writer {
   runs::Layers layers_;
   std::optional<runs::SampleReader> figures_;
   int64_t omitted_ = 0, row_omitted_ = 0;
-  std::string nothing_finite_;  // note; "" without such series
+  std::string nothing_finite_, nothing_of_it_;  // notes; "" without such series
 };
 
 }  // namespace

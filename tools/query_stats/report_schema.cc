@@ -15,7 +15,8 @@ Json Described(const char* type, const char* description) {
 Json OutputSchema() {
   Json series = runs::ObjectSchema(
       {{"layer", runs::TextSchema("Layer or block; null: all, or of the step.", true)},
-       {"kind", runs::TextSchema("Kind of tensor, \"step\", forward or backward, or of the finding.")},
+       {"kind",
+        runs::TextSchema("Kind of tensor, \"step\", forward or backward, or of the finding.")},
        {"points",
         runs::ListSchema({{"type", "array"}},
                          "[step, value]; \"nan\", \"inf\" where nothing finite was there.")}});
@@ -24,6 +25,7 @@ Json OutputSchema() {
   fields["state"] = {{"type", "string"}};
   fields["looked_at"] = Described("integer", "Points read.");
   fields["worst"] = Described("object", "step and value, of joined layers also layer.");
+  fields["largest"] = Described("object", "In its place where no value is worse (lr).");
   fields["growth"] = runs::NumberSchema("Late points over early ones.");
   fields["nonfinite"] = Described("object", "samples, first_step, last_step.");
   fields["figures"] = Described("object", "Other figures of the tensor.");

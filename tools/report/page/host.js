@@ -39,7 +39,7 @@ function showAnswer(name, answer, handles) {
   const shown = name === "query_stats" ? "asked" : "diagnosis";
   for (const section of Object.keys(SECTIONS)) place(section).parentElement.hidden = section !== shown;
   if (shown === "asked") return drawAsked();
-  put("diagnosis", el("p", {}, answer.headline ?? ""), el("ul", {}, ...(answer.reasons ?? []).map((reason) => el("li", {}, reason))));
+  put("diagnosis", el("p", {}, answer.headline ?? answer.mend?.text ?? ""), el("ul", {}, ...(answer.reasons ?? []).map((reason) => el("li", {}, reason))));
 }
 let tool = "", canRead = false;
 async function takeResult(result) {
