@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "tools/python_code/fields.h"
+#include "tools/python_code/whole_numbers.h"
 #include "tools/runs/operator_words.h"
 #include "tools/runs/shadow.h"
 #include "tools/runs/shadow_text.h"
@@ -108,7 +109,8 @@ std::string FindingSentence(const Json& finding, const Json& cure) {
   }
   const auto shows = finding.find("shows_at");
   if (shows == finding.end() || !shows->is_object()) {
-    return runs::FindingText(AsShadowFinding(finding, cure), module);
+    return runs::FindingText(AsShadowFinding(finding, cure), module) +
+           python_code::GrowthText(finding);
   }
   Json seen = finding;  // the operator at which it is seen
   seen.update(*shows);

@@ -274,6 +274,10 @@ std::string ReportText(const Json& answer, size_t bytes) {
   const auto cure = answer.find("cure");
   if (first != answer.end() && first->is_object()) {
     text += "First: " + FindingSentence(*first, cure == answer.end() ? none : *cure) + "\n";
+    if (first->contains("grows") && ListAt(*first, "reaches").empty()) {
+      text += "At these inputs and weights no output shows more than this dtype must have; trained "
+              "weights may depend on it.\n";
+    }
   }
   const Json& others = ListAt(answer, "findings");
   for (size_t at = 0; at < others.size() && at < 4; ++at) {

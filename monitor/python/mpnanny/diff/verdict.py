@@ -7,7 +7,7 @@ import math
 import torch
 
 from ..shadow.comparison import HALF_ULP, compare
-from ..shadow.findings import RANGE, UNDEFINED, Finding
+from ..shadow.findings import AMPLIFIED, INTEGERS, RANGE, UNDEFINED, Finding
 from ..shadow.judge import NOTED
 from .decisions import CAST_SHARE, Differing
 from .operator_errors import FEWEST_WHOLE, Row
@@ -32,7 +32,7 @@ class Verdict:
         self.full = full
         self.low = low
         self._limits = (rel_warn, rel_error)
-        self.ill_conditioned = [each for each in full.findings if is_bad(each) and _is_wide(each)]
+        self.ill_conditioned = [each for each in _that_count(full) if _is_wide(each)]
         self._ill_keys = {each.site.key for each in self.ill_conditioned}
 
     def bad(self) -> list[Finding]:
@@ -41,9 +41,13 @@ class Verdict:
         """
         return [
             each
-            for each in self.low.findings
-            if is_bad(each) and not self._is_shared(each) and not self._is_negligible(each)
+            for each in _that_count(self.low)
+            if not self._is_shared(each) and not self._is_negligible(each)
         ]
+
+    def grown(self, root: Finding) -> Finding | None:
+        """The largest error that an operator makes of the whole numbers that `root` changes."""
+        return _grown(self.low, root)
 
     def _is_shared(self, finding: Finding) -> bool:
         return finding.site.key in self._ill_keys and finding.kind != RANGE
@@ -127,12 +131,47 @@ def is_bad(finding: Finding) -> bool:
     """Whether it makes a verdict: what a training's monitor would report, and what is more than a
     rounding of the dtype and gets to an output, the loss or a gradient.
     """
+    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
+    least = max(NOTED, rounding)
+    if finding.kind == INTEGERS:  # a large number that fills a mask is rounded without harm
+        return any(
+            error > least or what in ("index", "decision")
+            for (what, _), error in finding.reach.items()
+        )
     if finding.severity != "INFO":
         return True
     if not finding.reach or finding.kind in (RANGE, UNDEFINED):
         return False
-    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
-    return finding.error_out > max(NOTED, rounding)
+    return finding.error_out > least
+
+
+def _that_count(measured: Measured) -> list[Finding]:
+    """The findings that make a verdict, the worst first. Among them where positions, ids, counts or
+    times become others and an operator makes a large error of that, such as a sine: a fault of the
+    code even where nothing of it gets to an output, because the weights are those of a beginning
+    and do not look there yet.
+    """
+    roots = {
+        id(root): root
+        for root in (each.root() for each in measured.findings if each.kind == AMPLIFIED)
+        if root.kind == INTEGERS and not is_bad(root) and _grown(measured, root) is not None
+    }
+    found = [each for each in measured.findings if is_bad(each)]
+    return sorted([*found, *roots.values()], key=Finding.order)
+
+
+def _grown(measured: Measured, root: Finding) -> Finding | None:
+    """In the forward pass, and cured with the whole numbers in FP32: these are its cause."""
+    made = [
+        each
+        for each in measured.findings
+        if each.kind == AMPLIFIED
+        and each.site.phase != "backward"
+        and each.root() is root
+        and each.cure is not None
+        and root.site.source in each.cure.lines
+    ]
+    return max(made, key=lambda each: each.error_out, default=None)
 
 
 def _is_wide(finding: Finding) -> bool:
