@@ -93,6 +93,7 @@ Json ReportSchema() {
       {"dtype", text},
       {"policy", text},
       {"chosen_by", Described(texts, "Where nobody chose dtype or policy: the code's lines.")},
+      {"policies_tried", Described(texts, "Where the code names no device before it runs.")},
       {"mode", {{"enum", {"native", "emulated"}}}},
       {"emulated", Described(texts, "What stands in for the device.")},
       {"first_bad", Described(FindingSchema(), "The first operator at fault.")},

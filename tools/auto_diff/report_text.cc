@@ -59,7 +59,13 @@ std::string ChosenBy(const Json& answer) {
   if (said.empty()) {
     return "Tried " + tried + ": the code says no other. Choose with `dtype` and `policy`.\n";
   }
-  return "Tried " + tried + ", as the code says: " + Join(said, "; ") + ".\n";
+  const Json& policies = ListAt(answer, "policies_tried");
+  if (policies.empty()) {
+    return "Tried " + tried + ", as the code says: " + Join(said, "; ") + ".\n";
+  }
+  return "Tried " + UpperCase(TextAt(answer, "dtype")) + ", as the code says: " + Join(said, "; ") +
+         ". It names no device before it runs: tried under " + WordsOf(policies) +
+         (policies.size() > 1 ? "; the worse one is shown." : ".") + "\n";
 }
 
 // "auto_diff of losses.py:giou_loss in FP16 under cuda-autocast (emulated on the CPU): broken."
