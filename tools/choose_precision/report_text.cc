@@ -84,7 +84,8 @@ std::string ReasonText(const Json& trial) {
   if (reason == "below_limit") {
     return FinalLosses(trial) + ": so far below it another function was trained";
   }
-  return FinalLosses(trial) + ", " + PercentAt(trial, "difference") + " apart";
+  const double difference = std::abs(NumberAt(trial, "difference").value_or(1));
+  return FinalLosses(trial) + (difference < 1 ? " (" + PercentAt(trial, "difference") + ")" : "");
 }
 
 // What a trial refuted: "BF16 autocast was tried for 100 steps and fails (final loss 1.06, FP32's

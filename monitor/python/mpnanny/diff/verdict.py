@@ -131,33 +131,48 @@ def is_bad(finding: Finding) -> bool:
     """Whether it makes a verdict: what a training's monitor would report, and what is more than a
     rounding of the dtype and gets to an output, the loss or a gradient.
     """
-    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
-    least = max(NOTED, rounding)
-    if finding.kind == INTEGERS:  # a large number that fills a mask is rounded without harm
-        return any(
-            error > least or what in ("index", "decision")
-            for (what, _), error in finding.reach.items()
-        )
     if finding.severity != "INFO":
         return True
     if not finding.reach or finding.kind in (RANGE, UNDEFINED):
         return False
-    return finding.error_out > least
+    return finding.error_out > _least(finding)
+
+
+def _least(finding: Finding) -> float:
+    """The error that is more than a note and a rounding of the dtype."""
+    rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
+    return max(NOTED, rounding)
 
 
 def _that_count(measured: Measured) -> list[Finding]:
-    """The findings that make a verdict, the worst first. Among them where positions, ids, counts or
-    times become others and an operator makes a large error of that, such as a sine: a fault of the
+    """The findings that make a verdict, the worst first. Among them positions, ids, counts or times
+    that become others and of which an operator makes a large error, such as a sine: a fault of the
     code even where nothing of it gets to an output, because the weights are those of a beginning
     and do not look there yet.
     """
+    found = [each for each in measured.findings if each.kind != INTEGERS and is_bad(each)]
     roots = {
-        id(root): root
-        for root in (each.root() for each in measured.findings if each.kind == AMPLIFIED)
-        if root.kind == INTEGERS and not is_bad(root) and _grown(measured, root) is not None
+        id(each): each
+        for one in measured.findings
+        for each in (one, one.root())  # one that reaches nothing is a root only
+        if each.kind == INTEGERS and _harms(measured, each)
     }
-    found = [each for each in measured.findings if is_bad(each)]
     return sorted([*found, *roots.values()], key=Finding.order)
+
+
+def _harms(measured: Measured, root: Finding) -> bool:
+    """Whether it matters that whole numbers are others: an index is made of them, they come out,
+    or what is computed from them is far off. A large number that fills a mask harms nothing.
+    """
+    least = _least(root)
+    for (what, _), error in root.reach.items():
+        if what in ("index", "decision") or error > least:
+            return True
+        if what == "output" and any(
+            each.found.integers and each.found.wrong_integers for each in measured.outputs
+        ):
+            return True
+    return _grown(measured, root) is not None
 
 
 def _grown(measured: Measured, root: Finding) -> Finding | None:

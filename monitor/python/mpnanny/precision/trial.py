@@ -132,6 +132,7 @@ class Trial:
                 "verdict": self.all_low_judgement.verdict,
                 "reason": self.all_low_judgement.reason,
                 "difference": number(self.all_low_judgement.difference),
+                "final_fp32": number(self.fp32.final),
             }
         if not self.own_data:
             shown["limits"].append("same_batch_every_step")
