@@ -125,7 +125,8 @@ std::string Proof(const Json& answer, const Json& proof) {
            "not in its function: write a snippet (`code`) that does.\n";
   }
   return text + ": cannot be run alone. Missing: " + WordsOf(ListAt(proof, "missing")) +
-         ". Give a snippet (`code`) that calls it with real inputs.\n";
+         ". Give a snippet (`code`) that calls it with real inputs, or record the training (`mpnanny "
+         "run -- python …`): its shadow steps measure the line as it runs, and diagnose_run tells.\n";
 }
 
 std::string Ends(const Json& answer) {

@@ -135,7 +135,7 @@ def _as_given(call: Call, low: torch.dtype | None) -> Iterator[list[Value]]:
 
 
 def _dtypes(words: list[str]) -> list[str]:
-    return [found for each in words for found in re.findall(r"\b(b?float\d+)\[", each)]
+    return [found for each in words for found in re.findall(r"\b(b?float\d+)(?=\[|$)", each)]
 
 
 def badness(answer: dict[str, Any]) -> tuple[bool, int]:
