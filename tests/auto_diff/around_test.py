@@ -118,6 +118,34 @@ def test_a_suspicion_is_confirmed_with_the_input_that_shows_it(tmp_path):
     assert again["first_bad"]["source"] == "losses.py:4"
 
 
+ROTARY = """import torch
+from torch import nn
+
+class Rotary(nn.Module):
+    def __init__(self, dim, base=10000.0):
+        super().__init__()
+        self.register_buffer("rates", 1.0 / base ** (torch.arange(0, dim, 2).float() / dim))
+
+    def forward(self, t, device, dtype):
+        at = torch.arange(t, device=device, dtype=dtype)
+        angles = torch.outer(at, self.rates.to(dtype))
+        return angles.cos(), angles.sin()
+"""
+
+
+@pytest.mark.parametrize(("dtype", "policy"), [("bf16", "pure"), ("bf16", "cuda-autocast")])
+def test_a_dtype_and_a_device_are_arguments(dtype, policy, tmp_path):
+    file = tmp_path / "rotary.py"
+    file.write_text(ROTARY)
+    answer = proof_of(file, 10, root=str(tmp_path), dtype=dtype, policy=policy)
+    assert answer["proof"]["result"] == "confirmed"
+    assert answer["proof"]["input"][0] == "2048" and answer["proof"]["input"][1] == "cpu"
+    assert (answer["first_bad"]["what"], answer["first_bad"]["op"]) == ("integers", "aten.arange")
+    # FP16 holds all of these positions.
+    fine = proof_of(file, 10, root=str(tmp_path), dtype="fp16", policy="cuda-autocast")
+    assert fine["proof"]["result"] == "not_at_these_inputs"
+
+
 def test_a_suspicion_is_refuted_with_the_ranges_that_were_tried(tmp_path):
     file = tmp_path / "losses.py"
     file.write_text("import torch\n\ndef weights(x):\n    return torch.softmax(x.float(), -1)\n")

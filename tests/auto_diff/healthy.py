@@ -147,6 +147,38 @@ def deep_residual(x: Tensor) -> Tensor:
     return Deep().to(x.dtype)(x)
 
 
+class Features(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(8, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 64), nn.GELU()
+        )
+        self.head = nn.Linear(64, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layers(x))
+
+
+@case(["int64[64,8]<9000"], "cuda-autocast", True)
+def whole_numbers_as_features(x: Tensor) -> Tensor:
+    torch.manual_seed(0)
+    return Features()(x.float() / 100 * 100).square().mean()
+
+
+@case(["float32[2,600,32]~normal(0,1)"], "cuda-autocast", True)
+def positions_as_shares(x: Tensor) -> Tensor:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(1, 32), nn.GELU(), nn.Linear(32, 32))
+    at = torch.arange(x.shape[1], device=x.device).bfloat16()[:, None].float() / x.shape[1]
+    return x + layers(at)
+
+
+@case(["float32[2,4,300,300]~normal(0,1)", "mask=bool[300,300]~bernoulli(0.7)"], "pure", True)
+def mask_of_a_large_number(x: Tensor, mask: Tensor) -> Tensor:
+    large = torch.finfo(x.dtype).max
+    return (x + (~mask).to(x.dtype) * -min(1e9, large)).softmax(-1)
+
+
 @case(["float32[64,100]~normal(0,5)"], "cuda-autocast", True)
 def log_sum_exp(x: Tensor) -> Tensor:
     return torch.logsumexp(x, -1).mean() + x.softmax(-1).square().sum(-1).mean()

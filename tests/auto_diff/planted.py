@@ -164,6 +164,27 @@ def sinusoids(ids: Tensor) -> Tensor:
     return (at[:, None] * rate).sin() + ids[:, :8]
 
 
+class Rotated(nn.Module):
+    """Attention as it begins: its weights are small, so that it hardly looks at positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(32, 96)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (self.qkv(x) * 0.1).chunk(3, -1)
+        at = torch.arange(x.shape[1], dtype=q.dtype, device=x.device)  # bad
+        angles = at[:, None] * (1e4 ** (-torch.arange(0, 32, device=x.device) / 32)).to(q.dtype)
+        q, k = (each * angles.cos() + each.roll(1, -1) * angles.sin() for each in (q, k))
+        return x + functional.scaled_dot_product_attention(q, k, v)
+
+
+@case(["float32[2,400,32]~normal(0,1)"], "bf16", "cuda-autocast", True)
+def rotary_of_the_dtype(x: Tensor) -> Tensor:
+    torch.manual_seed(0)
+    return Rotated()(x)
+
+
 @case(["float32[8,8]~normal(0,1)"], "fp16", "cuda-autocast", True)
 def tiny_gradient(x: Tensor) -> Tensor:
     y = x.half() * 1e-4
@@ -200,6 +221,7 @@ def lines_of(name: str) -> list[int]:
     """The marked lines of one function."""
     import inspect
 
-    function = Scaled if name == "overflowing_model" else globals()[name]
+    modules = {"overflowing_model": Scaled, "rotary_of_the_dtype": Rotated}
+    function = modules.get(name, globals()[name])
     source, first = inspect.getsourcelines(function)
     return [first + at for at, line in enumerate(source) if "# bad" in line]

@@ -10,37 +10,69 @@ import pytest
 from mpnanny.diff.said_precision import said_precision
 from tool_test import PROGRAM
 
+BOTH = ("cuda-autocast", "cpu-autocast")
+
 
 @pytest.mark.parametrize(
-    ("code", "dtype", "policy"),
+    ("code", "dtype", "policies"),
     [
-        ('with torch.autocast("cuda", dtype=torch.float16): f()', "fp16", "cuda-autocast"),
-        ('with torch.autocast("cuda:0", torch.bfloat16): f()', "bf16", "cuda-autocast"),
-        ('with torch.autocast(device_type="cpu"): f()', "bf16", "cpu-autocast"),
-        ("with torch.cuda.amp.autocast(): f()", "fp16", "cuda-autocast"),
-        ("with torch.cpu.amp.autocast(dtype=torch.float16): f()", "fp16", "cpu-autocast"),
+        ('with torch.autocast("cuda", dtype=torch.float16): f()', "fp16", ("cuda-autocast",)),
+        ('with torch.autocast("cuda:0", torch.bfloat16): f()', "bf16", ("cuda-autocast",)),
+        ('with torch.autocast(device_type="cpu"): f()', "bf16", ("cpu-autocast",)),
+        ("with torch.cuda.amp.autocast(): f()", "fp16", ("cuda-autocast",)),
+        ("with torch.cpu.amp.autocast(dtype=torch.float16): f()", "fp16", ("cpu-autocast",)),
         (
             'D = "cuda"\nT = torch.half\nwith torch.autocast(D, dtype=T): f()',
             "fp16",
-            "cuda-autocast",
+            ("cuda-autocast",),
         ),
-        ("model = Net().half()", "fp16", "pure"),
-        ("self.model.bfloat16()", "bf16", "pure"),
-        ('model.to("cuda", torch.bfloat16)', "bf16", "pure"),
+        ("model = Net().half()", "fp16", ("pure",)),
+        ("self.model.bfloat16()", "bf16", ("pure",)),
+        ('model.to("cuda", torch.bfloat16)', "bf16", ("pure",)),
+        # The device is known only when it runs.
+        ("with torch.autocast(device, dtype=torch.float16): f()", "fp16", BOTH),
+        (
+            "def main():\n    low = torch.bfloat16\n"
+            "    with torch.autocast(device_type=x.device.type, dtype=low): f()",
+            "bf16",
+            BOTH,
+        ),
+        (
+            'torch.autocast("cuda", torch.half)\ntorch.autocast("cpu", torch.half)',
+            "fp16",
+            BOTH,
+        ),
+        ('accelerator = Accelerator(mixed_precision="bf16")', "bf16", BOTH),
+        ('trainer = L.Trainer(max_epochs=1, precision="16-mixed")', "fp16", BOTH),
+        ('trainer = L.Trainer(precision="bf16-true")', "bf16", ("pure",)),
+        ("arguments = TrainingArguments(fp16=True)", "fp16", BOTH),
+        ("arguments = TrainingArguments(fp16=False)", "", ()),
         # What says nothing, or says two things.
-        ("x = x.half()", "", ""),
-        ('model.to("cuda")', "", ""),
-        ('with torch.autocast("cuda", enabled=False): f()', "", ""),
-        ('with torch.autocast("cuda", dtype=options.dtype): f()', "", ""),
-        ('torch.autocast("cuda", torch.half)\ntorch.autocast("cuda", torch.bfloat16)', "", ""),
-        ("def broken(:", "", ""),
+        ("with torch.autocast(device): f()", "", ()),
+        (
+            "def step(low=torch.half):\n    with torch.autocast(device, dtype=low): f()\n"
+            "low = torch.half",
+            "",
+            (),
+        ),
+        (
+            "low = torch.half\nlow = torch.bfloat16\nwith torch.autocast(device, low): f()",
+            "",
+            (),
+        ),
+        ("x = x.half()", "", ()),
+        ('model.to("cuda")', "", ()),
+        ('with torch.autocast("cuda", enabled=False): f()', "", ()),
+        ('with torch.autocast("cuda", dtype=options.dtype): f()', "", ()),
+        ('torch.autocast("cuda", torch.half)\ntorch.autocast("cuda", torch.bfloat16)', "", ()),
+        ("def broken(:", "", ()),
     ],
 )
-def test_literals_are_read(code, dtype, policy, tmp_path):
+def test_literals_are_read(code, dtype, policies, tmp_path):
     file = tmp_path / "train.py"
     file.write_text("import torch\n" + code + "\n")
     said = said_precision(str(file))
-    assert (said.dtype, said.policy) == (dtype, policy)
+    assert (said.dtype, said.policies) == (dtype, policies)
     assert len(said.lines) == bool(dtype)
 
 
@@ -90,6 +122,42 @@ def test_who_asks_decides_before_the_file(tmp_path):
 def test_a_file_that_says_nothing_gets_the_default(tmp_path):
     told = answered(tmp_path, "--code", "def f(x):\n    return x @ x", "--input", "float32[4,4]")
     assert "Tried BF16 under cuda-autocast: the code says no other" in told.splitlines()[1]
+
+
+SUMS = """\
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+def loss(pred, target):
+    return (pred - target).pow(2).sum() / 4
+def train(model, x, y):
+    with torch.autocast(device, dtype=torch.float16):
+        return loss(model(x), y)
+"""
+
+
+def test_a_device_of_the_moment_is_tried_with_both_lists(tmp_path):
+    (tmp_path / "sums.py").write_text(SUMS)
+    # CUDA's list computes powers in FP32, the CPU's does not.
+    told = answered(tmp_path, "--finding", "sums.py:4").splitlines()
+    assert told[0].startswith("sums.py:4 (loss): CONFIRMED")
+    assert told[1].startswith("loss in FP16 under cpu-autocast")
+    assert told[2] == (
+        "Tried FP16, as the code says: sums.py:6 torch.autocast(device, dtype=torch.float16). It "
+        "names no device before it runs: tried under cuda-autocast, cpu-autocast; the worse one is "
+        "shown."
+    )
+
+
+def test_of_both_lists_the_worse_is_told(tmp_path):
+    (tmp_path / "sums.py").write_text(SUMS)
+    inputs = ("--input", "float16[64,1000]~normal(0,300)") * 2
+    asked = ("--function", "sums.py:loss", *inputs)
+    answer = json.loads(answered(tmp_path, *asked, "--format", "json"))
+    assert answer["policies_tried"] == list(BOTH)
+    assert (answer["dtype"], answer["policy"]) == ("fp16", "cpu-autocast")
+    assert answer["verdict"] == "broken"
+    told = answered(tmp_path, *asked, "--policy", "cuda-autocast").splitlines()
+    assert "in FP16 under cuda-autocast (emulated): clean" in told[0]
 
 
 LOOP = "import torch\nw = torch.zeros(3)\nfor step in range(2):\n    w = w + 1\n"

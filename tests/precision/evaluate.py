@@ -25,6 +25,7 @@ from mpnanny.diff.target import Target, find_target
 from mpnanny.precision.candidates import WAYS, Candidate, Question, measure_way
 from mpnanny.precision.devices import find_device
 from mpnanny.precision.units import Anatomy, look
+from mpnanny.precision.whole_numbers import WholeNumbers
 
 HERE = Path(__file__).parent
 DEVICE = find_device("h100")
@@ -36,7 +37,7 @@ def measure(program: Program, way: str) -> tuple[Anatomy, Candidate]:
     with full_precision("cpu"):
         anatomy = look(program, case, [])
     chosen = next(each for each in WAYS if each.name == way)
-    return anatomy, measure_way(chosen, program, anatomy, Question(DEVICE))
+    return anatomy, measure_way(chosen, program, anatomy, Question(DEVICE), WholeNumbers(program))
 
 
 def family(name: str, change: Any = None) -> Program:

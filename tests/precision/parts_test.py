@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 
 import pytest
 import torch
 from mpnanny.diff.problem import Problem
+from mpnanny.precision.batches import of_step
 from mpnanny.precision.costs import Work, memory_of, seconds
 from mpnanny.precision.devices import find_device, known_devices, this_machine
 from mpnanny.precision.formats import FORMATS
@@ -148,6 +150,32 @@ FALLING = [2.0 * 0.9**at for at in range(40)]
 def test_a_training_is_judged(run, noise, verdict, reason):
     made = judge(curve(*run), curve(*FALLING), noise)
     assert (made.verdict, made.reason) == (verdict, reason)
+
+
+def test_a_ratio_of_losses_that_have_come_to_nothing_refutes_nothing():
+    learnt = [3.6 * 0.8**at for at in range(40)]
+    twice = judge(curve(*(2 * each for each in learnt)), curve(*learnt), 0.01)
+    assert (twice.verdict, twice.reason) == ("not_established", "both_learnt")
+    stays = judge(curve(*(max(each, 0.2) for each in learnt)), curve(*learnt), 0.01)
+    assert stays.verdict == "type_2"
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        lambda step: step,
+        lambda step=3: step,
+        lambda *steps: steps[0],
+        functools.partial(lambda kind, step: step, "train"),
+    ],
+)
+def test_batches_take_the_step(batches):
+    assert [of_step(batches)(at) for at in range(3)] == [0, 1, 2]
+
+
+def test_batches_may_take_nothing():
+    drawn = iter(range(3))
+    assert [of_step(lambda: next(drawn))(at) for at in (7, 8, 9)] == [0, 1, 2]
 
 
 def test_a_training_that_says_nothing_is_not_judged():

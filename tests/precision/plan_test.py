@@ -156,6 +156,69 @@ def test_the_file_of_the_code_runs_by_itself(sensitive_plan, tmp_path):
     assert done.stdout.strip() == "torch.float32"
 
 
+SEQUENCE = (torch.randn(2, 400, 16, generator=torch.Generator().manual_seed(0)),)
+
+
+@pytest.mark.parametrize("way", ["bf16-autocast", "bf16-weights", "fp8-linear"])
+def test_what_hands_positions_a_dtype_stays_in_fp32(way):
+    answer = choose_precision(
+        seeded(users.positions_of_the_dtype), SEQUENCE, device="h100", ways=[way], goal="smallest"
+    )
+    assert (answer["way"], answer["verdict"]) == (way, "safe_with_islands")
+    # The unit that makes them, or the one around it that gives it 16-bit values.
+    assert {each["module"] for each in answer["islands"]} <= {"attention", "attention.rotary"}
+    whole = answer["islands"][0]["whole_numbers"]
+    assert (whole["op"], whole["module"]) == ("aten.arange", "attention.rotary")
+    assert whole["share"] > 0.1 and whole["grows"]["error"] > 0.04
+    assert "whole_numbers" not in answer
+
+
+def test_positions_that_every_format_holds_need_no_island():
+    for make, way in (
+        (users.positions_in_fp32, "bf16-autocast"),
+        (users.positions_of_the_dtype, "fp16-autocast"),
+    ):
+        answer = choose_precision(seeded(make), SEQUENCE, device="h100", ways=[way])
+        assert (answer["verdict"], answer["islands"]) == ("safe", [])
+        assert "whole_numbers" not in answer
+
+
+def test_positions_that_the_code_itself_rounds_are_said_and_mended_by_no_island():
+    answer = choose_precision(
+        seeded(users.positions_in_bf16), SEQUENCE, device="h100", ways=["bf16-autocast"]
+    )
+    assert answer["verdict"] == "safe" and answer["islands"] == []
+    (whole,) = answer["whole_numbers"]
+    assert whole["module"] == "attention.rotary" and whole["dtype"] == "bfloat16"
+
+
+def tried(*ways):
+    return choose_precision(
+        seeded(users.stops_learning),
+        users.batches(0),
+        device="h100",
+        ways=list(ways),
+        try_steps=30,
+        batches=users.batches,
+    )
+
+
+def test_a_plan_that_its_trial_refutes_gives_way_to_the_next():
+    answer = tried("bf16-autocast", "fp16-autocast")
+    assert answer["refuted"] == ["bf16-autocast"]
+    assert answer["way"] == "fp16-autocast" and answer["trial"]["verdict"] == "type_1"
+    assert "torch.float16" in texts(answer)["pytorch"]
+    refuted = next(each for each in answer["alternatives"] if each["way"] == "bf16-autocast")
+    assert refuted["established"] is False and refuted["good_for"] == []
+    assert (refuted["trial"]["verdict"], refuted["trial"]["reason"]) == ("type_2", "not_finite")
+
+
+def test_where_every_plan_is_refuted_fp32_is_left():
+    answer = tried("bf16-autocast")
+    assert (answer["way"], answer["verdict"]) == ("fp32", "stay_fp32")
+    assert "autocast" not in texts(answer)["pytorch"]
+
+
 def test_what_cannot_be_tried_is_said():
     with pytest.raises(Problem, match="no module"):
         choose_precision(lambda x: x, (torch.ones(2),), device="h100")

@@ -40,9 +40,53 @@ def test_a_plan_with_an_island_is_shown_with_its_evidence_and_its_code():
     assert out.startswith("models_of_users.py:sensitive on H100")
     assert "BF16 autocast, with 1 module in FP32" in out
     assert "FP32: norm (RawNorm): without it the error is" in out
-    assert "Tried for 60 steps: type 1 (acceptable)" in out
+    assert "Tried for 60 steps: acceptable: final loss " in out and "type 1" not in out
     assert 'keep_fp32(model, ["norm"], torch.bfloat16)' in out
     assert "Alternatives:" in out and "FP8 linear layers" in out
+
+
+def test_a_refuted_plan_is_not_recommended():
+    code, out, err = precision(
+        *users("stops_learning"), *BATCHES, "--device", "h100", "--try", "30"
+    )
+    first = out.splitlines()[0]
+    assert (code, err) == (0, "")
+    assert "BF16 autocast was tried for 30 steps and fails (its loss is not finite): FP16" in first
+    assert "BF16 autocast: refuted by its trial" in out
+    assert "torch.bfloat16" not in out and "type 2" not in out
+    code, out, _ = precision(
+        *users("stops_learning"),
+        *BATCHES,
+        *("--device", "h100", "--try", "30"),
+        *("--ways", "bf16-autocast"),
+    )
+    assert code == 1  # nothing but FP32 is left
+    assert out.splitlines()[0].endswith("(its loss is not finite): stay in FP32.")
+    assert "autocast(" not in out
+
+
+def test_positions_that_the_format_changes_are_said_with_their_line():
+    asked = ("--input", "float32[2,400,16]", "--device", "h100", "--ways", "bf16-autocast")
+    _, out, _ = precision(*users("positions_of_the_dtype"), *asked)
+    assert out.splitlines()[0].endswith("BF16 autocast, with 1 module in FP32 (goal: balanced).")
+    assert "changes 18 % of the whole numbers (up to 399): bfloat16 holds every whole" in out
+    line = "Where the whole numbers are made in FP32 by the code itself ("
+    assert "models_of_users.py:" in out[out.index(line) :].splitlines()[0]
+    _, out, _ = precision(*users("positions_in_bf16"), *asked)
+    assert "In every format, by the code's own dtype: bfloat16 number range (arange) at" in out
+
+
+def test_batches_without_a_step_are_taken():
+    file = HERE / "models_of_users.py"
+    code, out, err = precision(
+        *users("healthy"),
+        "--batches",
+        f"{file}:next_batch",
+        "--device",
+        "h100",
+        *("--try", "3", "--ways", "bf16-autocast"),
+    )
+    assert (code, err) == (0, "") and "Tried for 3 steps: not established: too few steps" in out
 
 
 def test_json_has_the_same_and_the_library_that_is_asked_for():

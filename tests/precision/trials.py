@@ -15,7 +15,7 @@ import evaluate
 import families
 import planted
 from mpnanny.diff.specification import make_inputs
-from mpnanny.precision.trial import try_plan
+from mpnanny.precision.trial import Trainings
 
 STEPS = 120
 BATCHES = 8
@@ -31,7 +31,7 @@ def is_right(name: str, of: str, way: str, plant: planted.Planted | None) -> boo
     _, found = evaluate.measure(program, way)
     words = families.FAMILIES[of][1]
     fixed = [tuple(each.value for each in make_inputs(words, at)) for at in range(BATCHES)]
-    tried = try_plan(program, found, STEPS, partial(batch, fixed), lambda done, what: None)
+    tried = Trainings(program, STEPS, partial(batch, fixed)).try_plan(found)
     plan, low = tried.judgement, tried.all_low_judgement
     if plant is None:
         right = not found.islands and plan.verdict == "type_1"

@@ -20,6 +20,7 @@ class RunPrecisionTest : public ::testing::Test {
   void Record(int64_t dtype, bool shadow, double largest = 12.0, double last_loss = 1.0) {
     Recording db(folder_.File("m.db"));
     db.Run("r");
+    if (!environment_.empty()) db.Execute("UPDATE run SET environment='" + environment_ + "'");
     norm_ = db.Layer("block.norm");
     const int64_t ffn = db.Layer("block.ffn");
     for (int64_t step = 0; step <= 40; ++step) {
@@ -56,7 +57,7 @@ class RunPrecisionTest : public ::testing::Test {
   TempFolder folder_;
   int64_t norm_ = 0;
   std::optional<FindingSpec> with_;
-  std::string text_;
+  std::string environment_, text_;
 };
 
 TEST_F(RunPrecisionTest, AFormatInWhichShadowStepsFoundNothingIsSafe) {
@@ -138,6 +139,21 @@ TEST_F(RunPrecisionTest, ARunInFp32SaysNothingOfRounding) {
   EXPECT_EQ(answer["verdict"], "not_established");
   EXPECT_EQ(answer["limits"], Json({"other_format"}));
   EXPECT_NEAR(answer["layers"][0]["local"].value("fp16", 0.0), 0.0003, 1e-9);
+}
+
+// Whoever trains on a CPU and names no GPU gets no code for one.
+TEST_F(RunPrecisionTest, TheCodeIsForTheDeviceOfTheRun) {
+  environment_ = R"({"devices":[{"type":"cpu"}]})";
+  with_ = FindingSpec{};
+  Record(kBrain, true);
+  const std::string on_cpu = Asked("")["code"][0]["text"];
+  EXPECT_NE(on_cpu.find("torch.autocast(\"cpu\", dtype=torch.bfloat16)"), std::string::npos);
+  EXPECT_NE(on_cpu.find("torch.autocast(\"cpu\", enabled=False)"), std::string::npos);
+  EXPECT_EQ(on_cpu.find("cuda"), std::string::npos) << on_cpu;
+  EXPECT_NE(text_.find("The run was on a CPU, and so is the code"), std::string::npos) << text_;
+  const std::string on_a100 = Asked("a100")["code"][0]["text"];
+  EXPECT_NE(on_a100.find("torch.autocast(\"cuda\", dtype=torch.bfloat16)"), std::string::npos);
+  EXPECT_EQ(text_.find("The run was on a CPU"), std::string::npos) << text_;
 }
 
 TEST_F(RunPrecisionTest, WhatDoesNotFitTogetherIsRefused) {

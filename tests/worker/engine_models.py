@@ -27,6 +27,24 @@ class FewWrongIds(nn.Module):
         return ids[None, :] + x[:, :1] * 0.0
 
 
+class RotatedPositions(nn.Module):
+    """Positions that BF16 does not hold, and whose sines no output tells of."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        at = torch.arange(512, device=x.device) + x[0, 0] * 0.0
+        rates = torch.exp(torch.arange(0, 128, device=x.device) * -0.07).to(x.dtype)
+        turned = (at[:, None] * rates).sin()
+        return x + turned.mean(0) * 1e-3
+
+
+class RoundedMask(nn.Module):
+    """A mask is filled with a large whole number that BF16 rounds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = (torch.arange(128, device=x.device) % 3 != 0).to(x.dtype)
+        return (x + (1.0 - kept) * -10000.0).softmax(-1)
+
+
 class WrongBuffer(nn.Module):
     """What is wrong goes into a buffer and nowhere else."""
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "engines/python_code/fields.h"
+#include "engines/python_code/whole_numbers.h"
 #include "engines/runs/operator_words.h"
 #include "engines/runs/shadow.h"
 #include "engines/runs/shadow_text.h"
@@ -108,7 +109,8 @@ std::string FindingSentence(const Json& finding, const Json& cure) {
   }
   const auto shows = finding.find("shows_at");
   if (shows == finding.end() || !shows->is_object()) {
-    return runs::FindingText(AsShadowFinding(finding, cure), module);
+    return runs::FindingText(AsShadowFinding(finding, cure), module) +
+           python_code::GrowthText(finding);
   }
   Json seen = finding;  // the operator at which it is seen
   seen.update(*shows);

@@ -36,6 +36,9 @@ Json FindingSchema() {
       {"precision", runs::TextSchema("proven: a wider dtype cures it; excluded: FP64 has it too; "
                                      "not_tested.")},
       {"operands", {{"type", "array"}, {"description", "[held, exact] of the first bad element."}}},
+      {"grows", Described({{"type", "object"}},
+                          "Of whole numbers: the operator (op, module, source) that makes the "
+                          "largest error of it, and the error.")},
   });
 }
 
@@ -57,6 +60,7 @@ const Json& AnswerSchema() {
     Json& fields = made["properties"];
     fields["first_bad"] = finding;
     fields["first_bad"]["properties"]["kind"] = {{"enum", {"range", "rounding"}}};
+    fields["first_bad"]["properties"]["grows"] = RowSchema({"op", "module", "source"}, {"error"});
     fields["findings"] = {{"type", "array"}, {"items", fields["first_bad"]}};
     fields["contributors"] =
         RowsSchema({"op", "module", "source", "phase"}, {"local", "accumulated", "share"});
@@ -89,6 +93,7 @@ Json ReportSchema() {
       {"dtype", text},
       {"policy", text},
       {"chosen_by", Described(texts, "Where nobody chose dtype or policy: the code's lines.")},
+      {"policies_tried", Described(texts, "Where the code names no device before it runs.")},
       {"mode", {{"enum", {"native", "emulated"}}}},
       {"emulated", Described(texts, "What stands in for the device.")},
       {"first_bad", Described(FindingSchema(), "The first operator at fault.")},

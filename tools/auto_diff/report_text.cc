@@ -59,7 +59,13 @@ std::string ChosenBy(const Json& answer) {
   if (said.empty()) {
     return "Tried " + tried + ": the code says no other. Choose with `dtype` and `policy`.\n";
   }
-  return "Tried " + tried + ", as the code says: " + Join(said, "; ") + ".\n";
+  const Json& policies = ListAt(answer, "policies_tried");
+  if (policies.empty()) {
+    return "Tried " + tried + ", as the code says: " + Join(said, "; ") + ".\n";
+  }
+  return "Tried " + UpperCase(TextAt(answer, "dtype")) + ", as the code says: " + Join(said, "; ") +
+         ". It names no device before it runs: tried under " + WordsOf(policies) +
+         (policies.size() > 1 ? "; the worse one is shown." : ".") + "\n";
 }
 
 // "auto_diff of losses.py:giou_loss in FP16 under cuda-autocast (emulated on the CPU): broken."
@@ -119,7 +125,8 @@ std::string Proof(const Json& answer, const Json& proof) {
            "not in its function: write a snippet (`code`) that does.\n";
   }
   return text + ": cannot be run alone. Missing: " + WordsOf(ListAt(proof, "missing")) +
-         ". Give a snippet (`code`) that calls it with real inputs.\n";
+         ". Give a snippet (`code`) that calls it with real inputs, or record the training (`mpnanny "
+         "run -- python …`): its shadow steps measure the line as it runs, and diagnose_run tells.\n";
 }
 
 std::string Ends(const Json& answer) {
@@ -274,6 +281,10 @@ std::string ReportText(const Json& answer, size_t bytes) {
   const auto cure = answer.find("cure");
   if (first != answer.end() && first->is_object()) {
     text += "First: " + FindingSentence(*first, cure == answer.end() ? none : *cure) + "\n";
+    if (first->contains("grows") && ListAt(*first, "reaches").empty()) {
+      text += "At these inputs and weights no output shows more than this dtype must have; trained "
+              "weights may depend on it.\n";
+    }
   }
   const Json& others = ListAt(answer, "findings");
   for (size_t at = 0; at < others.size() && at < 4; ++at) {

@@ -57,11 +57,17 @@ Json Rows(const DataFiles& data) {
   return table && table->is_object() ? table->value("devices", Json::object()) : Json::object();
 }
 
+// ROCm calls itself cuda in torch.
+std::string Type(const Json& row, const char* key) {
+  std::string type = TextAt(row, key);
+  return type == "rocm" ? "cuda" : type;
+}
+
 std::optional<Device> Find(const Json& rows, std::string_view words) {
   const auto name = Match(Plain(words), rows);
   if (!name) return std::nullopt;
   const Json& row = rows[*name];
-  Device device{*name, TextAt(row, "title"), {}, {}, TextAt(row, "source")};
+  Device device{*name, TextAt(row, "title"), Type(row, "kind"), {}, {}, TextAt(row, "source")};
   for (const char* format : kFormats) {
     const Json peak = row.value("tflops", Json::object()).value(format, Json());
     if (peak.is_number()) device.has[format] = peak.get<double>() > 0;
@@ -88,15 +94,15 @@ Device RecordedDevice(const DataFiles& data, const Json& environment) {
   for (const Json& each : devices) {
     if (each.is_object() && (found == nullptr || TextAt(*found, "type") == "cpu")) found = &each;
   }
-  if (found == nullptr) return {"", "a device that the run did not record", {}, {}, ""};
+  if (found == nullptr) return {"", "a device that the run did not record", "", {}, {}, ""};
   if (const std::string title = TextAt(*found, "name"); !title.empty()) {
     if (auto device = Find(Rows(data), title)) {
       device->title = title;
       return *std::move(device);
     }
   }
-  const std::string type = TextAt(*found, "type");
-  Device device{"", TextAt(*found, "name"), {}, {}, ""};
+  const std::string type = Type(*found, "type");
+  Device device{"", TextAt(*found, "name"), type, {}, {}, ""};
   if (device.title.empty()) device.title = "the run's " + (type.empty() ? "device" : type);
   // Of a CPU `fp16` and `bf16` say that torch computes in them, `native` that the processor does.
   if (type == "cpu") return device;

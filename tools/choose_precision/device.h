@@ -18,6 +18,7 @@ namespace mpnanny::choose_precision {
 struct Device {
   std::string name;   // "h100"; "" for one that the table does not have
   std::string title;  // raw
+  std::string type;   // as torch.autocast has it: "cuda", "cpu" …; "" for one that is not known
   // Whether its matrix units take fp16, bf16, tf32, fp8; a format that is missing is not known.
   std::map<std::string, bool, std::less<>> has;
   std::vector<std::string> notes;

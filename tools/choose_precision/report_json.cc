@@ -12,6 +12,13 @@ Json Described(Json schema, const char* description) {
   return schema;
 }
 
+Json WholeNumbersSchema() {
+  using python_code::RowSchema;
+  Json made = RowSchema({"op", "module", "source", "dtype"}, {"share", "magnitude"});
+  made["properties"]["grows"] = RowSchema({"op", "module", "source"}, {"error"});
+  return made;
+}
+
 }  // namespace
 
 Json ReportJson(const Json& answer, const std::string& library, size_t bytes) {
@@ -45,7 +52,13 @@ const Json& AnswerSchema() {
         RowsSchema({"module", "kind", "format"}, {"alone", "absmax", "gradient_absmax", "room"});
     fields["alternatives"] = RowsSchema({"way"}, {});
     fields["code"] = RowsSchema({"library", "language", "text"}, {});
-    fields["trial"] = RowSchema({"verdict", "reason"}, {"difference", "noise"});
+    fields["trial"] = RowSchema({"verdict", "reason", "raised"},
+                                {"steps", "difference", "noise", "final", "final_fp32"});
+    fields["alternatives"]["items"]["properties"]["trial"] = fields["trial"];
+    const Json whole = WholeNumbersSchema();
+    fields["whole_numbers"] = {{"type", "array"}, {"items", whole}};
+    fields["islands"]["items"]["properties"]["whole_numbers"] = whole;
+    fields["alternatives"]["items"]["properties"]["whole_numbers"] = fields["whole_numbers"];
     return made;
   }());
   return schema;
@@ -69,6 +82,8 @@ Json ReportSchema() {
         {"goal", text},
         {"target", text},
         {"device", object},
+        {"refuted", Described(texts, "Ways that their trial refuted; its figures are in alternatives.")},
+        {"whole_numbers", Described(rows, "That the code's own dtype changes, in FP32 as well.")},
         {"islands", Described(rows, "Modules in FP32: alone, without_it (errors), absmax, lines.")},
         {"fp8_left_out", Described(texts, "Linear layers in BF16 beside FP8.")},
         {"error", Described(object,

@@ -7,6 +7,9 @@
 #include "engines/python_code/fields.h"
 #include "engines/runs/show.h"
 #include "tools/choose_precision/report.h"
+#include "engines/python_code/fields.h"
+#include "engines/python_code/whole_numbers.h"
+#include "engines/runs/show.h"
 
 namespace mpnanny::choose_precision {
 namespace {
@@ -15,6 +18,7 @@ using python_code::ListAt;
 using python_code::NumberAt;
 using python_code::PercentAt;
 using python_code::TextAt;
+using python_code::WholeNumbersText;
 using python_code::WordsOf;
 
 constexpr size_t kLayersShown = 8;
@@ -61,11 +65,52 @@ bool NothingGained(const Json& answer) {
   return true;
 }
 
+// "final loss 1.06, FP32's 0.0047".
+std::string FinalLosses(const Json& trial) {
+  return "final loss " + runs::Number(NumberAt(trial, "final"), 4) + ", FP32's " +
+         runs::Number(NumberAt(trial, "final_fp32"), 4);
+}
+
+std::string ReasonText(const Json& trial) {
+  const std::string reason = TextAt(trial, "reason");
+  if (reason == "raised") {
+    return "it stops with " + EscapeControl(TextAt(trial, "raised"), 200);
+  }
+  if (reason == "not_finite") return "its loss is not finite";
+  if (reason == "fp32_not_finite") return "FP32's own loss is not finite";
+  if (reason == "stall") return "it stalls, " + FinalLosses(trial);
+  if (reason == "too_few_steps") return "too few steps, " + FinalLosses(trial);
+  if (reason == "both_learnt") {
+    return FinalLosses(trial) + ": both have come to next to nothing, where a ratio says little";
+  }
+  if (reason == "below_limit") {
+    return FinalLosses(trial) + ": so far below it another function was trained";
+  }
+  const double difference = std::abs(NumberAt(trial, "difference").value_or(1));
+  return FinalLosses(trial) + (difference < 1 ? " (" + PercentAt(trial, "difference") + ")" : "");
+}
+
+// What a trial refuted: "BF16 autocast was tried for 100 steps and fails (final loss 1.06, FP32's
+// 0.0047): ". FP32 itself, or what was tried after it, follows.
+std::string Refuted(const Json& answer) {
+  std::string text;
+  for (const Json& each : ListAt(answer, "refuted")) {
+    for (const Json& other : ListAt(answer, "alternatives")) {
+      const Json& trial = ObjectAt(other, "trial");
+      if (!each.is_string() || trial.empty() || TextAt(other, "way") != each) continue;
+      text += (text.empty() ? "" : "; ") + WayText(TextAt(other, "way")) + " was tried for " +
+              runs::Number(NumberAt(trial, "steps"), 8) + " steps and fails (" + ReasonText(trial) +
+              ")";
+    }
+  }
+  return text.empty() ? "" : text + ": ";
+}
+
 std::string Headline(const Json& answer) {
   const std::string verdict = TextAt(answer, "verdict");
   const Json& device = ObjectAt(answer, "device");
   std::string text = EscapeControl(TextAt(answer, "target"), 200) + " on " +
-                     EscapeControl(TextAt(device, "title"), 100) + ": ";
+                     EscapeControl(TextAt(device, "title"), 100) + ": " + Refuted(answer);
   if (verdict == "stay_fp32") return text + "stay in FP32.\n";
   if (verdict == "nothing_lower_on_device") {
     return text + "FP32; this device has no matrix units for a lower format.\n";
@@ -99,12 +144,28 @@ std::string Effect(const Json& effect) {
   return text;
 }
 
-std::string Islands(const Json& answer) {
+// Of the code itself, whatever the format of the training is.
+std::string OwnWholeNumbers(const Json& answer) {
   std::string text;
+  for (const Json& each : ListAt(answer, "whole_numbers")) {
+    text += "In every format, by the code's own dtype: " + WholeNumbersText(each) + "\n";
+  }
+  return text;
+}
+
+std::string Islands(const Json& answer) {
+  std::string text, sources;
   for (const Json& each : ListAt(answer, "islands")) {
     std::string line = "  FP32: " + ModuleText(each);
     const std::string kind = EscapeControl(TextAt(each, "kind"), 60);
     if (!kind.empty()) line += " (" + kind + ")";
+    if (const Json& whole = ObjectAt(each, "whole_numbers"); !whole.empty()) {
+      text += line + ": without it " + WholeNumbersText(whole) + "\n";
+      const std::string source = EscapeControl(TextAt(whole, "source"), 200);
+      if (source.empty() || sources.find(source) != std::string::npos) continue;
+      sources += (sources.empty() ? "" : ", ") + source;
+      continue;
+    }
     line += ": without it the error is " + PercentAt(each, "without_it");
     line += ", it alone in the low format " + PercentAt(each, "alone");
     if (const auto largest = NumberAt(each, "absmax")) {
@@ -113,6 +174,10 @@ std::string Islands(const Json& answer) {
     const std::string lines = WordsOf(ListAt(each, "lines"));
     if (!lines.empty()) line += "; " + lines;
     text += line.substr(0, kLineBytes) + "\n";
+  }
+  if (!sources.empty()) {
+    text += "  Where the whole numbers are made in FP32 by the code itself (" + sources +
+            "), no module has to stay in FP32 for them.\n";
   }
   if (const Json& left = ListAt(answer, "fp8_left_out"); !left.empty()) {
     text += "  BF16 instead of FP8: " + NamesText(left) + "\n";
@@ -158,23 +223,9 @@ std::string States(const Json& answer) {
 }
 
 std::string VerdictText(const std::string& verdict) {
-  if (verdict == "type_1") return "type 1 (acceptable)";
-  if (verdict == "type_2") return "type 2 (not acceptable)";
+  if (verdict == "type_1") return "acceptable";
+  if (verdict == "type_2") return "not acceptable";
   return "not established";
-}
-
-std::string ReasonText(const Json& tried) {
-  const std::string reason = TextAt(tried, "reason");
-  const std::string apart = PercentAt(tried, "difference") + " from FP32's";
-  if (reason == "raised") return "it stopped with an error";
-  if (reason == "not_finite") return "its loss is not finite";
-  if (reason == "fp32_not_finite") return "FP32's own loss is not finite";
-  if (reason == "stall") return "it stalls, final loss " + apart;
-  if (reason == "too_few_steps") return "too few steps";
-  if (reason == "below_limit") {
-    return "final loss " + apart + ": below it, so another function was trained";
-  }
-  return "final loss " + apart;
 }
 
 std::string TrialText(const Json& answer) {
@@ -182,10 +233,13 @@ std::string TrialText(const Json& answer) {
   if (trial.empty()) {
     return "Not tried in training: call again with `try` (200 steps, say) and `batches`.\n";
   }
-  std::string text = "Tried for " + runs::Number(NumberAt(trial, "steps"), 8) +
-                     " steps: " + VerdictText(TextAt(trial, "verdict")) + ": " + ReasonText(trial) +
-                     "; FP32 differs from itself with other draws by " + PercentAt(trial, "noise") +
-                     ".\n";
+  std::string text = "Tried for " + runs::Number(NumberAt(trial, "steps"), 8) + " steps: ";
+  if (TextAt(answer, "way") == "fp32") {
+    text += "FP32's final loss is " + runs::Number(NumberAt(trial, "final_fp32"), 4);
+  } else {
+    text += VerdictText(TextAt(trial, "verdict")) + ": " + ReasonText(trial);
+  }
+  text += "; FP32 differs from itself with other draws by " + PercentAt(trial, "noise") + ".\n";
   if (const Json& whole = ObjectAt(trial, "all_low"); !whole.empty()) {
     text += "The same without islands: " + VerdictText(TextAt(whole, "verdict")) + ": " +
             ReasonText(whole) + ".\n";
@@ -207,7 +261,13 @@ std::string Alternatives(const Json& answer) {
     std::string line = "  " + WayText(TextAt(each, "way"));
     const std::string good_for = WordsOf(ListAt(each, "good_for"));
     if (!good_for.empty()) line += " [" + good_for + "]";
-    line += each.value("established", false) ? ": " : ": not established: ";
+    const Json& trial = ObjectAt(each, "trial");
+    if (TextAt(trial, "verdict") == "type_2") {
+      line += ": refuted by its trial: ";
+    } else {
+      line += each.value("established", false) ? ": " : ": not established: ";
+    }
+    for (const Json& whole : ListAt(each, "whole_numbers")) line += WholeNumbersText(whole) + " ";
     line += Effect(ObjectAt(each, "error")) + "; " + Figures(each);
     if (const Json& islands = ListAt(each, "islands"); !islands.empty()) {
       line += "; FP32: " + NamesText(islands);
@@ -282,7 +342,7 @@ std::string WayText(const std::string& way) {
 
 std::string ReportText(const Json& answer, const std::string& library, size_t bytes) {
   std::string text = Headline(answer);
-  text += Islands(answer);
+  text += OwnWholeNumbers(answer) + Islands(answer);
   text += "Against FP32: " + Effect(ObjectAt(answer, "error")) + "; " + Figures(answer) + ".\n";
   if (!ListAt(answer, "islands").empty()) {
     text += "Without islands: " + Effect(ObjectAt(answer, "error_all_low")) + ".\n";

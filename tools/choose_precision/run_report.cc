@@ -79,20 +79,22 @@ Json ScalerJson(const RunScaling& scaling) {
 }
 
 // Settings of plain PyTorch; the places in FP32 as comments, since they are lines of the user's.
-std::string Code(const RunPlan& plan) {
+std::string Code(const RunPlan& plan, const Device& device) {
   if (plan.way == "fp32" || plan.way == "bf16-weights") return "";
   const bool fp16 = plan.way == "fp16-autocast";
+  const std::string type =
+      '"' + (device.type.empty() ? "cuda" : EscapeControl(device.type, 30)) + '"';
   std::string text = "import torch\n\n";
   if (fp16) {
-    text +=
-        "scaler = torch.amp.GradScaler(\"cuda\", init_scale=" + Number(plan.scaler->init_scale, 9) +
-        ", growth_interval=" + std::to_string(plan.scaler->growth_interval) + ")\n";
+    text += "scaler = torch.amp.GradScaler(" + type +
+            ", init_scale=" + Number(plan.scaler->init_scale, 9) +
+            ", growth_interval=" + std::to_string(plan.scaler->growth_interval) + ")\n";
   }
-  text += std::string("with torch.autocast(\"cuda\", dtype=torch.") +
-          (fp16 ? "float16" : "bfloat16") + "):\n    loss = criterion(model(batch), target)\n";
+  text += "with torch.autocast(" + type + ", dtype=torch." + (fp16 ? "float16" : "bfloat16") +
+          "):\n    loss = criterion(model(batch), target)\n";
   for (const FixedLines& each : plan.islands) {
     text += "# " + PlaceText(each) +
-            ": inside `with torch.autocast(\"cuda\", enabled=False):`, on inputs.float()\n";
+            ": inside `with torch.autocast(" + type + ", enabled=False):`, on inputs.float()\n";
   }
   return text;
 }
@@ -222,7 +224,7 @@ Json RunPlanJson(const std::string& run, const Recorded& recorded, const Device&
                                 {"lost", JsonNumber(*recorded.frozen, 3)},
                                 {"keep_fp32", *recorded.frozen > 0.5}});
   }
-  if (const std::string code = Code(plan); !code.empty()) {
+  if (const std::string code = Code(plan, device); !code.empty()) {
     answer["code"].push_back({{"library", "pytorch"}, {"language", "python"}, {"text", code}});
   }
   return python_code::Shortened(answer, bytes, {"islands", "code", "layers"});
@@ -240,10 +242,15 @@ std::string RunPlanText(const std::string& run, const Recorded& recorded, const 
   }
   std::string ways = "Formats, by the range of " + Count(recorded.samples, "sampled step") + ":\n";
   for (const JudgedWay& way : plan.ways) ways += WayLine(recorded, way);
-  const std::string code = Code(plan);
+  const std::string code = Code(plan, device);
   std::string notes;
   for (const std::string& note : device.notes)
     notes += "Of the device: " + EscapeControl(note, 200) + ".\n";
+  if (device.type.empty() && !code.empty()) {
+    notes += "The run did not record its device: the code stands for \"cuda\".\n";
+  } else if (device.type == "cpu") {
+    notes += "The run was on a CPU, and so is the code: name a GPU with `device` for its plan.\n";
+  }
   for (const std::string& part : {ways, ScalerText(plan), StatesText(recorded), notes,
                                   code.empty() ? "" : "\n```python\n" + code + "```\n"}) {
     if (text.size() + part.size() <= bytes) text += part;

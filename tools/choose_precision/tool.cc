@@ -91,7 +91,7 @@ Json InputSchema() {
       {"ways", Texts("Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.")},
       {"loss", Text("file.py:name, called with the result.")},
       {"try", Integer(0, 100000, 0, "Steps to train FP32, FP32 with other draws and the plan.")},
-      {"batches", Text("file.py:name; name(step) gives that step's inputs.")},
+      {"batches", Text("file.py:name; name(step), or name(), gives a step's inputs.")},
       {"library", Choice({"pytorch", "accelerate", "lightning", "transformers", "deepspeed",
                           "fsdp2", "torchao", "transformer_engine", "all"},
                          "Whose code is shown.")},
@@ -135,13 +135,14 @@ Tool MakeTool() {
       {"ways", "Of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear"},
       {"loss", "file.py:name"},
       {"try", "Steps"},
-      {"batches", "file.py:name; name(step) gives inputs"},
+      {"batches", "file.py:name; name(step) or name() gives inputs"},
       {"library", "Whose code is shown: pytorch, lightning, deepspeed, fsdp2 …"}};
   definition.input_schema = InputSchema();
   definition.output_schema = ReportSchema();
   definition.command = {.name = "precision", .positional = ""};
   definition.command.exit_code = [](const Json& structured, const Json&) {
-    return ValueAt(structured, {"trial", "verdict"}) == "type_2" ? 1 : 0;
+    const bool refuted = structured.contains("refuted");
+    return refuted && ValueAt(structured, {"way"}) == "fp32" ? 1 : 0;
   };
   definition.may_go_on = true;
   definition.runs_code = true;

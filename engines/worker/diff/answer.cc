@@ -192,22 +192,29 @@ class Answer {
                          {"name", each.what == "index" ? Shown(each.name) : each.name},
                          {"error", Number(each.error)}});
     }
-    return {{"op", finding.site.op},
-            {"module", finding.site.module},
-            {"source", Shown(finding.site.source)},
-            {"phase", "forward"},
-            {"kind", infinite ? "range" : "rounding"},
-            {"what", WordOf(finding.kind)},
-            {"dtype", TypesShown(finding)},
-            {"shape", finding.shape},
-            {"local", row == nullptr ? Json() : Number(row->local)},
-            {"accumulated", Number(finding.error_out)},
-            {"error_in", Number(finding.error_in)},
-            {"share", Number(finding.share)},
-            {"magnitude", Number(finding.magnitude)},
-            {"precision", precision},
-            {"reaches", std::move(reaches)},
-            {"count", finding.count}};
+    Json shown = {{"op", finding.site.op},
+                  {"module", finding.site.module},
+                  {"source", Shown(finding.site.source)},
+                  {"phase", "forward"},
+                  {"kind", infinite ? "range" : "rounding"},
+                  {"what", WordOf(finding.kind)},
+                  {"dtype", TypesShown(finding)},
+                  {"shape", finding.shape},
+                  {"local", row == nullptr ? Json() : Number(row->local)},
+                  {"accumulated", Number(finding.error_out)},
+                  {"error_in", Number(finding.error_in)},
+                  {"share", Number(finding.share)},
+                  {"magnitude", Number(finding.magnitude)},
+                  {"precision", precision},
+                  {"reaches", std::move(reaches)},
+                  {"count", finding.count}};
+    if (const Finding* const grown = verdict_.Grown(finding); grown != nullptr) {
+      shown["grows"] = {{"op", grown->site.op},
+                        {"module", grown->site.module},
+                        {"source", Shown(grown->site.source)},
+                        {"error", Number(grown->error_out)}};
+    }
+    return shown;
   }
 
   Json RowJson(const Row& row) const {

@@ -367,6 +367,12 @@ int Judge::Add(FindingKind kind, const Called& call, const Made& made, size_t in
   return static_cast<int>(findings_.size()) - 1;
 }
 
+Finding& Judge::RootOf(const Finding& finding) {
+  auto at = static_cast<size_t>(&finding - findings_.data());
+  while (parent_[at] >= 0) at = static_cast<size_t>(parent_[at]);
+  return findings_[at];
+}
+
 std::vector<Row> Judge::Rows() const {
   std::vector<Row> rows;
   for (const auto& [key, row] : rows_) rows.push_back(row);

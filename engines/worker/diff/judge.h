@@ -36,6 +36,8 @@ class Judge : public Observer {
 
   std::vector<Finding>& findings() { return findings_; }
   const std::vector<Finding>& findings() const { return findings_; }
+  // The one in which the error came in that `finding` works on; itself, if it made the error.
+  Finding& RootOf(const Finding& finding);
   std::vector<Row> Rows() const;  // in the order in which they ran
   const std::vector<Decision>& decisions() const { return decisions_; }
   const std::vector<CallRecord>& calls() const { return calls_; }  // by number

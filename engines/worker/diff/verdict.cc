@@ -30,10 +30,21 @@ bool IsNote(const Finding& finding) {
          finding.error_out < kWrong;
 }
 
-// It gets out of the model, and is more than a rounding of its types.
-bool Counts(const Finding& finding) {
+// It gets out of the model, and is more than a rounding of its types. Whole numbers do where an
+// index is made of them or they come out themselves: a large number that fills a mask is rounded
+// without harm.
+bool Counts(const Finding& finding, const std::vector<Output>& outputs) {
   if (finding.reaches.empty()) return false;
-  return !IsNote(finding) || finding.error_out > std::max(kNoted, finding.HalfUlp());
+  const double least = std::max(kNoted, finding.HalfUlp());
+  if (finding.kind == FindingKind::kIntegers) {
+    const bool come_out = std::any_of(outputs.begin(), outputs.end(), [](const Output& each) {
+      return each.found && each.found->integers && each.found->wrong_integers > 0;
+    });
+    return std::any_of(finding.reaches.begin(), finding.reaches.end(), [&](const Reach& each) {
+      return each.what == "index" || each.error > least || (come_out && each.what == "output");
+    });
+  }
+  return !IsNote(finding) || finding.error_out > least;
 }
 
 }  // namespace
@@ -41,22 +52,50 @@ bool Counts(const Finding& finding) {
 Verdict::Verdict(const Measured& full, Measured& low, Trials& trials, const Limits& limits)
     : full_(full), low_(low), limits_(limits) {
   for (const Finding& each : full.judge.findings()) {
-    if (!Counts(each)) continue;
+    if (!Counts(each, full.outputs)) continue;
     if (!IsInfinite(each.kind) && each.IsNarrow()) continue;  // 16 bits that the model asks for
     ill_.push_back(&each);
   }
   size_t tried = 0;
   for (Finding& each : low.judge.findings()) {
     // What is not finite in FP64 either has a word of its own.
-    if (each.kind == FindingKind::kUndefined || IsShared(each) || !Counts(each)) continue;
+    if (each.kind == FindingKind::kUndefined || IsShared(each) || !Counts(each, low.outputs))
+      continue;
     if (++tried <= kMostTried) each.cure = trials.FindCure(each);
     bad_.push_back(&each);
   }
+  FindGrown(trials);
   std::stable_sort(bad_.begin(), bad_.end(), [](const Finding* a, const Finding* b) {
     if (IsInfinite(a->kind) != IsInfinite(b->kind)) return IsInfinite(a->kind);
     if (IsNote(*a) != IsNote(*b)) return IsNote(*b);
     return a->number < b->number;
   });
+}
+
+// Positions, ids, counts or times become others, and an operator makes a large error of that, such
+// as a sine: a fault of the model even where nothing of it gets to an output, because weights of a
+// beginning do not look there yet. It is the cause where the error is cured with them in FP32.
+void Verdict::FindGrown(Trials& trials) {
+  size_t tried = 0;
+  for (Finding& each : low_.judge.findings()) {
+    if (each.kind != FindingKind::kAmplified) continue;
+    Finding& root = low_.judge.RootOf(each);
+    if (root.kind != FindingKind::kIntegers || IsShared(root)) continue;
+    if (!each.cure && ++tried <= kMostTried) each.cure = trials.FindCure(each);
+    if (!each.cure) continue;
+    const auto& lines = each.cure->lines;
+    if (std::find(lines.begin(), lines.end(), root.line) == lines.end()) continue;
+    const Finding*& grown = grown_[&root];
+    if (grown == nullptr || grown->error_out < each.error_out) grown = &each;
+    if (std::find(bad_.begin(), bad_.end(), &root) != bad_.end()) continue;
+    if (!root.cure) root.cure = trials.FindCure(root);
+    bad_.push_back(&root);
+  }
+}
+
+const Finding* Verdict::Grown(const Finding& root) const {
+  const auto found = grown_.find(&root);
+  return found == grown_.end() ? nullptr : found->second;
 }
 
 bool Verdict::IsShared(const Finding& finding) const {

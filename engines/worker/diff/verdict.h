@@ -4,6 +4,7 @@
 #ifndef MPNANNY_ENGINES_WORKER_DIFF_VERDICT_H_
 #define MPNANNY_ENGINES_WORKER_DIFF_VERDICT_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class Verdict {
   const std::vector<const Finding*>& bad() const { return bad_; }
   // Findings of the run in FP32.
   const std::vector<const Finding*>& ill_conditioned() const { return ill_; }
+  // The operator that makes the largest error of the whole numbers that `root` changes; null: none.
+  const Finding* Grown(const Finding& root) const;
   const Finding* Undefined() const;
   const Decision* Decided() const;
   // An error of an output that is spread over many operators.
@@ -37,14 +40,16 @@ class Verdict {
   double Expected() const;
 
  private:
+  void FindGrown(Trials& trials);
   bool IsShared(const Finding& finding) const;
   bool OutputsDiffer() const;
   double Worst() const;
 
   const Measured& full_;
-  const Measured& low_;
+  Measured& low_;
   Limits limits_;
   std::vector<const Finding*> bad_, ill_;
+  std::map<const Finding*, const Finding*> grown_;  // by their root
 };
 
 }  // namespace mpnanny::worker

@@ -8,6 +8,8 @@ it draws at random does not matter.
 from __future__ import annotations
 
 import contextlib
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from .modules import capture
 from .policy import LOW, POLICIES, Policy, full_precision
 from .problem import Problem, fails_in_full_precision
 from .program import Options, Program
+from .proof import badness, is_worst, prove
 from .quick import captured_answer, quick_answer
 from .said_precision import SaidPrecision, said_precision
 from .shadowed import Measured, measure
@@ -29,6 +32,7 @@ from .specification import in_dtype, make_inputs, values_of
 from .target import Target, find_target, load_callable
 from .verdict import Verdict
 
+MOST_SECONDS = 20.0  # after which no other policy is tried
 _PRECISIONS = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8"}
 
 __all__ = ["Problem", "auto_diff", "capture", "diff_request"]
@@ -95,10 +99,33 @@ def diff_request(request: dict[str, Any], say: Any = lambda done, what: None) ->
     if captures:
         return captured_answer(*_two(captures))
     said = SaidPrecision() if _is_chosen(request) else said_precision(_file_of(request))
-    answer = _answered(request, say, *_chosen(request, said))
+    precision, policies = _chosen(request, said)
+    answer = _worst_of(policies, lambda policy: _answered(request, say, precision, policy))
     if not _is_chosen(request):
         answer["chosen_by"] = said.lines
     return answer
+
+
+def _worst_of(policies: Sequence[str], answered: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """The answer under the policy that does most harm, the first of equal ones; with several, which
+    were tried. One that is broken, or confirms a suspicion, needs no other; one that takes long is
+    the last.
+    """
+    began = time.monotonic()
+    answers: dict[str, dict[str, Any]] = {}
+    for policy in policies:
+        try:
+            answers[policy] = answered(policy)
+        except Problem:
+            if not answers:
+                raise
+            break
+        if is_worst(answers[policy]) or time.monotonic() - began > MOST_SECONDS:
+            break
+    worst = max(answers.values(), key=badness)
+    if len(policies) > 1:
+        worst["policies_tried"] = list(answers)
+    return worst
 
 
 def _is_chosen(request: dict[str, Any]) -> bool:
@@ -166,8 +193,6 @@ def _prove(words: str, root: str, options: Options, policy: Policy, seed: int) -
             return None
         return _measure_low(program, policy, full, None, None)
 
-    from .proof import prove
-
     low = None if policy.name == "pure" else policy.low
     return prove(words, root, options, run, seed, low)
 
@@ -178,18 +203,21 @@ def _two(captures: list[str]) -> tuple[str, str]:
     return captures[0], captures[1]
 
 
-def _chosen(request: dict[str, Any], said: SaidPrecision) -> tuple[str, str]:
-    """What the request says, else what the file does, else BF16 as autocast has it on CUDA."""
+def _chosen(request: dict[str, Any], said: SaidPrecision) -> tuple[str, tuple[str, ...]]:
+    """What the request says, else what the file does, else BF16 as autocast has it on CUDA: the
+    precision, and the policies to try.
+    """
     precision = str(request.get("dtype") or said.dtype or "bf16")
-    policy = "" if precision == "fp8" else said.policy
-    policy = str(request.get("policy") or policy or "cuda-autocast")
+    policies = () if precision == "fp8" else said.policies
+    asked = str(request.get("policy") or "")
+    policies = (asked,) if asked else policies or ("cuda-autocast",)
     fp8 = str(request.get("fp8") or "tensor")
-    for word, known in ((precision, LOW), (policy, POLICIES), (fp8, GRANULARITIES)):
+    for word, known in ((precision, LOW), (policies[0], POLICIES), (fp8, GRANULARITIES)):
         if word not in known:
             raise Problem(f"'{word}' is not known.", "Known are " + ", ".join(known) + ".")
-    if precision == "fp8" and policy != "cuda-autocast":
+    if precision == "fp8" and policies[0] != "cuda-autocast":
         raise Problem("FP8 is simulated in autocast regions.", "Use the policy cuda-autocast.")
-    return precision, policy
+    return precision, policies
 
 
 def _diff(

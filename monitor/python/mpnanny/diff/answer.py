@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..operators.places import is_users
-from ..shadow.findings import RANGE, UNDEFINED, Finding
+from ..shadow.findings import INTEGERS, RANGE, UNDEFINED, Finding
 from ..shadow.judge import AMPLIFICATION
 from .compared import Compared
 from .decisions import Differing
@@ -34,7 +34,6 @@ class Answer:
         self._verdict = verdict
         self._full = verdict.full
         self._low = verdict.low
-        self._root = os.path.realpath(program.target.root) + os.sep if program.target.root else ""
 
     def json(self) -> dict[str, Any]:
         bad = self._verdict.bad()
@@ -94,9 +93,7 @@ class Answer:
         return codes
 
     def _shown(self, source: str) -> str:
-        if self._root and source.startswith(self._root):
-            return source[len(self._root) :]
-        return source
+        return shown_source(source, self._program.target.root)
 
     def _first(self, bad: list[Finding]) -> dict[str, Any] | None:
         if self._low.raised is not None:
@@ -229,6 +226,9 @@ class Answer:
             ],
             "count": found.count,
         }
+        grown = self._verdict.grown(found) if found.kind == INTEGERS else None
+        if grown is not None:
+            shown["grows"] = grown_json(grown, self._program.target.root)
         if "operands" in found.detail:
             shown["operands"] = found.detail["operands"]
         if "inputs_from" in found.detail:
@@ -351,6 +351,21 @@ class Answer:
         if self._low.operators and not self._low.in_low and self._low.raised is None:
             limits.append(NOTHING_LOW)
         return limits
+
+
+def shown_source(source: str, root: str) -> str:
+    """A line of a file below `root` relative to it."""
+    return source.removeprefix(os.path.realpath(root) + os.sep) if root else source
+
+
+def grown_json(grown: Finding, root: str) -> dict[str, Any]:
+    """What an operator makes of whole numbers that are others."""
+    return {
+        "op": grown.site.operator,
+        "module": grown.site.module or "",
+        "source": shown_source(grown.site.source, root),
+        "error": number(grown.error_out),
+    }
 
 
 def _compared(each: Compared) -> dict[str, Any]:

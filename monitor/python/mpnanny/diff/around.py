@@ -72,7 +72,7 @@ def locate(file: str, line: int, root: str) -> Located:
     functions = [at for at, each in enumerate(path) if isinstance(each, _FUNCTIONS)]
     lines = _lines_of(path, line)
     if not functions:
-        why = ["the line is not in a function"]
+        why = ["the line is not in a function: it runs with the whole file, and not by itself"]
         return Located(file, "", lines, "module level", why)
     path = path[: functions[0] + 1]  # the outermost one: what is inside runs when it runs
     node = path[-1]

@@ -113,6 +113,10 @@ def _likely(annotation: str, use: Use) -> list[str]:
         return ["True", "False"]
     if use.is_model:
         return list(_MODELS)
+    if use.is_dtype or words.endswith("dtype"):
+        return ["float32"]
+    if use.is_device or words.endswith("device"):
+        return ["cpu"]
     if "tensor" in words and words.startswith(("list", "sequence", "tuple", "iterable")):
         return [_LIST, *tensors]
     if words.startswith(("tuple", "list", "sequence", "torch.size")):

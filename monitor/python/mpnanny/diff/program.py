@@ -72,7 +72,7 @@ class Program:
         self.inputs = inputs
         self.inputs_need_gradient = options.backward
         self.may_widen = any(
-            isinstance(each, torch.Tensor) and each.dtype in _HALVES
+            (each.dtype if isinstance(each, torch.Tensor) else each) in _HALVES
             for each in tree_leaves([one.value for one in inputs])
         )
         self._first = target.make()
@@ -142,6 +142,10 @@ class Program:
             value = copy.deepcopy(value)
             self._place_module(case, value, low)
             return value
+        if isinstance(value, torch.dtype):
+            if widen and value in _HALVES:
+                return torch.float32
+            return low if low is not None and value is torch.float32 else value
         if not isinstance(value, torch.Tensor):
             return value
         placed = value.detach().clone().to(self.options.device)

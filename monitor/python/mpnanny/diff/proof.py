@@ -99,7 +99,7 @@ def _tried(
                 useless.add(dtypes)
             else:
                 met_low = True
-            if confirmed or worst is None or _badness(answer) > _badness(worst):
+            if confirmed or worst is None or badness(answer) > badness(worst):
                 worst = answer
                 proof["input"] = words
             if confirmed:
@@ -135,11 +135,22 @@ def _as_given(call: Call, low: torch.dtype | None) -> Iterator[list[Value]]:
 
 
 def _dtypes(words: list[str]) -> list[str]:
-    return [found for each in words for found in re.findall(r"\b(b?float\d+)\[", each)]
+    return [found for each in words for found in re.findall(r"\b(b?float\d+)(?=\[|$)", each)]
 
 
-def _badness(answer: dict[str, Any]) -> int:
-    return ["not_established", "clean", "degraded", "broken"].index(answer["verdict"])
+def badness(answer: dict[str, Any]) -> tuple[bool, int]:
+    """To compare answers to one request: a suspicion that is confirmed counts most."""
+    confirmed = answer.get("proof", {}).get("result") == "confirmed"
+    words = ("not_established", "clean", "degraded", "broken")
+    return confirmed, words.index(answer["verdict"])
+
+
+def is_worst(answer: dict[str, Any]) -> bool:
+    """Whether no other answer to the request can be worse."""
+    proof = answer.get("proof")
+    if proof is not None:
+        return bool(proof["result"] == "confirmed")
+    return bool(answer["verdict"] == "broken")
 
 
 def shows(answer: dict[str, Any], file: str, lines: list[int], root: str) -> bool:

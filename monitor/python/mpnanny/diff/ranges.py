@@ -37,6 +37,7 @@ def in_range(words: dict[str, str], name: str, long: str) -> dict[str, str]:
         drawn = _DRAWN.sub(lambda found: f"{found[1]}~{RANGES[name]}", word)
         if long:
             drawn = _SHAPE.sub(lambda found: f"[{_lengthened(found[1], long)}]", drawn)
+            drawn = str(LONG) if drawn == long else drawn  # a length that is an argument
         made[key] = drawn
     return made
 

@@ -55,12 +55,15 @@ def measure(
     region: Region,
     scale: float,
     full: Measured | None = None,
+    case: Case | None = None,
 ) -> Measured:
     """Runs the program once, from its beginning. `full`: what its run in FP32 has measured, whose
-    whole numbers this one's are held against.
+    whole numbers this one's are held against. `case`: where the region needs its module.
     """
     made = Measured()
-    case = made.case = program.case(low, widened=full is None)
+    if case is None:
+        case = program.case(low, widened=full is None)
+    made.case = case
     began = time.perf_counter()
     module = case.module
     modules = {} if module is None else {id(each): name for name, each in module.named_modules()}

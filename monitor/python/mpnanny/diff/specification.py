@@ -1,7 +1,8 @@
 """Inputs in words: `float16[8,3,224,224]~normal(0,1)`, `mask=bool[8,128]~bernoulli(0.9)`,
 `int64[2,128]<1000`, or a file of tensors (`batch.pt`, `x.npy`, `w.safetensors#weight`).
 Several in one argument: `list(W; W)`, `dict(logits=W; labels=W)`, `object(width=16; depth=2)` (with
-these attributes), `(3, 4)`, and `linear(16, 32)`, a layer that stands in for a model.
+these attributes), `(3, 4)`, and `linear(16, 32)`, a layer that stands in for a model. A dtype
+(`bfloat16`) and `cpu` are arguments as well.
 
 A word is `[name=]dtype[shape]` and how its numbers are drawn; `name=` makes it a keyword argument.
 Numbers are drawn in FP64 from a generator of their own and rounded to the dtype, so the same word
@@ -60,6 +61,7 @@ _WORD = re.compile(
 _NUMBER = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>[-+]?(?:\d|\.\d|inf|nan)\S*|True|False|None)$"
 )
+_OPTION = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>b?float\d+|cpu)$")
 _NEST = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<kind>list|dict|object|linear|)\((?P<parts>.*)\)$", re.DOTALL
 )
@@ -123,13 +125,15 @@ class Value:
     value: Any  # a tensor, a number, or a nest of them
 
 
-_FLOAT32 = re.compile(r"\bfloat32(?=\[)")
+_FLOAT32 = re.compile(r"\bfloat32(?=\[|$)")
 
 
 def in_dtype(values: list[Value], dtype: torch.dtype) -> list[Value]:
     """What is FP32 among `values` in another dtype, in words as well."""
 
     def cast(each: Any) -> Any:
+        if each is torch.float32:
+            return dtype
         is_float = isinstance(each, torch.Tensor) and each.dtype is torch.float32
         return each.to(dtype) if is_float else each
 
@@ -164,6 +168,11 @@ def _make(word: str, seed: int) -> list[Value]:
     number = _NUMBER.match(word)
     if number is not None:
         return [Value(number["name"] or "", word, _plain(number["value"], word))]
+    option = _OPTION.match(word)
+    if option is not None:
+        value = option["value"]
+        made = torch.device("cpu") if value == "cpu" else _DTYPES.get(value)
+        return [Value(option["name"] or "", word, made)]
     nest = _NEST.match(word)
     if nest is not None:
         return [Value(nest["name"] or "", word, _nested(nest["kind"], nest["parts"], word, seed))]

@@ -1,5 +1,5 @@
 """How a function uses its arguments, as far as its code shows: as an index, a condition, a size, a
-number, a tensor, a list, a dict, an object with certain attributes, or a model.
+number, a tensor, a list, a dict, an object with certain attributes, a model, a dtype or a device.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Use:
     is_number: bool = False
     is_list: bool = False
     is_model: bool = False
+    is_dtype: bool = False
+    is_device: bool = False
     keys: dict[str, Use] = field(default_factory=dict)
     attributes: dict[str, Use] = field(default_factory=dict)
 
@@ -95,7 +97,7 @@ def _told_by(node: ast.AST) -> list[tuple[str, str]]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
         return [(name, "is_condition") for name in _names(node.operand)]
     if isinstance(node, ast.Call):
-        return _told_by_call(node)
+        return _told_by_keywords(node) + _told_by_call(node)
     if isinstance(node, (ast.For, ast.comprehension)):
         return [(name, "is_list") for name in _iterated(node.iter)]
     if isinstance(node, (ast.If, ast.IfExp, ast.Compare)):
@@ -114,6 +116,15 @@ def _iterated(node: ast.expr) -> list[str]:
         if node.func.id in ("enumerate", "zip", "reversed", "list"):
             return [name for each in node.args for name in _iterated(each)]
     return []
+
+
+def _told_by_keywords(node: ast.Call) -> list[tuple[str, str]]:
+    """`torch.arange(n, dtype=dtype, device=device)`."""
+    return [
+        (each.value.id, f"is_{each.arg}")
+        for each in node.keywords
+        if each.arg in ("dtype", "device") and isinstance(each.value, ast.Name)
+    ]
 
 
 def _told_by_call(node: ast.Call) -> list[tuple[str, str]]:

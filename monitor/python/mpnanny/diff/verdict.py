@@ -7,7 +7,7 @@ import math
 import torch
 
 from ..shadow.comparison import HALF_ULP, compare
-from ..shadow.findings import RANGE, UNDEFINED, Finding
+from ..shadow.findings import AMPLIFIED, INTEGERS, RANGE, UNDEFINED, Finding
 from ..shadow.judge import NOTED
 from .decisions import CAST_SHARE, Differing
 from .operator_errors import FEWEST_WHOLE, Row
@@ -32,7 +32,7 @@ class Verdict:
         self.full = full
         self.low = low
         self._limits = (rel_warn, rel_error)
-        self.ill_conditioned = [each for each in full.findings if is_bad(each) and _is_wide(each)]
+        self.ill_conditioned = [each for each in _that_count(full) if _is_wide(each)]
         self._ill_keys = {each.site.key for each in self.ill_conditioned}
 
     def bad(self) -> list[Finding]:
@@ -41,9 +41,13 @@ class Verdict:
         """
         return [
             each
-            for each in self.low.findings
-            if is_bad(each) and not self._is_shared(each) and not self._is_negligible(each)
+            for each in _that_count(self.low)
+            if not self._is_shared(each) and not self._is_negligible(each)
         ]
+
+    def grown(self, root: Finding) -> Finding | None:
+        """The largest error that an operator makes of the whole numbers that `root` changes."""
+        return _grown(self.low, root)
 
     def _is_shared(self, finding: Finding) -> bool:
         return finding.site.key in self._ill_keys and finding.kind != RANGE
@@ -131,8 +135,58 @@ def is_bad(finding: Finding) -> bool:
         return True
     if not finding.reach or finding.kind in (RANGE, UNDEFINED):
         return False
+    return finding.error_out > _least(finding)
+
+
+def _least(finding: Finding) -> float:
+    """The error that is more than a note and a rounding of the dtype."""
     rounding = max((HALF_ULP.get(dtype, 0.0) for dtype in _dtypes(finding.dtype)), default=0.0)
-    return finding.error_out > max(NOTED, rounding)
+    return max(NOTED, rounding)
+
+
+def _that_count(measured: Measured) -> list[Finding]:
+    """The findings that make a verdict, the worst first. Among them positions, ids, counts or times
+    that become others and of which an operator makes a large error, such as a sine: a fault of the
+    code even where nothing of it gets to an output, because the weights are those of a beginning
+    and do not look there yet.
+    """
+    found = [each for each in measured.findings if each.kind != INTEGERS and is_bad(each)]
+    roots = {
+        id(each): each
+        for one in measured.findings
+        for each in (one, one.root())  # one that reaches nothing is a root only
+        if each.kind == INTEGERS and _harms(measured, each)
+    }
+    return sorted([*found, *roots.values()], key=Finding.order)
+
+
+def _harms(measured: Measured, root: Finding) -> bool:
+    """Whether it matters that whole numbers are others: an index is made of them, they come out,
+    or what is computed from them is far off. A large number that fills a mask harms nothing.
+    """
+    least = _least(root)
+    for (what, _), error in root.reach.items():
+        if what in ("index", "decision") or error > least:
+            return True
+        if what == "output" and any(
+            each.found.integers and each.found.wrong_integers for each in measured.outputs
+        ):
+            return True
+    return _grown(measured, root) is not None
+
+
+def _grown(measured: Measured, root: Finding) -> Finding | None:
+    """In the forward pass, and cured with the whole numbers in FP32: these are its cause."""
+    made = [
+        each
+        for each in measured.findings
+        if each.kind == AMPLIFIED
+        and each.site.phase != "backward"
+        and each.root() is root
+        and each.cure is not None
+        and root.site.source in each.cure.lines
+    ]
+    return max(made, key=lambda each: each.error_out, default=None)
 
 
 def _is_wide(finding: Finding) -> bool:

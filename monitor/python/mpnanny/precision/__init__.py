@@ -17,13 +17,15 @@ from ..diff.program import Options, Program
 from ..diff.specification import make_inputs, values_of
 from ..diff.target import Target, find_target, load_callable
 from .as_code import code_for
-from .candidates import WAYS, Question, measure_way, ways_for
+from .batches import Batches, of_step
+from .candidates import WAYS, Candidate, Question, measure_way, ways_for
 from .devices import Device, find_device, known_devices, this_machine
 from .islands import LEAST_TOLERANCE
 from .plan import GOALS, best, plan_json
 from .states import measure_states
-from .trial import try_plan
+from .trial import Trainings, Trial
 from .units import look
+from .whole_numbers import WholeNumbers
 
 __all__ = ["Problem", "choose_precision", "choose_request", "known_devices"]
 
@@ -40,7 +42,7 @@ def choose_precision(
     ways: list[str] | None = None,
     loss: Any = None,
     try_steps: int = 0,
-    batches: Callable[[int], Any] | None = None,
+    batches: Callable[..., Any] | None = None,
     optimizer: str = "adamw",
     lr: float = 1e-3,
     tolerance: float = LEAST_TOLERANCE,
@@ -52,8 +54,9 @@ def choose_precision(
     name of `known_devices()`, by default this machine. `goal`: balanced, safest, fastest, smallest.
     `ways`: only these of fp32, tf32, bf16-autocast, fp16-autocast, bf16-weights, fp8-linear.
     `loss` is called with the result. `try_steps`: train so many steps in FP32, in FP32 with another
-    seed and with the plan, on `batches(step)` (by default on `sample` again and again).
-    `tolerance`: relative error that a plan may have in any case; `seconds`: that each way may take.
+    seed and with the plan, on `batches(step)` or `batches()` (by default on `sample` again and
+    again). `tolerance`: relative error that a plan may have in any case; `seconds`: that each way
+    may take.
     The model is copied. Returns the dict that the tool `choose_precision` returns; raises Problem.
     """
     first = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
@@ -68,7 +71,8 @@ def choose_precision(
     try:
         program = Program(target, values_of(sample), options)
         question = Question(_device(device), tolerance, seconds, steps=try_steps or None)
-        return _choose(program, question, goal, ways or [], try_steps, batches)
+        data = None if batches is None else of_step(batches)
+        return _choose(program, question, goal, ways or [], try_steps, data)
     finally:
         torch.set_rng_state(state)
 
@@ -96,7 +100,7 @@ def choose_request(request: dict[str, Any], say: Say = lambda done, what: None) 
             optimizer=str(request.get("optimizer") or "adamw"),
             lr=float(request.get("lr") or 1e-3),
         )
-        data = None if not batches else load_callable(str(batches), root)
+        data = None if not batches else of_step(load_callable(str(batches), root))
         words = list(request.get("input") or [])
         if data is not None and not words:
             inputs = values_of(data(0))
@@ -129,7 +133,7 @@ def _choose(
     goal: str,
     names: list[str],
     steps: int,
-    batches: Callable[[int], Any] | None,
+    batches: Batches | None,
     say: Say = lambda done, what: None,
 ) -> dict[str, Any]:
     for name in names:
@@ -165,15 +169,26 @@ def _choose(
             "Give `model` or `config` and its inputs.",
         )
     ways, without = ways_for(question.device, [*names, "fp32"] if names else [])
+    whole_numbers = WholeNumbers(program)
     candidates = []
     for at, way in enumerate(ways):
         candidates.append(
-            measure_way(way, program, anatomy, question, _part_of(say, at, len(ways)))
+            measure_way(
+                way, program, anatomy, question, whole_numbers, _part_of(say, at, len(ways))
+            )
         )
     say(0.7, "states")
     states = measure_states(program)
-    answer = plan_json(anatomy, candidates, without, states, question, goal, program)
+    trials: dict[str, Trial] = {}
+    if steps:
+        trainings = Trainings(
+            program, steps, batches, lambda done, what: say(0.75 + 0.25 * done, what)
+        )
+        trials = _tried(trainings, candidates, goal)
     chosen = best(candidates, goal)
+    answer = plan_json(
+        anatomy, candidates, without, states, question, goal, program, trials, whole_numbers.own
+    )
     reduce_in_fp32 = any(
         each.state in ("communication", "gradient_accumulation") and each.keep_fp32
         for each in states
@@ -185,9 +200,17 @@ def _choose(
         {"library": each.library, "language": each.language, "text": each.text}
         for each in code_for(chosen, reduce_in_fp32, autocast)
     ]
-    if steps:
-        trial = try_plan(
-            program, chosen, steps, batches, lambda done, what: say(0.75 + 0.25 * done, what)
-        )
-        answer["trial"] = trial.json()
     return answer
+
+
+def _tried(trainings: Trainings, candidates: list[Candidate], goal: str) -> dict[str, Trial]:
+    """By way: the plans in the order of `goal`, until one is not refuted, which is FP32 at last.
+    Those that are refuted are no longer established.
+    """
+    trials: dict[str, Trial] = {}
+    while True:
+        chosen = best(candidates, goal)
+        trial = trials[chosen.way.name] = trainings.try_plan(chosen)
+        if not trial.refutes or chosen.way.precision == "fp32":
+            return trials
+        chosen.established = False

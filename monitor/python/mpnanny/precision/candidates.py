@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..diff.policy import Policy, full_precision
 from ..diff.problem import Problem
@@ -22,6 +22,7 @@ from .islands import LEAST_TOLERANCE, Found, find_islands
 from .scaler import Scaling, first_scale, scaling_for
 from .tf32 import tf32_products
 from .units import Anatomy
+from .whole_numbers import Changed, KeptWhole, WholeNumbers
 
 pass_through(__file__)
 
@@ -52,7 +53,8 @@ WAYS = (
 @dataclass(slots=True)
 class Candidate:
     """`islands` stay in FP32 (of FP8: `fp8_left_out` stay in BF16, `islands` in FP32). `found` is
-    None where there is nothing to choose. `seconds`: by the roofline model of the device.
+    None where there is nothing to choose. `seconds`: by the roofline model of the device. `whole`:
+    of islands that are there for whole numbers, what they would change.
     """
 
     way: Way
@@ -66,6 +68,8 @@ class Candidate:
     fp8_left_out: list[str]
     found: Found | None = None
     scaling: Scaling | None = None
+    whole: dict[str, Changed] = field(default_factory=dict)
+    changed: list[Changed] = field(default_factory=list)  # whole numbers that no island keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,11 @@ def measure_way(
     program: Program,
     anatomy: Anatomy,
     question: Question,
+    whole_numbers: WholeNumbers,
     say: Say = lambda done, what: None,
 ) -> Candidate:
-    """Measures `way` on `program`, whose units are those of `anatomy`. `say(done, what)`: before
-    each pass.
+    """Measures `way` on `program`, whose units are those of `anatomy` and whose whole numbers are
+    looked at by `whole_numbers`. `say(done, what)`: before each pass.
     """
     say(0.0, way.name)
     if way.precision == "fp32":
@@ -124,7 +129,9 @@ def measure_way(
             trials.scale_for = lambda low: first_scale(anatomy.units[name] for name in low)
         units = list(anatomy.units)
         if way.base == "fp8":
-            return _eight_bit(way, program, trials, policy, anatomy, question, deadline)
+            return _eight_bit(
+                way, program, trials, policy, anatomy, question, whole_numbers, deadline
+            )
         found = find_islands(
             units,
             trials.run,
@@ -133,6 +140,9 @@ def measure_way(
             past_errors=way.base
             != "pure",  # code that cannot take 16-bit weights is for its author
         )
+        kept = _keep_whole_numbers(whole_numbers, found, units, trials, policy, way.base)
+        if kept.islands:
+            found.after = trials.run([unit for unit in units if unit not in found.islands])
         low = [unit for unit in units if unit not in found.islands]
         work = _work(program, trials, policy, way.base, low, ())
         scaling = None
@@ -143,7 +153,7 @@ def measure_way(
         way,
         found.after,
         found.before,
-        found.established,
+        found.established and not kept.left,
         work,
         _memory(program, work, low=True, pure=way.base == "pure"),
         seconds(work, question.device),
@@ -151,7 +161,40 @@ def measure_way(
         [],
         found,
         scaling,
+        kept.islands,
+        kept.left,
     )
+
+
+def _keep_whole_numbers(
+    whole_numbers: WholeNumbers,
+    found: Found,
+    units: Sequence[str],
+    trials: Trials,
+    policy: Policy,
+    base: str,
+) -> KeptWhole:
+    """Adds to the islands of `found` those that whole numbers need."""
+
+    def region_for(islands: Sequence[str], case: Case) -> Region:
+        assert case.module is not None
+        low = [unit for unit in units if unit not in islands]
+        eight_bit = base == "fp8"
+        assignment = Assignment(
+            case.module,
+            () if eight_bit else low,
+            policy.low,
+            base,
+            trials.borders,
+            trials.device,
+            low if eight_bit else (),
+        )
+        policy.is_eight_bit = lambda: assignment.is_eight_bit
+        return assignment.region
+
+    kept = whole_numbers.keep(units, found.islands, region_for, policy.low, found.after.scale)
+    found.islands = [unit for unit in units if unit in found.islands or unit in kept.islands]
+    return kept
 
 
 def _eight_bit(
@@ -161,6 +204,7 @@ def _eight_bit(
     policy: Policy,
     anatomy: Anatomy,
     question: Question,
+    whole_numbers: WholeNumbers,
     deadline: float,
 ) -> Candidate:
     """First the units that BF16 cannot do, then the linear layers that FP8 cannot do."""
@@ -169,6 +213,7 @@ def _eight_bit(
     sixteen = find_islands(
         units, lambda low: trials.run((), low), least=question.least, deadline=deadline
     )
+    kept = _keep_whole_numbers(whole_numbers, sixteen, units, trials, policy, way.base)
     rest = [unit for unit in units if unit not in sixteen.islands]
     may = [unit for unit in linear if unit in rest]
 
@@ -186,13 +231,15 @@ def _eight_bit(
         way,
         found.after,
         found.before,
-        found.established and sixteen.established and bool(low),
+        found.established and sixteen.established and bool(low) and not kept.left,
         work,
         _memory(program, work, low=True, pure=False),
         seconds(work, question.device),
         sixteen.islands,
         left_out,
         found,
+        whole=kept.islands,
+        changed=kept.left,
     )
 
 

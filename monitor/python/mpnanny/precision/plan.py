@@ -5,15 +5,17 @@ and gains, and what else could be done. docs/choose_precision.md explains the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..diff.answer import number
+from ..diff.answer import grown_json, number, shown_source
 from ..diff.program import Program
 from .candidates import Candidate, Question
 from .effect import Effect
 from .states import StateLoss
+from .trial import Trial
 from .units import Anatomy, Unit
+from .whole_numbers import Changed
 
 GOALS = ("balanced", "safest", "fastest", "smallest")
 MOST_LAYERS = 200
@@ -61,8 +63,13 @@ def plan_json(
     question: Question,
     goal: str,
     program: Program,
+    trials: Mapping[str, Trial],
+    own: Sequence[Changed],
 ) -> dict[str, Any]:
-    """The answer, without code and trial."""
+    """The answer, without code. `trials`: of the ways that were tried. `own`: whole numbers that
+    the code changes in FP32 as well.
+    """
+    root = program.target.root
     chosen = best(candidates, goal)
     full = next(each for each in candidates if each.way.precision == "fp32")
     device = question.device
@@ -81,8 +88,12 @@ def plan_json(
             "notes": list(device.notes),
             "source": device.source or ("read from this machine" if device.read else ""),
         },
-        "islands": [_island(anatomy.units[unit], chosen) for unit in chosen.islands],
+        "islands": [_island(anatomy.units[unit], chosen, root) for unit in chosen.islands],
     }
+    if refuted := [way for way, trial in trials.items() if trial.refutes]:
+        answer["refuted"] = refuted
+    if own:
+        answer["whole_numbers"] = [_changed(each, root) for each in own]
     if chosen.fp8_left_out:
         answer["fp8_left_out"] = chosen.fp8_left_out
     answer |= _figures(chosen, full)
@@ -111,12 +122,15 @@ def plan_json(
             "islands": each.islands,
             "established": each.established,
             **_figures(each, full),
+            **_against(each, trials, root),
         }
         for each in candidates
         if each is not chosen
     ]
     answer["not_on_device"] = without
     answer["limits"] = [f"not_followed:{anatomy.trouble}"] if anatomy.trouble else []
+    if chosen.way.name in trials:
+        answer["trial"] = trials[chosen.way.name].json()
     if device.kind != "cpu" and program.options.device == "cpu":
         answer["limits"].append("cpu_arithmetic")
     return answer
@@ -168,11 +182,37 @@ def _effect(effect: Effect) -> dict[str, Any]:
     return shown
 
 
-def _island(unit: Unit, chosen: Candidate) -> dict[str, Any]:
+def _against(candidate: Candidate, trials: Mapping[str, Trial], root: str) -> dict[str, Any]:
+    """What else was found of a plan that is not the chosen one."""
+    shown: dict[str, Any] = {}
+    if candidate.way.name in trials:
+        shown["trial"] = trials[candidate.way.name].summary()
+    if candidate.changed:
+        shown["whole_numbers"] = [_changed(each, root) for each in candidate.changed]
+    return shown
+
+
+def _changed(changed: Changed, root: str) -> dict[str, Any]:
+    found = changed.root
+    shown: dict[str, Any] = {
+        "op": found.site.operator,
+        "module": found.site.module or "",
+        "source": shown_source(found.site.source, root),
+        "dtype": found.dtype,
+        "share": number(found.share),
+        "magnitude": number(found.magnitude),
+    }
+    if changed.grown is not None:
+        shown["grows"] = grown_json(changed.grown, root)
+    return shown
+
+
+def _island(unit: Unit, chosen: Candidate, root: str) -> dict[str, Any]:
     found = chosen.found
     alone = found.alone.get(unit.name) if found else None
     needed = found.needed.get(unit.name) if found else None
-    return {
+    whole = chosen.whole.get(unit.name)
+    shown: dict[str, Any] = {
         "module": unit.name,
         "kind": unit.kind,
         "format": "fp32",
@@ -181,6 +221,9 @@ def _island(unit: Unit, chosen: Candidate) -> dict[str, Any]:
         "absmax": number(unit.absmax),
         "lines": [line for line, _ in unit.lines.most_common(5)],
     }
+    if whole is not None:
+        shown["whole_numbers"] = _changed(whole, root)
+    return shown
 
 
 def _layers(anatomy: Anatomy, chosen: Candidate) -> list[dict[str, Any]]:

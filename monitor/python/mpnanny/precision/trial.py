@@ -1,4 +1,4 @@
-"""A plan tried in training: FP32, FP32 once more with other draws (the noise that two runs in one
+"""Plans tried in training: FP32, FP32 once more with other draws (the noise that two runs in one
 precision have anyway), the plan, and where it has FP32 islands also everything in the low format.
 """
 
@@ -23,6 +23,7 @@ from ..diff.specification import values_of
 from ..operators.places import pass_through
 from ..shadow.call import floats
 from .assignment import Assignment
+from .batches import Batches
 from .candidates import Candidate
 from .effect import Trials
 from .tf32 import tf32_products
@@ -33,12 +34,13 @@ pass_through(__file__)
 # second not (type 2). docs/compare_runs.md has the same two limits.
 ACCEPTABLE, NOT_ACCEPTABLE = 0.01, 0.05
 STALL = 0.1  # of the way that FP32's loss goes
+# Of it, below which both losses have come to nothing, and their ratio is that of what is left.
+LEARNT = 0.01
 LEAST_STEPS = 20  # below it nothing is said
 MOST_SHOWN = 100  # losses of a run in the answer
 _ORDERS = 64  # batches whose order the noise run changes
 _ROUNDING = 2.0**-20  # by which the noise run's first weights differ
 
-Batches = Callable[[int], Any]
 Say = Callable[[float, str], None]
 
 
@@ -99,14 +101,26 @@ class Trial:
     own_data: bool = False
     own_loss: bool = True
 
-    def json(self) -> dict[str, Any]:
-        every = max(1, math.ceil(self.steps / MOST_SHOWN))
-        shown: dict[str, Any] = {
+    @property
+    def refutes(self) -> bool:
+        """Whether the plan trains otherwise than FP32."""
+        return self.judgement.verdict == "type_2"
+
+    def summary(self) -> dict[str, Any]:
+        return {
             "steps": self.steps,
             "verdict": self.judgement.verdict,
             "reason": self.judgement.reason,
             "difference": number(self.judgement.difference),
             "noise": number(self.noise),
+            "final": number(self.plan.final),
+            "final_fp32": number(self.fp32.final),
+            "raised": self.plan.raised,
+        }
+
+    def json(self) -> dict[str, Any]:
+        every = max(1, math.ceil(self.steps / MOST_SHOWN))
+        shown: dict[str, Any] = self.summary() | {
             "shown_every": every,
             "fp32": self.fp32.json(),
             "fp32_other_draws": self.other.json(),
@@ -118,6 +132,7 @@ class Trial:
                 "verdict": self.all_low_judgement.verdict,
                 "reason": self.all_low_judgement.reason,
                 "difference": number(self.all_low_judgement.difference),
+                "final_fp32": number(self.fp32.final),
             }
         if not self.own_data:
             shown["limits"].append("same_batch_every_step")
@@ -153,43 +168,61 @@ def judge(run: Curve, reference: Curve, noise: float) -> Judgement:
             "within_noise",
             difference,
         )
+    if max(abs(run.final), abs(reference.final)) < LEARNT * way:
+        return Judgement("not_established", "both_learnt", difference)
     if apart > NOT_ACCEPTABLE:
         return Judgement("type_2", "beyond_limit" if difference > 0 else "below_limit", difference)
     return Judgement("not_established", "between_limits", difference)
 
 
-def try_plan(
-    program: Program, chosen: Candidate, steps: int, batches: Batches | None, say: Say
-) -> Trial:
+class Trainings:
     """Trains copies of the program's model for `steps` steps with the optimizer of its options.
-    `batches(step)` gives the inputs of a step as `sample` has them.
+    `batches(step)` gives the inputs of a step as `sample` has them. FP32 is trained once, whatever
+    is tried.
     """
-    training = _Training(program, steps, batches)
-    say(0.0, "training in FP32")
-    plain = training.in_fp32(noise=False)
-    say(0.25, "training in FP32, other draws")
-    other = training.in_fp32(noise=True)
-    noise = _noise(plain, other)
-    say(0.5, "training the plan")
-    if chosen.way.precision == "fp32":
-        plan, whole = plain, None
-    elif chosen.way.precision == "tf32":
-        with full_precision(program.options.device), tf32_products():
-            plan, whole = training.run(lambda case: contextlib.nullcontext, None), None
-    else:
-        plan, whole = training.in_plan(chosen, say)
-    return Trial(
-        steps,
-        plain,
-        other,
-        plan,
-        judge(plan, plain, noise),
-        noise,
-        whole,
-        None if whole is None else judge(whole, plain, noise),
-        own_data=batches is not None,
-        own_loss=training.own_loss,
-    )
+
+    def __init__(
+        self,
+        program: Program,
+        steps: int,
+        batches: Batches | None,
+        say: Say = lambda done, what: None,
+    ) -> None:
+        self._training = _Training(program, steps, batches)
+        self._program = program
+        self._steps = steps
+        self._own_data = batches is not None
+        say(0.0, "training in FP32")
+        self._plain = self._training.in_fp32(noise=False)
+        say(0.25, "training in FP32, other draws")
+        self._other = self._training.in_fp32(noise=True)
+        self._noise = _noise(self._plain, self._other)
+        self._say = say
+        self._done = 0.25  # of all; each plan takes half of what is left
+
+    def try_plan(self, chosen: Candidate) -> Trial:
+        training, plain = self._training, self._plain
+        self._done = (1 + self._done) / 2
+        self._say(self._done, f"training the plan {chosen.way.name}")
+        if chosen.way.precision == "fp32":
+            plan, whole = plain, None
+        elif chosen.way.precision == "tf32":
+            with full_precision(self._program.options.device), tf32_products():
+                plan, whole = training.run(lambda case: contextlib.nullcontext, None), None
+        else:
+            plan, whole = training.in_plan(chosen, lambda what: self._say(self._done, what))
+        return Trial(
+            self._steps,
+            plain,
+            self._other,
+            plan,
+            judge(plan, plain, self._noise),
+            self._noise,
+            whole,
+            None if whole is None else judge(whole, plain, self._noise),
+            own_data=self._own_data,
+            own_loss=training.own_loss,
+        )
 
 
 def _noise(plain: Curve, other: Curve) -> float:
@@ -211,7 +244,7 @@ class _Training:
         with full_precision(self._program.options.device):
             return self.run(lambda case: contextlib.nullcontext, None, noise)
 
-    def in_plan(self, chosen: Candidate, say: Say) -> tuple[Curve, Curve | None]:
+    def in_plan(self, chosen: Candidate, say: Callable[[str], None]) -> tuple[Curve, Curve | None]:
         program, way = self._program, chosen.way
         name = "pure" if way.base == "pure" else "cuda-autocast"
         policy = Policy(name, way.precision, program.options.device)
@@ -251,7 +284,7 @@ class _Training:
             plan = self.run(region_for(chosen.islands, chosen.fp8_left_out), scale, False, interval)
             whole = None
             if chosen.islands or chosen.fp8_left_out:
-                say(0.75, "training without islands")
+                say("training without islands")
                 whole = self.run(region_for([], []), scale, False, interval)
         return plan, whole
 
@@ -304,6 +337,7 @@ class _Training:
         program = self._program
         if self._batches is not None:
             case.args, case.kwargs = [], {}
+            torch.manual_seed(seed)  # what it draws is the same in each training
             for value in values_of(self._batches(at)):
                 placed = tree_map(program.placed, value.value)
                 if value.name:
