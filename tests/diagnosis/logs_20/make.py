@@ -131,7 +131,7 @@ def run03():
     for k in range(4): t += timedelta(milliseconds=211); I("real_accelerator.py:110:get_accelerator", "Setting ds_accelerator to cuda (auto detect)")
     I("comm.py:622:init_distributed", "Initializing TorchBackend in DeepSpeed with backend nccl")
     I("logging.py:96:log_dist", "[Rank 0] DeepSpeed info: version=0.10.3, git-hash=unknown, git-branch=unknown")
-    A("Using /root/.cache/torch_extensions/py310_cu118 as PyTorch extensions root..."); A("ninja: no work to do."); A("Time to load fused_adam op: 0.08791589736938477 seconds")
+    A("Using /home/li/.cache/torch_extensions/py310_cu118 as PyTorch extensions root..."); A("ninja: no work to do."); A("Time to load fused_adam op: 0.08791589736938477 seconds")
     I("logging.py:96:log_dist", "[Rank 0] Using DeepSpeed Optimizer param name adamw as basic optimizer"); I("logging.py:96:log_dist", "[Rank 0] Creating fp16 ZeRO stage 2 optimizer")
     for rk in range(4): A(f"Rank: {rk} partition count [4] and sizes[(327155712, False)] ")
     I("config.py:967:print", "DeepSpeedEngine configuration:")
