@@ -23,7 +23,7 @@ def truths(folder: str) -> dict[str, str]:
 TRUTH = {name: verdict for folder in SETS for name, verdict in truths(folder).items()}
 
 MISSED = {
-    "logs_24/run09_homemade_bf16.log": "that weights no longer change shows in a norm that is not read",
+    "logs_24/run09_homemade_bf16.log": "what shows it is a norm of the weights",
     "logs_24/run14_tensorboard_export.csv": "a loss that is called mse is not known for one",
     "logs_20/run05.log": "a level that stays higher after a spike, without gradient norms",
     "logs_20/run07.log": "a training that the system killed is healthy as far as its figures go",
