@@ -1,6 +1,7 @@
 // Every rule's page is executed: each fenced example must give exactly the findings that its marks
 // name, and none where the mark is of a candidate. Also that a rule has all its parts.
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ std::vector<std::string> RuleIds() {
   for (const EmbeddedFile& file : EmbeddedProductData()) {
     const std::string path(file.path);
     if (!path.starts_with("engines/check/rules/") || !path.ends_with(".md")) continue;
-    const std::string id = path.substr(25, path.size() - 28);
+    const std::string id = std::filesystem::path(path).stem().string();
     if (id != "README" && !id.starts_with("_")) ids.push_back(id);
   }
   return ids;
