@@ -5,9 +5,9 @@
 #define MPNANNY_ENGINES_COMPARISON_HEALTH_H_
 
 #include "base/result.h"
+#include "engines/call_context.h"
 #include "engines/comparison/mend.h"
 #include "engines/runs/run.h"
-#include "engines/call_context.h"
 
 namespace mpnanny::compare_runs {
 

@@ -16,13 +16,10 @@
 
 #include "base/result.h"
 #include "engines/comparison/course.h"
-#include "engines/runs/run.h"
-#include "engines/runs/samples.h"
-#include "numerics/format.h"
-#include "engines/comparison/course.h"
 #include "engines/comparison/layer_pairs.h"
 #include "engines/runs/run.h"
 #include "engines/runs/samples.h"
+#include "numerics/format.h"
 
 namespace mpnanny::compare_runs {
 

@@ -59,6 +59,19 @@ bool LacksItsOwn(const Hypothesis& fitting) {
   });
 }
 
+// Whether it is known by what a detector would have been sure of, and none of that was seen.
+bool LacksItsSigns(const Hypothesis& fitting) {
+  bool any = false;
+  for (const cases::Signal& signal : fitting.cause->signals) {
+    if (signal.kind != cases::Signal::Kind::kSign || signal.weight < kProvingWeight) continue;
+    any = true;
+    if (std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) == fitting.unseen.end()) {
+      return false;
+    }
+  }
+  return any;
+}
+
 // Whether the case speaks of what was measured: of the first value that is not finite, or of a
 // phenomenon that an alert or a statistic names as well.
 bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechanism& mechanism,
@@ -72,6 +85,7 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
     });
   }
   if (ExplainsOnset(facts, mechanism)) {
+    if (LacksItsSigns(fitting)) return false;
     return ShowsMoreThanItsKind(lead, fitting) || !LacksItsOwn(fitting);
   }
   const std::string& kind = lead.kind;

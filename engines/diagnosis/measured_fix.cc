@@ -1,7 +1,10 @@
 #include "engines/diagnosis/measured_fix.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -159,13 +162,21 @@ std::optional<double> SmallerLoss(const runs::ShadowFinding& finding) {
   return factor;
 }
 
+// Operators that take nearly equal numbers from each other.
+bool MayCancel(std::string_view op) {
+  constexpr std::string_view kThese[] = {"sub",  "rsub", "add",      "sum",     "mean",  "var",
+                                         "std",  "mm",   "bmm",      "addmm",   "mv",    "dot",
+                                         "lerp", "diff", "var_mean", "addcmul", "cumsum"};
+  return std::find(std::begin(kThese), std::end(kThese), op) != std::end(kThese);
+}
+
 Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
   const std::string wide = WideFormat(finding);
   if (finding.kind == "lost_change") return FixOfLostChange(finding);
   if (finding.kind == "integers" && !runs::LooksUp(finding.op)) {
-    return {Form("Keep whole numbers {0} in an integer type or in {1}.",
-                 "把{0}的整数保存为整数类型或 {1}。"),
+    return {Form("Keep the numbers {0} in {1}, or in an integer type where all of them are whole.",
+                 "把{0}的数保存为 {1}，若全部是整数也可用整数类型。"),
             {where, wide}};
   }
   if (finding.kind == "clipped") {
@@ -220,7 +231,7 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
         "对 FP16 来说太小的梯度，损失缩放（torch.amp.GradScaler）有同样"
         "的作用。");
   }
-  if (finding.kind == "amplified") {
+  if (finding.kind == "amplified" && MayCancel(runs::OperatorBaseName(finding.op))) {
     fix += Form("Or rewrite it so that nearly equal numbers are not subtracted.",
                 "或者改写算式，避免几乎相等的数相减。");
   }

@@ -129,7 +129,10 @@ std::vector<Sentence> MeasuredEvidence(const ShadowEvidence& measured, const Mec
   if (!words.reach.empty()) evidence.push_back(words.reach);
   for (size_t i = 1; i < mechanism.findings.size() && i <= kOthersNamed; ++i) {
     const MeasuredFinding& other = measured.findings[mechanism.findings[i]];
-    evidence.push_back({Form("With it, at step {0}: {1}", "同时在第 {0} 步：{1}"),
+    evidence.push_back({other.finding.repeats > 1
+                            ? Form("With it, from step {0} on, at its worst: {1}",
+                                   "同时从第 {0} 步起，最严重时：{1}")
+                            : Form("With it, at step {0}: {1}", "同时在第 {0} 步：{1}"),
                         {other.finding.step, runs::WordsOf(other.finding, other.module).what}});
   }
   if (mechanism.findings.size() > kOthersNamed + 1) {

@@ -38,6 +38,8 @@ constexpr double kDefining = 5;
 constexpr double kUndefined = 0.4;
 constexpr double kSure = 0.9;
 constexpr double kTold = 2;  // weight of a missing sign that is worth a word
+// Of a run that was watched: what shows less than this is no more than a guess.
+constexpr double kWeak = 0.5;
 // A fact that so many cases are known by tells none of them from the others.
 constexpr size_t kSharedByMany = 4;
 
@@ -318,14 +320,15 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
 
 // Cases that have nothing to show but facts that many others show as well: a spike, a scale that
 // falls.
-void MarkGuesses(std::vector<Hypothesis>& ranked) {
+void MarkGuesses(const Facts& facts, std::vector<Hypothesis>& ranked) {
   std::map<std::string, size_t> cases_by_fact;
   for (const Hypothesis& each : ranked) {
     for (const Sentence& fact : each.evidence) ++cases_by_fact[fact.English()];
   }
   for (Hypothesis& each : ranked) {
+    const bool weak = !facts.monitored || each.confidence < kWeak;
     each.is_guess =
-        !each.established &&
+        weak && !each.established &&
         std::all_of(each.evidence.begin(), each.evidence.end(), [&](const Sentence& fact) {
           return cases_by_fact[fact.English()] >= kSharedByMany;
         });
@@ -344,7 +347,7 @@ std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claim
       ranked.push_back(std::move(hypothesis));
     }
   }
-  MarkGuesses(ranked);
+  MarkGuesses(facts, ranked);
   std::stable_sort(ranked.begin(), ranked.end(), [](const Hypothesis& a, const Hypothesis& b) {
     return a.confidence > b.confidence;
   });

@@ -35,11 +35,18 @@ void KeepMost(runs::Covered& most, const runs::Covered& other) {
 }
 
 // What the steps with a shadow compared, by the one of them that compared the most.
-std::string ShadowTested(const ShadowEvidence& measured, int64_t all) {
-  const auto count = static_cast<int64_t>(measured.steps.size());
+std::string ShadowTested(const ShadowEvidence& measured, int64_t all, std::optional<int64_t> last) {
+  // What comes after the last step is an evaluation, and has the next one's number.
+  std::vector<runs::ShadowStep> of_training;
+  for (const runs::ShadowStep& step : measured.steps) {
+    if (!last || step.step <= *last) of_training.push_back(step);
+  }
+  const bool after = of_training.size() < measured.steps.size();
+  const auto count = static_cast<int64_t>(of_training.size());
   const std::string steps = Count(count, "step") + " of " + std::to_string(std::max(all, count)) +
                             " against FP64 (" + (count == 1 ? "step " : "steps ") +
-                            ShadowStepsText(measured.steps) + ")";
+                            ShadowStepsText(of_training) + ")" +
+                            (after ? " and of what ran after the last one" : "");
   runs::Covered gradients, updates;
   bool known = true;
   for (const runs::ShadowStep& step : measured.steps) {
@@ -103,7 +110,7 @@ void ListTested(const Facts& facts, Diagnosis& d) {
     return;
   }
   const auto shadows = static_cast<int64_t>(facts.measured.steps.size());
-  add(shadows > 0, ShadowTested(facts.measured, s.steps),
+  add(shadows > 0, ShadowTested(facts.measured, s.steps, s.last_step),
       "precision (no step was run a second time in FP64)");
   if (const auto left_out = LeftOut(facts.measured); !left_out.empty())
     d.not_tested.push_back(left_out);

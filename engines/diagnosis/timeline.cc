@@ -40,9 +40,13 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   std::vector<Moment> line;
   if (!s.first_step) return line;
   std::string start = "starts";
-  if (s.loss_first) start += ", loss " + Number(s.loss_first);
+  const bool at_once = s.loss_first_step == s.first_step;
+  if (s.loss_first && at_once) start += ", loss " + Number(s.loss_first);
   if (s.scale_first) start += ", loss scale " + Number(s.scale_first);
   line.push_back({*s.first_step, start});
+  if (s.loss_first && !at_once) {
+    line.push_back({*s.loss_first_step, "first loss, " + Number(s.loss_first)});
+  }
   if (facts.scale.startup_skips > 0) {
     line.push_back({*s.first_step, Count(facts.scale.startup_skips, "step") +
                                        " skipped while the scaler looks for its scale (normal)"});

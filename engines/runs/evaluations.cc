@@ -43,7 +43,10 @@ std::string EvaluationsText(const Evaluations& e) {
   if (e.count == 0) return "";
   std::string text =
       "It holds the losses of " + Count(e.count, "evaluation") + " (\"" + Name(e.name) + "\")";
-  if (e.first) text += ": " + Number(e.first) + " at first, " + Number(e.last) + " at the end";
+  if (e.first) {
+    text += ": " + Number(e.first) + " at first, " + Number(e.last) +
+            (e.nonfinite > 0 ? " the last that is finite" : " at the end");
+  }
   if (e.nonfinite > 0) {
     text += "; " + std::to_string(e.nonfinite) +
             (e.nonfinite == 1 ? " of them is not finite" : " of them are not finite") +

@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
+#include "engines/comparison/mend.h"
 #include "tests/runs/recording.h"
 #include "tests/runs/shadow_recording.h"
-#include "engines/comparison/mend.h"
 
 namespace mpnanny::test {
 namespace {

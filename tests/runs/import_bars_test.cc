@@ -131,8 +131,8 @@ TEST(ImportEvaluationsTest, TheirLossesAreKeptBesideTheSteps) {
   ASSERT_EQ(log.steps.size(), 3u) << log.notes;
   EXPECT_EQ(log.steps[1].loss, 2.25);
   EXPECT_TRUE(Notes(log,
-                    "losses of 2 evaluations (\"eval_loss\"): 2 at first, 2 at the end; 1 of "
-                    "them is not finite, first at step 20"))
+                    "losses of 2 evaluations (\"eval_loss\"): 2 at first, 2 the last that is "
+                    "finite; 1 of them is not finite, first at step 20"))
       << log.notes;
 }
 

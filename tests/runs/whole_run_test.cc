@@ -14,9 +14,6 @@
 #include "engines/runs/last_values.h"
 #include "tests/runs/recording.h"
 #include "tools/list_runs/listing.h"
-#include "engines/diagnosis/summary/report.h"
-#include "engines/diagnosis/summary/summary.h"
-#include "engines/runs/last_values.h"
 #include "tools/list_runs/verdicts.h"
 
 namespace mpnanny::test {

@@ -5,11 +5,9 @@
 
 #include "base/text.h"
 #include "engines/python_code/fields.h"
-#include "engines/runs/show.h"
-#include "tools/choose_precision/report.h"
-#include "engines/python_code/fields.h"
 #include "engines/python_code/whole_numbers.h"
 #include "engines/runs/show.h"
+#include "tools/choose_precision/report.h"
 
 namespace mpnanny::choose_precision {
 namespace {

@@ -1,14 +1,11 @@
 #include "tools/tool.h"
 
 #include "base/text.h"
-#include "engines/runs/page.h"
-#include "engines/runs/schema.h"
-#include "engines/runs/show.h"
-#include "tools/list_runs/listing.h"
 #include "engines/diagnosis/summary/verdict_words.h"
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
+#include "tools/list_runs/listing.h"
 #include "tools/list_runs/verdicts.h"
 
 namespace mpnanny::list_runs {
@@ -181,8 +178,7 @@ Tool MakeTool() {
   definition.brief =
       "Finds runs (monitored, TensorBoard, W&B, HF, Lightning) below a file or folder, newest "
       "first: verdict, status, steps, last loss, worst alert, and the handle that the other tools "
-      "take. "
-      "Then: diagnose_run.";
+      "take. Then: diagnose_run.";
   definition.brief_arguments = {{"path", "File or folder"}};
   definition.input_schema = {
       {"type", "object"},

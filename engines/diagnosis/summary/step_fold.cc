@@ -92,7 +92,10 @@ void StepFold::Finish() {
 }
 
 void StepFold::AddLoss(int64_t step, double loss) {
-  if (!s_.loss_first) s_.loss_first = loss;
+  if (!s_.loss_first) {
+    s_.loss_first = loss;
+    s_.loss_first_step = step;
+  }
   s_.loss_last = loss;
   if (!std::isfinite(loss)) {
     ++s_.nonfinite_losses;

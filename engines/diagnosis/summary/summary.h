@@ -66,6 +66,7 @@ struct Summary {
 
   // Loss: first and last that were logged (may be NaN), least finite one.
   std::optional<double> loss_first, loss_last, loss_min;
+  std::optional<int64_t> loss_first_step;
   std::optional<int64_t> loss_min_step, first_nonfinite_loss;
   int64_t nonfinite_losses = 0;
   std::vector<int64_t> first_nonfinite_ranks;  // of merged ranks, those whose loss it was

@@ -159,7 +159,7 @@ Result<Opened> Close(Import& import, Recorder& recorder, const std::string& form
   about.started_at = import.started_at.value_or(0);
   about.ended_at = import.ended_at;
   about.notes.push_back("Read as " + format + ": " + import.counts +
-                        ". It shows neither layers nor tensors, so the producer cannot be named.");
+                        ". It shows neither layers nor tensors.");
   about.notes.insert(about.notes.end(), import.notes.begin(), import.notes.end());
   auto database = recorder.Finish(about);
   if (!database) return database.error();
