@@ -282,5 +282,35 @@ TEST(DiagnoseLogShapes, ADumpOfSettingsIsNoMessage) {
   EXPECT_EQ(Asked(settings + Steps(1, 60))["verdict"], "healthy");
 }
 
+// What is only recognised is a name to read up, and no cause with a fix.
+TEST(DiagnoseLogShapes, CasesThatShareASignAreNames) {
+  std::string log;
+  for (int64_t step = 1; step <= 200; ++step) {
+    const double up = std::max(0.0, (static_cast<double>(step) - 100) / 100);
+    log += "step " + std::to_string(step) + " loss " + std::to_string(1 + 4 * up) + "\n";
+  }
+  TempFolder folder;
+  auto output = Call("diagnose_run", {{"log_text", log}}, folder.path());
+  ASSERT_TRUE(output) << output.error().Text();
+  EXPECT_TRUE(Has(output->text, "fix, if it is this: Lower the learning rate")) << output->text;
+  EXPECT_TRUE(Has(output->text,
+                  "Documented cases that have a sign in common with it, not established here: "
+                  "fp8-llm-training-less-robust, init-std-too-large-104b."))
+      << output->text;
+}
+
+// A spike is what many cases are known by: each of them alone would be a guess.
+TEST(DiagnoseLogShapes, ASignThatFitsManyCasesNamesNone) {
+  std::string log;
+  for (int64_t step = 1; step <= 160; ++step) {
+    const bool up = step >= 150;
+    log += "step " + std::to_string(step) + " loss " + (up ? "9.5" : step % 2 ? "2.02" : "2.05") +
+           " grad_norm " + (up ? "8.0" : step % 2 ? "0.5" : "0.6") + "\n";
+  }
+  const Json d = Asked(log);
+  EXPECT_EQ(d["verdict"], "broken") << d;
+  EXPECT_TRUE(d["hypotheses"].empty()) << d["hypotheses"];
+}
+
 }  // namespace
 }  // namespace mpnanny::test

@@ -113,6 +113,12 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   EXPECT_EQ(Told(f, ""),
             "bfloat16 addition at train.py:40 (optimizer) leaves 50 % of the elements that should "
             "change as they were: the change is too small beside the value for bfloat16.");
+  f.lost_before = true;
+  EXPECT_EQ(Told(f, ""),
+            "bfloat16 addition at train.py:40 (optimizer) leaves 50 % of the elements that should "
+            "change as they were: the change was lost before it came in there, as where a gradient "
+            "is rounded to 0.");
+  f.lost_before = false;
   f.kind = "flushed";
   EXPECT_NE(Told(f, "").find("rounds 50 % of the elements that are not 0 to 0: they are too "
                              "small for bfloat16."),

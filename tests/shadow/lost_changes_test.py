@@ -45,6 +45,28 @@ def test_bf16_weights_that_stay_lose_their_updates(train):
     assert first["share"] > 0.9 and first["repeats"] >= 4
 
 
+def test_a_gradient_that_was_rounded_to_zero_is_lost_before_the_update(train):
+    """FP16 gradients below 6e-8 are 0: weights that stay where they are lose nothing in FP32."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-12)
+
+    def loss(_step: int) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = model(torch.rand(16, 8))
+        return out.float().square().mean() * 1e-8
+
+    found = train(model, loss, steps=8, optimizer=optimizer)
+    lost = [each for each in found.all if each["kind"] == "lost_change"]
+    assert lost
+    assert all(json.loads(each["detail"])["lost_before"] for each in lost)
+
+
+def test_an_update_that_the_format_loses_was_not_lost_before(train):
+    model = Weights()
+    found = train(model, model.loss, 8, torch.optim.SGD(model.parameters(), lr=RATE))
+    assert "lost_before" not in json.loads(found.first()["detail"])
+
+
 def test_two_steps_are_not_enough_to_call_an_update_lost(train):
     model = Weights()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
