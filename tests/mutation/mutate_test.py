@@ -145,6 +145,7 @@ def test_cpp_survivors_and_kills_are_told_apart(tmp_path, together):
     build = tmp_path / "build" / "release"
     make = [os.environ.get("CMAKE", "cmake"), "-S", tmp_path, "-B", build, "-G", "Ninja"]
     make += ["-DCMAKE_BUILD_TYPE=Release", f"-DTOGETHER={together}"]
+    make += [f"-DCMAKE_MAKE_PROGRAM={os.environ['NINJA']}"] if "NINJA" in os.environ else []
     subprocess.run(make, check=True, capture_output=True)
     done = mutate(tmp_path / "over.cc", "--tests", "tiny_test", "--build", build, "--jobs", 2)
     assert re.search(
