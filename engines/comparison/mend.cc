@@ -61,9 +61,12 @@ const Fault* FirstOf(const Health& health) {
   return health.faults.empty() ? nullptr : &health.faults.front();
 }
 
-bool Holds(const Health& health, const Fault& fault) {
-  return std::any_of(health.faults.begin(), health.faults.end(),
-                     [&](const Fault& each) { return IsSameFault(each, fault); });
+// The same fault in `health`; nullptr where it shows none.
+const Fault* FindSame(const Health& health, const Fault* fault) {
+  if (!fault) return nullptr;
+  const auto found = std::find_if(health.faults.begin(), health.faults.end(),
+                                  [&](const Fault& each) { return IsSameFault(each, *fault); });
+  return found == health.faults.end() ? nullptr : &*found;
 }
 
 // What of b must lie at or after the step at which a's fault began.
@@ -83,16 +86,12 @@ std::optional<int64_t> LastLook(const Health& b, Fault::FoundBy found_by) {
 Mend OfFaultyRun(const Health& a, const Health& b, const std::string& of_a) {
   const Fault *first_a = FirstOf(a), *first_b = FirstOf(b);
   Mend mend;
-  if (first_a && Holds(b, *first_a)) {
-    const Fault& same = *std::find_if(b.faults.begin(), b.faults.end(), [&](const Fault& each) {
-      return IsSameFault(each, *first_a);
-    });
+  if (const Fault* same = FindSame(b, first_a)) {
     mend = {MendOutcome::kStillThere,
-            "b does not mend a: it shows the same fault. " + of_a + "; b is " + State(b, &same),
-            *first_a, same};
+            "b does not mend a: it shows the same fault. " + of_a + "; b is " + State(b, same),
+            *first_a, *same};
   } else {
-    const std::string which =
-        first_b && Holds(a, *first_b) ? "one that a has as well" : "another one";
+    const std::string which = FindSame(a, first_b) ? "one that a has as well" : "another one";
     mend = {MendOutcome::kOtherFault,
             "b does not show a's first fault, but " + which + ". " + of_a + "; b is " +
                 State(b, first_b),

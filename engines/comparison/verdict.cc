@@ -70,7 +70,7 @@ void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course
     why.doubts.push_back("b has " + alerts + ".");
   }
   if (mended) {
-    // What a had is told with that.
+    // The sentence that b mends a names a's fault already.
   } else if (course.a.stable == false) {
     why.doubts.push_back("The reference a is not sound itself: " + course.a.reasons.front());
   } else if (a.status == Status::kException || a.status == Status::kKilled) {

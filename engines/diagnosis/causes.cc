@@ -37,6 +37,11 @@ bool SameThing(const std::string& kind, const cases::Signal& signal) {
   return false;
 }
 
+// Whether a signal of the case was seen in the run.
+bool IsSeen(const Hypothesis& fitting, const cases::Signal& signal) {
+  return std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) == fitting.unseen.end();
+}
+
 // Whether the run shows more of the case than the kind of operator that went wrong, which it shares
 // with others.
 bool ShowsMoreThanItsKind(const runs::ShadowFinding& lead, const Hypothesis& fitting) {
@@ -46,8 +51,7 @@ bool ShowsMoreThanItsKind(const runs::ShadowFinding& lead, const Hypothesis& fit
                        const bool of_kind =
                            signal.kind == cases::Signal::Kind::kSign &&
                            std::find(signs.begin(), signs.end(), signal.name) != signs.end();
-                       return !of_kind && std::find(fitting.unseen.begin(), fitting.unseen.end(),
-                                                    &signal) == fitting.unseen.end();
+                       return !of_kind && IsSeen(fitting, signal);
                      });
 }
 
@@ -65,9 +69,7 @@ bool LacksItsSigns(const Hypothesis& fitting) {
   for (const cases::Signal& signal : fitting.cause->signals) {
     if (signal.kind != cases::Signal::Kind::kSign || signal.weight < kProvingWeight) continue;
     any = true;
-    if (std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) == fitting.unseen.end()) {
-      return false;
-    }
+    if (IsSeen(fitting, signal)) return false;
   }
   return any;
 }
@@ -102,9 +104,7 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
   if (same_place) return true;
   return std::any_of(fitting.cause->signals.begin(), fitting.cause->signals.end(),
                      [&](const cases::Signal& signal) {
-                       return SameThing(kind, signal) &&
-                              std::find(fitting.unseen.begin(), fitting.unseen.end(), &signal) ==
-                                  fitting.unseen.end();
+                       return SameThing(kind, signal) && IsSeen(fitting, signal);
                      });
 }
 

@@ -1,10 +1,7 @@
 #include "engines/diagnosis/measured_fix.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -162,14 +159,6 @@ std::optional<double> SmallerLoss(const runs::ShadowFinding& finding) {
   return factor;
 }
 
-// Operators that take nearly equal numbers from each other.
-bool MayCancel(std::string_view op) {
-  constexpr std::string_view kThese[] = {"sub",  "rsub", "add",      "sum",     "mean",  "var",
-                                         "std",  "mm",   "bmm",      "addmm",   "mv",    "dot",
-                                         "lerp", "diff", "var_mean", "addcmul", "cumsum"};
-  return std::find(std::begin(kThese), std::end(kThese), op) != std::end(kThese);
-}
-
 Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
   const std::string wide = WideFormat(finding);
@@ -231,7 +220,7 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
         "对 FP16 来说太小的梯度，损失缩放（torch.amp.GradScaler）有同样"
         "的作用。");
   }
-  if (finding.kind == "amplified" && MayCancel(runs::OperatorBaseName(finding.op))) {
+  if (finding.kind == "amplified" && (runs::TakesAway(finding.op) || runs::AddsUp(finding.op))) {
     fix += Form("Or rewrite it so that nearly equal numbers are not subtracted.",
                 "或者改写算式，避免几乎相等的数相减。");
   }
@@ -280,62 +269,67 @@ Sentence FixOfCarried(const runs::ShadowFinding& finding) {
   return fix;
 }
 
+struct Change {
+  Sentence what;
+  bool masks = false;  // rows are to be masked first
+};
+
+// What to change where an operator gives no finite value in any format. It begins with a small
+// letter.
+Change WhatToChange(const runs::ShadowFinding& finding) {
+  const Sentence where = WhereToChange(finding);
+  if (finding.phase == "backward" && runs::IsSteepAtZero(finding.forward_op)) {
+    return {
+        {Form("add a small number (eps) inside the {0} {1}, or take out what is exactly 0 before "
+              "it (torch.where on its input). Masking the result afterwards does not help the "
+              "gradient.",
+              "在{1}的{0}之内加一个小数（eps），或在它之前去掉恰好为 0 的输入（对其输入用 "
+              "torch.where）。事后对结果做掩码无助于梯度。"),
+         {runs::OperatorNoun(finding.forward_op), where}}};
+  }
+  switch (runs::KindOfOperator(finding.op)) {
+    case runs::OperatorKind::kConstant:
+      return {{Form("take the constant away that is put in {0}, or what it stands for.",
+                    "去掉{0}放入的常量，或它所代表的内容。"),
+               {where}},
+              true};
+    case runs::OperatorKind::kMoves:
+      return {{Form("find what writes the values that are passed on {0}: the operator itself makes "
+                    "none.",
+                    "找出{0}所传递的数值由谁写入：该算子自身不产生数值。"),
+               {where}},
+              true};
+    case runs::OperatorKind::kDomain:
+      return {
+          {Form("keep the operator {0} away from inputs that it is not defined for (0, negative "
+                "numbers, rows without an element): clamp or mask its input, or add a small "
+                "number inside the root, the logarithm or the divisor. Masking the result "
+                "afterwards does not help the gradient.",
+                "不要让{0}的算子得到它没有定义的输入（0、负数、没有元素的行）："
+                "对其输入做 clamp 或掩码，或在根号、对数或除数之内加一个小数。"
+                "事后对结果做掩码无助于梯度。"),
+           {where}}};
+    case runs::OperatorKind::kOther:
+      break;
+  }
+  return {{Form("look at what goes in {0}: with these inputs the result is not finite in any "
+                "format. Bound or mask it before.",
+                "查看{0}的输入：有了这些输入，结果在任何格式中都非有限。"
+                "先对其限幅或做掩码。"),
+           {where}}};
+}
+
 // What an operator was given where it is not defined, as far as that was measured.
 Sentence FixOfUndefined(const runs::ShadowFinding& finding) {
   if (finding.was_bad_before) return FixOfCarried(finding);
-  const Sentence where = WhereToChange(finding);
-  Sentence fix;
-  bool masks = false;
-  const bool steep = finding.phase == "backward" && runs::IsSteepAtZero(finding.forward_op);
-  if (steep) {
-    fix = {
-        Form(
-            "add a small number (eps) inside the {0} {1}, or take out what is exactly 0 before it "
-            "(torch.where on its input). Masking the result afterwards does not help the gradient.",
-            "在{1}的{0}之内加一个小数（eps），或在它之前去掉恰好为 0 的输入（对其输入用 "
-            "torch.where）。事后对结果做掩码无助于梯度。"),
-        {runs::OperatorNoun(finding.forward_op), where}};
-  }
-  switch (steep ? runs::OperatorKind::kOther : runs::KindOfOperator(finding.op)) {
-    case runs::OperatorKind::kConstant:
-      fix = {Form("take the constant away that is put in {0}, or what it stands for.",
-                  "去掉{0}放入的常量，或它所代表的内容。"),
-             {where}};
-      masks = true;
-      break;
-    case runs::OperatorKind::kMoves:
-      fix = {
-          Form(
-              "find what writes the values that are passed on {0}: the operator itself makes none.",
-              "找出{0}所传递的数值由谁写入：该算子自身不产生数值。"),
-          {where}};
-      masks = true;
-      break;
-    case runs::OperatorKind::kDomain:
-      fix = {Form("keep the operator {0} away from inputs that it is not defined for (0, negative "
-                  "numbers, rows without an element): clamp or mask its input, or add a small "
-                  "number inside the root, the logarithm or the divisor. Masking the result "
-                  "afterwards does not help the gradient.",
-                  "不要让{0}的算子得到它没有定义的输入（0、负数、没有元素的行）："
-                  "对其输入做 clamp 或掩码，或在根号、对数或除数之内加一个小数。"
-                  "事后对结果做掩码无助于梯度。"),
-             {where}};
-      break;
-    case runs::OperatorKind::kOther:
-      if (steep) break;
-      fix = {Form("look at what goes in {0}: with these inputs the result is not finite in any "
-                  "format. Bound or mask it before.",
-                  "查看{0}的输入：有了这些输入，结果在任何格式中都非有限。"
-                  "先对其限幅或做掩码。"),
-             {where}};
-      break;
-  }
-  fix = finding.rounded_before
-            ? Sentence(Form("Make what comes in there in FP32: it is held in 16 bits. Or {0}",
-                            "把进入那里的数值改用 FP32 生成：它目前以 16 位保存。或者{0}"),
-                       {std::move(fix)})
-            : std::move(fix).Capital();
-  if (masks) fix += MaskFirst();
+  Change change = WhatToChange(finding);
+  Sentence fix =
+      finding.rounded_before
+          ? Sentence(Form("Make what comes in there in FP32: it is held in 16 bits. Or {0}",
+                          "把进入那里的数值改用 FP32 生成：它目前以 16 位保存。或者{0}"),
+                     {std::move(change.what)})
+          : std::move(change.what).Capital();
+  if (change.masks) fix += MaskFirst();
   return fix;
 }
 

@@ -138,12 +138,6 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
   return text;
 }
 
-// What a finding is called in a line.
-std::string ShortWhat(const runs::ShadowFinding& finding) {
-  const std::string_view relation = runs::ProtocolWord(finding.kind);
-  return relation.empty() ? runs::OperatorWord(finding.op) : std::string(relation);
-}
-
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
   std::string text = run_summary::VerdictWords(d.verdict, runs::StatusName(facts.status)) + ": " +
@@ -160,7 +154,7 @@ std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosi
     // The headline has the whole sentence already.
     const std::string what = onset.what.English();
     text += onset.finding && what.size() > kShortWhat
-                ? ShortWhat(facts.measured.findings[*onset.finding].finding)
+                ? runs::FindingName(facts.measured.findings[*onset.finding].finding)
                 : what;
     // What was measured is an operator, and the type is that of the tensor that showed it.
     if (!onset.layer_type.empty() && !onset.finding) text += " (" + Name(onset.layer_type) + ")";

@@ -4,8 +4,7 @@
 
 #include "base/layer_word.h"
 #include "engines/diagnosis/trend.h"
-#include "engines/runs/operator_words.h"
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
 namespace mpnanny::diagnose_run {
@@ -20,17 +19,14 @@ namespace {
 constexpr char kBeyondJudged[] =
     " (a finite value, too large for the narrow format that it is judged by)";
 
-// What shadow steps and relations of states raise is told by what was measured.
+// Alerts of shadow steps: what was measured stands in the time line itself.
 bool IsOfFinding(const std::string& type) {
   return type.starts_with("SHADOW_") || type == "PROTOCOL";
 }
 
 std::string MeasuredFirst(const MeasuredFinding& lead) {
-  const runs::ShadowFinding& finding = lead.finding;
-  const std::string_view relation = runs::ProtocolWord(finding.kind);
-  return "measured first: " +
-         (relation.empty() ? runs::OperatorWord(finding.op) : std::string(relation)) +
-         (finding.source.empty() ? "" : " at " + Name(finding.source));
+  return "measured first: " + runs::FindingName(lead.finding) +
+         (lead.finding.source.empty() ? "" : " at " + Name(lead.finding.source));
 }
 
 }  // namespace

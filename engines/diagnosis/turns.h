@@ -57,7 +57,7 @@ struct Turns {
   ZeroRate zero_rate;
   int64_t rates = 0;  // steps that show a learning rate
   std::optional<double> greatest_rate;
-  int rate_decimals = 0;  // that the rates are told with, at least
+  int rate_decimals = 0;  // most decimals that a rate was printed with
   std::vector<Spike> spikes;
   std::vector<Jump> scale_restarts;
   std::vector<Burst> bursts;  // the first kMostTurns

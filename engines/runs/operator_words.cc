@@ -119,6 +119,18 @@ bool IsSteepAtZero(std::string_view op) {
   return std::find(std::begin(kSteep), std::end(kSteep), OperatorBaseName(op)) != std::end(kSteep);
 }
 
+bool TakesAway(std::string_view op) {
+  const std::string_view name = OperatorBaseName(op);
+  return name == "sub" || name == "rsub";
+}
+
+bool AddsUp(std::string_view op) {
+  constexpr std::string_view kThese[] = {
+      "add", "sum",   "mean",    "cumsum", "var", "std",       "var_mean",    "mm",
+      "bmm", "addmm", "baddbmm", "dot",    "mv",  "index_add", "scatter_add", "convolution"};
+  return std::find(std::begin(kThese), std::end(kThese), OperatorBaseName(op)) != std::end(kThese);
+}
+
 bool LooksUp(std::string_view op) {
   const std::string_view name = OperatorBaseName(op);
   return name == "searchsorted" || name == "bucketize";

@@ -27,6 +27,11 @@ OperatorKind KindOfOperator(std::string_view op);
 // root, and of a norm of zeros, is.
 bool IsSteepAtZero(std::string_view op);
 
+// Operators in which nearly equal numbers may cancel out: those that subtract, and those that add
+// up many terms.
+bool TakesAway(std::string_view op);
+bool AddsUp(std::string_view op);
+
 // Whether it finds the places of numbers among others: searchsorted, bucketize.
 bool LooksUp(std::string_view op);
 

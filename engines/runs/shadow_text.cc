@@ -140,20 +140,18 @@ Sentence Amplified(const ShadowFinding& finding, const Sentence& subject) {
                      {subject, ErrorIn(finding), out})
           : Sentence(Form("{0} makes a relative error of {1}", "{0}产生的相对误差为 {1}"),
                      {subject, out});
-  const std::string_view name = OperatorBaseName(finding.op);
-  if (IsAny(name, {"sub", "rsub"})) {
+  if (TakesAway(finding.op)) {
     return {Form("{0}: cancellation (the operands are nearly equal, and what is left of them is "
                  "mostly rounding error)",
                  "{0}：相消（两个操作数几乎相等，剩下的主要是舍入误差）"),
             {text}};
   }
-  if (IsAny(name, {"add", "sum", "mean", "cumsum", "var", "std", "var_mean", "mm", "bmm", "addmm",
-                   "baddbmm", "dot", "mv", "index_add", "scatter_add", "convolution"})) {
+  if (AddsUp(finding.op)) {
     return {Form("{0}: its terms nearly cancel out, or many rounding errors add up",
                  "{0}：各项几乎相互抵消，或者许多舍入误差累加在一起"),
             {text}};
   }
-  if (IsAny(name, {"to_copy", "copy"})) {
+  if (IsAny(OperatorBaseName(finding.op), {"to_copy", "copy"})) {
     return {Form("{0}: the format is too coarse for these values", "{0}：该格式对这些数值过于粗糙"),
             {text}};
   }
@@ -452,6 +450,11 @@ Sentence LinesText(const std::vector<std::string>& lines, std::string_view sourc
   if (left_out == 0) return text;
   return {Form("{0} and {1} more", "{0} 等，另有 {1} 处"),
           {std::move(text), static_cast<int64_t>(left_out)}};
+}
+
+std::string FindingName(const ShadowFinding& finding) {
+  const std::string_view relation = ProtocolWord(finding.kind);
+  return relation.empty() ? OperatorWord(finding.op) : std::string(relation);
 }
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {

@@ -19,6 +19,9 @@ namespace mpnanny::runs {
 struct FindingWords {
   Sentence what, operands, precision, reach;
 };
+// What a finding is called in a line: the relation that is broken, else its operator.
+std::string FindingName(const ShadowFinding& finding);
+
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module);
 
 // "bfloat16 subtraction at train.py:40 (block.norm, forward) turns a relative error of 0.4 % into

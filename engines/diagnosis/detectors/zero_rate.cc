@@ -20,7 +20,7 @@ constexpr double kFallsAnyway = 0.5;
 // and must be below this share of the greatest rate to be none.
 constexpr double kNone = 1e-3;
 
-// Whether a rate that is told as 0 is 0, or is too small for the figures.
+// Whether a rate that a log prints as 0 is 0, and not too small for the printed decimals.
 bool IsZero(const Facts& facts) {
   const double greatest = facts.turns.greatest_rate.value_or(0);
   if (facts.monitored || greatest == 0) return facts.monitored;

@@ -126,7 +126,7 @@ Field FieldOf(std::string_view key) {
 
 bool IsAside(std::string_view key) { return HasWordAside(Plain(key)); }
 
-Player PlayerOf(std::string_view key) {
+void Players::Add(std::string_view loss_key) {
   constexpr std::string_view kOne[] = {"g",     "gen",    "generator", "netg",
                                        "actor", "policy", "pg",        "pi"};
   constexpr std::string_view kOther[] = {
@@ -134,15 +134,15 @@ Player PlayerOf(std::string_view key) {
   const auto is = [](const auto& words, std::string_view word) {
     return std::find(std::begin(words), std::end(words), word) != std::end(words);
   };
-  const std::string plain = Plain(key);
+  const std::string plain = Plain(loss_key);
   for (size_t at = 0; at < plain.size();) {
     const size_t end = std::min(plain.find_first_of("_/. -", at), plain.size());
     const std::string_view word = std::string_view(plain).substr(at, end - at);
-    if (is(kOne, word)) return Player::kOne;
-    if (is(kOther, word)) return Player::kOther;
+    if (is(kOne, word)) one = true;
+    if (is(kOther, word)) other = true;
+    if (is(kOne, word) || is(kOther, word)) return;
     at = end + 1;
   }
-  return Player::kNone;
 }
 
 int RankOf(Field field, std::string_view key) {

@@ -21,8 +21,15 @@ Field FieldOf(std::string_view key);
 
 // Whose loss it is where two learn by each other: a generator's or an actor's, a discriminator's or
 // a critic's ("g_loss", "critic loss"). `key` in lower case.
-enum class Player { kNone, kOne, kOther };
-Player PlayerOf(std::string_view key);
+struct Players {
+  bool one = false, other = false;
+  void Add(std::string_view loss_key);
+  void Add(const Players& more) {
+    one = one || more.one;
+    other = other || more.other;
+  }
+  bool Both() const { return one && other; }
+};
 
 // True if one of the key's words says that its figure is not of the training, or not over its
 // steps: "val loss", "lm loss vs samples".

@@ -294,11 +294,7 @@ std::optional<Bar> FindBar(std::string_view line) {
 
 void FigureCollector::Add(Field field, std::string_view key, double value) {
   if (field == Field::kNone) return;
-  if (field == Field::kLoss) {
-    const Player player = PlayerOf(key);
-    one_player_ = one_player_ || player == Player::kOne;
-    other_player_ = other_player_ || player == Player::kOther;
-  }
+  if (field == Field::kLoss) players_.Add(key);
   const int rank = RankOf(field, key);
   if (field == Field::kLoss && !std::isfinite(value) && !bad_part_) bad_part_ = value;
   Named& named = found_[static_cast<size_t>(field)];
@@ -321,8 +317,7 @@ Figures FigureCollector::Take() const {
   figures.lr = of(Field::kLr);
   figures.eval_loss = of(Field::kEvalLoss);
   figures.eval_name = eval_name_;
-  figures.one_player = one_player_;
-  figures.other_player = other_player_;
+  figures.players = players_;
   if (figures.loss && std::isfinite(*figures.loss)) figures.bad_part = bad_part_;
   // "steps: 100000" alone is a setting, beside a loss it is where the loss stands.
   if (found_[static_cast<size_t>(Field::kStep)].rank == 0 && !figures.loss) figures.step.reset();

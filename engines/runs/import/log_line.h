@@ -28,7 +28,7 @@ struct Figures {
   bool of_bar = false;  // the line is a bar of progress
   // It shows a loss of one of two players: a generator's or an actor's, a discriminator's or a
   // critic's. Each of them learns against or by the other, and need not fall.
-  bool one_player = false, other_player = false;
+  Players players;
   // Of an evaluation, under the name that the log gives it; no figure of the training's course.
   std::optional<double> eval_loss;
   std::string eval_name;
@@ -53,7 +53,7 @@ class FigureCollector {
   Named found_[kFields];
   std::optional<double> bad_part_;
   std::string eval_name_;
-  bool one_player_ = false, other_player_ = false;
+  Players players_;
 };
 
 // A bar of progress, "Steps:  67%|### | 12/100 [": what stands before it, and how far it has come.

@@ -17,8 +17,7 @@ constexpr size_t kMostHeld =
 }  // namespace
 
 void Placement::Add(const Figures& figures) {
-  one_player_ = one_player_ || figures.one_player;
-  other_player_ = other_player_ || figures.other_player;
+  players_.Add(figures.players);
   if (!IsCount(figures.step) && (figures.Any() || figures.eval_loss)) {
     if (held_.size() == kMostHeld) Release(nullptr);
     held_.push_back(figures);

@@ -31,7 +31,7 @@ class Placement {
   // False if no line said which step it is of.
   bool numbered() const { return any_step_; }
   // Whether the losses are those of two players that learn by each other.
-  bool of_players() const { return one_player_ && other_player_; }
+  bool of_players() const { return players_.Both(); }
 
  private:
   void Record(const Figures& figures);
@@ -53,7 +53,8 @@ class Placement {
   std::optional<int64_t> first_loss_;  // … of the first one since the counter began
   int64_t stride_ = 1, offset_ = 0;
   std::optional<double> epoch_, loss_epoch_;
-  bool any_step_ = false, restarted_ = false, one_player_ = false, other_player_ = false;
+  bool any_step_ = false, restarted_ = false;
+  Players players_;
   std::optional<int64_t> last_counted_;  // the step of the last line that counts skipped iterations
   double skipped_told_ = 0;
   int64_t losses_left_out_ = 0, sums_ = 0;

@@ -149,11 +149,7 @@ std::optional<Figures> Table::Read(std::string_view line) const {
   for (size_t i = 0; i < cells.size(); ++i) {
     const Column& column = columns_[i];
     if (column.field == Field::kNone || cells[i].empty()) continue;
-    if (column.field == Field::kLoss) {
-      const Player player = PlayerOf(column.key);
-      figures.one_player = figures.one_player || player == Player::kOne;
-      figures.other_player = figures.other_player || player == Player::kOther;
-    }
+    if (column.field == Field::kLoss) figures.players.Add(column.key);
     auto value = NumberOf(cells[i]);
     if (!value && separator_ == ';') value = NumberOf(WithPoint(cells[i]));
     if (!value && column.field == Field::kEpoch) value = BeforeSlash(cells[i]);
