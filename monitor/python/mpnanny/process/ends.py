@@ -112,11 +112,12 @@ def _at_exit() -> None:
 def _after_fork() -> None:
     global _changes
     _changes = threading.RLock()  # no other thread is left
+    # First: parts of a run take their listeners away, by a lock that another thread may have held.
+    taps.forget()
     for run in list(_begun):
         run.abandon()
     _live.clear()
     _begun.clear()
-    taps.forget()
     # The child's own way to die is what it was without us.
     _uninstall()
 
