@@ -264,3 +264,27 @@ def test_forward_passes_without_an_update_do_not_gather_for_ever(db, database):
     nanny.close()
     assert database().one("SELECT count(*) AS n FROM step")["n"] == 2
     assert "without update" in database().one("SELECT notes FROM run")["notes"]
+
+
+def test_scores_that_a_penalty_derives_are_no_loss(db, database):
+    """As WGAN-GP with a scaler: the scores are scaled for the slope at the inputs."""
+    torch.manual_seed(0)
+    critic = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(critic.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    nanny = watch_model(critic, db=db, quiet=True)
+    losses = []
+    for _ in range(4):
+        x = torch.randn(4, 8, requires_grad=True)
+        (slope,) = torch.autograd.grad(scaler.scale(100 + critic(x).sum()), x, create_graph=True)
+        penalty = (slope / scaler.get_scale()).norm(dim=1).sub(1).square().mean()
+        loss = critic(torch.ones(4, 8)).mean() + penalty
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    nanny.close()
+    rows = database().rows("SELECT loss FROM step ORDER BY step")
+    assert [row["loss"] for row in rows] == pytest.approx(losses, rel=1e-5)
+    assert database().rows("SELECT * FROM event WHERE detail LIKE '%backward passes%'") == []

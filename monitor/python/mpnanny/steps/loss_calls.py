@@ -4,6 +4,7 @@ step that is open.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -134,6 +135,7 @@ class LossCalls:
         self._forget_dropped(step)
         self._events.loss_scaled(step, scaler, outputs, scaled)
         step.loss_from_scaler = _add_losses(step, outputs) or step.loss_from_scaler
+        step.scaled = tuple(weakref.ref(each) for each in tensors(scaled))
 
     @harmless
     def heard_backward(self, losses: Any) -> None:
@@ -223,6 +225,25 @@ class LossCalls:
         ids = {id(each) for each in tensors(inputs)} & self._model.parameter_ids
         if ids and self._joins(BACKWARD, lambda: True):
             self._given(outputs, inputs, gradients, ids)
+
+    @harmless
+    def heard_derived_again(self, outputs: Any) -> None:
+        """torch.autograd.grad() has made a graph of its gradients."""
+        if self._thread.is_here():
+            self._penalised(outputs)
+
+    @of_step
+    def _penalised(self, outputs: Any) -> None:
+        """Gradients of `outputs` go into the loss, as a slope of scores into a penalty:
+        what a scaler has scaled for that is none.
+        """
+        step = self.state.open
+        if step is None or not step.scaled:
+            return
+        scaled = {id(each()) for each in step.scaled} - {id(None)}
+        if scaled & {id(each) for each in tensors(outputs)}:
+            step.scaled = ()
+            step.loss_from_scaler = step.losses.take_last_out()
 
     @of_step
     def _given(self, outputs: Any, inputs: Any, gradients: Any, ids: set[int]) -> None:

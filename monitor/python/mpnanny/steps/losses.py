@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -45,17 +45,25 @@ class Losses:
     usual: int = 1
     _seen: _Some = field(default_factory=_Some)
     _dropped: _Some = field(default_factory=_Some)
+    _before: _Some | None = None  # what there was before the newest one
 
     def add(self, values: list[Figure | None], divisor: int = 1) -> None:
         """One backward pass: its losses, and what they were divided by."""
         known = [each for each in values if each is not None]
+        self._before = replace(self._seen)
         if known:
             self._seen.add(_Some(sum(known[1:], known[0]), 1, divisor))
+
+    def take_last_out(self) -> bool:
+        """What was added last was no loss; whether another one is left."""
+        if self._before is not None:
+            self._seen, self._before = self._before, None
+        return self._seen.passes > 0
 
     def drop(self) -> None:
         """The passes so far have left nothing in the gradients."""
         self._dropped.add(self._seen)
-        self._seen = _Some()
+        self._seen, self._before = _Some(), None
 
     def take_back(self) -> bool:
         """Their gradients were put aside and come to the optimizer after all; whether there were

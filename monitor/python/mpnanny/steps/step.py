@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,7 @@ class OpenStep:
     seen_loss: Figure | None = None  # what they come to, once no further one comes
     summed_up: bool = False
     loss_from_scaler: bool = False  # scale() gave it; what follows is the same loss, scaled
+    scaled: tuple[weakref.ref[torch.Tensor], ...] = ()  # what scale() has returned last
     in_closure: bool = False  # an optimizer is calling a closure
     closure_heard: bool = False  # the first of its losses is counted
     backward_heard: bool = False
