@@ -27,7 +27,7 @@ std::optional<Format> SaidFormat(const runs::Run& a, const runs::Run& b) {
   std::optional<Format> coarsest;
   for (const runs::Run* run : {&a, &b}) {
     std::optional<Format> format = FormatFromName(run->precision);
-    if (run->precision == "fp8") format = Format::kE4M3;
+    if (run->precision == Precision::kFp8) format = Format::kE4M3;
     if (format == Format::kFp32 && EnvironmentFlag(*run, "tf32_matmul")) format = Format::kTf32;
     if (!format) continue;
     if (!coarsest || Info(*format).epsilon > Info(*coarsest).epsilon) coarsest = format;

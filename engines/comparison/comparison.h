@@ -90,7 +90,7 @@ struct Comparison {
 
 // What diagnose_run says of each run alone; empty where nobody was asked.
 struct Diagnoses {
-  Health a, b;
+  RunHealth a, b;
 };
 
 Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const Options& options,

@@ -142,7 +142,10 @@ std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source
     if (x != y) settings.push_back({key, x, y});
   };
   const auto word = [](const std::string& text) { return text.empty() ? kUnknown : text; };
-  add("precision", word(a.run.precision), word(b.run.precision));
+  const auto precision = [](const runs::Run& run) {
+    return run.precision.empty() ? kUnknown : std::string(run.precision.text());
+  };
+  add("precision", precision(a.run), precision(b.run));
   if (course.lr_parts_at) {
     settings.push_back({"lr from step " + std::to_string(*course.lr_parts_at),
                         runs::Number(course.lr_a), runs::Number(course.lr_b)});

@@ -41,13 +41,13 @@ Fault FirstFault(const Diagnosed& of) {
 
 }  // namespace
 
-Result<Health> HealthOf(const runs::Source& source, const ToolContext& context) {
+Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& context) {
   const auto library = cases::SharedLibrary(context.data);
   MPN_TRY_ASSIGN(auto of, diagnose_run::DiagnoseProgram(source, {}, context, *library));
   const diagnose_run::Facts& facts = of.facts;
-  Health health;
+  RunHealth health;
   health.verdict = {of.diagnosis.verdict, of.diagnosis.reason.English()};
-  health.status = runs::StatusName(facts.status);
+  health.status = facts.status;
   health.monitored = facts.monitored;
   health.steps = facts.summary.steps;
   health.samples = facts.summary.sampled_steps;

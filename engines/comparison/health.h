@@ -11,7 +11,7 @@
 
 namespace mpnanny::compare_runs {
 
-Result<Health> HealthOf(const runs::Source& source, const ToolContext& context);
+Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& context);
 
 }  // namespace mpnanny::compare_runs
 

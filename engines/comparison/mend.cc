@@ -36,7 +36,7 @@ std::string WhatOf(const Fault& fault) {
 }
 
 // "BROKEN, first bad step 40: Inf in aten.sum (train.py:14)".
-std::string State(const Health& health, const Fault* fault) {
+std::string State(const RunHealth& health, const Fault* fault) {
   std::string text = run_summary::VerdictWords(health.verdict.verdict, health.status);
   if (!fault || fault->what.empty()) {
     return text + ": " + EscapeControl(health.verdict.headline, kWhatBytes);
@@ -46,7 +46,7 @@ std::string State(const Health& health, const Fault* fault) {
 }
 
 // "200 steps, 2 samples and 6 shadow steps".
-std::string Extent(const Health& health) {
+std::string Extent(const RunHealth& health) {
   const std::string steps = runs::Count(health.steps, "step");
   if (!health.monitored) return steps + " of its log";
   return steps + ", " + runs::Count(health.samples, "sample") + " and " +
@@ -57,12 +57,12 @@ std::string EndOf(const std::string& sentence) {
   return sentence.empty() || sentence.back() == '.' ? "" : ".";
 }
 
-const Fault* FirstOf(const Health& health) {
+const Fault* FirstOf(const RunHealth& health) {
   return health.faults.empty() ? nullptr : &health.faults.front();
 }
 
 // The same fault in `health`; nullptr where it shows none.
-const Fault* FindSame(const Health& health, const Fault* fault) {
+const Fault* FindSame(const RunHealth& health, const Fault* fault) {
   if (!fault) return nullptr;
   const auto found = std::find_if(health.faults.begin(), health.faults.end(),
                                   [&](const Fault& each) { return IsSameFault(each, *fault); });
@@ -70,7 +70,7 @@ const Fault* FindSame(const Health& health, const Fault* fault) {
 }
 
 // What of b must lie at or after the step at which a's fault began.
-std::optional<int64_t> LastLook(const Health& b, Fault::FoundBy found_by) {
+std::optional<int64_t> LastLook(const RunHealth& b, Fault::FoundBy found_by) {
   switch (found_by) {
     case Fault::FoundBy::kSteps:
       return b.last_step;
@@ -83,7 +83,7 @@ std::optional<int64_t> LastLook(const Health& b, Fault::FoundBy found_by) {
 }
 
 // Of a b that shows a fault of its own.
-Mend OfFaultyRun(const Health& a, const Health& b, const std::string& of_a) {
+Mend OfFaultyRun(const RunHealth& a, const RunHealth& b, const std::string& of_a) {
   const Fault *first_a = FirstOf(a), *first_b = FirstOf(b);
   Mend mend;
   if (const Fault* same = FindSame(b, first_a)) {
@@ -121,8 +121,8 @@ bool IsSameFault(const Fault& x, const Fault& y) {
   return x.source.empty() && y.source.empty() && !x.what.empty() && x.what == y.what;
 }
 
-std::optional<Mend> JudgeMend(const Health& a, const Health& b, bool other_model) {
-  if (!a.IsBad() || b.verdict.verdict.empty()) return std::nullopt;
+std::optional<Mend> JudgeMend(const RunHealth& a, const RunHealth& b, bool other_model) {
+  if (!a.IsBad() || !b.verdict.verdict) return std::nullopt;
   const Fault* fault = FirstOf(a);
   const std::string of_a = "a is " + State(a, fault);
   const auto told = [&](MendOutcome outcome, const std::string& first, const std::string& then) {
@@ -143,11 +143,11 @@ std::optional<Mend> JudgeMend(const Health& a, const Health& b, bool other_model
                                    " and shows no fault up to there"
                              : std::string("b has no step")));
   }
-  if (b.verdict.verdict != "healthy") {
+  if (b.verdict.verdict != Health::kHealthy) {
     return told(MendOutcome::kNotEstablished, "Whether b mends a is not established.",
                 "b: " + EscapeControl(b.verdict.headline, kWhatBytes));
   }
-  if (b.status == "exception") {
+  if (b.status == runs::Status::kException) {
     return told(MendOutcome::kOtherFault, "b does not show a's fault, and ended with an exception.",
                 "b shows none of it in " + Extent(b));
   }
@@ -157,7 +157,8 @@ std::optional<Mend> JudgeMend(const Health& a, const Health& b, bool other_model
                     (fault->found_by == Fault::FoundBy::kShadow ? "a shadow step" : "a sample") +
                     ", and b has none at or after step " + at + ". Elsewhere it shows no fault");
   }
-  return told(MendOutcome::kMended, b.status == "running" ? "So far b mends a." : "b mends a.",
+  return told(MendOutcome::kMended,
+              b.status == runs::Status::kRunning ? "So far b mends a." : "b mends a.",
               "b is " + run_summary::VerdictWords(b.verdict.verdict, b.status) +
                   " and shows none of it in " + Extent(b));
 }

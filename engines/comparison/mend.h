@@ -22,15 +22,17 @@ struct Fault {
   FoundBy found_by = FoundBy::kSteps;
   std::optional<int64_t> step;       // at which it began
   std::string what;                  // for people
-  std::string phase, layer, source;  // source: "/home/x/train.py:14"
-  std::string kind, op;              // of what a shadow step measured
+  Word<Phase> phase;
+  std::string layer, source;         // source: "/home/x/train.py:14"
+  Word<FindingKind> kind;            // of what a shadow step measured
+  std::string op;                    // of the same
   std::string cause;                 // the documented case that is its first cause
 };
 
 // A run alone: its diagnosis, and what looked at it.
-struct Health {
-  run_summary::RunVerdict verdict;  // empty where nobody was asked
-  std::string status;               // as runs::StatusName() names it
+struct RunHealth {
+  run_summary::RunVerdict verdict;
+  runs::Status status = runs::Status::kClosed;
   std::vector<Fault> faults;        // of a broken or degraded run; the first is the one it is for
   std::optional<int64_t> last_step, last_sample, last_shadow;
   int64_t steps = 0, samples = 0, shadow_steps = 0;
@@ -38,7 +40,9 @@ struct Health {
   // How the training is made, as far as the monitor heard it.
   bool heard = false, clips = false, accumulates = false;
 
-  bool IsBad() const { return verdict.verdict == "broken" || verdict.verdict == "degraded"; }
+  bool IsBad() const {
+    return verdict.verdict == Health::kBroken || verdict.verdict == Health::kDegraded;
+  }
 };
 
 enum class MendOutcome {
@@ -61,7 +65,7 @@ struct Mend {
 
 // nullopt: nothing is wrong with a, or nobody judged it. `other_model`: the two do not train one
 // model.
-std::optional<Mend> JudgeMend(const Health& a, const Health& b, bool other_model);
+std::optional<Mend> JudgeMend(const RunHealth& a, const RunHealth& b, bool other_model);
 
 // Whether both are one fault, wherever an edit has moved its line within a file.
 bool IsSameFault(const Fault& x, const Fault& y);

@@ -15,8 +15,9 @@ Json Step(const std::optional<int64_t>& step) { return step ? Json(*step) : Json
 Json SideJson(const runs::Source& source, const run_summary::Summary& s) {
   return {{"run", EscapeControl(FormatRunHandle(source.run.handle), 400)},
           {"name", runs::Name(source.run.name)},
-          {"status", runs::StatusName(source.run.status)},
-          {"precision", source.run.precision.empty() ? Json(nullptr) : Json(source.run.precision)},
+          {"status", NameOf(source.run.status)},
+          {"precision",
+           source.run.precision.empty() ? Json(nullptr) : Json(source.run.precision.text())},
           {"steps", s.steps},
           {"first_step", Step(s.first_step)},
           {"last_step", Step(s.last_step)},
@@ -154,8 +155,8 @@ Json FinalJson(const std::optional<Final>& final) {
           {"last_step", Step(final->last_step)}};
 }
 
-Json FaultJson(const Health& health, const std::optional<Fault>& fault) {
-  Json json = {{"verdict", health.verdict.verdict},
+Json FaultJson(const RunHealth& health, const std::optional<Fault>& fault) {
+  Json json = {{"verdict", health.verdict.verdict ? NameOf(*health.verdict.verdict) : ""},
                {"step", fault ? Step(fault->step) : Json(nullptr)},
                {"what", nullptr},
                {"source", nullptr}};
@@ -167,7 +168,7 @@ Json FaultJson(const Health& health, const std::optional<Fault>& fault) {
 
 Json MendJson(const Comparison& c, const Diagnoses& diagnoses) {
   if (!c.mend) return nullptr;
-  const auto side = [](const Health& health, const std::optional<Fault>& fault) {
+  const auto side = [](const RunHealth& health, const std::optional<Fault>& fault) {
     Json json = FaultJson(health, fault);
     json["steps"] = health.steps;
     json["samples"] = health.samples;

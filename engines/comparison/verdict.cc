@@ -17,7 +17,7 @@ using runs::Status;
 
 // b must have come this far of a's way to be its equal.
 constexpr double kLeastShare = 0.9;
-constexpr const char* kNonFiniteAlerts[] = {"NAN", "INF", "LOSS_NAN"};
+constexpr AlertType kNonFiniteAlerts[] = {AlertType::kNan, AlertType::kInf, AlertType::kLossNan};
 
 // "2 ERROR alerts: NAN from step 5, INF from step 6"; "" if there is none of them.
 std::string ErrorAlerts(const run_summary::Summary& s, bool non_finite) {
@@ -74,8 +74,7 @@ void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course
   } else if (course.a.stable == false) {
     why.doubts.push_back("The reference a is not sound itself: " + course.a.reasons.front());
   } else if (a.status == Status::kException || a.status == Status::kKilled) {
-    why.good.push_back(std::string("The reference a was interrupted (") +
-                       runs::StatusName(a.status) +
+    why.good.push_back(std::string("The reference a was interrupted (") + NameOf(a.status) +
                        "); its numbers are sound, and the runs are compared up to there.");
   }
 }
@@ -92,12 +91,12 @@ void JudgeEvaluations(const Comparison& c, Reasons& why) {
 // What b is by itself. A reference that has the same fault takes the weight from it.
 void JudgeAlone(const Diagnoses& diagnoses, const std::optional<Mend>& mend, Reasons& why) {
   if (!diagnoses.b.IsBad()) return;
-  const std::string& verdict = diagnoses.b.verdict.verdict;
+  const Health verdict = *diagnoses.b.verdict.verdict;
   const bool same = mend && mend->outcome == MendOutcome::kStillThere;
-  (same                  ? why.good
-   : verdict == "broken" ? why.bad
-                         : why.doubts)
-      .push_back("diagnose_run calls b " + verdict +
+  (same                         ? why.good
+   : verdict == Health::kBroken ? why.bad
+                                : why.doubts)
+      .push_back(std::string("diagnose_run calls b ") + NameOf(verdict) +
                  (!same                                    ? ""
                   : diagnoses.a.verdict.verdict == verdict ? ", as it calls a"
                                                            : ", by a's fault") +
@@ -106,7 +105,7 @@ void JudgeAlone(const Diagnoses& diagnoses, const std::optional<Mend>& mend, Rea
 
 // Where to look for a factor between gradients of one loss: what of it the two runs can have.
 std::string GradientPathAdvice(const runs::Run& a, const runs::Run& b, const Diagnoses& diagnoses) {
-  const Health &of_a = diagnoses.a, &of_b = diagnoses.b;
+  const RunHealth &of_a = diagnoses.a, &of_b = diagnoses.b;
   // What nobody heard may be there.
   const bool heard = of_a.heard && of_b.heard;
   std::vector<std::string> places;
@@ -218,9 +217,11 @@ void JudgeLength(const runs::Run& a, const runs::Run& b, const Course& course, R
 }
 
 void TellOrder(const runs::Run& a, const runs::Run& b, Reasons& why) {
-  const auto low = [](const std::string& p) { return p == "fp16" || p == "bf16" || p == "fp8"; };
-  if (low(a.precision) && b.precision == "fp32") {
-    why.good.push_back("The reference a is the " + a.precision +
+  const auto low = [](const Word<Precision>& p) {
+    return p == Precision::kFp16 || p == Precision::kBf16 || p == Precision::kFp8;
+  };
+  if (low(a.precision) && b.precision == Precision::kFp32) {
+    why.good.push_back("The reference a is the " + std::string(a.precision.text()) +
                        " run and b the fp32 one; swap them if the low-precision run is judged.");
   }
 }

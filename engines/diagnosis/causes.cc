@@ -27,13 +27,14 @@ constexpr double kElsewhere = 0.7;
 constexpr double kCameNear = 0.6;  // measured before, and not at the step itself
 
 // Alerts and statistics of the monitor that say what a kind of finding says by comparison.
-bool SameThing(const std::string& kind, const cases::Signal& signal) {
+bool SameThing(const Word<FindingKind>& kind, const cases::Signal& signal) {
   const std::string& name = signal.name;
-  if (signal.kind == cases::Signal::Kind::kStat) return kind == "flushed" && name == "zeros";
+  if (signal.kind == cases::Signal::Kind::kStat)
+    return kind == FindingKind::kFlushed && name == "zeros";
   if (signal.kind != cases::Signal::Kind::kAlert) return false;
-  if (kind == "lost_change") return name == "STALE_UPDATE" || name == "ABSORPTION";
-  if (kind == "flushed") return name == "UNDERFLOW";
-  if (kind == "clipped") return name == "SATURATION" || name == "OVERFLOW";
+  if (kind == FindingKind::kLostChange) return name == "STALE_UPDATE" || name == "ABSORPTION";
+  if (kind == FindingKind::kFlushed) return name == "UNDERFLOW";
+  if (kind == FindingKind::kClipped) return name == "SATURATION" || name == "OVERFLOW";
   return false;
 }
 
@@ -90,7 +91,7 @@ bool SpeaksOf(const Facts& facts, const std::vector<Claim>& claims, const Mechan
     if (LacksItsSigns(fitting)) return false;
     return ShowsMoreThanItsKind(lead, fitting) || !LacksItsOwn(fitting);
   }
-  const std::string& kind = lead.kind;
+  const Word<FindingKind>& kind = lead.kind;
   // A detector that is sure of its sign found it in the same part of the step.
   const bool same_place =
       fitting.established &&
@@ -119,11 +120,11 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   claim.sentence = PrecisionSentence(facts.measured, *mechanism);
   claim.strength = 1;
   claim.measured = true;
-  if (lead.precision == "proven") claim.opposes = {"category:not-precision"};
-  if (lead.precision == "excluded") claim.opposes = {"!precision:fp32"};
+  if (lead.proof == Proof::kProven) claim.opposes = {"category:not-precision"};
+  if (lead.proof == Proof::kExcluded) claim.opposes = {"!precision:fp32"};
   if (claim.opposes.empty() || IsTinyChange(lead) || lead.lost_before) return {};
   std::vector<Claim> claims = {claim};
-  if (lead.precision == "proven" && lead.kind == "range" && lead.cure &&
+  if (lead.proof == Proof::kProven && lead.kind == FindingKind::kRange && lead.cure &&
       lead.cure->what == "float32") {
     claim.sentence =
         runs::Form("In FP32 the values stay finite, and this case happens in FP32 as well.",
@@ -173,7 +174,7 @@ void AddNearLimit(const Facts& facts, std::vector<Hypothesis>& causes) {
   for (const MeasuredFinding& each : facts.measured.near_limit) {
     const runs::ShadowFinding& finding = each.finding;
     if (finding.step >= facts.onset->step || finding.was_bad_before) continue;
-    if (PhaseRank(finding.phase) > PhaseRank(facts.onset->phase)) continue;
+    if (runs::PhaseRank(finding.phase) > runs::PhaseRank(facts.onset->phase)) continue;
     Hypothesis cause;
     cause.title = NearLimitTitle(finding, each.module);
     cause.fix = NearLimitFix(finding);
@@ -258,8 +259,9 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
   if (lead.step <= facts.onset->step) return true;
   // What is not finite spreads into weights, states and averages: after the first bad step only
   // what was made of finite values, or came in anew with the batch, is the same thing once more.
-  if (lead.was_bad_before && lead.carrier.kind != "data" && lead.carrier.kind != "unwritten" &&
-      !(lead.carrier.kind.empty() && lead.precision == "excluded")) {
+  if (lead.was_bad_before && lead.carrier.kind != CarrierKind::kData &&
+      lead.carrier.kind != CarrierKind::kUnwritten &&
+      !(lead.carrier.kind.empty() && lead.proof == Proof::kExcluded)) {
     return false;
   }
   if (lead.step <= facts.onset->step + kStepsLookedAtAfter) return true;
@@ -269,7 +271,7 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
 
 bool IsAfterDivergence(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
-  if (lead.kind == "diverged" || runs::IsProtocol(lead.kind)) return false;
+  if (lead.kind == FindingKind::kDiverged || runs::IsProtocol(lead.kind)) return false;
   if (GivesNonFinite(lead) && (lead.dtype.ends_with("float16") && !lead.dtype.ends_with("bfloat16")))
     return false;
   if (GivesNonFinite(lead) && lead.dtype.find("float8") != std::string::npos) return false;
@@ -312,7 +314,7 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   std::erase_if(cases, [](const Hypothesis& each) { return each.is_guess; });
   // Of a loss it is known only that no module made the value.
   const bool known = facts.onset && facts.onset->place == Onset::Place::kProducer &&
-                     (facts.onset->phase != "loss" || !facts.origins.empty());
+                     (facts.onset->phase != Phase::kLoss || !facts.origins.empty());
   const double most = known ? kProducerKnown : facts.monitored ? kSignalsOnly : kLogOnly;
   for (Hypothesis& each : cases) {
     // Of a log, what a detector is sure of is what it sees, not what it comes of.

@@ -50,13 +50,14 @@ std::optional<Onset> FirstBad(const Facts& facts, const std::vector<Claim>& clai
   if (facts.onset) {
     Onset first_bad = *facts.onset;
     if (measured) JoinMeasured(facts, first_bad);
-    if (first_bad.phase == "backward" && best && StandsOnLoop(claims, *best)) ClearPlace(first_bad);
+    if (first_bad.phase == Phase::kBackward && best && StandsOnLoop(claims, *best))
+      ClearPlace(first_bad);
     return first_bad;
   }
   std::optional<Onset> recorded = PlaceOfFault(facts, claims, best);
   if (!recorded) recorded = PlaceOfException(facts);
   if (!recorded) recorded = PlaceOfSkips(facts);
-  if (recorded && recorded->phase == "backward" && best && StandsOnLoop(claims, *best)) {
+  if (recorded && recorded->phase == Phase::kBackward && best && StandsOnLoop(claims, *best)) {
     ClearPlace(*recorded);
   }
   if (!measured) return recorded;
@@ -107,7 +108,7 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   d.reason = d.headline;
   AddObservations(facts, claims, d);
   ListTested(facts, d);
-  if (d.verdict == "healthy") {
+  if (d.verdict == Health::kHealthy) {
     d.first_bad = facts.onset;
   } else {
     d.hypotheses = FindCauses(facts, claims, library);
@@ -128,7 +129,7 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
                                   "首个异常值由哪一层产生尚不清楚：{0}。"),
                        {d.first_bad->how}));
   }
-  if (d.verdict != "healthy" && d.hypotheses.empty()) {
+  if (d.verdict != Health::kHealthy && d.hypotheses.empty()) {
     d.limits.push_back(runs::Form("No documented case fits what was recorded.",
                                   "没有已记录的案例与所记录的内容相符。"));
   }

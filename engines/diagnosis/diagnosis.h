@@ -13,6 +13,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/diagnosis/facts.h"
 #include "engines/diagnosis/rank.h"
+#include "engines/diagnosis/summary/verdict_words.h"
 
 namespace mpnanny::diagnose_run {
 
@@ -22,7 +23,7 @@ struct Moment {
 };
 
 struct Diagnosis {
-  std::string verdict;      // healthy | broken | degraded | not_established
+  Health verdict = Health::kNotEstablished;
   runs::Sentence headline;  // the verdict in one sentence, with its reason
   runs::Sentence reason;    // the headline before it speaks of causes
   // The record's onset; where nothing is not finite, where the fault began that the best hypothesis

@@ -53,7 +53,8 @@ struct ScaleTrack {
 };
 
 struct Carrier {
-  std::string layer, type, phase;
+  std::string layer, type;
+  Word<Phase> phase;
   int64_t step = 0;
 };
 
@@ -74,7 +75,7 @@ struct Onset {
     kUnplaced,   // some layer between the last clean sample and this step
   };
   int64_t step = 0;
-  std::string phase;  // data | forward | loss | backward | optimizer; "" not known
+  Word<Phase> phase;
   Place place = Place::kUnplaced;
   std::optional<int64_t> layer_id, kind;
   std::string layer, layer_type, source;  // raw; "" if not known
@@ -158,7 +159,7 @@ struct Facts {
   bool numbered = true;               // false: that log says no steps, they are its lines
   bool of_players = false;            // a log's losses are of two players that learn by each other
   runs::Evaluations evaluations;      // of a log
-  std::string precision;              // fp16 | bf16 | fp8 | fp32 | mixed; "" not known
+  Word<Precision> precision;
   run_summary::Summary summary;
   runs::Status status = runs::Status::kClosed;
   bool ended_by_signal = false;   // which its process heard: Ctrl-C, a scheduler's

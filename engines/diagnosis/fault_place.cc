@@ -113,7 +113,7 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   if (burst == facts.turns.bursts.end()) return std::nullopt;
   Onset onset;
   onset.step = burst->first;
-  onset.phase = "backward";
+  onset.phase = Phase::kBackward;
   onset.what =
       runs::Form("the first step that was skipped and that growing the scale does not explain",
                  "首个被跳过、且不能用损失缩放的增大来解释的步");

@@ -55,9 +55,10 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
 // Of the first alert about a value that is not finite; the greatest number there is without one.
 int64_t FirstErrorStep(const Facts& facts) {
   for (const SeenAlert& alert : facts.alerts) {
-    const std::string& type = alert.row.type;
-    if (alert.row.severity == "ERROR" &&
-        (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW")) {
+    const Word<AlertType>& type = alert.row.type;
+    if (alert.row.severity == Severity::kError &&
+        (type == AlertType::kNan || type == AlertType::kInf || type == AlertType::kLossNan ||
+         type == AlertType::kOverflow)) {
       return alert.row.step;
     }
   }
@@ -66,10 +67,11 @@ int64_t FirstErrorStep(const Facts& facts) {
 
 // What steps prove and no alert says: types that the monitor raised itself are left to it.
 void AddDerived(const StepCourse& course, Facts& facts) {
-  std::set<std::string> known;
-  for (const SeenAlert& alert : facts.alerts) known.insert(alert.row.type);
+  std::vector<Word<AlertType>> known;
+  for (const SeenAlert& alert : facts.alerts) known.push_back(alert.row.type);
   for (SeenAlert& alert : course.DerivedAlerts()) {
-    if (!known.contains(alert.row.type)) facts.alerts.push_back(std::move(alert));
+    if (std::find(known.begin(), known.end(), alert.row.type) == known.end())
+      facts.alerts.push_back(std::move(alert));
   }
   std::stable_sort(facts.alerts.begin(), facts.alerts.end(),
                    [](const SeenAlert& a, const SeenAlert& b) { return a.row.step < b.row.step; });
@@ -81,7 +83,7 @@ void RemoveThoseOfScale(Facts& facts) {
   const std::optional<double>& first = facts.turns.first_norm;
   if (!first || !(*first > 0)) return;
   std::erase_if(facts.alerts, [&](const SeenAlert& alert) {
-    const bool fixed_bound = alert.row.type == "GRAD_EXPLOSION" && alert.row.kind;
+    const bool fixed_bound = alert.row.type == AlertType::kGradExplosion && alert.row.kind;
     return fixed_bound && alert.row.value && *alert.row.value <= kOfStart * *first;
   });
 }
@@ -224,7 +226,7 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
                         CancelToken::Clock::duration limit) {
   Facts facts;
   facts.status = source.run.status;
-  facts.ended_by_signal = source.run.end_reason == "signal";
+  facts.ended_by_signal = source.run.end_reason == EndReason::kSignal;
   facts.precision = source.run.precision;
   runs::Layers layers(source);
   MPN_TRY(GatherAlerts(source, layers, facts));

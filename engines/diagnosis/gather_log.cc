@@ -58,7 +58,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.alerts = course.DerivedAlerts();
   if (SpikesAreNoise(facts.turns)) {
     std::erase_if(facts.alerts,
-                  [](const SeenAlert& alert) { return alert.row.type == "LOSS_SPIKE"; });
+                  [](const SeenAlert& alert) { return alert.row.type == AlertType::kLossSpike; });
   }
 
   if (const auto step = course.FirstBadStep()) {
@@ -66,7 +66,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
     onset.step = *step;
     MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, *step));
     if (course.LossIsBad() && row) {
-      onset.phase = "";  // a NaN loss may come from anywhere before it
+      onset.phase = {};  // a NaN loss may come from anywhere before it
       onset.is_nan = row->flags & runs::kLossNan;
       onset.is_inf = row->flags & runs::kLossInf;
       const bool part = row->loss && std::isfinite(*row->loss);
@@ -76,12 +76,12 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
                          : runs::Form("the loss is {0}", "损失为{0}"),
                     {bad}};
     } else if (course.LossIsZeroed()) {
-      onset.phase = "";  // the loss may have been NaN as well
+      onset.phase = {};  // the loss may have been NaN as well
       onset.what =
           runs::Form("the gradient norm is not finite from here on, and the loss is logged as 0",
                      "从这里起梯度范数非有限，而损失记录为 0");
     } else {
-      onset.phase = "backward";
+      onset.phase = Phase::kBackward;
       onset.what = runs::Form("non-finite gradients from here on, every step",
                               "从这里起每一步的梯度都非有限");
     }

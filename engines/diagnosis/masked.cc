@@ -14,7 +14,8 @@ constexpr double kWrongNumber = 0.5;
 bool IsPassingValue(const runs::AlertRow& row) {
   const bool value = row.kind == runs::kInput || row.kind == runs::kActivation ||
                      row.kind == runs::kActivationGradient;
-  return value && (row.phase == "forward" || row.phase == "data" || row.phase == "backward");
+  return value && (row.phase == Phase::kForward || row.phase == Phase::kData ||
+                   row.phase == Phase::kBackward);
 }
 
 // Whether a shadow step ran while the alert held, and none found anything that such a value
@@ -39,8 +40,8 @@ bool IsOfUnwrittenMemory(const ShadowEvidence& measured, const runs::AlertRow& r
                                      [&](const Mechanism& mechanism) {
                                        const runs::ShadowFinding& lead =
                                            measured.Lead(mechanism).finding;
-                                       return lead.carrier.kind == "unwritten" && !IsUsed(lead) &&
-                                              lead.layer_id == row.layer_id;
+                                       return lead.carrier.kind == CarrierKind::kUnwritten &&
+                                              !IsUsed(lead) && lead.layer_id == row.layer_id;
                                      });
 }
 
@@ -54,7 +55,7 @@ Result<bool> IsMasked(const runs::Source& source, const Facts& facts, const Seen
   if (!norm || !std::isfinite(*norm) || (row->flags & (runs::kGradNonFinite | runs::kSkipped))) {
     return false;
   }
-  const bool only_nan = alert.row.type == "NAN";
+  const bool only_nan = alert.row.type == AlertType::kNan;
   return only_nan || ShadowSawNothing(facts.measured, alert.row) ||
          IsOfUnwrittenMemory(facts.measured, alert.row);
 }
@@ -77,7 +78,7 @@ runs::Sentence MaskedText(const Masked& masked) {
 }
 
 bool IsWorthALook(const runs::ShadowFinding& finding) {
-  if (finding.kind == "not_updated") return true;
+  if (finding.kind == FindingKind::kNotUpdated) return true;
   if (finding.source.empty() || finding.source.find("site-packages") != std::string::npos)
     return false;
   if (finding.was_bad_before) return false;
@@ -85,10 +86,11 @@ bool IsWorthALook(const runs::ShadowFinding& finding) {
     return reach.what == "decision" || reach.what == "index" || reach.what == "input" ||
            reach.what == "output";
   });
-  const bool wrong = finding.kind == "integers" || finding.kind == "lost_change" ||
-                     finding.kind == "clipped" || finding.kind == "range" ||
-                     (finding.kind == "amplified" && finding.error_out.value_or(0) >= kWrongNumber);
-  return used && wrong && finding.precision == "proven";
+  const bool wrong =
+      finding.kind == FindingKind::kIntegers || finding.kind == FindingKind::kLostChange ||
+      finding.kind == FindingKind::kClipped || finding.kind == FindingKind::kRange ||
+      (finding.kind == FindingKind::kAmplified && finding.error_out.value_or(0) >= kWrongNumber);
+  return used && wrong && finding.proof == Proof::kProven;
 }
 
 }  // namespace mpnanny::diagnose_run

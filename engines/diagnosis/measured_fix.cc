@@ -48,8 +48,8 @@ Sentence FixOfLostChange(const runs::ShadowFinding& finding) {
 
 // Of a relation between states that is broken; empty of any other kind.
 Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
-  const std::string& kind = finding.kind;
-  if (kind == "no_gradient") {
+  const Word<FindingKind>& kind = finding.kind;
+  if (kind == FindingKind::kNoGradient) {
     return {
         Form(
             "Let the gradient pass {0}: take the detach() or no_grad() away, use an operation that "
@@ -60,20 +60,20 @@ Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
             "若这些参数不需要训练，用 requires_grad_(False) 说明。"),
         {WhereToChange(finding)}};
   }
-  if (kind == "not_updated" && finding.relation.stranded.value_or(0) >= 1) {
+  if (kind == FindingKind::kNotUpdated && finding.relation.stranded.value_or(0) >= 1) {
     return Form(
         "Replace the module first, and then give the optimizer the parameters of the model as it "
         "trains (collect them anew, also those of parameter groups).",
         "先替换模块，再把实际训练的模型的参数交给优化器（重新收集，参数组也一样）。");
   }
-  if (kind == "not_updated") {
+  if (kind == FindingKind::kNotUpdated) {
     return Form(
         "Give these parameters to the optimizer; if they are not to train, say so with "
         "requires_grad_(False).",
         "把这些参数交给优化器；若它们不需要训练，"
         "用 requires_grad_(False) 说明。");
   }
-  if (kind == "not_zeroed") {
+  if (kind == FindingKind::kNotZeroed) {
     if (!finding.relation.at.empty()) {
       return Form(
           "Call zero_grad() of this optimizer right before the backward() of its own loss, or keep "
@@ -86,38 +86,38 @@ Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
                 "每次更新都在其首个 backward() 之前调用一次 "
                 "optimizer.zero_grad()。");
   }
-  if (kind == "not_restored") {
+  if (kind == FindingKind::kNotRestored) {
     return {
         Form("Restore what was saved with it as well, {0}.", "在{0}把一起保存的其余状态也恢复。"),
         {WhereToChange(finding)}};
   }
-  if (kind == "moved_on_skip") {
+  if (kind == FindingKind::kMovedOnSkip) {
     return Form(
         "Advance it only where the optimizer's step was made; a GradScaler skipped it if "
         "scaler.get_scale() is smaller after scaler.update() than before.",
         "只在优化器真正更新之后才推进它；若 scaler.update() 之后 "
         "scaler.get_scale() 变小，则 GradScaler 跳过了该步。");
   }
-  if (kind == "load_undone") {
+  if (kind == FindingKind::kLoadUndone) {
     return Form(
         "Restore the optimizer's own copies of the weights together with them: load its state, or "
         "make it after the weights were loaded.",
         "连同权重一起恢复优化器自己保存的权重副本：载入它的状态，"
         "或在权重载入之后再创建它。");
   }
-  if (kind == "dropped_gradient") {
+  if (kind == FindingKind::kDroppedGradient) {
     return Form("Call zero_grad() once for each step of the optimizer, not before each backward().",
                 "优化器每更新一步只调用一次 zero_grad()，"
                 "而不是在每个 backward() 之前。");
   }
-  if (kind == "empty_step") {
+  if (kind == FindingKind::kEmptyStep) {
     return Form(
         "Make the optimizer for the model that is trained, after that was built, loaded or wrapped "
         "for the last time, and load the optimizer's state into it.",
         "在模型最后一次构建、载入或包装之后，再为所训练的模型创建优化"
         "器，并把优化器状态载入其中。");
   }
-  if (kind == "moved_weights") {
+  if (kind == FindingKind::kMovedWeights) {
     return Form(
         "Find what writes into the weights outside of optimizer.step(): an average or other "
         "weights that are put in for an evaluation and not taken out again, what is kept to "
@@ -126,7 +126,7 @@ Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
         "之后没有换回的平均值或其他权重，为恢复权重而保存却没有复制（"
         "clone()）的内容，或一次载入。");
   }
-  if (kind == "partial_copy") {
+  if (kind == FindingKind::kPartialCopy) {
     return Form(
         "Copy or average the buffers with the parameters (AveragedModel(…, use_buffers=True)), or "
         "compute them anew before the copy is used (torch.optim.swa_utils.update_bn).",
@@ -134,7 +134,7 @@ Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
         "use_buffers=True)），或在使用副本之前重新计算它们（"
         "torch.optim.swa_utils.update_bn）。");
   }
-  if (kind == "scale_dependent") {
+  if (kind == FindingKind::kScaleDependent) {
     return Form(
         "Call backward() on scaler.scale(loss), call scaler.unscale_(optimizer) once before "
         "gradients are clipped, measured, changed or added to, and let scaler.step(optimizer) make "
@@ -150,8 +150,9 @@ Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
 // it back; a loss scale that is fixed, or a sum in the place of a mean, is what made it so large.
 std::optional<double> SmallerLoss(const runs::ShadowFinding& finding) {
   const double largest = LargestFinite(runs::ResultDtype(finding));
-  if (finding.kind != "range" || finding.phase != "backward" || !finding.magnitude ||
-      runs::ResultDtype(finding) != "float16" || !(*finding.magnitude > largest)) {
+  if (finding.kind != FindingKind::kRange || finding.phase != Phase::kBackward ||
+      !finding.magnitude || runs::ResultDtype(finding) != "float16" ||
+      !(*finding.magnitude > largest)) {
     return std::nullopt;
   }
   const double factor = std::exp2(std::ceil(std::log2(*finding.magnitude / largest)));
@@ -162,18 +163,18 @@ std::optional<double> SmallerLoss(const runs::ShadowFinding& finding) {
 Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
   const std::string wide = WideFormat(finding);
-  if (finding.kind == "lost_change") return FixOfLostChange(finding);
-  if (finding.kind == "integers" && !runs::LooksUp(finding.op)) {
+  if (finding.kind == FindingKind::kLostChange) return FixOfLostChange(finding);
+  if (finding.kind == FindingKind::kIntegers && !runs::LooksUp(finding.op)) {
     return {Form("Keep the numbers {0} in {1}, or in an integer type where all of them are whole.",
                  "把{0}的数保存为 {1}，若全部是整数也可用整数类型。"),
             {where, wide}};
   }
-  if (finding.kind == "clipped") {
+  if (finding.kind == FindingKind::kClipped) {
     return {Form("Scale the values before the cast {0} so that they fit, or keep them in {1}.",
                  "在{0}的转换之前缩放数值，使其能够放下，或把它们保持为 {1}。"),
             {where, wide}};
   }
-  if (finding.phase == "optimizer") {
+  if (finding.phase == Phase::kOptimizer) {
     return {
         Form(
             "Keep the weights, gradients and states that are computed with {0} in {1}: {1} weights "
@@ -190,7 +191,7 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
            "enabled=False) 之中"),
       {where, wide});
   Sentence fix =
-      finding.kind == "range" || finding.kind == "flushed"
+      finding.kind == FindingKind::kRange || finding.kind == FindingKind::kFlushed
           ? Sentence(
                 Form("{0}, and leave the result in {1} until it is within the narrower format's "
                      "range again: a cast back right there loses it as before.",
@@ -213,14 +214,15 @@ Sentence FixOfPrecision(const runs::ShadowFinding& finding) {
   } else {
     fix = std::move(fix).Capital();
   }
-  if (finding.kind == "flushed" && finding.phase == "backward") {
+  if (finding.kind == FindingKind::kFlushed && finding.phase == Phase::kBackward) {
     fix += Form(
         "For gradients that are too small for FP16 a loss scale (torch.amp.GradScaler) does the "
         "same.",
         "对 FP16 来说太小的梯度，损失缩放（torch.amp.GradScaler）有同样"
         "的作用。");
   }
-  if (finding.kind == "amplified" && (runs::TakesAway(finding.op) || runs::AddsUp(finding.op))) {
+  if (finding.kind == FindingKind::kAmplified &&
+      (runs::TakesAway(finding.op) || runs::AddsUp(finding.op))) {
     fix += Form("Or rewrite it so that nearly equal numbers are not subtracted.",
                 "或者改写算式，避免几乎相等的数相减。");
   }
@@ -243,7 +245,7 @@ Sentence FixOfCarried(const runs::ShadowFinding& finding) {
   const Sentence at = carrier.at.empty() ? Sentence()
                                          : Sentence(Form(" at {0}", "（{0}）"),
                                                     {EscapeControl(carrier.at, kPlaceBytes)});
-  if (carrier.kind == "unwritten") {
+  if (carrier.kind == CarrierKind::kUnwritten) {
     Sentence fix(Form("Write every element{0} before it is read (torch.zeros, not torch.empty), or "
                       "leave the rows out that nothing writes.",
                       "在读取之前写入每个元素{0}（用 torch.zeros 而不是 torch.empty"
@@ -252,7 +254,7 @@ Sentence FixOfCarried(const runs::ShadowFinding& finding) {
     fix += MaskFirst();
     return fix;
   }
-  if (carrier.kind == "state") {
+  if (carrier.kind == CarrierKind::kState) {
     return {Form("Find what wrote {0}{1}: a checkpoint that holds it (`mpnanny analyze FILE` names "
                  "the tensors of one that are not finite), or an earlier step of another run. Load "
                  "or reset that state.",
@@ -278,7 +280,7 @@ struct Change {
 // letter.
 Change WhatToChange(const runs::ShadowFinding& finding) {
   const Sentence where = WhereToChange(finding);
-  if (finding.phase == "backward" && runs::IsSteepAtZero(finding.forward_op)) {
+  if (finding.phase == Phase::kBackward && runs::IsSteepAtZero(finding.forward_op)) {
     return {
         {Form("add a small number (eps) inside the {0} {1}, or take out what is exactly 0 before "
               "it (torch.where on its input). Masking the result afterwards does not help the "
@@ -351,7 +353,7 @@ Sentence NearLimitFix(const runs::ShadowFinding& finding) {
 
 Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism) {
   const runs::ShadowFinding& finding = measured.Lead(mechanism).finding;
-  if (finding.kind == "diverged") {
+  if (finding.kind == FindingKind::kDiverged) {
     return Form(
         "Lower the learning rate or warm it up longer, and clip gradients (after unscaling them).",
         "降低学习率或延长预热，并裁剪梯度（在反缩放之后）。");
@@ -376,14 +378,14 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
                  "找出{0}或更早是什么使数值变得如此之大：过高的学习率、不断增长的权重或状态、除以接近 0 的数、没有先减去最大输入的指数。"),
             {WhereToChange(finding)}};
   }
-  if (finding.precision == "proven") return FixOfPrecision(finding);
-  if (finding.kind == "undefined") return FixOfUndefined(finding);
-  if (finding.precision == "excluded") {
+  if (finding.proof == Proof::kProven) return FixOfPrecision(finding);
+  if (finding.kind == FindingKind::kUndefined) return FixOfUndefined(finding);
+  if (finding.proof == Proof::kExcluded) {
     return {Form("Change what is computed {0}; another format does not help.",
                  "改变{0}的计算；换一种格式没有帮助。"),
             {WhereToChange(finding)}};
   }
-  if (finding.kind == "lost_change") return FixOfLostChange(finding);
+  if (finding.kind == FindingKind::kLostChange) return FixOfLostChange(finding);
   return {Form("Not established. Run the training once more with FP32 {0} and compare.",
                "尚未确定。{0}改用 FP32 再训练一次并比较。"),
           {WhereToChange(finding)}};

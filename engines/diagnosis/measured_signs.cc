@@ -71,18 +71,19 @@ Signs OfUndefined(const runs::ShadowFinding& finding, std::string_view op) {
 
 Signs SignsOf(const runs::ShadowFinding& finding) {
   const std::string_view op = runs::OperatorBaseName(finding.op);
-  Signs signs = finding.kind == "range"       ? OfRange(finding, op)
-                : finding.kind == "undefined" ? OfUndefined(finding, op)
-                                              : Signs();
+  Signs signs = finding.kind == FindingKind::kRange       ? OfRange(finding, op)
+                : finding.kind == FindingKind::kUndefined ? OfUndefined(finding, op)
+                                                          : Signs();
   // Derivatives of roots and logarithms are divisions and products.
-  if (!signs.empty() && finding.phase == "backward" && (Divides(op) || IsAny(op, {"mul", "pow"}))) {
+  if (!signs.empty() && finding.phase == Phase::kBackward &&
+      (Divides(op) || IsAny(op, {"mul", "pow"}))) {
     for (const std::string_view of : {"root-gradient-at-zero", "log-of-zero"}) signs.push_back(of);
   }
   return signs;
 }
 
 bool IsNoOperatorsMistake(const runs::ShadowFinding& finding) {
-  if (finding.kind != "undefined") return false;
+  if (finding.kind != FindingKind::kUndefined) return false;
   const runs::OperatorKind kind = runs::KindOfOperator(finding.op);
   return finding.was_bad_before || kind == runs::OperatorKind::kConstant ||
          kind == runs::OperatorKind::kMoves;
@@ -90,7 +91,7 @@ bool IsNoOperatorsMistake(const runs::ShadowFinding& finding) {
 
 bool IsOfAnotherOperator(const cases::Case& entry, const runs::ShadowFinding& finding) {
   // Only where the operands show it: by an operator's name alone a case is not put aside.
-  const bool shown = finding.kind == "range" && Underflowed(finding);
+  const bool shown = finding.kind == FindingKind::kRange && Underflowed(finding);
   if (!shown && !IsNoOperatorsMistake(finding)) return false;
   const Signs signs = SignsOf(finding);
   bool of_operator = false;

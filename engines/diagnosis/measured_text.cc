@@ -24,7 +24,7 @@ constexpr double kNotTestedError = 0.6, kNotTestedWarning = 0.45;
 // The change is too small for FP32 as well: seldom where it began.
 constexpr double kTinyChange = 0.45;
 
-bool IsError(const runs::ShadowFinding& finding) { return finding.severity == "ERROR"; }
+bool IsError(const runs::ShadowFinding& finding) { return finding.severity == Severity::kError; }
 
 }  // namespace
 
@@ -51,10 +51,12 @@ Sentence NearLimitEvidence(const runs::ShadowFinding& finding, int64_t first_bad
 }
 
 bool ComparesWithItself(const runs::ShadowFinding& finding) {
-  const std::string& kind = finding.kind;
-  return finding.rounded_between || kind == "load_undone" || kind == "dropped_gradient" || kind == "empty_step" ||
-         kind == "moved_weights" || kind == "partial_copy" || kind == "not_restored" ||
-         kind == "moved_on_skip" || (kind == "not_zeroed" && !finding.relation.at.empty());
+  const Word<FindingKind>& kind = finding.kind;
+  return finding.rounded_between || kind == FindingKind::kLoadUndone ||
+         kind == FindingKind::kDroppedGradient || kind == FindingKind::kEmptyStep ||
+         kind == FindingKind::kMovedWeights || kind == FindingKind::kPartialCopy ||
+         kind == FindingKind::kNotRestored || kind == FindingKind::kMovedOnSkip ||
+         (kind == FindingKind::kNotZeroed && !finding.relation.at.empty());
 }
 
 Sentence MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism) {
@@ -66,7 +68,7 @@ Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mech
   const MeasuredFinding& lead = measured.Lead(mechanism);
   const runs::ShadowFinding& finding = lead.finding;
   Sentence detail = runs::WordsOf(finding, lead.module).precision;
-  if (finding.kind == "diverged") return detail;
+  if (finding.kind == FindingKind::kDiverged) return detail;
   const auto judged = [&](Form judgement) {
     Sentence text = judgement;
     text += std::move(detail);
@@ -96,11 +98,11 @@ Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mech
         "因，而不在格式。");
   }
   if (finding.was_bad_before)
-    return finding.precision == "excluded" ? judged(not_precision) : detail;
-  if (finding.precision == "proven") {
+    return finding.proof == Proof::kExcluded ? judged(not_precision) : detail;
+  if (finding.proof == Proof::kProven) {
     return judged(Form("Precision is the cause (proven).", "原因是精度（已证实）。"));
   }
-  if (finding.precision == "excluded") return judged(not_precision);
+  if (finding.proof == Proof::kExcluded) return judged(not_precision);
   if (finding.rounded_before) return detail;
   return Form(
       "Whether precision is the cause is not established: a computation in FP32 did not take the "
@@ -150,8 +152,9 @@ double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mecha
   if (finding.was_bad_before && !(finding.carrier.whose.empty() && finding.carrier.at.empty())) {
     return IsError(finding) ? kExcludedError : kExcludedWarning;
   }
-  if (finding.precision == "proven") return IsError(finding) ? kProvenError : kProvenWarning;
-  if (finding.precision == "excluded") return IsError(finding) ? kExcludedError : kExcludedWarning;
+  if (finding.proof == Proof::kProven) return IsError(finding) ? kProvenError : kProvenWarning;
+  if (finding.proof == Proof::kExcluded)
+    return IsError(finding) ? kExcludedError : kExcludedWarning;
   return IsError(finding) ? kNotTestedError : kNotTestedWarning;
 }
 

@@ -51,14 +51,14 @@ namespace {
 Sentence AfterMeasurement(const Facts& facts, const Hypothesis& best) {
   const runs::ShadowFinding& lead =
       facts.measured.Lead(facts.measured.mechanisms[*best.mechanism]).finding;
-  if (lead.was_bad_before && lead.precision == "not_tested") {
+  if (lead.was_bad_before && lead.proof == Proof::kNotTested) {
     return {Form("What came in was not finite before step {0}: look at what is loaded or made "
                  "before it (`mpnanny analyze FILE` of a checkpoint), not at the step itself.",
                  "输入在第 {0} 步之前就已非有限：检查在此之前载入或产生的内容（"
                  "对检查点用 `mpnanny analyze FILE`），而不是该步本身。"),
             {lead.step}};
   }
-  if (lead.precision != "not_tested") {
+  if (lead.proof != Proof::kNotTested) {
     Sentence text(Form("None is needed for the cause: it is measured. To see that a fix works, "
                        "apply it, train past step {0} with `mpnanny run --shadow steps={0}-{1} -- "
                        "…` and ask again: this finding must be gone.",
@@ -98,7 +98,8 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
   if (!diagnosis.hypotheses.empty() && diagnosis.hypotheses[0].mechanism) {
     return AfterMeasurement(facts, diagnosis.hypotheses[0]);
   }
-  if (diagnosis.verdict == "healthy" && facts.precision == "fp32" && !HasNarrow(facts.measured)) {
+  if (diagnosis.verdict == Health::kHealthy && facts.precision == Precision::kFp32 &&
+      !HasNarrow(facts.measured)) {
     return Form(
         "If the result is worse than expected all the same: the run computes in FP32, so look "
         "first at what stands under \"Not tested\": one batch, its labels, and the loss that an "
@@ -106,7 +107,7 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
         "若结果仍不如预期：训练以 FP32 计算，因此先看没有检查的部分："
         "一个批次、它的标签，以及未训练的模型应有的损失。");
   }
-  if (diagnosis.verdict == "healthy") {
+  if (diagnosis.verdict == Health::kHealthy) {
     return Form(
         "If the result is worse than expected all the same: train the same seed in FP32 under the "
         "monitor and compare the two (compare_runs); where they agree, it is not precision, and "
@@ -116,7 +117,7 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
         "在监视器下训练，并比较两者（compare_runs）；若一致，就不是精度问题，接着看没有检查的部分：一个批次、它的标签，以及未训练的模型应有的损失。");
   }
   if (const auto& failed = facts.protocol.failed;
-      failed && (diagnosis.verdict == "not_established" || !facts.onset)) {
+      failed && (diagnosis.verdict == Health::kNotEstablished || !facts.onset)) {
     if (failed->through_mode) {
       return Form(
           "Run it again with `mpnanny run --shadow off -- …`: whether the exception is the "
@@ -131,7 +132,7 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
                  ? Sentence()
                  : Sentence(Form(" ({0})", "（{0}）"), {EscapeControl(failed->source, 200)})}};
   }
-  if (diagnosis.verdict == "not_established") {
+  if (diagnosis.verdict == Health::kNotEstablished) {
     return facts.summary.steps >= kSomeSteps
                ? Form(
                      "Look at what the headline names: whether it is meant to be so, the record "
@@ -195,8 +196,8 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
                  "trace_interval=1) 重新训练：每层每步都会采样，从而指出源头。"),
             {facts.onset->step}};
   }
-  const bool half =
-      facts.precision == "fp16" || facts.precision == "bf16" || facts.precision == "fp8";
+  const bool half = facts.precision == Precision::kFp16 || facts.precision == Precision::kBf16 ||
+                    facts.precision == Precision::kFp8;
   const int64_t steps = facts.onset ? facts.onset->step : facts.summary.last_step.value_or(0);
   if (half) {
     return {Form("Train the same seed past step {0} in FP32 (autocast off) under the monitor: if "

@@ -25,9 +25,10 @@ constexpr int64_t kBurstGap = 50;     // steps between two bursts of one fault
 constexpr int64_t kStepsBefore = 64;  // in which the step before one is looked for
 
 bool IsValueAlert(const SeenAlert& alert) {
-  const std::string& type = alert.row.type;
-  return alert.row.severity == "ERROR" &&
-         (type == "NAN" || type == "INF" || type == "LOSS_NAN" || type == "OVERFLOW");
+  const Word<AlertType>& type = alert.row.type;
+  return alert.row.severity == Severity::kError &&
+         (type == AlertType::kNan || type == AlertType::kInf || type == AlertType::kLossNan ||
+          type == AlertType::kOverflow);
 }
 
 // "sum (train.py:14)" of "aten.sum.dim_IntList (train.py:14)".
@@ -45,8 +46,8 @@ runs::Sentence WhatOf(const Onset& onset) {
       : onset.is_nan ? runs::Sentence("NaN")
                      : runs::Sentence(Form("non-finite values", "非有限值"));
   if (onset.layer.empty()) {
-    if (onset.phase == "loss") return {Form("{0} in the loss", "损失中出现{0}"), {what}};
-    const bool backward = onset.phase == "backward";
+    if (onset.phase == Phase::kLoss) return {Form("{0} in the loss", "损失中出现{0}"), {what}};
+    const bool backward = onset.phase == Phase::kBackward;
     if (!onset.kind) {
       return backward ? runs::Sentence(Form("{0} in the gradients", "梯度中出现{0}"), {what})
                       : what;
@@ -85,13 +86,14 @@ Result<const SeenAlert*> BestOfStep(const std::vector<const SeenAlert*>& alerts,
       MPN_TRY_ASSIGN(auto layer, layers.Find(*alert->row.layer_id));
       position = layer.position.value_or(position);
       // Backward runs through the layers from the last to the first.
-      if (alert->row.phase == "backward") position = -position;
+      if (alert->row.phase == Phase::kBackward) position = -position;
     }
     const int producer = !alert->row.producer ? 1 : *alert->row.producer != 0 ? 0 : 2;
     // Weights that were broken before the forward pass began come before all that it made.
     const bool weights_first =
-        alert->row.phase == "optimizer" && alert->detail.where == runs::Where::kWeightsBefore;
-    const std::tuple key(weights_first ? -1 : PhaseRank(alert->row.phase), producer, position);
+        alert->row.phase == Phase::kOptimizer && alert->detail.where == runs::Where::kWeightsBefore;
+    const std::tuple key(weights_first ? -1 : runs::PhaseRank(alert->row.phase), producer,
+                         position);
     if (!best || key < best_key) {
       best = alert;
       best_key = key;
@@ -105,8 +107,9 @@ void AddCarriers(const Facts& facts, const SeenAlert* chosen, Onset& onset) {
     if (&alert == chosen || alert.row.step < onset.step || !IsValueAlert(alert)) continue;
     ++onset.carrier_count;
     if (onset.carriers.size() < kCarriersKept) {
-      onset.carriers.push_back({alert.layer.empty() ? "the loss" : alert.layer, alert.row.type,
-                                alert.row.phase, alert.row.step});
+      onset.carriers.push_back({alert.layer.empty() ? "the loss" : alert.layer,
+                                std::string(alert.row.type.text()), alert.row.phase,
+                                alert.row.step});
     }
   }
 }
@@ -146,7 +149,7 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
     }
   }
   if (!first) {
-    if (onset.phase == "loss") {
+    if (onset.phase == Phase::kLoss) {
       onset.place = Onset::Place::kProducer;
       onset.how = Form(
           "all watched tensors of this step are finite, so the value was made in the loss function "
@@ -161,7 +164,7 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
   onset.is_nan = first->nan > 0;
   onset.is_inf = first->posinf + first->neginf > 0 && first->nan == 0;
   const int rank = KindRank(first->kind);
-  onset.phase = rank == 0 ? "optimizer" : rank == 1 ? "forward" : "backward";
+  onset.phase = rank == 0 ? Phase::kOptimizer : rank == 1 ? Phase::kForward : Phase::kBackward;
   onset.place = Onset::Place::kFirstSeen;
   onset.how =
       Form("it is the first tensor of the sampled step that is not finite, in order of execution",
@@ -181,7 +184,7 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
     }
   }
   if (first->kind == runs::kInput) {
-    onset.phase = "data";
+    onset.phase = Phase::kData;
     onset.how =
         Form("the input of the first layer is not finite already", "第一层的输入就已非有限");
   }
@@ -209,14 +212,6 @@ void SetLastClean(std::optional<int64_t> sample, Onset& onset) {
   } else {
     onset.how = Form("no sample tells which layer it was", "没有采样能说明是哪一层");
   }
-}
-
-int PhaseRank(const std::string& phase) {
-  constexpr const char* kOrder[] = {"data", "forward", "loss", "backward", "optimizer"};
-  for (int i = 0; i < 5; ++i) {
-    if (phase == kOrder[i]) return i;
-  }
-  return 5;
 }
 
 namespace {
@@ -254,7 +249,7 @@ bool HasSteepOperator(const Onset& onset) {
 // loss was finite where the onset names the loss, but for an operator that breaks in its gradient
 // first.
 Result<void> MoveToFirstBurst(const runs::Source& source, const Turns& turns, Onset& onset) {
-  if (onset.phase != "backward" && onset.phase != "loss") return {};
+  if (onset.phase != Phase::kBackward && onset.phase != Phase::kLoss) return {};
   const int64_t told = onset.step;
   int64_t first = told, within = told;  // `within`: first step of the row of bad ones that it is in
   size_t before = 0;
@@ -270,7 +265,7 @@ Result<void> MoveToFirstBurst(const runs::Source& source, const Turns& turns, On
   // One skipped step may be a hard batch; with an operator that breaks now and then it is not.
   if (before < (onset.detail.operators.empty() ? 2 : 1)) first = within;
   if (first == told) return {};
-  if (onset.phase == "loss" && !HasSteepOperator(onset)) {
+  if (onset.phase == Phase::kLoss && !HasSteepOperator(onset)) {
     MPN_TRY_ASSIGN(const auto row, runs::ReadStep(source, first));
     if (row && HasFiniteLoss(*row)) return {};
   }
@@ -293,9 +288,9 @@ Result<void> AddMasked(const SeenAlert& alert, runs::Layers& layers,
     Onset value;
     value.phase = row.phase;
     value.kind = row.kind;
-    value.is_nan = row.type == "NAN";
-    value.is_inf = row.type == "INF";
-    value.is_overflow = row.type == "OVERFLOW";
+    value.is_nan = row.type == AlertType::kNan;
+    value.is_inf = row.type == AlertType::kInf;
+    value.is_overflow = row.type == AlertType::kOverflow;
     if (row.layer_id) {
       if (auto set = SetLayer(value, *row.layer_id, layers); !set) return set;
     }
@@ -336,9 +331,9 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     onset.step = chosen->row.step;
     onset.phase = chosen->row.phase;
     onset.kind = chosen->row.kind;
-    onset.is_nan = chosen->row.type == "NAN";
-    onset.is_inf = chosen->row.type == "INF";
-    onset.is_overflow = chosen->row.type == "OVERFLOW";
+    onset.is_nan = chosen->row.type == AlertType::kNan;
+    onset.is_inf = chosen->row.type == AlertType::kInf;
+    onset.is_overflow = chosen->row.type == AlertType::kOverflow;
     if (chosen->row.layer_id) {
       MPN_TRY(SetLayer(onset, *chosen->row.layer_id, layers));
       onset.place = Onset::Place::kFirstSeen;
@@ -355,10 +350,10 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     }
   } else {
     onset.step = *bad_step;
-    onset.phase = course.LossIsBad() ? "loss" : "backward";
+    onset.phase = course.LossIsBad() ? Phase::kLoss : Phase::kBackward;
   }
   MPN_TRY_ASSIGN(auto row, runs::ReadStep(source, onset.step));
-  if (onset.phase == "loss" && row && row->loss) {
+  if (onset.phase == Phase::kLoss && row && row->loss) {
     onset.is_nan = row->flags & runs::kLossNan;
     onset.is_inf = row->flags & runs::kLossInf;
   }
@@ -368,14 +363,14 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
     onset.how = Form(
         "the flight recorder names it as the first layer of this step with a non-finite element",
         "飞行记录器把它记为该步首个含有非有限元素的层");
-    if (onset.phase == "loss") onset.phase = "forward";
+    if (onset.phase == Phase::kLoss) onset.phase = Phase::kForward;
   }
   if (onset.place == Onset::Place::kUnplaced) {
     MPN_TRY(PlaceBySample(source, layers, onset));
   }
   if (chosen) onset.detail = chosen->detail;
   // Weights that a forward pass found broken were written at the end of the step before.
-  if (onset.phase == "optimizer" && onset.detail.where == runs::Where::kWeightsBefore) {
+  if (onset.phase == Phase::kOptimizer && onset.detail.where == runs::Where::kWeightsBefore) {
     std::optional<int64_t> before;
     MPN_TRY(runs::ForEachStep(source, {onset.step - kStepsBefore, onset.step - 1},
                               [&](const runs::StepRow& step) {

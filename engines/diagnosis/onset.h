@@ -13,7 +13,6 @@ namespace mpnanny::diagnose_run {
 
 // data 0, forward 1, loss 2, backward 3, optimizer 4; an unknown phase comes last. The order within
 // a step.
-int PhaseRank(const std::string& phase);
 
 // "activation gradient": of which kind a tensor is (runs::TensorRow).
 runs::Sentence KindWord(int64_t kind);

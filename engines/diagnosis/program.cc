@@ -44,7 +44,7 @@ Result<Diagnosed> DiagnoseSource(const runs::Source& source, const Request& requ
 }
 
 bool IsBad(const Diagnosis& diagnosis) {
-  return diagnosis.verdict == "broken" || diagnosis.verdict == "degraded";
+  return diagnosis.verdict == Health::kBroken || diagnosis.verdict == Health::kDegraded;
 }
 
 // `asked`, or the diagnosis of another model of the program that decides.

@@ -54,26 +54,28 @@ struct Match {
   Sentence sentence;
 };
 
-bool IsValueType(const std::string& type) {
-  return type == "NAN" || type == "INF" || type == "OVERFLOW" || type == "LOSS_NAN";
+bool IsValueType(const Word<AlertType>& type) {
+  return type == AlertType::kNan || type == AlertType::kInf || type == AlertType::kOverflow ||
+         type == AlertType::kLossNan;
 }
 
-bool IsOfScale(const std::string& type) {
-  return type.starts_with("LOSS_SCALE") || type == "STEP_SKIPPED";
+bool IsOfScale(const Word<AlertType>& type) {
+  return type == AlertType::kLossScaleLow || type == AlertType::kLossScaleDecline ||
+         type == AlertType::kLossScaleCollapse || type == AlertType::kStepSkipped;
 }
 
 // Something that does not depend on the scale is broken, or the operator that breaks the gradients
 // is known.
 bool ScaleFollows(const Facts& facts) {
   return facts.monitored && facts.onset &&
-         (facts.onset->phase != "backward" || !facts.origins.empty());
+         (facts.onset->phase != Phase::kBackward || !facts.origins.empty());
 }
 
 // A case speaks of NaN at the loss; the monitor's word for it is LOSS_NAN.
 bool TypeFits(const Signal& signal, const SeenAlert& alert, const Facts& facts) {
-  if (signal.name == alert.row.type) return true;
-  if (alert.row.type != "LOSS_NAN" || signal.phase != "loss" || !facts.onset ||
-      facts.onset->phase != "loss") {
+  if (signal.name == alert.row.type.text()) return true;
+  if (alert.row.type != AlertType::kLossNan || signal.phase != NameOf(Phase::kLoss) ||
+      !facts.onset || facts.onset->phase != Phase::kLoss) {
     return false;
   }
   return (signal.name == "NAN" && facts.onset->is_nan) ||
@@ -89,7 +91,7 @@ Sentence AlertSentence(const SeenAlert& alert, Sentence how) {
                           : Sentence(Form(" at {0}", "，位于 {0}"), {LayerWord(Name(alert.layer))});
   Sentence text(Form("{0}{1}{2}, step {3}{4}", "{0}{1}{2}，第 {3} 步{4}"),
                 {Name(alert.row.type), phase, layer, alert.row.step, std::move(how)});
-  if (alert.row.type.starts_with("SHADOW_")) {
+  if (alert.row.type.text().starts_with("SHADOW_")) {
     return {Form("shadow steps tell it from step {0} on: {1}", "影子步从第 {0} 步起显示：{1}"),
             {alert.row.step, AlertMeaning(alert.row.type)}};
   }
@@ -107,7 +109,7 @@ std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
     if (!TypeFits(signal, alert, facts)) continue;
     double worth = 1;
     Sentence how;
-    std::string phase = alert.row.phase;
+    Word<Phase> phase = alert.row.phase;
     if (IsValueType(alert.row.type)) {
       if (!facts.onset || alert.row.step > facts.onset->step) continue;
       const bool chosen = alert.row.layer_id == facts.onset->layer_id;
@@ -122,10 +124,10 @@ std::optional<Match> MatchAlert(const Signal& signal, const Facts& facts) {
       // A forward pass, a batch or a loss that is not finite drags the scale down by itself.
       if (ScaleFollows(facts)) worth = kConsequenceWorth;
     } else if (facts.onset && alert.row.step > facts.onset->step &&
-               alert.row.phase != "optimizer") {
+               alert.row.phase != Phase::kOptimizer) {
       continue;  // what gradients and losses do after the first bad value follows from it
     }
-    if (!signal.phase.empty() && signal.phase != phase) continue;
+    if (!signal.phase.empty() && signal.phase != phase.text()) continue;
     if (!cases::FitsLayer(signal, alert.layer)) continue;
     if (!best || worth > best->worth) best = Match{worth, AlertSentence(alert, how)};
     if (best->worth == 1) break;
@@ -301,12 +303,13 @@ Hypothesis Weigh(const cases::Case& entry, const Facts& facts, const std::vector
       hypothesis.against.push_back(claim.sentence);
     }
   }
-  if (!facts.precision.empty() && facts.precision != "mixed" &&
-      !Holds(entry.precision, facts.precision)) {
+  if (!facts.precision.empty() && facts.precision != Precision::kMixed &&
+      !Holds(entry.precision, std::string(facts.precision.text()))) {
     factor *= kWrongPrecision;
-    hypothesis.against.push_back({Form("The run computes in {0}; the case is known in {1}.",
-                                       "训练以 {0} 计算；该案例见于 {1}。"),
-                                  {facts.precision, Join(entry.precision, ", ")}});
+    hypothesis.against.push_back(
+        {Form("The run computes in {0}; the case is known in {1}.",
+              "训练以 {0} 计算；该案例见于 {1}。"),
+         {std::string(facts.precision.text()), Join(entry.precision, ", ")}});
   }
   // The more of what would have been visible is missing, the less it is this case; alternatives of
   // one signature (INF or OVERFLOW) are the rule, so a miss takes little.

@@ -31,14 +31,14 @@ Json FirstBadJson(const Onset& onset, const Facts& facts, const Extent& extent) 
     carriers.push_back(
         {{"step", carrier.step}, {"layer", Name(carrier.layer)}, {"type", Name(carrier.type)}});
   }
-  const auto text = [](const std::string& raw) {
+  const auto text = [](std::string_view raw) {
     return raw.empty() ? Json(nullptr) : Json(Name(raw));
   };
   constexpr size_t kRanksShown = 16;
   Json json = {{"step", onset.step},
                {"phase", text(onset.phase)},
                // What an optimizer wrote was made by no layer; `what` names whose it is.
-               {"layer", onset.phase == "optimizer" ? Json(nullptr) : text(onset.layer)},
+               {"layer", onset.phase == Phase::kOptimizer ? Json(nullptr) : text(onset.layer)},
                {"what", onset.what.English()},
                {"source", text(onset.source)},
                {"place", PlaceName(onset.place)},
@@ -170,7 +170,7 @@ Json BuildJson(const Subject& subject, const Facts& facts, const Diagnosis& d,
   for (const Moment& moment : Thinned(d.timeline, extent.moments)) {
     timeline.push_back({{"step", moment.step}, {"what", Shorten(moment.what, extent.sentence)}});
   }
-  return {{"verdict", d.verdict},
+  return {{"verdict", NameOf(d.verdict)},
           {"headline", d.headline.English()},
           {"first_bad", d.first_bad ? FirstBadJson(*d.first_bad, facts, extent) : Json(nullptr)},
           {"hypotheses", std::move(hypotheses)},

@@ -140,8 +140,8 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
 
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
-  std::string text = run_summary::VerdictWords(d.verdict, runs::StatusName(facts.status)) + ": " +
-                     d.headline.English() + "\n";
+  std::string text =
+      run_summary::VerdictWords(d.verdict, facts.status) + ": " + d.headline.English() + "\n";
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
           (subject.started.empty() ? "" : ", started " + subject.started) + "\n";

@@ -36,7 +36,7 @@ bool CureHolds(const runs::ShadowFinding& cured, const runs::ShadowFinding& othe
 // What is not finite spreads within its step: the later place only passes it on.
 bool Follows(const runs::ShadowFinding& first, const runs::ShadowFinding& later) {
   return GivesNonFinite(first) && GivesNonFinite(later) && first.step == later.step &&
-         PhaseRank(first.phase) <= PhaseRank(later.phase);
+         runs::PhaseRank(first.phase) <= runs::PhaseRank(later.phase);
 }
 
 bool IsOneMistake(const runs::ShadowFinding& first, const runs::ShadowFinding& later) {
@@ -46,8 +46,8 @@ bool IsOneMistake(const runs::ShadowFinding& first, const runs::ShadowFinding& l
 
 bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first_bad_step) {
   if (!lead.was_bad_before) return false;
-  const bool state =
-      lead.carrier.kind.empty() ? lead.precision != "excluded" : lead.carrier.kind == "state";
+  const bool state = lead.carrier.kind.empty() ? lead.proof != Proof::kExcluded
+                                               : lead.carrier.kind == CarrierKind::kState;
   if (!first_bad_step) return state || !IsUsed(lead);
   // What nothing of the step uses explains no failure before it.
   const int64_t looked_at = IsUsed(lead) ? kStepsLookedAtAfter : 0;
@@ -59,8 +59,9 @@ bool CameOfFailure(const runs::ShadowFinding& lead, std::optional<int64_t> first
 // gradient depends on the sum.
 bool IsCancelledLoss(const runs::ShadowFinding& finding, double usual) {
   const std::string_view op = runs::OperatorBaseName(finding.op);
-  return finding.kind == "amplified" && finding.phase == "loss" && (op == "mean" || op == "sum") &&
-         finding.magnitude && *finding.magnitude < kNoLoss * usual &&
+  return finding.kind == FindingKind::kAmplified && finding.phase == Phase::kLoss &&
+         (op == "mean" || op == "sum") && finding.magnitude &&
+         *finding.magnitude < kNoLoss * usual &&
          std::all_of(finding.reach.begin(), finding.reach.end(),
                      [](const runs::ShadowReach& reach) {
                        return reach.what == "loss" || reach.what == "output";
@@ -87,16 +88,17 @@ bool IsUsed(const runs::ShadowFinding& finding) {
 }
 
 bool IsTooLargeForFp32(const runs::ShadowFinding& finding) {
-  return finding.kind == "range" && finding.magnitude &&
+  return finding.kind == FindingKind::kRange && finding.magnitude &&
          std::fabs(*finding.magnitude) > std::numeric_limits<float>::max();
 }
 
 bool GivesNonFinite(const runs::ShadowFinding& finding) {
-  return finding.kind == "range" || finding.kind == "undefined" || finding.kind == "diverged";
+  return finding.kind == FindingKind::kRange || finding.kind == FindingKind::kUndefined ||
+         finding.kind == FindingKind::kDiverged;
 }
 
 bool IsTinyChange(const runs::ShadowFinding& finding) {
-  return finding.kind == "lost_change" &&
+  return finding.kind == FindingKind::kLostChange &&
          (finding.dtype.ends_with("float32") || finding.dtype.ends_with("float64"));
 }
 
@@ -193,12 +195,12 @@ void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) 
   const bool fell = steps.loss_start && steps.loss_end && *steps.loss_end < *steps.loss_start;
   std::erase_if(measured.mechanisms, [&](const Mechanism& mechanism) {
     const MeasuredFinding& lead = measured.Lead(mechanism);
-    const bool skips = lead.finding.kind == "moved_on_skip" && few_skips;
+    const bool skips = lead.finding.kind == FindingKind::kMovedOnSkip && few_skips;
     const bool settled = fell && IsTinyChange(lead.finding);
     if (!skips && !settled && !IsCancelledLoss(lead.finding, usual)) return false;
     for (const size_t index : mechanism.findings) {
       MeasuredFinding minor = measured.findings[index];
-      minor.finding.severity = "INFO";
+      minor.finding.severity = Severity::kInfo;
       if (measured.minor.size() < kMostMinor) measured.minor.push_back(std::move(minor));
     }
     return true;

@@ -7,21 +7,20 @@
 #include "engines/diagnosis/median.h"
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/show.h"
+#include "numerics/alert_bounds.h"
 
 namespace mpnanny::diagnose_run {
 namespace {
 
 constexpr size_t kWindow = 10;           // values that a level is told from
 constexpr size_t kEnough = 20;           // values before a jump can be told
-constexpr double kSpikeMads = 10;        // docs/architecture.md, alert LOSS_SPIKE
-constexpr double kExplosionRatio = 100;  // alert GRAD_EXPLOSION
 
 double MeanOfLast(const runs::LastValues& values, size_t count) {
   const auto last = values.Last(count);
   return std::accumulate(last.begin(), last.end(), 0.0) / static_cast<double>(last.size());
 }
 
-SeenAlert Derived(const char* type, const char* severity, const char* phase, int64_t step,
+SeenAlert Derived(AlertType type, Severity severity, Phase phase, int64_t step,
                   std::optional<double> value, std::optional<double> threshold,
                   std::string message) {
   SeenAlert alert;
@@ -94,7 +93,7 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
   if (last_loss_bad_) {
     if (!first_bad_loss_) {
       first_bad_loss_ = row.step;
-      loss_nan_ = Derived("LOSS_NAN", "ERROR", "loss", row.step, loss, {},
+      loss_nan_ = Derived(AlertType::kLossNan, Severity::kError, Phase::kLoss, row.step, loss, {},
                           "the loss is " + runs::Number(loss));
     }
     return;
@@ -106,10 +105,10 @@ void StepCourse::AddLoss(const runs::StepRow& row) {
   // The mean of the last 20 is cheap and decides for almost every step that it is no spike.
   if (!spike_ && losses_.size() >= kEnough && loss > 2 * std::fabs(MeanOfLast(losses_, kEnough))) {
     const double median = Median(losses_.All());
-    const double limit = median + kSpikeMads * MedianDistance(losses_.All(), median);
+    const double limit = median + kOutlierMads * MedianDistance(losses_.All(), median);
     if (loss > limit && loss > 2 * std::fabs(median)) {
       spike_ = Derived(
-          "LOSS_SPIKE", "WARNING", "loss", row.step, loss, limit,
+          AlertType::kLossSpike, Severity::kWarning, Phase::kLoss, row.step, loss, limit,
           "the loss jumped to " + runs::Number(loss) + ", its median was " + runs::Number(median));
     }
   }
@@ -134,10 +133,10 @@ void StepCourse::AddNorm(const runs::StepRow& row) {
     // To a run that has all but converged a hard batch is as far from the median, and not beyond
     // what the run has had before.
     if (median > 0 && norm > kExplosionRatio * median && norm > course_.norm_greatest.value_or(0)) {
-      explosion_ =
-          Derived("GRAD_EXPLOSION", "ERROR", "backward", row.step, norm, kExplosionRatio * median,
-                  "the gradient norm jumped to " + runs::Number(norm) + ", its median was " +
-                      runs::Number(median));
+      explosion_ = Derived(AlertType::kGradExplosion, Severity::kError, Phase::kBackward, row.step,
+                           norm, kExplosionRatio * median,
+                           "the gradient norm jumped to " + runs::Number(norm) +
+                               ", its median was " + runs::Number(median));
     }
   }
   norms_.Push(norm);
@@ -172,20 +171,21 @@ std::vector<SeenAlert> StepCourse::DerivedAlerts() const {
   const ScaleTrack scale = scale_.Finish();
   const int64_t step = scale.first_fall.value_or(last_step_.value_or(0));
   if (scale.declining) {
-    alerts.push_back(Derived("LOSS_SCALE_DECLINE", "WARNING", "optimizer", step, scale.fall_to, {},
+    alerts.push_back(Derived(AlertType::kLossScaleDecline, Severity::kWarning, Phase::kOptimizer,
+                             step, scale.fall_to, {},
                              "the loss scale fell " + runs::Count(scale.longest_fall_run, "time") +
                                  " without a rise, from " + runs::Number(scale.fall_from) + " to " +
                                  runs::Number(scale.fall_to)));
   }
   if (scale.collapsed) {
-    alerts.push_back(Derived("LOSS_SCALE_COLLAPSE", "ERROR", "optimizer",
+    alerts.push_back(Derived(AlertType::kLossScaleCollapse, Severity::kError, Phase::kOptimizer,
                              scale.collapsed_from.value_or(step), 1.0, 1.0,
                              "the loss scale stayed at 1 or below for 20 steps or more"));
   }
   if (scale.longest_skip_run > run_summary::kStartupSkips && scale.longest_skip_first) {
     alerts.push_back(
-        Derived("STEP_SKIPPED", "WARNING", "optimizer", *scale.longest_skip_first,
-                static_cast<double>(scale.longest_skip_run), {},
+        Derived(AlertType::kStepSkipped, Severity::kWarning, Phase::kOptimizer,
+                *scale.longest_skip_first, static_cast<double>(scale.longest_skip_run), {},
                 runs::Count(scale.longest_skip_run, "step") + " in a row were skipped"));
   }
   std::stable_sort(alerts.begin(), alerts.end(),

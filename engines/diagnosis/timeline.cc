@@ -19,11 +19,6 @@ namespace {
 constexpr char kBeyondJudged[] =
     " (a finite value, too large for the narrow format that it is judged by)";
 
-// Alerts of shadow steps: what was measured stands in the time line itself.
-bool IsOfFinding(const std::string& type) {
-  return type.starts_with("SHADOW_") || type == "PROTOCOL";
-}
-
 std::string MeasuredFirst(const MeasuredFinding& lead) {
   return "measured first: " + runs::FindingName(lead.finding) +
          (lead.finding.source.empty() ? "" : " at " + Name(lead.finding.source));
@@ -82,15 +77,16 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     line.push_back({lead.finding.step, MeasuredFirst(lead)});
   }
   // The first alert of each type.
-  std::vector<std::string> types;
+  std::vector<Word<AlertType>> types;
   for (const SeenAlert& alert : facts.alerts) {
     if (std::find(types.begin(), types.end(), alert.row.type) != types.end()) continue;
-    if (IsOfFinding(alert.row.type)) continue;
+    // What was measured stands in the time line itself.
+    if (runs::IsShadowAlert(alert.row.type)) continue;
     types.push_back(alert.row.type);
     if (types.size() > 10) break;
     line.push_back(
         {alert.row.step, "first " + Name(alert.row.type) +
-                             (alert.row.type == "OVERFLOW" ? kBeyondJudged : "") +
+                             (alert.row.type == AlertType::kOverflow ? kBeyondJudged : "") +
                              (alert.layer.empty() ? "" : " at " + LayerWord(Name(alert.layer))) +
                              (alert.derived ? " (from the steps)" : "")});
   }
@@ -112,7 +108,7 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
     line.push_back({*facts.scale.longest_skip_first,
                     Count(facts.scale.longest_skip_run, "step") + " in a row skipped from here"});
   }
-  std::string end = std::string("ends (") + runs::StatusName(facts.status) + ")";
+  std::string end = std::string("ends (") + NameOf(facts.status) + ")";
   if (!facts.monitored) end = "the log ends";
   if (s.loss_last) end += ", loss " + Number(s.loss_last);
   if (s.scale_last) end += ", loss scale " + Number(s.scale_last);

@@ -17,10 +17,10 @@ constexpr size_t kPoints = 48;       // sampled steps that are looked at
 constexpr size_t kGrowthPoints = 8;  // of them, the last that the growth is told from
 constexpr double kNotable = 1.3;     // growth over all points that is worth a word
 
-std::string Judged(const std::string& dtype, const std::string& precision) {
+std::string Judged(const std::string& dtype, const Word<Precision>& precision) {
   // A value held in FP32 is judged by what autocast would make of it: the run's precision.
   if (LargestFinite(dtype) > 0 && dtype != "float32") return dtype;
-  return precision;
+  return std::string(precision.text());
 }
 
 // Slope of ln(value) over step by least squares, as a factor a step; 0 if it cannot be told.

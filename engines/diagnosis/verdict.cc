@@ -33,8 +33,9 @@ constexpr double kLearns = 0.05;
 bool LearnsNothing(const Facts& facts) {
   const run_summary::Summary& s = facts.summary;
   const bool warned = std::any_of(facts.alerts.begin(), facts.alerts.end(), [](const SeenAlert& a) {
-    return a.row.type == "GRAD_VANISH" || a.row.type == "DEAD_LAYER" ||
-           a.row.type == "STALE_UPDATE" || (a.row.type == "UNDERFLOW" && a.row.phase == "backward");
+    return a.row.type == AlertType::kGradVanish || a.row.type == AlertType::kDeadLayer ||
+           a.row.type == AlertType::kStaleUpdate ||
+           (a.row.type == AlertType::kUnderflow && a.row.phase == Phase::kBackward);
   });
   if (!warned || !s.loss_start || !s.loss_end || s.finite_losses < 40) return false;
   // A loss that goes below 0 (a policy's, a likelihood's) does not measure what is left to learn.
@@ -44,7 +45,7 @@ bool LearnsNothing(const Facts& facts) {
 
 bool HasExplosion(const Facts& facts) {
   return std::any_of(facts.alerts.begin(), facts.alerts.end(), [&](const SeenAlert& alert) {
-    return alert.row.type == "GRAD_EXPLOSION" && alert.row.severity == "ERROR" &&
+    return alert.row.type == AlertType::kGradExplosion && alert.row.severity == Severity::kError &&
            !(facts.summary.loss_start &&
              WasGotOver(facts, alert.row.step, *facts.summary.loss_start));
   });
@@ -166,7 +167,7 @@ bool IsWarning(const std::string& line) {
 // By what the record shows without shadow steps.
 void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   const run_summary::Summary& s = facts.summary;
-  const auto say = [&](const char* verdict, Sentence headline) {
+  const auto say = [&](Health verdict, Sentence headline) {
     d.verdict = verdict;
     d.headline = std::move(headline);
   };
@@ -177,9 +178,9 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   };
   if (const Claim* replaced = FindClaim(claims, "gradients-replaced");
       replaced && s.nonfinite_losses == 0) {
-    return say("degraded", followed(Form("Nothing stops the run, and it is worse for it.",
-                                         "训练没有因此停下，但结果会变差。"),
-                                    replaced->sentence));
+    return say(Health::kDegraded, followed(Form("Nothing stops the run, and it is worse for it.",
+                                                "训练没有因此停下，但结果会变差。"),
+                                           replaced->sentence));
   }
   if (facts.onset) {
     const Onset& onset = *facts.onset;
@@ -187,12 +188,12 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     const bool over = !facts.bad_at_end && facts.good_steps_after > 0;
     const auto stays =
         std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.stays; });
-    if (stays != claims.end()) return say("broken", stays->sentence);
+    if (stays != claims.end()) return say(Health::kBroken, stays->sentence);
     const bool loss_touched = s.nonfinite_losses > 0;
     if (!over && (loss_touched || facts.bad_at_end)) {
       const bool ends = s.last_step && *s.last_step <= onset.step;
       return say(
-          "broken",
+          Health::kBroken,
           {ends
                ? Form("The run broke, {0}. The record ends there.", "训练崩溃，{0}。记录到此为止。")
                : Form("The run broke, {0}. It did not recover.", "训练崩溃，{0}。它没有恢复。"),
@@ -200,35 +201,36 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
     }
     if (loss_touched) {
       return say(
-          "degraded",
+          Health::kDegraded,
           {Form("The run was hit and went on, {0}; {1:loss|losses} of {2:step} are not finite.",
                 "训练受到影响后继续，{0}；{2} 步中有 {1} 步的损失非有限。"),
            {first, s.nonfinite_losses, s.steps}});
     }
-    return say("degraded", {Form("Values left the range, {0}, while the logged loss is finite.",
-                                 "数值超出了范围，{0}，而记录的损失是有限的。"),
-                            {first}});
+    return say(Health::kDegraded,
+               {Form("Values left the range, {0}, while the logged loss is finite.",
+                     "数值超出了范围，{0}，而记录的损失是有限的。"),
+                {first}});
   }
   // What the training itself ended with is quoted, with its line.
   if (facts.protocol.failed && IsKnownFailure(facts)) {
-    return say("broken", FailedCallText(*facts.protocol.failed));
+    return say(Health::kBroken, FailedCallText(*facts.protocol.failed));
   }
   // A message of this weight is an exception of PyTorch: the training went no further. After a
   // warning it does.
   if (const LogHit* error = StrongestHit(facts, kErrorWeight); error && !IsWarning(error->line)) {
-    return say("broken", {Form("A known error was raised: {0}", "抛出了一个已知的错误：{0}"),
-                          {EscapeControl(error->line, 200)}});
+    return say(Health::kBroken, {Form("A known error was raised: {0}", "抛出了一个已知的错误：{0}"),
+                                 {EscapeControl(error->line, 200)}});
   }
   if (s.steps < kLeastSteps) {
     if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-      return say("degraded",
+      return say(Health::kDegraded,
                  {Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
                   {EscapeControl(sign->line, 200)}});
     }
     if (facts.protocol.failed) {
       const Sentence failed = FailedCallText(*facts.protocol.failed);
       return say(
-          "not_established",
+          Health::kNotEstablished,
           s.steps == 0
               ? Sentence(Form("{0} No step was recorded before.", "{0} 此前没有记录任何一步。"),
                          {failed})
@@ -236,7 +238,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                     Form("{0} Only {1:step} were recorded before.", "{0} 此前只记录了 {1} 步。"),
                     {failed, s.steps}));
     }
-    return say("not_established",
+    return say(Health::kNotEstablished,
                s.steps == 0 ? Sentence(Form("No step was recorded, so nothing can be said.",
                                             "没有记录任何一步，因此无从判断。"))
                             : Sentence(Form("Only {0:step} recorded: too few to judge.",
@@ -244,7 +246,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                                        {s.steps}));
   }
   if (facts.scale.collapsed || facts.scale.stuck) {
-    return say("broken",
+    return say(Health::kBroken,
                {facts.scale.stuck
                     ? Form("The loss scale is stuck at {0}; {1:step} of {2} were skipped{3}.",
                            "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
@@ -253,116 +255,122 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                 {Number(s.scale_min), s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
   }
   if (FindDivergence(facts).again) {
-    return say("broken",
-               {Form("The run diverged: the loss had fallen to about {0} (step {1}) and ends at "
-                     "about {2}, and the gradient norm went from about {3} to {4}.",
-                     "训练发散：损失曾降到约 {0}（第 {1} 步），最后约为 {2}，"
-                     "梯度范数从约 {3} 升到 {4}。"),
-                {Number(facts.course.loss_low), facts.course.loss_rise_from.value_or(0),
-                 Number(s.loss_end), Number(facts.course.norm_at_low),
-                 Number(facts.turns.last_norm)}});
+    return say(
+        Health::kBroken,
+        {Form("The run diverged: the loss had fallen to about {0} (step {1}) and ends at "
+              "about {2}, and the gradient norm went from about {3} to {4}.",
+              "训练发散：损失曾降到约 {0}（第 {1} 步），最后约为 {2}，"
+              "梯度范数从约 {3} 升到 {4}。"),
+         {Number(facts.course.loss_low), facts.course.loss_rise_from.value_or(0),
+          Number(s.loss_end), Number(facts.course.norm_at_low), Number(facts.turns.last_norm)}});
   }
   if (LossRose(facts)) {
-    return say("broken", {Form("The run diverged: the loss rose from about {0} in its first steps "
-                               "to about {1} in its last, in finite numbers.",
-                               "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，"
-                               "数值都是有限的。"),
-                          {Number(s.loss_start), Number(s.loss_end)}});
+    return say(Health::kBroken,
+               {Form("The run diverged: the loss rose from about {0} in its first steps "
+                     "to about {1} in its last, in finite numbers.",
+                     "训练发散：损失从最初几步的约 {0} 升到最后几步的约 {1}，"
+                     "数值都是有限的。"),
+                {Number(s.loss_start), Number(s.loss_end)}});
   }
   if (facts.scale.declining) {
-    return say("degraded", {Form("The loss scale keeps falling: from {0} to {1} without a rise.",
-                                 "损失缩放持续下降：从 {0} 到 {1}，从未回升。"),
-                            {Number(facts.scale.fall_from), Number(facts.scale.fall_to)}});
+    return say(Health::kDegraded,
+               {Form("The loss scale keeps falling: from {0} to {1} without a rise.",
+                     "损失缩放持续下降：从 {0} 到 {1}，从未回升。"),
+                {Number(facts.scale.fall_from), Number(facts.scale.fall_to)}});
   }
   if (run_summary::TooManySkips(s)) {
-    return say("degraded",
+    return say(Health::kDegraded,
                {Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
                      "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
                 {s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
   }
   if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
-    return say("degraded", {Form("{0:optimizer step} in a row were skipped from step {1} on, in "
-                                 "the middle of the training.",
-                                 "在训练中途，从第 {1} 步起连续 {0} 次优化器更新被跳过。"),
-                            {burst->steps, burst->first}});
+    return say(Health::kDegraded,
+               {Form("{0:optimizer step} in a row were skipped from step {1} on, in "
+                     "the middle of the training.",
+                     "在训练中途，从第 {1} 步起连续 {0} 次优化器更新被跳过。"),
+                {burst->steps, burst->first}});
   }
   if (run_summary::TooManyBadGradients(s)) {
-    return say("degraded", {Form("Gradients were not finite in {0:step} of {1}, more than a search "
-                                 "for a loss scale costs.",
-                                 "{1} 步中有 {0} 步的梯度非有限，多于寻找损失缩放的正常代价。"),
-                            {s.nonfinite_gradient_steps, s.steps}});
+    return say(Health::kDegraded,
+               {Form("Gradients were not finite in {0:step} of {1}, more than a search "
+                     "for a loss scale costs.",
+                     "{1} 步中有 {0} 步的梯度非有限，多于寻找损失缩放的正常代价。"),
+                {s.nonfinite_gradient_steps, s.steps}});
   }
   if (HasExplosion(facts)) {
-    return say("degraded", Form("Gradients exploded at times; the loss stayed finite.",
-                                "梯度有时爆炸；损失保持有限。"));
+    return say(Health::kDegraded, Form("Gradients exploded at times; the loss stayed finite.",
+                                       "梯度有时爆炸；损失保持有限。"));
   }
   // Mechanisms that are faults whatever the loss does; the surest first.
   const Claim* fault = nullptr;
   for (const Claim& claim : claims) {
     if (claim.fault && (!fault || claim.strength > fault->strength)) fault = &claim;
   }
-  if (fault) return say("degraded", fault->sentence);
+  if (fault) return say(Health::kDegraded, fault->sentence);
   if (const auto open =
           std::find_if(claims.begin(), claims.end(), [](const Claim& c) { return c.open; });
       open != claims.end()) {
     return say(
-        "not_established",
+        Health::kNotEstablished,
         followed(
             Form("The figures do not say that anything is wrong, and one thing is not understood.",
                  "数字并未表明有什么问题，但有一点还不清楚。"),
             open->sentence));
   }
   if (LearnsNothing(facts)) {
-    return say("degraded", {Form("The loss does not fall ({0} at first, {1} at the end) and "
-                                 "gradients or updates are lost.",
-                                 "损失没有下降（开始 {0}，结束 {1}），并且有梯度或更新丢失。"),
-                            {Number(s.loss_start), Number(s.loss_end)}});
+    return say(Health::kDegraded,
+               {Form("The loss does not fall ({0} at first, {1} at the end) and "
+                     "gradients or updates are lost.",
+                     "损失没有下降（开始 {0}，结束 {1}），并且有梯度或更新丢失。"),
+                {Number(s.loss_start), Number(s.loss_end)}});
   }
   if (!s.loss_first && s.sampled_steps == 0 && !s.scale_first) {
-    return say("not_established",
+    return say(Health::kNotEstablished,
                Form("Neither a loss nor a loss scale nor statistics were recorded.",
                     "没有记录损失、损失缩放或统计量。"));
   }
   if (const LogHit* sign = StrongestHit(facts, kSignWeight)) {
-    return say("degraded",
+    return say(Health::kDegraded,
                {Form("The figures do not decide, but a line tells of a known fault: {0}",
                      "数字不能判定，但有一行表明一个已知的故障：{0}"),
                 {EscapeControl(sign->line, 200)}});
   }
   const Claim* jump = FindClaim(claims, "loss-jumped");
   if (jump && !jump->passing) {
-    return say("not_established", followed(Form("This record is too short to be called healthy.",
-                                                "这份记录太短，不能称为健康。"),
-                                           jump->sentence));
+    return say(Health::kNotEstablished,
+               followed(Form("This record is too short to be called healthy.",
+                             "这份记录太短，不能称为健康。"),
+                        jump->sentence));
   }
   if (s.skipped_steps == s.steps) {
     if (s.scale_last && *s.scale_last <= 1) {
       return say(
-          "broken",
+          Health::kBroken,
           {Form("Every one of {0:step} recorded was skipped, and the loss scale is down to {1}.",
                 "所记录的 {0} 步全部被跳过，损失缩放已降到 {1}。"),
            {s.steps, Number(s.scale_last)}});
     }
     if (s.scale_last) {
       return say(
-          "not_established",
+          Health::kNotEstablished,
           {Form("All {0:step} recorded were skipped: the scaler found no scale yet, it is at {1}.",
                 "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放，"
                 "目前为 {1}。"),
            {s.steps, Number(s.scale_last)}});
     }
-    return say("not_established",
+    return say(Health::kNotEstablished,
                {Form("All {0:step} recorded were skipped: the scaler found no scale yet.",
                      "所记录的 {0} 步全部被跳过：scaler 还没有找到合适的缩放。"),
                 {s.steps}});
   }
   if (!facts.monitored && s.finite_losses < kLeastSteps) {
-    return say("not_established", {Form("The log shows {0:loss|losses}: too few to judge.",
-                                        "日志只有 {0} 个损失：太少，无法判断。"),
-                                   {s.finite_losses}});
+    return say(Health::kNotEstablished, {Form("The log shows {0:loss|losses}: too few to judge.",
+                                              "日志只有 {0} 个损失：太少，无法判断。"),
+                                         {s.finite_losses}});
   }
   if (!facts.monitored && facts.course.zero_losses >= kLeastSteps) {
-    return say("not_established", ZeroLossText(facts));
+    return say(Health::kNotEstablished, ZeroLossText(facts));
   }
   Sentence headline(jump ? Form("No sign of lasting trouble in {0}", "{0}中没有持续问题的迹象")
                          : Form("No sign of trouble in {0}", "{0}中没有问题的迹象"),
@@ -388,7 +396,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                   Form("The process was killed or went away; the recorded numbers do not tell why.",
                        "进程被终止或消失；所记录的数字不能说明原因。"));
   }
-  say("healthy", std::move(headline));
+  say(Health::kHealthy, std::move(headline));
 }
 
 // What shows a fault that losses do not, and from where on; it may be older than the first compared
@@ -418,7 +426,7 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   JudgeRecord(facts, claims, d);
   const Mechanism* mechanism = LeadingMechanism(facts);
   if (!mechanism) {
-    if (facts.onset && facts.monitored && facts.onset->phase != "data") {
+    if (facts.onset && facts.monitored && facts.onset->phase != Phase::kData) {
       d.headline += Form(
           "Whether it is precision is not established: no shadow step shows where it comes from.",
           "是否是精度问题尚未确定：没有影子步显示它从何而来。");
@@ -427,10 +435,10 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   }
   Sentence measured(Form("{0}.", "{0}。"), {MeasuredTitle(facts.measured, *mechanism)});
   measured += PrecisionSentence(facts.measured, *mechanism);
-  const bool silent = d.verdict == "healthy" || d.verdict == "not_established";
+  const bool silent = d.verdict == Health::kHealthy || d.verdict == Health::kNotEstablished;
   if (!silent && IsAfterDivergence(facts, *mechanism)) return;
   if (silent) {
-    d.verdict = "degraded";
+    d.verdict = Health::kDegraded;
     d.headline = SilentFault(facts, facts.measured.Lead(*mechanism).finding, measured);
   } else {
     d.headline += std::move(measured);

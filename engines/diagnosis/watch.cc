@@ -44,12 +44,12 @@ Result<WatchedState> StateOfRun(const Json& arguments, const ToolContext& contex
   int64_t errors = 0, alerts = 0;
   MPN_TRY(runs::ForEachAlert(source, {}, [&](const runs::AlertRow& alert) {
     ++alerts;
-    errors += alert.severity == "ERROR";
+    errors += alert.severity == Severity::kError;
     return true;
   }));
   state.urgent = std::to_string(errors);
   state.version = std::to_string(alerts) + " " + std::to_string(errors);
-  state.line = runs::StatusName(source.run.status);
+  state.line = NameOf(source.run.status);
   if (newest) {
     const runs::StepRow& step = *newest;
     state.version += " " + std::to_string(step.step);

@@ -20,11 +20,11 @@ std::string GrowthText(const Json& finding) {
 
 std::string WholeNumbersText(const Json& changed) {
   runs::ShadowFinding finding;
-  finding.kind = "integers";
+  finding.kind = FindingKind::kIntegers;
   finding.op = TextAt(changed, "op");
   finding.source = TextAt(changed, "source");
   finding.dtype = TextAt(changed, "dtype");
-  finding.phase = "forward";
+  finding.phase = Phase::kForward;
   finding.share = NumberAt(changed, "share");
   finding.magnitude = NumberAt(changed, "magnitude");
   return runs::FindingText(finding, TextAt(changed, "module")) + GrowthText(changed);

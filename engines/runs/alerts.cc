@@ -10,7 +10,7 @@
 namespace mpnanny::runs {
 namespace {
 
-bool Holds(const std::vector<std::string>& allowed, const std::string& value) {
+bool Holds(const std::vector<std::string>& allowed, std::string_view value) {
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
 }
 
@@ -36,12 +36,12 @@ class AlertCursor {
       MPN_TRY_ASSIGN(auto next, rows_.Next());
       if (!next) return std::optional<AlertRow>();
       AlertRow row;
-      row.type = rows_.TextOr(5);
-      row.severity = rows_.TextOr(6);
+      row.type = Word<AlertType>(rows_.TextOr(5));
+      row.severity = Word<Severity>(rows_.TextOr(6));
       if (!Holds(filter.types, row.type) || !Holds(filter.severities, row.severity)) continue;
       row.alert_id = rows_.IntOr(0, 0);
       row.step = rows_.IntOr(1, 0);
-      row.phase = rows_.TextOr(2);
+      row.phase = Word<Phase>(rows_.TextOr(2));
       row.layer_id = rows_.Int(3);
       row.kind = rows_.Int(4);
       row.value = rows_.Real(7);
@@ -84,7 +84,8 @@ std::vector<AlertRow> Folded(std::vector<AlertRow> rows) {
   std::map<Key, size_t> at;
   std::vector<AlertRow> folded;
   for (AlertRow& row : rows) {
-    const Key key(row.type, row.severity, row.phase, row.layer_id, row.kind, PlaceOf(row));
+    const Key key(row.type.text(), row.severity.text(), row.phase.text(), row.layer_id, row.kind,
+                  PlaceOf(row));
     const auto found = at.find(key);
     // Twice on one rank is two alerts.
     if (found == at.end() || folded[found->second].ranks.back() == row.ranks.front()) {
@@ -159,8 +160,13 @@ Result<void> ForEachMerged(const Source& source, const AlertFilter& filter,
 
 }  // namespace
 
-int SeverityRank(const std::string& severity) {
-  return severity == "ERROR" ? 0 : severity == "WARNING" ? 1 : 2;
+int PhaseRank(const Word<Phase>& phase) {
+  constexpr auto kRest = Phase::kState;  // a state is of no moment of the step
+  return static_cast<int>(phase.value().value_or(kRest));
+}
+
+int SeverityRank(const Word<Severity>& severity) {
+  return severity == Severity::kError ? 0 : severity == Severity::kWarning ? 1 : 2;
 }
 
 Result<void> ForEachAlert(const Source& source, const AlertFilter& filter,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/run_words.h"
 #include "engines/runs/run.h"
 #include "engines/runs/steps.h"
 
@@ -19,9 +20,10 @@ namespace mpnanny::runs {
 
 struct AlertRow {
   int64_t alert_id = 0, step = 0;
-  std::string phase;  // data | forward | loss | backward | optimizer; "" if not known
+  Word<Phase> phase;
   std::optional<int64_t> layer_id, kind;
-  std::string type, severity;  // raw
+  Word<AlertType> type;
+  Word<Severity> severity;
   std::optional<double> value, threshold;
   std::optional<int64_t> producer;  // 1: its inputs were clean; 0: it only carries
   int64_t repeats = 1;
@@ -40,7 +42,10 @@ struct AlertFilter {
 };
 
 // 0 for ERROR, 1 for WARNING, 2 for anything else: worst first.
-int SeverityRank(const std::string& severity);
+int SeverityRank(const Word<Severity>& severity);
+
+// When in a step it is: data 0, forward 1, … optimizer 4; 5 for anything else.
+int PhaseRank(const Word<Phase>& phase);
 
 // Calls `visit` in the order of (step, alert_id) until it returns false.
 Result<void> ForEachAlert(const Source& source, const AlertFilter& filter,

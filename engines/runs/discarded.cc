@@ -8,7 +8,9 @@ constexpr int64_t kStepsAfter = 20;
 }  // namespace
 
 Result<bool> GradientsWereDiscarded(const Source& source, const AlertRow& alert) {
-  if (alert.phase != "backward" || (alert.type != "NAN" && alert.type != "INF")) return false;
+  if (alert.phase != Phase::kBackward ||
+      (alert.type != AlertType::kNan && alert.type != AlertType::kInf))
+    return false;
   bool loss_bad = false;
   int64_t good = 0;
   MPN_TRY(ForEachStep(source, {alert.step, alert.step + kStepsAfter}, [&](const StepRow& row) {

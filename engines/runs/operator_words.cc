@@ -8,11 +8,11 @@
 namespace mpnanny::runs {
 namespace {
 
-struct Word {
+struct OperatorName {
   std::string_view op, word, chinese;
 };
 // Operators whose names are no words; sorted by what they do.
-constexpr Word kWords[] = {
+constexpr OperatorName kWords[] = {
     {"add", "addition", "加法"},
     {"sub", "subtraction", "减法"},
     {"rsub", "subtraction", "减法"},
@@ -140,7 +140,7 @@ std::string OperatorWord(std::string_view op) { return OperatorNoun(op).English(
 
 Sentence OperatorNoun(std::string_view op) {
   const std::string_view name = OperatorBaseName(op);
-  for (const Word& word : kWords) {
+  for (const OperatorName& word : kWords) {
     if (word.op == name) return Sentence::InEach(std::string(word.word), std::string(word.chinese));
   }
   // The overload says little: "aten.frobnicate" of "aten.frobnicate.default".
@@ -150,14 +150,10 @@ Sentence OperatorNoun(std::string_view op) {
   return shown.empty() ? Form("an operator", "某个算子") : Sentence(shown);
 }
 
-Sentence PhaseNoun(std::string_view phase) {
-  constexpr std::pair<std::string_view, const char*> kChinese[] = {
-      {"data", "数据"},     {"forward", "前向"},     {"loss", "损失"},
-      {"backward", "反向"}, {"optimizer", "优化器"}, {"state", "状态"}};
-  for (const auto& [name, chinese] : kChinese) {
-    if (name == phase) return Sentence::InEach(std::string(name), chinese);
-  }
-  return EscapeControl(phase, 40);
+Sentence PhaseNoun(const Word<Phase>& phase) {
+  constexpr const char* kChinese[] = {"数据", "前向", "损失", "反向", "优化器", "状态"};
+  if (!phase.value()) return EscapeControl(phase, 40);
+  return Sentence::InEach(NameOf(*phase.value()), kChinese[static_cast<size_t>(*phase.value())]);
 }
 
 }  // namespace mpnanny::runs

@@ -40,7 +40,7 @@ std::string OperatorWord(std::string_view op);
 Sentence OperatorNoun(std::string_view op);  // the same in every language
 
 // The part of a step that a tensor belongs to, "forward"; escaped, and empty of an empty one.
-Sentence PhaseNoun(std::string_view phase);
+Sentence PhaseNoun(const Word<Phase>& phase);
 
 }  // namespace mpnanny::runs
 

@@ -38,7 +38,7 @@ int64_t Integer(const Json& detail, const char* name, int64_t otherwise) {
 
 std::string PackedDetail(const Source& source) {
   return DumpJson(
-      {{"status", StatusName(source.run.status)}, {"flight_recorder", source.ring.present}});
+      {{"status", NameOf(source.run.status)}, {"flight_recorder", source.ring.present}});
 }
 
 std::string RingStepDetail(const RingStep& slot) {
@@ -67,7 +67,7 @@ std::optional<Packed> ReadPacked(const Database& database, int64_t run_id) {
       detail->value("status", Json("")).is_string() ? detail->value("status", "") : "";
   for (const Status one :
        {Status::kRunning, Status::kClosed, Status::kException, Status::kKilled}) {
-    if (status == StatusName(one)) packed.status = one;
+    if (status == NameOf(one)) packed.status = one;
   }
   const auto recorder = detail->find("flight_recorder");
   packed.flight_recorder = recorder != detail->end() && *recorder == true;

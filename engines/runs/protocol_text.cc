@@ -83,7 +83,7 @@ Sentence NoGradient(const ShadowFinding& finding, const std::string& place) {
                                               "它们得到的梯度都不为 0"),
                                          {*until})
                               : Steps(relation);
-  return {finding.phase == "backward"
+  return {finding.phase == Phase::kBackward
               ? Form("The {0}{1} passes back a gradient that is 0 everywhere: {2}, which the loss "
                      "depends on and the optimizer holds, {3}{4}.",
                      "{0}{1}反向传回的梯度处处为 0：损失依赖于{2}，优化器也持有，"
@@ -304,40 +304,41 @@ Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) 
 }
 
 // The kinds that are relations, and what they are called in a line.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kProtocolWords = {
-    {{"no_gradient", "parameters that get no gradient"},
-     {"not_updated", "parameters that no optimizer holds"},
-     {"not_zeroed", "gradients that were not set to zero"},
-     {"not_restored", "states that were not restored"},
-     {"moved_on_skip", "a state that goes on in skipped steps"},
-     {"scale_dependent", "gradients that depend on the loss scale"},
-     {"load_undone", "a load that the next step undoes"},
-     {"partial_copy", "buffers of a copy that do not follow"},
-     {"dropped_gradient", "gradients that are dropped"},
-     {"empty_step", "steps without a gradient"},
-     {"moved_weights", "weights that something else moves"}}};
+constexpr std::pair<FindingKind, std::string_view> kProtocolWords[] = {
+    {FindingKind::kNoGradient, "parameters that get no gradient"},
+    {FindingKind::kNotUpdated, "parameters that no optimizer holds"},
+    {FindingKind::kNotZeroed, "gradients that were not set to zero"},
+    {FindingKind::kNotRestored, "states that were not restored"},
+    {FindingKind::kMovedOnSkip, "a state that goes on in skipped steps"},
+    {FindingKind::kScaleDependent, "gradients that depend on the loss scale"},
+    {FindingKind::kLoadUndone, "a load that the next step undoes"},
+    {FindingKind::kPartialCopy, "buffers of a copy that do not follow"},
+    {FindingKind::kDroppedGradient, "gradients that are dropped"},
+    {FindingKind::kEmptyStep, "steps without a gradient"},
+    {FindingKind::kMovedWeights, "weights that something else moves"}};
 
 }  // namespace
 
-std::string_view ProtocolWord(std::string_view kind) {
-  const auto found = std::find_if(kProtocolWords.begin(), kProtocolWords.end(),
-                                  [&](const auto& each) { return each.first == kind; });
-  return found == kProtocolWords.end() ? std::string_view() : found->second;
+std::string_view ProtocolWord(const Word<FindingKind>& kind) {
+  for (const auto& [relation, words] : kProtocolWords) {
+    if (kind == relation) return words;
+  }
+  return {};
 }
 
-bool IsProtocol(std::string_view kind) { return !ProtocolWord(kind).empty(); }
+bool IsProtocol(const Word<FindingKind>& kind) { return !ProtocolWord(kind).empty(); }
 
 Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place) {
-  if (finding.kind == "no_gradient") return NoGradient(finding, place);
-  if (finding.kind == "not_updated") return NotUpdated(finding);
-  if (finding.kind == "not_zeroed") return NotZeroed(finding, place);
-  if (finding.kind == "not_restored") return NotRestored(finding, place);
-  if (finding.kind == "moved_on_skip") return MovedOnSkip(finding, place);
-  if (finding.kind == "load_undone") return LoadUndone(finding, place);
-  if (finding.kind == "dropped_gradient") return DroppedGradient(finding, place);
-  if (finding.kind == "empty_step") return EmptyStep(finding, place);
-  if (finding.kind == "moved_weights") return MovedWeights(finding);
-  if (finding.kind == "partial_copy") return PartialCopy(finding, place);
+  if (finding.kind == FindingKind::kNoGradient) return NoGradient(finding, place);
+  if (finding.kind == FindingKind::kNotUpdated) return NotUpdated(finding);
+  if (finding.kind == FindingKind::kNotZeroed) return NotZeroed(finding, place);
+  if (finding.kind == FindingKind::kNotRestored) return NotRestored(finding, place);
+  if (finding.kind == FindingKind::kMovedOnSkip) return MovedOnSkip(finding, place);
+  if (finding.kind == FindingKind::kLoadUndone) return LoadUndone(finding, place);
+  if (finding.kind == FindingKind::kDroppedGradient) return DroppedGradient(finding, place);
+  if (finding.kind == FindingKind::kEmptyStep) return EmptyStep(finding, place);
+  if (finding.kind == FindingKind::kMovedWeights) return MovedWeights(finding);
+  if (finding.kind == FindingKind::kPartialCopy) return PartialCopy(finding, place);
   return ScaleDependent(finding, place);
 }
 

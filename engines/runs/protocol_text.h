@@ -12,13 +12,13 @@
 
 namespace mpnanny::runs {
 
-bool IsProtocol(std::string_view kind);
+bool IsProtocol(const Word<FindingKind>& kind);
 
 // One or two sentences; `place`: "file:line" as it is shown, "" if the finding has none.
 Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place);
 
 // "parameters that no optimizer holds": what a kind is called in a line.
-std::string_view ProtocolWord(std::string_view kind);
+std::string_view ProtocolWord(const Word<FindingKind>& kind);
 
 }  // namespace mpnanny::runs
 

@@ -7,6 +7,7 @@
 
 #include "base/resolved_path.h"
 #include "base/text.h"
+#include "engines/runs/alerts.h"
 #include "engines/runs/steps.h"
 
 namespace mpnanny::runs {
@@ -63,14 +64,6 @@ std::vector<fs::path> EntriesOf(const fs::path& folder, const std::string& famil
     if (FamilyOf(entry.name).name == family) found.push_back(folder / entry.name);
   }
   return found;
-}
-
-int PhaseOrder(const std::string& phase) {
-  constexpr const char* kOrder[] = {"data", "forward", "loss", "backward", "optimizer"};
-  for (int i = 0; i < 5; ++i) {
-    if (phase == kOrder[i]) return i;
-  }
-  return 5;
 }
 
 // "0, 2 and 5", with "3 to 7" for a row of three and more.
@@ -217,14 +210,14 @@ Result<FirstBad> FindFirstBad(const Database& database, const Run& run, const Ri
   while (true) {
     MPN_TRY_ASSIGN(auto next, rows.Next());
     if (!next) break;
-    const std::string phase = rows.TextOr(1);
-    first = std::min(first, {phase == "backward" ? 1 : 0, rows.IntOr(0, 0), PhaseOrder(phase),
+    const Word<Phase> phase(rows.TextOr(1));
+    first = std::min(first, {phase == Phase::kBackward ? 1 : 0, rows.IntOr(0, 0), PhaseRank(phase),
                              rows.IntOr(2, 0) == 1 ? 0 : 1});
   }
   if (!RingBelongs(ring, run)) return first;
   for (const RingStep& slot : ring.steps) {
     if ((slot.flags & (kLossNan | kLossInf)) == 0) continue;
-    first = std::min(first, {0, slot.step, PhaseOrder("loss"), 1});
+    first = std::min(first, {0, slot.step, PhaseRank(Phase::kLoss), 1});
     break;
   }
   return first;

@@ -34,8 +34,8 @@ std::string HostOf(const Run& run) {
 }
 
 Status StatusOf(const Run& run, const Ring& ring, double fresh_seconds) {
-  if (run.end_reason == "closed") return Status::kClosed;
-  if (run.end_reason == "exception") return Status::kException;
+  if (run.end_reason == EndReason::kClosed) return Status::kClosed;
+  if (run.end_reason == EndReason::kException) return Status::kException;
   if (!run.end_reason.empty())
     return Status::kKilled;  // "signal", and whatever a later version adds
   if (run.ended_at) return Status::kClosed;
@@ -69,8 +69,8 @@ Run RunOf(const Statement& row, const std::string& path, const Ring& ring, doubl
   run.started_at = row.Real(5).value_or(0);
   run.heartbeat_at = row.Real(6);
   run.ended_at = row.Real(7);
-  run.end_reason = row.TextOr(8);
-  run.precision = EscapeControl(row.TextOr(9), 40);
+  run.end_reason = Word<EndReason>(row.TextOr(8));
+  run.precision = Word<Precision>(EscapeControl(row.TextOr(9), 40));
   run.trace_interval = row.Int(10);
   run.environment = row.TextOr(11);
   run.notes = row.TextOr(12);
@@ -82,20 +82,6 @@ Run RunOf(const Statement& row, const std::string& path, const Ring& ring, doubl
 
 bool RingBelongs(const Ring& ring, const Run& run) {
   return ring.present && ring.run_id == *run.handle.run_id && ring.run_started_at == run.started_at;
-}
-
-const char* StatusName(Status status) {
-  switch (status) {
-    case Status::kRunning:
-      return "running";
-    case Status::kClosed:
-      return "closed";
-    case Status::kException:
-      return "exception";
-    case Status::kKilled:
-      return "killed";
-  }
-  return "killed";
 }
 
 Result<std::vector<Run>> ReadRuns(const Database& database, const Ring& ring) {

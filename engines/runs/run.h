@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "base/run_handle.h"
+#include "base/run_words.h"
 #include "engines/runs/database.h"
 #include "engines/runs/import/open.h"
 #include "engines/runs/ring.h"
@@ -22,7 +23,6 @@
 namespace mpnanny::runs {
 
 enum class Status { kRunning, kClosed, kException, kKilled };
-const char* StatusName(Status status);  // "running", "closed", "exception", "killed"
 
 struct Run {
   RunHandle handle;  // canonical path and id
@@ -31,8 +31,8 @@ struct Run {
   int64_t rank = 0, world_size = 1;
   double started_at = 0;  // Unix seconds
   std::optional<double> heartbeat_at, ended_at;
-  std::string end_reason;  // "" if none was written
-  std::string precision;   // "" if not known
+  Word<EndReason> end_reason;
+  Word<Precision> precision;
   std::optional<int64_t> trace_interval;
   std::string environment, notes;  // JSON as written; "" if absent or too large
   Status status = Status::kKilled;
@@ -101,5 +101,10 @@ Result<FoundFiles> FindDatabases(const std::string& path, const AllowedRoots& ro
                                  const CancelToken& cancel);
 
 }  // namespace mpnanny::runs
+
+template <>
+struct mpnanny::Vocabulary<mpnanny::runs::Status> {
+  static constexpr const char* kNames[] = {"running", "closed", "exception", "killed"};
+};
 
 #endif  // MPNANNY_ENGINES_RUNS_RUN_H_

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/run_words.h"
 #include "engines/runs/run.h"
 #include "engines/runs/steps.h"
 
@@ -79,14 +80,14 @@ struct ShadowLine {
 
 // Where the error that a finding works on came in, earlier in the same step.
 struct ShadowOrigin {
-  std::string op, source, phase, dtype;
+  std::string op, source, dtype;
+  Word<Phase> phase;
   std::optional<double> error;  // relative L2 error of what it made; absent: Inf or NaN
 };
 
 // What brought a value that is not finite into the step.
 struct ShadowCarrier {
-  std::string
-      kind;  // data | state | unwritten (memory that nothing was written into); "" not known
+  Word<CarrierKind> kind;        // none: not known
   std::string whose;             // "exp_avg of AdamW", "buffer running_var of BatchNorm1d"
   std::string at;                // "file:line" that made or loaded it
   std::optional<int64_t> onset;  // something was not finite at that step already
@@ -96,8 +97,9 @@ struct ShadowFinding {
   int64_t finding_id = 0, step = 0;  // step: of the first time
   std::optional<int64_t> last_step;
   int64_t repeats = 1;          // shadow steps in which it was seen
-  std::string kind;             // range | undefined | amplified | lost_change | diverged | …
-  std::string severity, phase;  // phase: data | forward | loss | backward | optimizer | state; ""
+  Word<FindingKind> kind;
+  Word<Severity> severity;
+  Word<Phase> phase;
   std::optional<int64_t> layer_id;
   std::string op;      // "aten.sub.Tensor"
   std::string source;  // "file:line"; "" if not known
@@ -105,7 +107,7 @@ struct ShadowFinding {
   std::optional<double> share;                // of the elements, 0 to 1
   std::optional<double> magnitude;            // largest finite one in the reference
   std::optional<double> error_in, error_out;  // relative L2 errors against the reference
-  std::string precision;                      // proven | excluded | not_tested
+  Word<Proof> proof;
   // CompleteFinding() reads these.
   std::string forward_op;  // backward: the operator that this is of; "" if not known or the same
   std::vector<ShadowOperand> operands;  // of the first element that is not finite; empty: not known
@@ -148,10 +150,11 @@ bool ShownBefore(const ShadowFinding& a, const ShadowFinding& b);
 // What an alert of a type SHADOW_… says of its finding (alert.detail).
 struct ShadowAlert {
   std::optional<int64_t> finding_id;
-  std::string op, source, precision;
+  std::string op, source;
+  Word<Proof> proof;
   std::optional<ShadowCure> cure;
 };
-bool IsShadowAlert(std::string_view type);
+bool IsShadowAlert(const Word<AlertType>& type);
 ShadowAlert ParseShadowAlert(std::string_view detail);
 // The finding of an alert that stands in `part` (AlertRow::part), complete; nullopt: no such row.
 Result<std::optional<ShadowFinding>> FindShadowFinding(const Source& source, size_t part,

@@ -45,13 +45,13 @@ ShadowFinding FindingOf(const Statement& row) {
   finding.magnitude = row.Real(6);
   finding.error_in = row.Real(7);
   finding.error_out = row.Real(8);
-  finding.kind = row.TextOr(9);
-  finding.severity = row.TextOr(10);
-  finding.phase = row.TextOr(11);
+  finding.kind = Word<FindingKind>(row.TextOr(9));
+  finding.severity = Word<Severity>(row.TextOr(10));
+  finding.phase = Word<Phase>(row.TextOr(11));
   finding.op = row.TextOr(12);
   finding.dtype = row.TextOr(13);
   finding.shape = row.TextOr(14);
-  finding.precision = row.TextOr(15);
+  finding.proof = Word<Proof>(row.TextOr(15));
   finding.source = row.TextOr(16);
   return finding;
 }
@@ -61,11 +61,10 @@ bool HasFindings(const Database& database) {
          database.HasColumn(kTable, "finding_id");
 }
 
-int KindRank(const std::string& kind) {
-  constexpr std::array<std::string_view, 8> kOrder = {"diverged", "range",       "undefined",
-                                                      "integers", "lost_change", "amplified",
-                                                      "flushed",  "clipped"};
-  return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), kind) - kOrder.begin());
+// Errors of values by their order, then all else.
+int KindRank(const Word<FindingKind>& kind) {
+  const FindingKind rest = FindingKind::kNoGradient;
+  return static_cast<int>(std::min(kind.value().value_or(rest), rest));
 }
 
 std::string TextOf(const Json& object, const char* key) {
@@ -157,13 +156,14 @@ bool IsSet(const Json& json, const char* key) {
 std::optional<ShadowOrigin> OriginOf(const Json& json) {
   const auto found = json.is_object() ? json.find("origin") : json.end();
   if (found == json.end() || !found->is_object()) return std::nullopt;
-  return ShadowOrigin{TextOf(*found, "operator"), TextOf(*found, "source"), TextOf(*found, "phase"),
-                      TextOf(*found, "dtype"), NumberOf(*found, "error")};
+  return ShadowOrigin{TextOf(*found, "operator"), TextOf(*found, "source"), TextOf(*found, "dtype"),
+                      Word<Phase>(TextOf(*found, "phase")), NumberOf(*found, "error")};
 }
 
 ShadowCarrier CarrierOf(const Json& json) {
   if (!json.is_object()) return {};
-  ShadowCarrier carrier{TextOf(json, "carrier"), TextOf(json, "whose"), "", std::nullopt};
+  ShadowCarrier carrier{Word<CarrierKind>(TextOf(json, "carrier")), TextOf(json, "whose"), "",
+                        std::nullopt};
   if (carrier.kind.empty()) return {};
   carrier.at = TextOf(json, "at");
   if (const auto onset = NumberOf(json, "onset"); onset && *onset >= 0 && *onset < 1e15) {
@@ -255,8 +255,9 @@ void Fold(std::vector<ShadowFinding>& rows) {
   std::map<Key, size_t> at;
   std::vector<ShadowFinding> folded;
   for (ShadowFinding& row : rows) {
-    const auto [place, fresh] =
-        at.try_emplace({row.kind, row.op, row.source, row.phase, row.layer_id}, folded.size());
+    const auto [place, fresh] = at.try_emplace({std::string(row.kind.text()), row.op, row.source,
+                                                std::string(row.phase.text()), row.layer_id},
+                                               folded.size());
     if (fresh) {
       folded.push_back(std::move(row));
       continue;
@@ -329,13 +330,13 @@ Result<void> CompleteFinding(const Source& source, ShadowFinding& finding) {
   finding.rounded_before = IsSet(detail, "rounded_before");
   finding.rounded_between = IsSet(detail, "rounded_between");
   finding.lost_before = IsSet(detail, "lost_before");
-  if (finding.kind == "diverged") finding.growth = GrowthOf(detail);
+  if (finding.kind == FindingKind::kDiverged) finding.growth = GrowthOf(detail);
   if (finding.reach.empty()) finding.relation = RelationOf(detail);
   return {};
 }
 
-bool IsShadowAlert(std::string_view type) {
-  return type.starts_with("SHADOW_") || type == "PROTOCOL";
+bool IsShadowAlert(const Word<AlertType>& type) {
+  return type.text().starts_with("SHADOW_") || type == AlertType::kProtocol;
 }
 
 ShadowAlert ParseShadowAlert(std::string_view detail) {
@@ -347,7 +348,7 @@ ShadowAlert ParseShadowAlert(std::string_view detail) {
   }
   alert.op = TextOf(json, "operator");
   alert.source = TextOf(json, "source");
-  alert.precision = TextOf(json, "precision");
+  alert.proof = Word<Proof>(TextOf(json, "precision"));
   if (const auto cure = json.find("cure"); cure != json.end()) alert.cure = CureOf(*cure);
   return alert;
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kEntriesShown = 6;
 constexpr size_t kRanksShown = 16;
 
-Json OrNull(const std::string& text, size_t bytes) {
+Json OrNull(std::string_view text, size_t bytes) {
   return text.empty() ? Json(nullptr) : Json(EscapeControl(text, bytes));
 }
 
@@ -92,7 +92,7 @@ Json FindingJson(const ShadowFinding& f, std::string_view module, bool full) {
   json["error_out"] = JsonNumber(f.error_out, 3);
   json["origin"] = OriginJson(f.origin);
   if (!f.inputs_from.empty()) json["inputs_from"] = LinesJson(f.inputs_from);
-  json["precision"] = OrNull(f.precision, 40);
+  json["precision"] = OrNull(f.proof, 40);
   json["reach"] = ReachJson(f.reach);
   json["cure"] = CureJson(f.cure);
   if (!f.relation.parameters.empty()) json["parameters"] = NamesJson(f.relation.parameters);
@@ -110,11 +110,10 @@ Json FindingSchema(const std::string& description) {
           {"description",
            description +
                " Kind: diverged, range, undefined, integers, lost_change, amplified, flushed or "
-               "clipped. "
-               "share of the elements; error_in, error_out: relative L2 errors against FP64; origin: where "
-               "the error came in, null: here. "
-               "precision: proven (cure.lines in wider precision are right), excluded (FP64 has it "
-               "too) or not_tested. reach: what, name, error."}};
+               "clipped. share of the elements; error_in, error_out: relative L2 errors against "
+               "FP64; origin: where the error came in, null: here. precision: proven (cure.lines "
+               "in wider precision are right), excluded (FP64 has it too) or not_tested. reach: "
+               "what, name, error."}};
 }
 
 }  // namespace mpnanny::runs

@@ -101,8 +101,9 @@ Sentence OperatorAt(const std::string& op, const std::string& raw_dtype,
 
 // The gradient of an operator gives Inf or NaN: it is that operator that somebody wrote.
 bool BreaksBackward(const ShadowFinding& finding) {
-  return finding.phase == "backward" && !finding.forward_op.empty() && !finding.was_bad_before &&
-         IsAny(finding.kind, {"undefined", "range"});
+  return finding.phase == Phase::kBackward && !finding.forward_op.empty() &&
+         !finding.was_bad_before &&
+         (finding.kind == FindingKind::kUndefined || finding.kind == FindingKind::kRange);
 }
 
 Sentence Subject(const ShadowFinding& finding, std::string_view module) {
@@ -214,7 +215,7 @@ Sentence Carried(const ShadowFinding& finding, const Sentence& subject) {
     if (carrier.at.empty()) return what;
     return {Form("{0} ({1})", "{0}（{1}）"), {std::move(what), ShownPlace(carrier.at)}};
   };
-  if (carrier.kind == "unwritten") {
+  if (carrier.kind == CarrierKind::kUnwritten) {
     return {
         Form("{0} gives Inf or NaN in {1}, because {2}", "{0}的{1}为 Inf 或 NaN，因为{2}"),
         {subject, ShareText(finding.share),
@@ -244,10 +245,10 @@ Sentence RoundedBetween(const ShadowFinding& finding) {
 }
 
 Sentence What(const ShadowFinding& finding, const Sentence& subject) {
-  const std::string& kind = finding.kind;
-  if (kind == "range") return Range(finding, subject);
-  if (kind == "undefined" && finding.was_bad_before) return Carried(finding, subject);
-  if (kind == "undefined") {
+  const Word<FindingKind>& kind = finding.kind;
+  if (kind == FindingKind::kRange) return Range(finding, subject);
+  if (kind == FindingKind::kUndefined && finding.was_bad_before) return Carried(finding, subject);
+  if (kind == FindingKind::kUndefined) {
     const Sentence text(
         Form("{0} gives Inf or NaN in {1}, and so does the same computation in FP64",
              "{0}的{1}为 Inf 或 NaN，同样的计算在 FP64 中也是如此"),
@@ -259,29 +260,29 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
              "{0}：平方根或范数在恰好为 0 处的导数是无穷大，再乘以 0 就是 NaN"),
         {text}};
   }
-  if (kind == "integers") return Integers(finding, subject);
-  if (kind == "lost_change" && finding.lost_before) {
+  if (kind == FindingKind::kIntegers) return Integers(finding, subject);
+  if (kind == FindingKind::kLostChange && finding.lost_before) {
     return {
         Form("{0} leaves {1} that should change as they were: the change was lost before it came "
              "in there, as where a gradient is rounded to 0",
              "{0}使本应改变的{1}保持原样：变化在到达那里之前就已丢失，例如梯度被舍入为 0"),
         {subject, ShareText(finding.share)}};
   }
-  if (kind == "lost_change") {
+  if (kind == FindingKind::kLostChange) {
     return {Form("{0} leaves {1} that should change as they were: the change is too small beside "
                  "the value for {2}",
                  "{0}使本应改变的{1}保持原样：对 {2} 而言，"
                  "变化量相对于数值本身太小"),
             {subject, ShareText(finding.share), FormatWord(finding)}};
   }
-  if (kind == "amplified") return Amplified(finding, subject);
-  if (kind == "flushed") {
+  if (kind == FindingKind::kAmplified) return Amplified(finding, subject);
+  if (kind == FindingKind::kFlushed) {
     return {Form("{0} rounds {1} to 0: they are too small for {2}",
                  "{0}把{1}舍入为 0：它们对 {2} 来说太小"),
             {subject, ShareText(finding.share, Form("elements that are not 0", "不为 0 的元素")),
              FormatWord(finding)}};
   }
-  if (kind == "clipped") {
+  if (kind == FindingKind::kClipped) {
     const Sentence text(Form("{0} cuts off {1} at the largest value that {2} holds",
                              "{0}把{1}截断到 {2} 所能表示的最大值"),
                         {subject, ShareText(finding.share), FormatWord(finding)});
@@ -304,7 +305,7 @@ Sentence What(const ShadowFinding& finding, const Sentence& subject) {
 }
 
 Sentence Precision(const ShadowFinding& finding) {
-  if (finding.kind == "diverged") {
+  if (finding.kind == FindingKind::kDiverged) {
     return Form("More precision would only put it off: FP64 would overflow a little later.",
                 "更高的精度只能推迟它：FP64 会稍晚一些溢出。");
   }
@@ -313,7 +314,7 @@ Sentence Precision(const ShadowFinding& finding) {
     return Form("It was made before this step, and no precision here changes it.",
                 "它在这一步之前就已产生，此处的任何精度都改变不了它。");
   }
-  if (finding.precision == "excluded") {
+  if (finding.proof == Proof::kExcluded) {
     return Form("More precision would not help: the FP64 reference has it too.",
                 "更高的精度没有帮助：FP64 参考也有同样的结果。");
   }
@@ -324,10 +325,10 @@ Sentence Precision(const ShadowFinding& finding) {
         "是否是精度所致尚未确定：FP64 参考的起点是此前以 16 位保存的数"
         "值，而决定结果的差别小于其最后一位。");
   }
-  if (finding.precision == "not_tested") {
+  if (finding.proof == Proof::kNotTested) {
     return Form("Whether FP32 cures it is not known.", "FP32 能否解决它尚不清楚。");
   }
-  if (finding.precision != "proven") return {};
+  if (finding.proof != Proof::kProven) return {};
   if (!finding.cure) {
     return FormatOf(finding.dtype) == Format::kFp32 ? Form("FP64 would keep it.", "FP64 能保住它。")
                                                     : Form("FP32 cures it.", "FP32 可以解决它。");
@@ -341,7 +342,7 @@ Sentence Precision(const ShadowFinding& finding) {
   const Sentence where =
       lines.empty() ? Sentence(wide) : Sentence(Form("{0} ({1})", "{0}（{1}）"), {wide, lines});
   if (!cure.error_after) {
-    return {finding.kind == "range"
+    return {finding.kind == FindingKind::kRange
                 ? Form("In {0} it stays finite; how exact it is there was not measured.",
                        "在 {0} 中它保持有限；那里的精确程度没有测量。")
                 : Form("In {0} it is cured; the error that is left was not measured.",
@@ -349,12 +350,12 @@ Sentence Precision(const ShadowFinding& finding) {
             {where}};
   }
   const Sentence after = Percent(*cure.error_after);
-  if (finding.kind == "range") {
+  if (finding.kind == FindingKind::kRange) {
     return {
         Form("In {0} it stays finite, with an error of {1}.", "在 {0} 中它保持有限，误差为 {1}。"),
         {where, after}};
   }
-  if (finding.kind == "amplified") {
+  if (finding.kind == FindingKind::kAmplified) {
     return {Form("In {0} it would be {1}.", "在 {0} 中误差为 {1}。"), {where, after}};
   }
   if (cure.error_before) {
@@ -464,9 +465,9 @@ FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
             {},
             {}};
   }
-  Sentence what = finding.kind == "diverged" ? Diverged(finding)
-                  : finding.rounded_between  ? RoundedBetween(finding)
-                                             : What(finding, Subject(finding, module));
+  Sentence what = finding.kind == FindingKind::kDiverged ? Diverged(finding)
+                  : finding.rounded_between              ? RoundedBetween(finding)
+                                                         : What(finding, Subject(finding, module));
   return {{Form("{0}.", "{0}。"), {std::move(what)}},
           InputsText(finding),
           Precision(finding),

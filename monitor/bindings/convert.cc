@@ -63,10 +63,10 @@ PyObject* AlertTuple(const AlertRow& alert) {
   PyObject* layer = alert.layer ? PyLong_FromLongLong(*alert.layer) : (Py_INCREF(Py_None), Py_None);
   PyObject* producer =
       alert.producer ? PyBool_FromLong(*alert.producer) : (Py_INCREF(Py_None), Py_None);
-  return Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step), alert.phase.c_str(),
-                       layer, alert.type.c_str(), alert.severity.c_str(),
-                       OptionalNumber(alert.value), OptionalNumber(alert.threshold), producer,
-                       Text(alert.message));
+  return Py_BuildValue("(LsNssNNNN)", static_cast<long long>(alert.step),
+                       alert.phase.value() ? NameOf(*alert.phase.value()) : "", layer,
+                       NameOf(alert.type), NameOf(alert.severity), OptionalNumber(alert.value),
+                       OptionalNumber(alert.threshold), producer, Text(alert.message));
 }
 
 }  // namespace mpnanny

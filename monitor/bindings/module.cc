@@ -16,9 +16,9 @@ namespace {
 // alert_types() -> [(type, severity, threshold)]
 PyObject* ListAlertTypes(PyObject*, PyObject*) {
   PyObject* list = PyList_New(0);
-  for (const AlertType& type : AlertTypes()) {
-    PyObject* row =
-        Py_BuildValue("(NNN)", Text(type.type), Text(type.severity), Text(type.threshold));
+  for (const AlertDefinition& type : AlertDefinitions()) {
+    PyObject* row = Py_BuildValue("(NNN)", Text(NameOf(type.type)), Text(NameOf(type.severity)),
+                                  Text(type.threshold));
     PyList_Append(list, row);
     Py_XDECREF(row);
   }

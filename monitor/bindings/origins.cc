@@ -25,7 +25,7 @@ PyObject* SeeOrigin(PyObject* object, PyObject* args) {
                         &operators))
     return nullptr;
   NanOrigin origin;
-  origin.phase = phase;
+  origin.phase = Word<Phase>(phase);
   origin.name = name;
   origin.source = OrEmpty(source);
   if (module != Py_None) origin.module = PyLong_AsLongLong(module);

@@ -51,8 +51,9 @@ int Init(PyObject* object, PyObject* args, PyObject* kwargs) {
   options.path = path;
   options.run = {name,        rank,
                  world_size,  started_at,
-                 precision,   std::max(1LL, interval),
+                 {},          std::max(1LL, interval),
                  environment, metrics & kAllMetrics};
+  if (const auto known = FindNamed<Precision>(precision)) options.run.precision = *known;
   options.dense_steps = dense;
   options.kinds = kinds & kAllKinds;
   options.warmup_steps = std::max(1LL, warmup);

@@ -52,9 +52,9 @@ PyObject* ShadowFinding(PyObject* object, PyObject* args, PyObject* kwargs) {
   }
   ShadowFindingRow row;
   row.step = step;
-  row.kind = kind;
-  row.severity = severity;
-  row.phase = OrEmpty(phase);
+  row.kind = Word<FindingKind>(kind);
+  row.severity = Word<Severity>(severity);
+  row.phase = Word<Phase>(OrEmpty(phase));
   row.layer = OptionalWhole(layer);
   row.op = op;
   row.source = OrEmpty(source);
@@ -64,7 +64,7 @@ PyObject* ShadowFinding(PyObject* object, PyObject* args, PyObject* kwargs) {
   row.magnitude = OptionalDouble(magnitude);
   row.error_in = OptionalDouble(error_in);
   row.error_out = OptionalDouble(error_out);
-  row.precision = precision;
+  row.proof = Word<Proof>(precision);
   row.reach = OrEmpty(reach);
   row.cure = OrEmpty(cure);
   row.detail = OrEmpty(detail);

@@ -119,7 +119,7 @@ bool ToInts(const Owned& sequence, std::vector<int64_t>& out) {
   return ok;
 }
 
-std::string Word(PyObject* object, const char* attribute) {
+std::string AttributeText(PyObject* object, const char* attribute) {
   PyObject* value = PyObject_GetAttrString(object, attribute);
   PyObject* text = value != nullptr ? PyObject_Str(value) : nullptr;
   const char* bytes = text != nullptr ? PyUnicode_AsUTF8AndSize(text, nullptr) : nullptr;
@@ -131,7 +131,7 @@ std::string Word(PyObject* object, const char* attribute) {
 }
 
 std::string TypeName(PyObject* object) {
-  return Word(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__");
+  return AttributeText(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__");
 }
 
 // Whether there is memory at `data`, where `tensor` says that its `itemsize`-byte elements begin. A
@@ -189,7 +189,7 @@ bool TensorList::Add(PyObject* tensor) {
     return false;
   }
   if (view.device.type != kCpu && view.device.type != kCudaHost && view.device.type != kRocmHost) {
-    unreadable_.insert("tensors on the device " + Word(tensor, "device") +
+    unreadable_.insert("tensors on the device " + AttributeText(tensor, "device") +
                        ": their statistics are not read yet");
     return false;
   }
@@ -227,7 +227,8 @@ bool TensorList::AddPart(PyObject* tensor) {
 }
 
 bool TensorList::AddThroughMethods(PyObject* tensor) {
-  const std::string dtype = Word(tensor, "dtype"), device = Word(tensor, "device");
+  const std::string dtype = AttributeText(tensor, "dtype"),
+                    device = AttributeText(tensor, "device");
   TensorView view;
   for (int i = 1; i < kDTypes; ++i) {
     if (dtype == "torch." + std::string(DTypeName(static_cast<DType>(i))))

@@ -8,11 +8,10 @@
 
 namespace mpnanny {
 
-AlertRow MakeAlert(std::string_view type, int64_t step, std::string_view phase,
-                   std::string message) {
+AlertRow MakeAlert(AlertType type, int64_t step, const Word<Phase>& phase, std::string message) {
   AlertRow row;
   row.type = type;
-  row.severity = FindAlertType(type).severity;
+  row.severity = AlertDefinitions()[static_cast<size_t>(type)].severity;
   row.step = row.last_step = step;
   row.phase = phase;
   row.message = std::move(message);
@@ -20,16 +19,15 @@ AlertRow MakeAlert(std::string_view type, int64_t step, std::string_view phase,
 }
 
 bool IsValueError(const AlertRow& alert) {
-  return alert.severity == "ERROR" &&
-         (alert.type == "NAN" || alert.type == "INF" || alert.type == "LOSS_NAN");
+  return alert.severity == Severity::kError &&
+         (alert.type == AlertType::kNan || alert.type == AlertType::kInf ||
+          alert.type == AlertType::kLossNan);
 }
 
 AlertBook::Outcome AlertBook::Raise(AlertRow& alert) {
   // The largest gradient of the model: one condition, whichever layer holds it just now.
-  const int64_t place = alert.type == "GRAD_EXPLOSION" ? -1 : alert.layer.value_or(-1);
-  const std::string key = alert.type + '|' + alert.severity + '|' + alert.phase + '|' +
-                          std::to_string(place) + '|' +
-                          std::to_string(alert.kind ? static_cast<int>(*alert.kind) : -1);
+  const int64_t place = alert.type == AlertType::kGradExplosion ? -1 : alert.layer.value_or(-1);
+  const Key key(alert.type, alert.severity, alert.phase.value(), place, alert.kind);
   const auto open = open_.find(key);
   if (open != open_.end() && alert.step - open->second.last_step <= quiet_steps_) {
     AlertRow& row = open->second;
@@ -49,7 +47,7 @@ AlertBook::Outcome AlertBook::Raise(AlertRow& alert) {
   return Outcome::kNew;
 }
 
-std::optional<AlertRow> AlertBook::Explain(int64_t step, std::string_view phase,
+std::optional<AlertRow> AlertBook::Explain(int64_t step, const Word<Phase>& phase,
                                            const std::string& text, const std::string& detail,
                                            int64_t layer,
                                            const std::function<bool(const AlertRow&)>& is_vague) {

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
+#include <tuple>
 #include <vector>
 
 #include "monitor/core/rows.h"
@@ -18,8 +18,7 @@
 namespace mpnanny {
 
 // An alert of `type` with the type's own severity; the rest is for the caller to fill.
-AlertRow MakeAlert(std::string_view type, int64_t step, std::string_view phase,
-                   std::string message);
+AlertRow MakeAlert(AlertType type, int64_t step, const Word<Phase>& phase, std::string message);
 
 // An ERROR that says that a value is not finite.
 bool IsValueError(const AlertRow& alert);
@@ -47,14 +46,17 @@ class AlertBook {
   // known or the one that is `is_vague`. An alert that names a producer of `phase` comes first,
   // then one that only carries, then one without a layer; the oldest of each. The changed row;
   // nothing if there is none.
-  std::optional<AlertRow> Explain(int64_t step, std::string_view phase, const std::string& text,
+  std::optional<AlertRow> Explain(int64_t step, const Word<Phase>& phase, const std::string& text,
                                   const std::string& detail, int64_t layer,
                                   const std::function<bool(const AlertRow&)>& is_vague);
 
  private:
+  using Key =
+      std::tuple<AlertType, Severity, std::optional<Phase>, int64_t, std::optional<TensorKind>>;
+
   int64_t quiet_steps_;
   int64_t last_id_ = 0;
-  std::unordered_map<std::string, AlertRow> open_;  // newest of each type, place and severity
+  std::map<Key, AlertRow> open_;  // newest of each type, place and severity
 };
 
 }  // namespace mpnanny

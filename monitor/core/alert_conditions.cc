@@ -17,8 +17,7 @@ namespace {
 constexpr int64_t kCeilingAge = 16;  // losses for which a ceiling is good enough to say "no spike"
 constexpr size_t kHabitRank = 3;
 
-AlertRow& Raise(Alerts& out, std::string_view type, int64_t step, std::string_view phase,
-                std::string message) {
+AlertRow& Raise(Alerts& out, AlertType type, int64_t step, Phase phase, std::string message) {
   return out.emplace_back(MakeAlert(type, step, phase, std::move(message)));
 }
 
@@ -56,7 +55,7 @@ void ScaleConditions::Step(const StepFacts& facts, Alerts& out) {
   collapsed_ = *facts.scale <= kCollapseScale ? collapsed_ + 1 : 0;
   if (collapsed_ >= kCollapseSteps) {
     AlertRow& alert = Raise(
-        out, "LOSS_SCALE_COLLAPSE", facts.step, "optimizer",
+        out, AlertType::kLossScaleCollapse, facts.step, Phase::kOptimizer,
         Message(
             "The loss scale has been at or below %g for %lld steps (now %g). Lowering it no longer "
             "helps: what overflows is not caused by the scale.",
@@ -68,7 +67,7 @@ void ScaleConditions::Step(const StepFacts& facts, Alerts& out) {
 
   if (after > *facts.scale) falls_ = 0;
   if (after < *facts.scale && ++falls_ >= kDeclineFalls) {
-    AlertRow& alert = Raise(out, "LOSS_SCALE_DECLINE", facts.step, "optimizer",
+    AlertRow& alert = Raise(out, AlertType::kLossScaleDecline, facts.step, Phase::kOptimizer,
                             Message("The loss scale fell %d times without a rise, from %g to %g.",
                                     falls_, *facts.scale * std::pow(2.0, falls_ - 1), after));
     alert.value = falls_;
@@ -76,7 +75,7 @@ void ScaleConditions::Step(const StepFacts& facts, Alerts& out) {
   }
   if (after < bound) {
     AlertRow& alert =
-        Raise(out, "LOSS_SCALE_LOW", facts.step, "optimizer",
+        Raise(out, AlertType::kLossScaleLow, facts.step, Phase::kOptimizer,
               Message("The loss scale is %g, under %g; it started at %g.", after, bound, initial_));
     alert.value = after;
     alert.threshold = bound;
@@ -86,7 +85,7 @@ void ScaleConditions::Step(const StepFacts& facts, Alerts& out) {
   const auto allowed = kSkipAllowed + kSkipWindow / std::max<int64_t>(1, facts.growth_interval);
   if (facts.skipped && static_cast<int64_t>(skips_.size()) > allowed) {
     AlertRow& alert = Raise(
-        out, "STEP_SKIPPED", facts.step, "optimizer",
+        out, AlertType::kStepSkipped, facts.step, Phase::kOptimizer,
         Message(
             "%zu of the last %d steps were skipped because of non-finite gradients; growing the "
             "scale explains about one in %lld.",
@@ -108,7 +107,7 @@ void GradientConditions::Norm(const StepFacts& facts, Alerts& out) {
       const double bound = std::max(kExplosionRatio * median, kExplosionOfStart * start_);
       if (norm > bound) {
         AlertRow& alert =
-            Raise(out, "GRAD_EXPLOSION", facts.step, "backward",
+            Raise(out, AlertType::kGradExplosion, facts.step, Phase::kBackward,
                   Message("The global gradient norm is %.4g, %.3g times its median of %.4g.", norm,
                           norm / median, median));
         alert.value = norm;
@@ -116,7 +115,7 @@ void GradientConditions::Norm(const StepFacts& facts, Alerts& out) {
       }
     }
     if (median > 0 && norm > 0 && norm < kVanishRatio * median) {
-      AlertRow& alert = Raise(out, "GRAD_VANISH", facts.step, "backward",
+      AlertRow& alert = Raise(out, AlertType::kGradVanish, facts.step, Phase::kBackward,
                               Message("The global gradient norm is %.4g, %.3g of its median %.4g.",
                                       norm, norm / median, median));
       alert.value = norm;
@@ -144,7 +143,7 @@ void LossSpikes::Step(const StepFacts& facts, Alerts& out) {
       fresh_ = losses_.seen();
       if (loss > ceiling_) {
         AlertRow& alert =
-            Raise(out, "LOSS_SPIKE", facts.step, "loss",
+            Raise(out, AlertType::kLossSpike, facts.step, Phase::kLoss,
                   Message("The loss is %.5g; its median over the last %zu steps is %.5g, and more "
                           "than %.5g is outside what this run does.",
                           loss, losses_.size(), median, ceiling_));
@@ -162,7 +161,7 @@ void GradientConditions::Magnitude(int64_t step, double absmax, int64_t layer,
   const std::string word = LayerWord(name);
   if (absmax > kExplosionAbsmax) {
     AlertRow& alert =
-        Raise(out, "GRAD_EXPLOSION", step, "backward",
+        Raise(out, AlertType::kGradExplosion, step, Phase::kBackward,
               Message("%.*s: the largest unscaled gradient is %.4g, over %g.",
                       static_cast<int>(word.size()), word.data(), absmax, kExplosionAbsmax));
     alert.layer = layer;
@@ -172,7 +171,7 @@ void GradientConditions::Magnitude(int64_t step, double absmax, int64_t layer,
   }
   if (absmax > 0 && absmax < kVanishAbsmax) {
     AlertRow& alert =
-        Raise(out, "GRAD_VANISH", step, "backward",
+        Raise(out, AlertType::kGradVanish, step, Phase::kBackward,
               Message("The largest unscaled gradient of the model is %.4g (in %.*s), under %g.",
                       absmax, static_cast<int>(word.size()), word.data(), kVanishAbsmax));
     alert.kind = TensorKind::kGradient;
@@ -189,13 +188,12 @@ void LossCondition(const StepFacts& facts, const ScaleConditions& scale, Alerts&
   }
   const char* what = std::isnan(*facts.loss) ? "NaN" : "infinite";
   AlertRow& alert = Raise(
-      out, "LOSS_NAN", facts.step, "loss",
+      out, AlertType::kLossNan, facts.step, Phase::kLoss,
       facts.forward_nonfinite
           ? Message("The loss is %s; a non-finite value had already come out of the forward pass.",
                     what)
           : Message("The loss is %s although every watched module gave finite values: it was made "
-                    "in the "
-                    "loss function or between it and the last module.",
+                    "in the loss function or between it and the last module.",
                     what));
   alert.producer = facts.forward_nonfinite ? 0 : 1;
   const char* made = std::isnan(*facts.loss) ? R"(["nan"])"

@@ -37,7 +37,7 @@ void OverflowAhead::RaiseOne(int64_t step, int64_t layer, TensorKind kind, std::
   const auto crossing = ForecastCrossing(held, end);
   if (!crossing) return;
   AlertRow& alert = out.emplace_back(MakeAlert(
-      "OVERFLOW_AHEAD", step, KindPhase(kind),
+      AlertType::kOverflowAhead, step, KindPhase(kind),
       (name.empty() ? "the model" : LayerWord(name)) +
           Message(": at this growth (%.3g %% a step) the %s reaches FP16's %g at about step %lld "
                   "(%lld to %lld); it is %.4g now.",

@@ -24,7 +24,7 @@ void DeadLayers::Sample(int64_t step, std::span<const LayerGradient> layers, Ale
     if (samples < kDeadSamples) continue;
     const std::string word = LayerWord(layer.name);
     AlertRow& alert = out.emplace_back(MakeAlert(
-        "DEAD_LAYER", step, "backward",
+        AlertType::kDeadLayer, step, Phase::kBackward,
         layer.absmax > 0
             ? Message("%.*s: its gradient has not passed %.3g in %d samples in a row (under %g), "
                       "while that of other layers reaches %.3g: it no longer learns.",
@@ -53,7 +53,7 @@ void StaleUpdates::Sample(int64_t step, const WeightUpdate& update, Alerts& out)
   if (samples < kStaleSamples) return;
   const std::string dtype(DTypeName(update.dtype)), word = LayerWord(update.name);
   AlertRow& alert = out.emplace_back(MakeAlert(
-      "STALE_UPDATE", step, "optimizer",
+      AlertType::kStaleUpdate, step, Phase::kOptimizer,
       Message(
           "%.*s: %.3g %% of the weights that have a gradient stay where they are, in %d samples "
           "in a row: their updates are under half an ulp of %s.",
@@ -73,7 +73,7 @@ void ResidualCondition(int64_t step, const Residual& residual, Alerts& out) {
   const std::string name(Info(residual.judged).name), dtype(DTypeName(residual.dtype));
   const std::string word = LayerWord(residual.name), addend = LayerWord(residual.addend);
   AlertRow& alert = out.emplace_back(MakeAlert(
-      "ABSORPTION", step, "forward",
+      AlertType::kAbsorption, step, Phase::kForward,
       Message("%.*s: %.3g %% of what %.*s adds to its input is under half an ulp of the sum in %s "
               "(held in %s) and lost; RMS %.3g beside %.3g.",
               static_cast<int>(word.size()), word.data(), 100 * lost,

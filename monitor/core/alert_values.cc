@@ -48,37 +48,38 @@ std::string_view KindWord(TensorKind kind) {
   return kWords[static_cast<int>(kind)];
 }
 
-std::string_view KindPhase(TensorKind kind) {
+Phase KindPhase(TensorKind kind) {
   switch (kind) {
     case TensorKind::kInput:
     case TensorKind::kActivation:
-      return "forward";
+      return Phase::kForward;
     case TensorKind::kActivationGradient:
     case TensorKind::kGradient:
-      return "backward";
+      return Phase::kBackward;
     case TensorKind::kWeight:
     case TensorKind::kUpdate:
     case TensorKind::kOptimizerState:
-      return "optimizer";
+      return Phase::kOptimizer;
   }
-  return "";
+  return Phase::kForward;
 }
 
-std::optional<Judgement> JudgeFormat(std::string_view precision, DType dtype, TensorKind kind,
+std::optional<Judgement> JudgeFormat(const Word<Precision>& precision, DType dtype, TensorKind kind,
                                      bool cast_to_fp16) {
-  if (precision == "fp32" || dtype == DType::kUnknown) return std::nullopt;
+  if (precision == Precision::kFp32 || dtype == DType::kUnknown) return std::nullopt;
   // Values of a narrow type are in it, whatever the run is judged by.
   if (dtype == DType::kFloat8E4M3) return Judgement{Format::kE4M3, true};
   if (dtype == DType::kFloat8E5M2) return Judgement{Format::kE5M2, true};
-  if (dtype == DType::kFloat16 && precision != "fp8") return Judgement{Format::kFp16, true};
-  if (dtype == DType::kBFloat16 && (precision.empty() || precision == "bf16"))
+  if (dtype == DType::kFloat16 && precision != Precision::kFp8)
+    return Judgement{Format::kFp16, true};
+  if (dtype == DType::kBFloat16 && (precision.empty() || precision == Precision::kBf16))
     return Judgement{Format::kBf16, true};
   if (cast_to_fp16) return Judgement{Format::kFp16};
   // An update and the optimizer's state stay in the type that they have.
   if (kind == TensorKind::kUpdate || kind == TensorKind::kOptimizerState) return std::nullopt;
-  if (precision == "fp16") return Judgement{Format::kFp16};
-  if (precision == "bf16") return Judgement{Format::kBf16};
-  if (precision == "fp8")
+  if (precision == Precision::kFp16) return Judgement{Format::kFp16};
+  if (precision == Precision::kBf16) return Judgement{Format::kBf16};
+  if (precision == Precision::kFp8)
     return Judgement{IsBackward(kind) ? Format::kE5M2 : Format::kE4M3, false, true};
   if (dtype != DType::kFloat32) return std::nullopt;
   Judgement judged;
@@ -156,14 +157,14 @@ void ValueConditions(const JudgedSample& sample, Alerts& out) {
   const Judgement& judged = sample.judged;
   if (stats.finite == 0) return;
   const FormatInfo& format = Info(judged.format);
-  const auto add = [&](std::string_view type, double value, double threshold, std::string text) {
+  const auto add = [&](AlertType type, double value, double threshold, std::string text) {
     AlertRow& alert = out.emplace_back(
         MakeAlert(type, row.step, KindPhase(row.kind), LayerWord(sample.name) + ": " + text));
     alert.layer = row.layer;
     alert.kind = row.kind;
     alert.value = value;
     alert.threshold = threshold;
-    if (judged.plain_fp32) alert.severity = "INFO";
+    if (judged.plain_fp32) alert.severity = Severity::kInfo;
     return &alert;
   };
   const std::string word(KindWord(row.kind));
@@ -172,7 +173,7 @@ void ValueConditions(const JudgedSample& sample, Alerts& out) {
   const double rounded = judged.held ? 0 : RoundTo(judged.format, stats.absmax);
   if (!std::isfinite(rounded)) {
     AlertRow* alert = add(
-        "OVERFLOW", stats.absmax, format.max,
+        AlertType::kOverflow, stats.absmax, format.max,
         Message("the %s reaches %.5g in %s; %s holds %.5g at most%s.", word.c_str(), stats.absmax,
                 dtype.c_str(), name.c_str(), format.max, judged.scaled ? " without a scale" : ""));
     alert->producer = sample.producer;
@@ -180,7 +181,7 @@ void ValueConditions(const JudgedSample& sample, Alerts& out) {
   if (sample.columns && sample.columns->live >= 2 &&
       sample.columns->largest > kImbalanceRatio * sample.columns->smallest) {
     const Columns& columns = *sample.columns;
-    add("DIM_IMBALANCE", columns.largest / columns.smallest, kImbalanceRatio,
+    add(AlertType::kDimImbalance, columns.largest / columns.smallest, kImbalanceRatio,
         Message("the maxima of the %s's %lld live dimensions lie between %.3g and %.3g; a sum of "
                 "both in %s loses the small ones.",
                 word.c_str(), static_cast<long long>(columns.live), columns.smallest,
@@ -188,14 +189,14 @@ void ValueConditions(const JudgedSample& sample, Alerts& out) {
   }
   if (judged.plain_fp32) return;
   if (sample.shares.near > kSaturationShare) {
-    add("SATURATION", sample.shares.near, kSaturationShare,
+    add(AlertType::kSaturation, sample.shares.near, kSaturationShare,
         Message("%.3g %% of the %s lie above %g x %g (largest %.5g).", 100 * sample.shares.near,
                 word.c_str(), kSaturationOfMax, format.max, stats.absmax));
   }
   const bool stays = row.kind == TensorKind::kWeight || row.kind == TensorKind::kUpdate ||
                      row.kind == TensorKind::kOptimizerState;
   if (sample.shares.below > kUnderflowShare && !stays) {
-    add("UNDERFLOW", sample.shares.below, kUnderflowShare,
+    add(AlertType::kUnderflow, sample.shares.below, kUnderflowShare,
         Message("%s%.3g %% of the non-zero elements of the %s become 0 in %s (largest %.3g).",
                 sample.shares.below > kUnderflowLoudShare ? "much is lost: " : "",
                 100 * sample.shares.below, word.c_str(), name.c_str(), stats.absmax));

@@ -30,10 +30,10 @@ struct Judgement {
   bool plain_fp32 = false;
 };
 
-// `precision`: the run's option (auto | fp16 | bf16 | fp32 | fp8); `cast_to_fp16`: autocast makes
+// `precision`: the run's option, none for "auto"; `cast_to_fp16`: autocast makes
 // FP16 of the tensor. Empty: nothing to judge it by. For "auto" an FP32 tensor is `plain_fp32`;
 // whether the run is, the caller knows.
-std::optional<Judgement> JudgeFormat(std::string_view precision, DType dtype, TensorKind kind,
+std::optional<Judgement> JudgeFormat(const Word<Precision>& precision, DType dtype, TensorKind kind,
                                      bool cast_to_fp16);
 
 // Shares of a tensor's elements, as far as they were worth counting.
@@ -68,7 +68,7 @@ void ValueConditions(const JudgedSample& sample, Alerts& out);
 // How a kind of tensor is called in a sentence: "output", "weight" …; and the phase in which it
 // comes to be.
 std::string_view KindWord(TensorKind kind);
-std::string_view KindPhase(TensorKind kind);
+Phase KindPhase(TensorKind kind);
 
 }  // namespace mpnanny
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace mpnanny {
 
@@ -21,7 +22,7 @@ class Binder {
     if (std::isfinite(value)) sqlite3_bind_double(statement_, index_, value);
     return *this;
   }
-  Binder& Add(const std::string& value) {
+  Binder& Add(std::string_view value) {
     sqlite3_bind_text(statement_, ++index_, value.data(), static_cast<int>(value.size()),
                       SQLITE_TRANSIENT);
     return *this;
@@ -33,7 +34,7 @@ class Binder {
     return *this;
   }
   Binder& Null() { return ++index_, *this; }
-  Binder& OrNull(const std::string& value) { return value.empty() ? Null() : Add(value); }
+  Binder& OrNull(std::string_view value) { return value.empty() ? Null() : Add(value); }
   Binder& Blob(const std::string& value) {
     ++index_;
     if (!value.empty()) {

@@ -308,9 +308,9 @@ Result<void> RunDatabase::SetNotes(const std::string& json) {
   return Step(update);
 }
 
-Result<void> RunDatabase::SetPrecision(const std::string& precision) {
+Result<void> RunDatabase::SetPrecision(Precision precision) {
   MPN_TRY_ASSIGN(auto update, Prepared("UPDATE run SET precision = ? WHERE run_id = ?"));
-  Binder(update).Add(precision).Add(run_id_);
+  Binder(update).Add(NameOf(precision)).Add(run_id_);
   return Step(update);
 }
 

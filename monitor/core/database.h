@@ -58,7 +58,7 @@ class RunDatabase {
   Result<void> Update(const ShadowFindingRow& row);  // what can change of it
   Result<void> Insert(const ShadowProfileRow& row);
   Result<void> SetNotes(const std::string& json);
-  Result<void> SetPrecision(const std::string& precision);
+  Result<void> SetPrecision(Precision precision);
   // The run that a first step > 0 continues: the newest one of the same name that has the step
   // before it.
   Result<void> LinkParent(int64_t first_step);

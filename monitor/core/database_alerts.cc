@@ -23,7 +23,7 @@ Result<void> RunDatabase::Insert(const AlertRow& row) {
   bind.Add(run_id_).Add(row.step).OrNull(row.phase);
   row.layer ? bind.Add(LayerId(*row.layer)) : bind.Null();
   row.kind ? bind.Add(static_cast<int64_t>(*row.kind)) : bind.Null();
-  bind.Add(row.type).Add(row.severity).Add(row.value).Add(row.threshold);
+  bind.Add(NameOf(row.type)).Add(NameOf(row.severity)).Add(row.value).Add(row.threshold);
   row.producer ? bind.Add(static_cast<int64_t>(*row.producer)) : bind.Null();
   bind.Add(row.repeats).Add(row.last_step).Add(row.message).OrNull(DetailOf(row));
   if (auto done = Step(insert); !done) return done;
@@ -43,7 +43,7 @@ Result<void> RunDatabase::Update(const AlertRow& row) {
   bind.Add(row.repeats).Add(row.last_step).Add(row.message);
   row.layer ? bind.Add(LayerId(*row.layer)) : bind.Null();
   row.producer ? bind.Add(static_cast<int64_t>(*row.producer)) : bind.Null();
-  bind.Add(row.severity).Add(row.value).OrNull(DetailOf(row)).Add(known->second);
+  bind.Add(NameOf(row.severity)).Add(row.value).OrNull(DetailOf(row)).Add(known->second);
   return Step(update);
 }
 
@@ -76,11 +76,11 @@ Result<void> RunDatabase::Insert(const ShadowFindingRow& row) {
           "precision, reach, cure, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
           "?, ?, ?, ?)"));
   Binder bind(insert);
-  bind.Add(run_id_).Add(row.step).Add(row.last_step).Add(row.repeats).Add(row.kind);
-  bind.Add(row.severity).OrNull(row.phase);
+  bind.Add(run_id_).Add(row.step).Add(row.last_step).Add(row.repeats).Add(row.kind.text());
+  bind.Add(row.severity.text()).OrNull(row.phase);
   row.layer ? bind.Add(LayerId(*row.layer)) : bind.Null();
   bind.Add(row.op).OrNull(row.source).OrNull(row.dtype).OrNull(row.shape);
-  bind.Add(row.share).Add(row.magnitude).Add(row.error_in).Add(row.error_out).Add(row.precision);
+  bind.Add(row.share).Add(row.magnitude).Add(row.error_in).Add(row.error_out).Add(row.proof.text());
   bind.OrNull(row.reach).OrNull(row.cure).OrNull(row.detail);
   if (auto done = Step(insert); !done) return done;
   finding_ids_[row.id] = sqlite3_last_insert_rowid(connection_.get());
@@ -96,8 +96,12 @@ Result<void> RunDatabase::Update(const ShadowFindingRow& row) {
                                        "precision = ?, reach = ?, cure = ?, "
                                        "detail = ? WHERE finding_id = ?"));
   Binder bind(update);
-  bind.Add(row.last_step).Add(row.repeats).Add(row.severity).OrNull(row.dtype).OrNull(row.shape);
-  bind.Add(row.share).Add(row.magnitude).Add(row.error_in).Add(row.error_out).Add(row.precision);
+  bind.Add(row.last_step)
+      .Add(row.repeats)
+      .Add(row.severity.text())
+      .OrNull(row.dtype)
+      .OrNull(row.shape);
+  bind.Add(row.share).Add(row.magnitude).Add(row.error_in).Add(row.error_out).Add(row.proof.text());
   bind.OrNull(row.reach).OrNull(row.cure).OrNull(row.detail).Add(known->second);
   return Step(update);
 }

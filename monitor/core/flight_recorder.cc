@@ -160,10 +160,10 @@ void FlightRecorder::Write(const SampleRow& row) {
 
 void FlightRecorder::MarkClosed() { header()->end = kRingClosed; }
 
-void FlightRecorder::MarkUnwritten(const std::string& end_reason) {
-  header()->end = end_reason == "exception" ? kRingExceptionUnwritten
-                  : end_reason == "signal"  ? kRingSignalUnwritten
-                                            : kRingClosedUnwritten;
+void FlightRecorder::MarkUnwritten(const Word<EndReason>& end_reason) {
+  header()->end = end_reason == EndReason::kException ? kRingExceptionUnwritten
+                  : end_reason == EndReason::kSignal  ? kRingSignalUnwritten
+                                                      : kRingClosedUnwritten;
 }
 
 }  // namespace mpnanny

@@ -45,7 +45,7 @@ class FlightRecorder {
   // Says that the database holds everything.
   void MarkClosed();
   // Says that the run ended, but that the database does not hold everything.
-  void MarkUnwritten(const std::string& end_reason);
+  void MarkUnwritten(const Word<EndReason>& end_reason);
 
  private:
   explicit FlightRecorder(MappedFile file) : file_(std::move(file)) {}

@@ -110,7 +110,7 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
   const std::string dtype(outputs.empty() ? "unknown" : DTypeName(outputs[0].dtype));
   NonFiniteFinding finding;
   finding.layer = layer_id;
-  finding.phase = "forward";
+  finding.phase = Phase::kForward;
   finding.stats = out;
   JsonObject detail;
   const auto tell = [&](const char* where, const TensorStats& stats) {
@@ -122,7 +122,7 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
   };
   if (unclean && (first || here.name.empty())) {
     finding.layer.reset();
-    finding.phase = "data";
+    finding.phase = Phase::kData;
     finding.kind = TensorKind::kInput;
     finding.stats = in;
     finding.producer = true;
@@ -140,7 +140,7 @@ void ForwardObserver::Explain(int64_t layer_id, std::span<const TensorView> inpu
       detail.Text("after", layers_.at(last_clean_).name);
     }
   } else if (own.nonfinite() > 0) {
-    finding.phase = "optimizer";
+    finding.phase = Phase::kOptimizer;
     finding.kind = TensorKind::kWeight;
     finding.stats = own;
     finding.producer = true;

@@ -79,7 +79,7 @@ void GradientObserver::RaiseNonFinite(const StepEnd& end, const ScaleConditions&
   const bool later_is_finite = last_good_ > first.order + 1;
   const bool nan = first.stats.nan > 0;
   AlertRow& alert = out.emplace_back(MakeAlert(
-      nan ? "NAN" : "INF", schedule_.step(), "backward",
+      nan ? AlertType::kNan : AlertType::kInf, schedule_.step(), Phase::kBackward,
       LayerWord(layers_.at(first.layer).name) + ": its gradient has " + CountsOf(first.stats) +
           " elements; loss and forward pass are finite. " + std::to_string(bad_.size()) + " of " +
           std::to_string(read_) + " gradients are not finite."));

@@ -29,7 +29,7 @@ void NanOrigins::EndStep(bool broken, std::vector<AlertRow>& fresh) {
   const int64_t step = schedule_.step();
   if (!broken) {
     // What an optimizer writes is noticed when the next forward pass uses it.
-    if (pending_->origin.phase != "optimizer" || pending_->step < step) pending_.reset();
+    if (pending_->origin.phase != Phase::kOptimizer || pending_->step < step) pending_.reset();
     return;
   }
   const Pending seen = *std::exchange(pending_, std::nullopt);
@@ -48,14 +48,16 @@ void NanOrigins::EndStep(bool broken, std::vector<AlertRow>& fresh) {
   };
   if (auto explained = book_.Explain(step, origin.phase, text, detail, seen.layer, is_container)) {
     if (!explained->message.ends_with(text)) return;
-    explained_ = explained->type + " of step " + std::to_string(explained->step) + ":" + text;
+    explained_ = std::string(NameOf(explained->type)) + " of step " +
+                 std::to_string(explained->step) + ":" + text;
     file_.Put(AlertUpdate{*std::move(explained)});
     return;
   }
-  AlertRow alert = MakeAlert(origin.nan ? "NAN" : "INF", seen.step, origin.phase, origin.message);
+  AlertRow alert = MakeAlert(origin.nan ? AlertType::kNan : AlertType::kInf, seen.step,
+                             origin.phase, origin.message);
   alert.layer = seen.layer;
   alert.kind =
-      origin.phase == "backward" ? TensorKind::kActivationGradient : TensorKind::kActivation;
+      origin.phase == Phase::kBackward ? TensorKind::kActivationGradient : TensorKind::kActivation;
   alert.value = static_cast<double>(origin.count);
   alert.threshold = 0;
   alert.producer = 1;

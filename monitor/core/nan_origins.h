@@ -22,7 +22,7 @@ namespace mpnanny {
 
 // An operator that was seen to make a non-finite value although its inputs were finite.
 struct NanOrigin {
-  std::string phase;              // data | forward | loss | backward | optimizer
+  Word<Phase> phase;
   std::string name, source;       // of its row in `layer`; source: file:line
   std::optional<int64_t> module;  // the watched module that ran it
   bool nan = false;               // else infinite

@@ -26,7 +26,7 @@ bool NonFiniteFindings::HasProducerBelow(const std::string& container) const {
 
 bool NonFiniteFindings::ForwardIsNonFinite() const {
   return std::ranges::any_of(findings_, [](const NonFiniteFinding& finding) {
-    return finding.stats.nan + finding.stats.posinf > 0 || finding.phase == "data";
+    return finding.stats.nan + finding.stats.posinf > 0 || finding.phase == Phase::kData;
   });
 }
 
@@ -34,7 +34,7 @@ void NonFiniteFindings::Raise(int64_t step, bool harmless, Alerts& out) const {
   for (const NonFiniteFinding& finding : findings_) {
     const TensorStats& stats = finding.stats;
     if (harmless && stats.nan + stats.posinf == 0) continue;
-    const auto raise = [&](const char* type, int64_t count) {
+    const auto raise = [&](AlertType type, int64_t count) {
       AlertRow& alert = out.emplace_back(MakeAlert(type, step, finding.phase, finding.message));
       alert.layer = finding.layer;
       alert.kind = finding.kind;
@@ -43,8 +43,9 @@ void NonFiniteFindings::Raise(int64_t step, bool harmless, Alerts& out) const {
       alert.producer = finding.producer ? 1 : 0;
       alert.detail = finding.detail;
     };
-    if (const int64_t infinite = stats.posinf + stats.neginf; infinite > 0) raise("INF", infinite);
-    if (stats.nan > 0) raise("NAN", stats.nan);
+    if (const int64_t infinite = stats.posinf + stats.neginf; infinite > 0)
+      raise(AlertType::kInf, infinite);
+    if (stats.nan > 0) raise(AlertType::kNan, stats.nan);
   }
 }
 

@@ -17,7 +17,7 @@ namespace mpnanny {
 
 struct NonFiniteFinding {
   std::optional<int64_t> layer;
-  std::string phase;
+  Word<Phase> phase;
   TensorKind kind = TensorKind::kActivation;
   TensorStats stats;
   bool producer = false;

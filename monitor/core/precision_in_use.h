@@ -4,8 +4,7 @@
 #ifndef MPNANNY_MONITOR_CORE_PRECISION_IN_USE_H_
 #define MPNANNY_MONITOR_CORE_PRECISION_IN_USE_H_
 
-#include <string_view>
-
+#include "base/run_words.h"
 #include "numerics/tensor_stats.h"
 
 namespace mpnanny {
@@ -21,8 +20,12 @@ class PrecisionInUse {
 
   bool plain() const { return !fp16_ && !bf16_ && !fp8_ && !scaler_; }  // FP32 and nothing else
   bool needs_scale() const { return fp16_ || scaler_; }
-  std::string_view name() const {  // run.precision
-    return fp8_ ? "fp8" : fp16_ && bf16_ ? "mixed" : fp16_ ? "fp16" : bf16_ ? "bf16" : "fp32";
+  Precision name() const {  // run.precision
+    return fp8_             ? Precision::kFp8
+           : fp16_ && bf16_ ? Precision::kMixed
+           : fp16_          ? Precision::kFp16
+           : bf16_          ? Precision::kBf16
+                            : Precision::kFp32;
   }
 
  private:

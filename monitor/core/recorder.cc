@@ -6,7 +6,6 @@
 namespace mpnanny {
 
 Result<std::unique_ptr<Recorder>> Recorder::Open(RecorderOptions options) {
-  if (options.run.precision == "auto") options.run.precision.clear();
   Result<std::unique_ptr<RunFile>> file = RunFile::Open(options);
   if (!file) return file.error();
   return std::unique_ptr<Recorder>(new Recorder(std::move(options), *std::move(file)));
@@ -16,7 +15,7 @@ Recorder::Recorder(RecorderOptions options, std::unique_ptr<RunFile> file)
     : options_(std::move(options)),
       file_(std::move(file)),
       schedule_(options_.run.trace_interval, options_.dense_steps),
-      precision_name_(options_.run.precision),
+      written_precision_(options_.run.precision),
       samples_(options_, schedule_, layers_),
       call_samples_(layers_, samples_),
       findings_(layers_),
@@ -151,11 +150,13 @@ std::vector<AlertRow> Recorder::Enter(Alerts& found) {
     } else if (outcome == AlertBook::Outcome::kContinues) {
       file_->Put(AlertUpdate{alert});
     } else if (alerts_left_out_.insert(alert.type).second) {
-      file_->Event(schedule_.step(), "alerts_left_out", R"({"type":")" + alert.type + R"("})");
+      file_->Event(schedule_.step(), "alerts_left_out",
+                   std::string(R"({"type":")") + NameOf(alert.type) + R"("})");
     }
   }
   for (AlertRow& alert : shadow_findings_.TakeNew()) fresh.push_back(std::move(alert));
-  if (std::ranges::any_of(fresh, [](const AlertRow& each) { return each.severity == "ERROR"; })) {
+  if (std::ranges::any_of(fresh,
+                          [](const AlertRow& each) { return each.severity == Severity::kError; })) {
     if (schedule_.GoDense()) file_->Event(schedule_.step(), "dense_on", "");
     file_->FlushSoon();
   }
@@ -180,9 +181,9 @@ void Recorder::ShadowProfile(ShadowProfileRow row) {
 
 void Recorder::UpdatePrecision(const StepEnd& end) {
   if (end.scale) precision_.SeeScaler();
-  if (!options_.run.precision.empty() || precision_.name() == precision_name_) return;
-  precision_name_ = precision_.name();
-  file_->Put(PrecisionRow{precision_name_});
+  if (!options_.run.precision.empty() || written_precision_ == precision_.name()) return;
+  written_precision_ = precision_.name();
+  file_->Put(PrecisionRow{precision_.name()});
 }
 
 Result<void> Recorder::Close(const std::string& end_reason) {

@@ -142,7 +142,7 @@ class Recorder {
   RunLayers layers_;
   SampleSchedule schedule_;
   PrecisionInUse precision_;
-  std::string precision_name_;  // that is in the file
+  Word<Precision> written_precision_;  // that is in the file
 
   StepSamples samples_;
   CallSamples call_samples_;
@@ -155,7 +155,7 @@ class Recorder {
   ScaleConditions scale_conditions_;
   LossSpikes loss_spikes_;
   AlertBook book_;
-  std::set<std::string> alerts_left_out_;  // types that had too many rows at once
+  std::set<AlertType> alerts_left_out_;  // types that had too many rows at once
   NanOrigins origins_;
   ShadowFindings shadow_findings_;
 };

@@ -15,7 +15,7 @@ namespace mpnanny {
 
 struct RecorderOptions {
   std::string path;  // of the database
-  RunRow run;        // run.precision: auto | fp16 | bf16 | fp32 | fp8
+  RunRow run;        // run.precision: none to judge each tensor by its own dtype
   int64_t dense_steps = 50;
   uint32_t kinds = kAllKinds;           // watched: bits by TensorKind
   int64_t warmup_steps = kWarmupSteps;  // before conditions relative to the run's own history

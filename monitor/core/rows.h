@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/run_words.h"
 #include "numerics/tensor_stats.h"
 
 namespace mpnanny {
@@ -61,7 +62,7 @@ struct RunRow {
   std::string name;
   int64_t rank = 0, world_size = 1;
   double started_at = 0;  // Unix seconds
-  std::string precision;  // fp32 | fp16 | bf16 | fp8 | mixed; empty: not known yet
+  Word<Precision> precision;  // none: not known yet
   int64_t trace_interval = 100;
   std::string environment;         // JSON
   uint32_t metrics = kAllMetrics;  // of tensor_stats; what is missing is NULL
@@ -98,10 +99,11 @@ struct SampleRow {
 struct AlertRow {
   int64_t id = 0;  // within the run, counted from 1
   int64_t step = 0;
-  std::string phase;  // data | forward | loss | backward | optimizer | state; empty: NULL
+  Word<Phase> phase;  // none: NULL
   std::optional<int64_t> layer;
   std::optional<TensorKind> kind;
-  std::string type, severity;
+  AlertType type = AlertType::kNan;
+  Severity severity = Severity::kError;
   std::optional<double> value, threshold;
   std::optional<int> producer;
   int64_t repeats = 1;
@@ -132,11 +134,13 @@ struct ShadowFindingRow {
   int64_t id = 0;                     // within the run, counted from 1
   int64_t step = 0, last_step = 0;    // the first; the newest
   int64_t repeats = 1;                // shadow steps in which it was seen
-  std::string kind, severity, phase;  // phase empty: NULL
+  Word<FindingKind> kind;
+  Word<Severity> severity;
+  Word<Phase> phase;  // none: NULL
   std::optional<int64_t> layer;
   std::string op, source, dtype, shape;  // op: "aten.sub.Tensor"; the others empty: NULL
   std::optional<double> share, magnitude, error_in, error_out;
-  std::string precision;            // proven | excluded | not_tested
+  Word<Proof> proof;
   std::string reach, cure, detail;  // JSON or empty
 };
 

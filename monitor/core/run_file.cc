@@ -90,7 +90,7 @@ void RunFile::Flush() {
 Result<void> RunFile::Close(const std::string& end_reason) {
   if (publisher_) publisher_->Stop();
   Result<void> closed = writer_.Close(UnixSeconds(), end_reason);
-  if (ring_) closed ? ring_->MarkClosed() : ring_->MarkUnwritten(end_reason);
+  if (ring_) closed ? ring_->MarkClosed() : ring_->MarkUnwritten(Word<EndReason>(end_reason));
   if (IsGone()) {
     return Unavailable(
         path_ +

@@ -12,32 +12,35 @@
 namespace mpnanny {
 namespace {
 
-struct Kind {
-  std::string_view name, alert;
-};
-constexpr Kind kKindsOfFindings[] = {
-    {"range", "SHADOW_RANGE"},         {"undefined", "SHADOW_UNDEFINED"},
-    {"amplified", "SHADOW_AMPLIFIED"}, {"lost_change", "SHADOW_LOST_CHANGE"},
-    {"flushed", "SHADOW_FLUSHED"},     {"integers", "SHADOW_INTEGERS"},
-    {"clipped", "SHADOW_CLIPPED"},     {"diverged", "SHADOW_DIVERGED"},
-    {"no_gradient", "PROTOCOL"},       {"not_updated", "PROTOCOL"},
-    {"not_zeroed", "PROTOCOL"},        {"not_restored", "PROTOCOL"},
-    {"moved_on_skip", "PROTOCOL"},     {"scale_dependent", "PROTOCOL"},
-    {"load_undone", "PROTOCOL"},       {"partial_copy", "PROTOCOL"},
-    {"dropped_gradient", "PROTOCOL"},  {"empty_step", "PROTOCOL"},
-    {"moved_weights", "PROTOCOL"},
-};
-
-// Empty: not one of ours.
-std::string_view AlertOf(std::string_view kind) {
-  for (const Kind& each : kKindsOfFindings) {
-    if (each.name == kind) return each.alert;
+// Errors of values have a type of their own each, relations one together.
+AlertType AlertOf(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kDiverged:
+      return AlertType::kShadowDiverged;
+    case FindingKind::kRange:
+      return AlertType::kShadowRange;
+    case FindingKind::kUndefined:
+      return AlertType::kShadowUndefined;
+    case FindingKind::kIntegers:
+      return AlertType::kShadowIntegers;
+    case FindingKind::kLostChange:
+      return AlertType::kShadowLostChange;
+    case FindingKind::kAmplified:
+      return AlertType::kShadowAmplified;
+    case FindingKind::kFlushed:
+      return AlertType::kShadowFlushed;
+    case FindingKind::kClipped:
+      return AlertType::kShadowClipped;
+    default:
+      return AlertType::kProtocol;
   }
-  return {};
 }
 
-int Rank(std::string_view severity) {
-  return severity == "ERROR" ? 3 : severity == "WARNING" ? 2 : severity == "INFO" ? 1 : 0;
+int Rank(const Word<Severity>& severity) {
+  return severity == Severity::kError     ? 3
+         : severity == Severity::kWarning ? 2
+         : severity == Severity::kInfo    ? 1
+                                          : 0;
 }
 
 // An error that is not finite is the largest, one that is not known the smallest.
@@ -56,9 +59,9 @@ void Merge(ShadowFindingRow& known, ShadowFindingRow&& row) {
     ++known.repeats;
     known.last_step = row.step;
   }
-  if (row.precision != "not_tested") {  // the newest test counts
-    known.precision = std::move(row.precision);
-    if (!row.cure.empty() || known.precision != "proven") known.cure = std::move(row.cure);
+  if (row.proof != Proof::kNotTested) {  // the newest test counts
+    known.proof = std::move(row.proof);
+    if (!row.cure.empty() || known.proof != Proof::kProven) known.cure = std::move(row.cure);
   }
   if (Badness(row) < Badness(known)) return;
   known.severity = std::move(row.severity);
@@ -76,7 +79,7 @@ void Merge(ShadowFindingRow& known, ShadowFindingRow&& row) {
 std::string DetailOf(const ShadowFindingRow& row) {
   return "{\"operator\":" + JsonText(row.op) +
          ",\"source\":" + (row.source.empty() ? "null" : JsonText(row.source)) +
-         ",\"precision\":" + JsonText(row.precision) +
+         ",\"precision\":" + JsonText(row.proof.text()) +
          ",\"cure\":" + (row.cure.empty() ? "null" : row.cure) + "}";
 }
 
@@ -86,39 +89,43 @@ std::string Percent(const std::optional<double>& share) {
 
 std::string WhatHappened(const ShadowFindingRow& row) {
   const std::string of_elements = Percent(row.share) + " of the elements";
-  if (row.kind == "range") {
+  if (row.kind == FindingKind::kRange) {
     std::string text = of_elements + " are not finite here and finite in FP64";
     if (row.magnitude && std::isfinite(*row.magnitude))
       text += Message(", up to %.5g", *row.magnitude);
     return text;
   }
-  if (row.kind == "undefined") return of_elements + " are not finite, neither here nor in FP64";
-  if (row.kind == "lost_change")
+  if (row.kind == FindingKind::kUndefined)
+    return of_elements + " are not finite, neither here nor in FP64";
+  if (row.kind == FindingKind::kLostChange)
     return Percent(row.share) + " of the elements that should have changed did not";
-  if (row.kind == "flushed") return of_elements + " became 0 and are not 0 in FP64";
-  if (row.kind == "integers")
+  if (row.kind == FindingKind::kFlushed) return of_elements + " became 0 and are not 0 in FP64";
+  if (row.kind == FindingKind::kIntegers)
     return of_elements + " are whole numbers in FP64 and other numbers here";
-  if (row.kind == "clipped") return of_elements + " were cut off at the format's maximum";
-  if (row.kind == "diverged")
+  if (row.kind == FindingKind::kClipped)
+    return of_elements + " were cut off at the format's maximum";
+  if (row.kind == FindingKind::kDiverged)
     return "the updates are too large (learning rate): values grew by orders of magnitude and left "
            "the format's range";
-  if (row.kind == "no_gradient")
+  if (row.kind == FindingKind::kNoGradient)
     return "parameters that the loss depends on get no gradient, or one that is 0";
-  if (row.kind == "not_updated")
+  if (row.kind == FindingKind::kNotUpdated)
     return "parameters get gradients that are not 0, and nothing updates them";
-  if (row.kind == "not_zeroed")
+  if (row.kind == FindingKind::kNotZeroed)
     return "the optimizer's gradients still hold those of an earlier step";
-  if (row.kind == "not_restored") return "states that were saved together were not all restored";
-  if (row.kind == "moved_on_skip") return "a state went on although the step was skipped";
-  if (row.kind == "load_undone")
-    return "the first optimizer step after a load undid it";
-  if (row.kind == "empty_step") return "the optimizer steps and none of its parameters has a gradient";
-  if (row.kind == "moved_weights")
+  if (row.kind == FindingKind::kNotRestored)
+    return "states that were saved together were not all restored";
+  if (row.kind == FindingKind::kMovedOnSkip) return "a state went on although the step was skipped";
+  if (row.kind == FindingKind::kLoadUndone) return "the first optimizer step after a load undid it";
+  if (row.kind == FindingKind::kEmptyStep)
+    return "the optimizer steps and none of its parameters has a gradient";
+  if (row.kind == FindingKind::kMovedWeights)
     return "something other than the optimizer moves the weights, and the loss rises each time";
-  if (row.kind == "dropped_gradient")
+  if (row.kind == FindingKind::kDroppedGradient)
     return "gradients of backward passes are set to zero before the optimizer uses them";
-  if (row.kind == "partial_copy") return "an average's buffers do not follow those of the network";
-  if (row.kind == "scale_dependent") return "the update depends on the loss scale";
+  if (row.kind == FindingKind::kPartialCopy)
+    return "an average's buffers do not follow those of the network";
+  if (row.kind == FindingKind::kScaleDependent) return "the update depends on the loss scale";
   std::string text = "error";
   if (row.error_out && std::isfinite(*row.error_out))
     text += Message(" %.3g of the result", *row.error_out);
@@ -132,15 +139,15 @@ std::string MessageOf(const ShadowFindingRow& row) {
   if (!row.source.empty()) text += " at " + row.source;
   if (!row.dtype.empty()) text += " in " + row.dtype;
   text += ": " + WhatHappened(row) + " (shadow step " + std::to_string(row.last_step) + ").";
-  if (row.precision == "proven") text += " A wider type cures it.";
-  if (row.precision == "excluded") text += " No precision cures it.";
+  if (row.proof == Proof::kProven) text += " A wider type cures it.";
+  if (row.proof == Proof::kExcluded) text += " No precision cures it.";
   return text;
 }
 
 // The figure that the type is about.
 std::optional<double> ValueOf(const ShadowFindingRow& row) {
-  if (row.kind == "range" || row.kind == "diverged") return row.magnitude;
-  return row.kind == "amplified" ? row.error_out : row.share;
+  if (row.kind == FindingKind::kRange || row.kind == FindingKind::kDiverged) return row.magnitude;
+  return row.kind == FindingKind::kAmplified ? row.error_out : row.share;
 }
 
 }  // namespace
@@ -171,12 +178,11 @@ int64_t ShadowFindings::See(int64_t id, ShadowFindingRow row) {
 
 void ShadowFindings::Raise(Seen& seen) {
   const ShadowFindingRow& finding = seen.finding;
-  const std::string_view type = AlertOf(finding.kind);
-  if (type.empty()) return;
+  if (!finding.kind.value()) return;
   const bool is_new = !seen.alert;
   if (is_new) {
-    if (Rank(finding.severity) < Rank("WARNING")) return;
-    seen.alert = MakeAlert(type, finding.last_step, finding.phase, "");
+    if (Rank(finding.severity) < Rank(Severity::kWarning)) return;
+    seen.alert = MakeAlert(AlertOf(*finding.kind.value()), finding.last_step, finding.phase, "");
     seen.alert->id = book_.NextId();
     seen.alert->layer = finding.layer;
     seen.alert->finding = finding.id;
@@ -187,7 +193,7 @@ void ShadowFindings::Raise(Seen& seen) {
     ++alert.repeats;
     alert.last_step = finding.last_step;
   }
-  alert.severity = finding.severity;
+  alert.severity = finding.severity.value().value_or(Severity::kWarning);
   alert.value = ValueOf(finding);
   alert.message = MessageOf(finding);
   alert.detail = DetailOf(finding);

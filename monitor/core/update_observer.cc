@@ -84,7 +84,8 @@ void UpdateObserver::RaiseNonFinite(Alerts& out) const {
   if (origin == updates_.end()) return;
   const Layer& weight = layers_.at(origin->layer);
   AlertRow& alert = out.emplace_back(MakeAlert(
-      origin->after.nan > 0 ? "NAN" : "INF", schedule_.step(), "optimizer",
+      origin->after.nan > 0 ? AlertType::kNan : AlertType::kInf, schedule_.step(),
+      Phase::kOptimizer,
       LayerWord(weight.name) + ": the optimizer's step made " +
           std::to_string(origin->after.nonfinite()) + " of " + std::to_string(origin->after.numel) +
           " sampled weights non-finite; weights and gradient were finite before it."));

@@ -38,7 +38,7 @@ void WeightObserver::Observe(std::span<const ParameterView> weights) {
       was_finite_[weight.layer] = 0;
       NonFiniteFinding finding;
       finding.layer = weight.layer;
-      finding.phase = buffer ? "forward" : "optimizer";  // modules write buffers
+      finding.phase = buffer ? Phase::kForward : Phase::kOptimizer;  // modules write buffers
       finding.kind = TensorKind::kWeight;
       finding.stats = stats;
       finding.producer = true;

@@ -40,7 +40,7 @@ struct NotesRow {
   std::string json;
 };
 struct PrecisionRow {
-  std::string precision;
+  Precision precision = Precision::kFp32;
 };
 struct ParentRow {
   int64_t first_step = 0;

@@ -44,15 +44,15 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
   for (const Alert& alert : evidence.alerts) {
     diagnose_run::SeenAlert seen;
     seen.row.step = kStep;
-    seen.row.type = alert.type;
-    seen.row.phase = alert.phase;
+    seen.row.type = Word<AlertType>(alert.type);
+    seen.row.phase = Word<Phase>(alert.phase);
     seen.row.layer_id = static_cast<int64_t>(facts.alerts.size()) + 1;
     seen.layer = alert.layer;
     if (IsValue(alert.type) && !facts.onset) {
       seen.row.producer = 1;
       facts.onset.emplace();
       facts.onset->step = kStep;
-      facts.onset->phase = alert.phase;
+      facts.onset->phase = seen.row.phase;
       facts.onset->place = diagnose_run::Onset::Place::kProducer;
       facts.onset->layer_id = seen.row.layer_id;
       facts.onset->layer = alert.layer;

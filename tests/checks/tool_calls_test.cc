@@ -45,7 +45,7 @@ class EveryTool : public ::testing::Test {
     options.path = path;
     options.run.name = "every tool";
     options.run.started_at = 1.7e9;
-    options.run.precision = "fp16";
+    options.run.precision = Precision::kFp16;
     options.run.trace_interval = 10;
     options.run.environment = "{}";
     auto recorder = Recorder::Open(std::move(options));

@@ -83,7 +83,7 @@ TEST_F(ScaleTest, AScaleIsLowBelowAHundredthOfItsStart) {
   EXPECT_EQ(Step(1024, 655), "LOSS_SCALE_LOW");
   EXPECT_EQ(out_[0].value, 655);
   EXPECT_EQ(out_[0].threshold, 655.36);
-  EXPECT_EQ(out_[0].phase, "optimizer");
+  EXPECT_EQ(out_[0].phase, Phase::kOptimizer);
 }
 
 TEST_F(ScaleTest, DuringTheSearchNoScaleIsLow) {

@@ -143,7 +143,7 @@ TEST(GradientConditions, AnExplosionIsFarFromTheMedianAndFromTheStart) {
   const Alerts fired = AtTheLast(Then(norms, {501}));
   ASSERT_EQ(Types(fired), "GRAD_EXPLOSION");
   EXPECT_EQ(fired[0].step, 400);
-  EXPECT_EQ(fired[0].phase, "backward");
+  EXPECT_EQ(fired[0].phase, Phase::kBackward);
   EXPECT_EQ(fired[0].value, 501);
   EXPECT_EQ(fired[0].threshold, 500);
   EXPECT_EQ(fired[0].message, "The global gradient norm is 501, 5.01e+03 times its median of 0.1.");
@@ -161,7 +161,7 @@ TEST(GradientConditions, ANormVanishesBelowAThousandthOfTheMedian) {
   ASSERT_EQ(Types(fired), "GRAD_VANISH");
   EXPECT_EQ(fired[0].value, 0.0039);
   EXPECT_EQ(fired[0].threshold, 0.004);
-  EXPECT_EQ(fired[0].phase, "backward");
+  EXPECT_EQ(fired[0].phase, Phase::kBackward);
   EXPECT_EQ(Types(AtTheLast(Then(norms, {0.0041}))), "");
   EXPECT_EQ(Types(AtTheLast(Then(norms, {0}))), "");
   EXPECT_EQ(Types(AtTheLast(Then(std::vector<double>(100, 0), {1}))), "");
@@ -217,7 +217,7 @@ TEST(LossSpikes, ASpikeIsToldWithItsBound) {
   spikes.Step(facts, out);
   ASSERT_EQ(Types(out), "LOSS_SPIKE");
   EXPECT_EQ(out[0].step, 3);
-  EXPECT_EQ(out[0].phase, "loss");
+  EXPECT_EQ(out[0].phase, Phase::kLoss);
   EXPECT_EQ(out[0].value, 9);
   EXPECT_GT(out[0].threshold, 2.5);
   EXPECT_LT(out[0].threshold, 9);
@@ -273,7 +273,7 @@ TEST(LossCondition, WhereItWasMadeAndWhatIsTold) {
     const Alerts fired = OfLoss(facts);
     ASSERT_EQ(fired.size(), 1u);
     EXPECT_EQ(fired[0].step, 9);
-    EXPECT_EQ(fired[0].phase, "loss");
+    EXPECT_EQ(fired[0].phase, Phase::kLoss);
     EXPECT_EQ(fired[0].producer, row.forward_bad ? 0 : 1);
     EXPECT_TRUE(fired[0].message.starts_with(std::string("The loss is ") + row.word));
     EXPECT_EQ(fired[0].message.find("had already come out of the forward pass") !=

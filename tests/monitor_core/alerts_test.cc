@@ -101,7 +101,7 @@ TEST(ResidualCondition, LeavesOutWhatAddsNothingAndWhatIsTooLargeToVanish) {
 TEST(AlertBook, AConditionThatGoesOnIsOneRow) {
   AlertBook book(50);
   const auto raise = [&](int64_t step, int64_t layer) {
-    AlertRow alert = MakeAlert("DEAD_LAYER", step, "backward", "");
+    AlertRow alert = MakeAlert(AlertType::kDeadLayer, step, Phase::kBackward, "");
     alert.layer = layer;
     const AlertBook::Outcome outcome = book.Raise(alert);
     return std::pair(outcome, alert.repeats);

@@ -67,7 +67,6 @@ Progress* Shared() {
   options.run.name = "killed";
   options.run.started_at = UnixSeconds();
   options.run.trace_interval = kInterval;
-  options.run.precision = "auto";
   options.run.environment = "{\"host\":\"" + HostName() + "\"}";
   Result<std::unique_ptr<Recorder>> opened = Recorder::Open(std::move(options));
   if (!opened || (!network && !(*opened)->note().empty())) {

@@ -46,7 +46,6 @@ class NetworkTest : public testing::Test {
     options.network = true;
     options.run.name = "test";
     options.run.started_at = started_at;
-    options.run.precision = "auto";
     Result<std::unique_ptr<Recorder>> recorder = Recorder::Open(std::move(options));
     EXPECT_TRUE(recorder) << (recorder ? "" : recorder.error().Text());
     return recorder ? *std::move(recorder) : nullptr;

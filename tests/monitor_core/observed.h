@@ -35,7 +35,7 @@ inline std::string AskAll(const std::string& path, const std::string& sql,
 // The types in `alerts`, with spaces between.
 inline std::string Types(const Alerts& alerts) {
   std::string text;
-  for (const AlertRow& alert : alerts) text += (text.empty() ? "" : " ") + alert.type;
+  for (const AlertRow& alert : alerts) text += (text.empty() ? "" : " ") + std::string(NameOf(alert.type));
   return text;
 }
 

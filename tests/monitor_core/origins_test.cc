@@ -38,7 +38,6 @@ class OriginsTest : public testing::Test {
     RecorderOptions options;
     options.path = path_;
     options.run.name = "test";
-    options.run.precision = "auto";
     Result<std::unique_ptr<Recorder>> recorder = Recorder::Open(std::move(options));
     return recorder ? *std::move(recorder) : nullptr;
   }
@@ -54,7 +53,7 @@ class OriginsTest : public testing::Test {
     origin.source = "train.py:7";
     origin.message = name + " made 3 -Inf.";
     origin.operators = R"([{"operator":")" + name + R"("}])";
-    origin.phase = std::move(phase);
+    origin.phase = Word<Phase>(std::move(phase));
     origin.name = std::move(name);
     origin.count = 3;
     return origin;

@@ -36,7 +36,6 @@ class RecorderTest : public testing::Test {
     options.path = path_;
     options.run.name = "test";
     options.run.started_at = 1000;
-    options.run.precision = "auto";
     Result<std::unique_ptr<Recorder>> recorder = Recorder::Open(std::move(options));
     EXPECT_TRUE(recorder) << (recorder ? "" : recorder.error().Text());
     return recorder ? *std::move(recorder) : nullptr;
@@ -86,7 +85,7 @@ TEST_F(RecorderTest, ANanLossIsReportedFromTheFirstSkippedStepOn) {
   recorder->BeginStep(0);
   const std::vector<AlertRow> alerts = recorder->EndStep(Skipped(kNan, 65536));
   ASSERT_EQ(alerts.size(), 1u);
-  EXPECT_EQ(alerts[0].type, "LOSS_NAN");
+  EXPECT_EQ(alerts[0].type, AlertType::kLossNan);
   EXPECT_EQ(alerts[0].producer, 1);
 }
 
@@ -97,7 +96,7 @@ TEST_F(RecorderTest, AnInfiniteLossIsLeftToTheSearchForFiveSkipsOnly) {
   for (int64_t step = 0; step < 8; ++step, scale /= 2) {
     recorder->BeginStep(step);
     for (const AlertRow& alert : recorder->EndStep(Skipped(kInf, scale))) {
-      EXPECT_EQ(alert.type, "LOSS_NAN");
+      EXPECT_EQ(alert.type, AlertType::kLossNan);
       steps.push_back(alert.step);
     }
   }
@@ -123,7 +122,7 @@ TEST_F(RecorderTest, AMaskIsNoInfWhenTheScalerSkipsTheStep) {
   end.loss = 0.5;
   const std::vector<AlertRow> alerts = recorder->EndStep(end);
   ASSERT_EQ(alerts.size(), 1u);
-  EXPECT_EQ(alerts[0].type, "INF");
+  EXPECT_EQ(alerts[0].type, AlertType::kInf);
   EXPECT_EQ(alerts[0].layer, mask);
 }
 
@@ -139,7 +138,7 @@ TEST_F(RecorderTest, AMaskDoesNotHideGradientsThatNoScaleExplains) {
     Forward(*recorder, mask, in.view(), out.view());
     recorder->Gradients({&gradient, 1}, 1 / scale);
     for (const AlertRow& alert : recorder->EndStep(Skipped(0.5, scale))) {
-      if (alert.type == "INF") phases.push_back(alert.phase);
+      if (alert.type == AlertType::kInf) phases.emplace_back(alert.phase.text());
     }
   }
   EXPECT_EQ(phases, std::vector<std::string>{"backward"});

@@ -25,7 +25,7 @@ struct Tensor {
   DType dtype;
 };
 
-std::string Judged(const std::vector<float>& values, std::string_view precision,
+std::string Judged(const std::vector<float>& values, Word<Precision> precision,
                    TensorKind kind = TensorKind::kActivation) {
   const Tensor<float> tensor(values, DType::kFloat32, {static_cast<int64_t>(values.size())});
   SampleRow row;
@@ -47,46 +47,51 @@ std::vector<float> Filled(float most, size_t count, float few) {
 }
 
 TEST(ValueConditions, BFloat16HoldsWhatFp32HoldsButForItsEnds) {
-  EXPECT_EQ(Judged(Filled(1, 50, 1e-37f), "bf16"), "");
-  EXPECT_EQ(Judged(Filled(1, 2, 4.7e-41f), "bf16"), "");           // 2^-134 and a bit
-  EXPECT_EQ(Judged(Filled(1, 2, 4.5e-41f), "bf16"), "UNDERFLOW");  // under 2^-134 = 4.59e-41
-  EXPECT_EQ(Judged(Filled(1, 1, 4.5e-41f), "bf16"), "");           // 1 % is allowed
-  EXPECT_EQ(Judged(Filled(1, 2, 3.1e38f), "bf16"), "SATURATION");
-  EXPECT_EQ(Judged(Filled(1, 2, 3.4e38f), "bf16"), "OVERFLOW SATURATION");
+  EXPECT_EQ(Judged(Filled(1, 50, 1e-37f), Precision::kBf16), "");
+  EXPECT_EQ(Judged(Filled(1, 2, 4.7e-41f), Precision::kBf16), "");  // 2^-134 and a bit
+  EXPECT_EQ(Judged(Filled(1, 2, 4.5e-41f), Precision::kBf16),
+            "UNDERFLOW");                                           // under 2^-134 = 4.59e-41
+  EXPECT_EQ(Judged(Filled(1, 1, 4.5e-41f), Precision::kBf16), "");  // 1 % is allowed
+  EXPECT_EQ(Judged(Filled(1, 2, 3.1e38f), Precision::kBf16), "SATURATION");
+  EXPECT_EQ(Judged(Filled(1, 2, 3.4e38f), Precision::kBf16), "OVERFLOW SATURATION");
 }
 
 TEST(ValueConditions, Fp8IsJudgedForUnderflowAtTheScaleThatItNeeds) {
   // 2.2e-6 of the largest in E4M3, whatever the largest is.
   for (float largest : {1e-3f, 1.f, 100.f}) {
-    EXPECT_EQ(Judged(Filled(largest, 2, largest * 3e-6f), "fp8"), "");
-    EXPECT_EQ(Judged(Filled(largest, 2, largest * 2e-6f), "fp8"), "UNDERFLOW");
-    EXPECT_EQ(Judged(Filled(largest, 2, largest * 2e-6f), "fp8", TensorKind::kGradient), "");
-    EXPECT_EQ(Judged(Filled(largest, 2, largest * 1e-10f), "fp8", TensorKind::kGradient),
+    EXPECT_EQ(Judged(Filled(largest, 2, largest * 3e-6f), Precision::kFp8), "");
+    EXPECT_EQ(Judged(Filled(largest, 2, largest * 2e-6f), Precision::kFp8), "UNDERFLOW");
+    EXPECT_EQ(Judged(Filled(largest, 2, largest * 2e-6f), Precision::kFp8, TensorKind::kGradient),
+              "");
+    EXPECT_EQ(Judged(Filled(largest, 2, largest * 1e-10f), Precision::kFp8, TensorKind::kGradient),
               "UNDERFLOW");
   }
-  EXPECT_EQ(Judged(Filled(1, 2, 500), "fp8"), "OVERFLOW SATURATION");
-  EXPECT_EQ(Judged(Filled(1, 2, 420), "fp8"), "SATURATION");
+  EXPECT_EQ(Judged(Filled(1, 2, 500), Precision::kFp8), "OVERFLOW SATURATION");
+  EXPECT_EQ(Judged(Filled(1, 2, 420), Precision::kFp8), "SATURATION");
 }
 
 TEST(ValueConditions, WhatStaysInItsOwnTypeIsNotJudgedByTheRuns) {
-  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), "fp16", TensorKind::kOptimizerState), "not judged");
-  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), "fp16", TensorKind::kUpdate), "not judged");
-  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), "fp16", TensorKind::kWeight), "");
-  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), "fp16"), "UNDERFLOW");
-  EXPECT_EQ(Judged(Filled(1, 50, 1e6f), "fp32"), "not judged");
+  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), Precision::kFp16, TensorKind::kOptimizerState),
+            "not judged");
+  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), Precision::kFp16, TensorKind::kUpdate), "not judged");
+  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), Precision::kFp16, TensorKind::kWeight), "");
+  EXPECT_EQ(Judged(Filled(1, 50, 1e-12f), Precision::kFp16), "UNDERFLOW");
+  EXPECT_EQ(Judged(Filled(1, 50, 1e6f), Precision::kFp32), "not judged");
 }
 
 TEST(ValueConditions, ValuesInANarrowTypeAreJudgedByIt) {
-  for (std::string_view precision : {"", "bf16", "fp16"}) {
+  for (const Word<Precision>& precision :
+       {Word<Precision>(), Word(Precision::kBf16), Word(Precision::kFp16)}) {
     const auto judged = JudgeFormat(precision, DType::kFloat16, TensorKind::kOptimizerState, false);
     ASSERT_TRUE(judged);
     EXPECT_EQ(judged->format, Format::kFp16);
     EXPECT_TRUE(judged->held);
   }
-  EXPECT_EQ(JudgeFormat("", DType::kBFloat16, TensorKind::kActivation, false)->format,
+  EXPECT_EQ(JudgeFormat({}, DType::kBFloat16, TensorKind::kActivation, false)->format,
             Format::kBf16);
-  EXPECT_FALSE(JudgeFormat("fp16", DType::kBFloat16, TensorKind::kActivation, false)->held);
-  EXPECT_TRUE(JudgeFormat("", DType::kFloat32, TensorKind::kActivation, false)->plain_fp32);
+  EXPECT_FALSE(
+      JudgeFormat(Precision::kFp16, DType::kBFloat16, TensorKind::kActivation, false)->held);
+  EXPECT_TRUE(JudgeFormat({}, DType::kFloat32, TensorKind::kActivation, false)->plain_fp32);
 }
 
 // --- DIM_IMBALANCE ---

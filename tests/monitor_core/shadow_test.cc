@@ -36,7 +36,6 @@ class ShadowTest : public testing::Test {
     RecorderOptions options;
     options.path = path_;
     options.run.name = "test";
-    options.run.precision = "auto";
     Result<std::unique_ptr<Recorder>> recorder = Recorder::Open(std::move(options));
     EXPECT_TRUE(recorder) << (recorder ? "" : recorder.error().Text());
     if (!recorder) return nullptr;
@@ -56,9 +55,9 @@ class ShadowTest : public testing::Test {
   static ShadowFindingRow Finding(int64_t step, const std::string& kind = "amplified") {
     ShadowFindingRow row;
     row.step = step;
-    row.kind = kind;
-    row.severity = "WARNING";
-    row.phase = "forward";
+    row.kind = Word<FindingKind>(kind);
+    row.severity = Severity::kWarning;
+    row.phase = Phase::kForward;
     row.layer = 2;
     row.op = "aten.sub.Tensor";
     row.source = "train.py:40";
@@ -66,7 +65,7 @@ class ShadowTest : public testing::Test {
     row.share = 1;
     row.error_in = 1e-3;
     row.error_out = 0.5;
-    row.precision = "not_tested";
+    row.proof = Proof::kNotTested;
     return row;
   }
 
@@ -85,10 +84,9 @@ class ShadowTest : public testing::Test {
     ASSERT_TRUE(EmbeddedSchema()[0].path.ends_with("0001.sql"));
     AskEach(std::string(EmbeddedSchema()[0].text));
     AskEach(
-        "INSERT INTO run (name, started_at, ended_at) VALUES ('old', 1, 2);"
-        "INSERT INTO alert (run_id, step, type, severity, message) VALUES (1, 7, 'NAN', 'ERROR', "
-        "'x');"
-        "INSERT INTO meaning VALUES ('tensor_stats.kind', '0', 'input')");
+        "INSERT INTO run (name, started_at, ended_at) VALUES ('old', 1, 2);INSERT INTO alert "
+        "(run_id, step, type, severity, message) VALUES (1, 7, 'NAN', 'ERROR', 'x');INSERT INTO "
+        "meaning VALUES ('tensor_stats.kind', '0', 'input')");
   }
   void AskEach(const std::string& statements) const {
     sqlite3* connection = nullptr;
@@ -166,7 +164,7 @@ TEST_F(ShadowTest, AFindingThatIsSeenAgainIsOneRowWithTheWorseFigures) {
   EXPECT_EQ(id, 1);
   EXPECT_EQ(recorder_->ShadowFinding(0, Finding(10, "flushed")), 2);
   ShadowFindingRow tested = Finding(10);  // the same step: a test of the same sighting
-  tested.precision = "proven";
+  tested.proof = Proof::kProven;
   tested.cure = R"({"lines":["train.py:39"]})";
   tested.reach = R"([{"what":"loss","name":"","error":0.1}])";
   EXPECT_EQ(recorder_->ShadowFinding(id, tested), id);
@@ -177,14 +175,14 @@ TEST_F(ShadowTest, AFindingThatIsSeenAgainIsOneRowWithTheWorseFigures) {
 
   Begin(20);
   ShadowFindingRow better = Finding(20);
-  better.severity = "INFO";
+  better.severity = Severity::kInfo;
   better.error_out = 0.01;
   EXPECT_EQ(recorder_->ShadowFinding(id, better), id);
   recorder_->EndStep({});
 
   Begin(30);
   ShadowFindingRow worse = Finding(30);
-  worse.severity = "ERROR";
+  worse.severity = Severity::kError;
   worse.error_out = std::numeric_limits<double>::infinity();
   worse.shape = "[4]";
   EXPECT_EQ(recorder_->ShadowFinding(id, worse), id);
@@ -200,14 +198,14 @@ TEST_F(ShadowTest, AFindingThatIsSeenAgainIsOneRowWithTheWorseFigures) {
 TEST_F(ShadowTest, ASevereFindingIsOneAlertThatFollowsIt) {
   Begin(1);
   ShadowFindingRow mild = Finding(1);
-  mild.severity = "INFO";
+  mild.severity = Severity::kInfo;
   const int64_t first = recorder_->ShadowFinding(0, mild);
   ShadowFindingRow other = Finding(1);
   other.source = "a \"b\".py:41";
   recorder_->ShadowFinding(0, other);  // the same layer and kind, another line
   std::vector<AlertRow> told = recorder_->EndStep({});
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].type, "SHADOW_AMPLIFIED");
+  EXPECT_EQ(told[0].type, AlertType::kShadowAmplified);
   EXPECT_EQ(told[0].layer, 2);
   EXPECT_EQ(told[0].value, 0.5);
   EXPECT_EQ(Ask("SELECT json_extract(detail, '$.source') || json_extract(detail, '$.finding') "
@@ -223,9 +221,9 @@ TEST_F(ShadowTest, ASevereFindingIsOneAlertThatFollowsIt) {
 
   Begin(5000);  // long after: still the same alert
   ShadowFindingRow worse = Finding(5000);
-  worse.severity = "ERROR";
+  worse.severity = Severity::kError;
   worse.cure = R"({"what":"float32"})";
-  worse.precision = "proven";
+  worse.proof = Proof::kProven;
   recorder_->ShadowFinding(first, worse);
   EXPECT_TRUE(recorder_->EndStep({}).empty());
   EXPECT_EQ(Ask("SELECT step || ' ' || last_step || ' ' || repeats || ' ' || severity || ' ' || "
@@ -240,7 +238,7 @@ TEST_F(ShadowTest, EveryKindHasItsTypeAndAnErrorMakesTheNextStepsDense) {
   for (const char* kind : {"range", "undefined", "amplified", "lost_change", "flushed", "integers",
                            "clipped", "diverged", "no_gradient"}) {
     ShadowFindingRow row = Finding(1, kind);
-    row.severity = "ERROR";
+    row.severity = Severity::kError;
     recorder_->ShadowFinding(0, row);
   }
   EXPECT_EQ(recorder_->ShadowFinding(0, Finding(1, "of another version")), 10);  // a row, no alert
@@ -254,7 +252,7 @@ TEST_F(ShadowTest, EveryKindHasItsTypeAndAnErrorMakesTheNextStepsDense) {
 TEST_F(ShadowTest, FindingsBeyondTheirNumberAreLeftOutAndToldOnce) {
   Begin(1);
   ShadowFindingRow row = Finding(1);
-  row.severity = "INFO";
+  row.severity = Severity::kInfo;
   for (size_t i = 0; i < ShadowFindings::kFindings; ++i)
     ASSERT_GT(recorder_->ShadowFinding(0, row), 0);
   EXPECT_EQ(recorder_->ShadowFinding(0, row), 0);

@@ -76,8 +76,8 @@ TEST_F(ThinnerTest, TheFileStopsGrowingAndStepsTheGridExtremesAndAlertsStay) {
   AlertRow alert;
   alert.id = 1;
   alert.step = alert.last_step = 1203;
-  alert.type = "NAN";
-  alert.severity = "ERROR";
+  alert.type = AlertType::kNan;
+  alert.severity = Severity::kError;
   alert.message = "planted";
   std::atomic<bool> done = false;
   int64_t reads = 0;
@@ -150,8 +150,8 @@ TEST_F(ThinnerTest, WhereNothingMayBeThinnedNewSamplesAreDroppedAndCounted) {
   constexpr int64_t kLimit = 2 * kMegabyte;
   auto writer = Open(kLimit);
   AlertRow alert;
-  alert.type = "NAN";
-  alert.severity = "ERROR";
+  alert.type = AlertType::kNan;
+  alert.severity = Severity::kError;
   alert.message = "planted";
   for (int64_t step = 0; step < 600; ++step) {
     if (step % 100 == 0) {

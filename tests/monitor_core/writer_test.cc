@@ -56,7 +56,6 @@ RecorderOptions Options(const std::string& path) {
   options.path = path;
   options.run.name = "test";
   options.run.started_at = 1000;
-  options.run.precision = "auto";
   return options;
 }
 
@@ -119,8 +118,8 @@ TEST(Recorder, ATensorWithoutAFiniteElementHasCountsAndNoFigures) {
   recorder->Explain(id, std::span(&in, 1), std::span(&view, 1), {});
   const std::vector<AlertRow> alerts = recorder->EndStep({});
   ASSERT_EQ(alerts.size(), 2u);
-  EXPECT_EQ(alerts[0].type, "INF");
-  EXPECT_EQ(alerts[1].type, "NAN");
+  EXPECT_EQ(alerts[0].type, AlertType::kInf);
+  EXPECT_EQ(alerts[1].type, AlertType::kNan);
   EXPECT_EQ(alerts[0].producer, 1);
   ASSERT_TRUE(recorder->Close("closed"));
   EXPECT_EQ(Ask(path,

@@ -277,10 +277,10 @@ TEST_F(CompareMendTest, TheGradientPathIsSoughtWhereTheRunsHaveOne) {
   EXPECT_EQ(json["verdict"], "undecided") << text_;
 }
 
-compare_runs::Health Sick(compare_runs::Fault::FoundBy found_by) {
-  compare_runs::Health health;
-  health.verdict = {"degraded", "It is."};
-  health.status = "closed";
+compare_runs::RunHealth Sick(compare_runs::Fault::FoundBy found_by) {
+  compare_runs::RunHealth health;
+  health.verdict = {Health::kDegraded, "It is."};
+  health.status = runs::Status::kClosed;
   health.faults.emplace_back();
   health.faults[0].found_by = found_by;
   health.faults[0].step = 10;
@@ -291,9 +291,9 @@ compare_runs::Health Sick(compare_runs::Fault::FoundBy found_by) {
 TEST(JudgeMendTest, WhatLookedAtAMustHaveLookedAtB) {
   using FoundBy = compare_runs::Fault::FoundBy;
   using Outcome = compare_runs::MendOutcome;
-  compare_runs::Health well;
-  well.verdict = {"healthy", "Nothing."};
-  well.status = "closed";
+  compare_runs::RunHealth well;
+  well.verdict = {Health::kHealthy, "Nothing."};
+  well.status = runs::Status::kClosed;
   const auto outcome = [&](FoundBy found_by) {
     return compare_runs::JudgeMend(Sick(found_by), well, false)->outcome;
   };
@@ -309,22 +309,22 @@ TEST(JudgeMendTest, WhatLookedAtAMustHaveLookedAtB) {
   well.last_shadow = 12;
   EXPECT_EQ(outcome(FoundBy::kShadow), Outcome::kMended);
   // A crash is no mend, nor is a run that nobody can judge, nor another model.
-  well.status = "exception";
+  well.status = runs::Status::kException;
   EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kOtherFault);
-  well.status = "closed";
+  well.status = runs::Status::kClosed;
   EXPECT_EQ(compare_runs::JudgeMend(Sick(FoundBy::kSteps), well, true)->outcome,
             Outcome::kNotEstablished);
-  well.verdict.verdict = "not_established";
+  well.verdict.verdict = Health::kNotEstablished;
   EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kNotEstablished);
-  well.verdict.verdict = "";
+  well.verdict.verdict = std::nullopt;
   EXPECT_FALSE(compare_runs::JudgeMend(Sick(FoundBy::kSteps), well, false));
 }
 
 TEST(JudgeMendTest, AFaultIsKnownAgainByWhatItIs) {
   compare_runs::Fault a, b;
-  a.kind = b.kind = "amplified";
+  a.kind = b.kind = FindingKind::kAmplified;
   a.op = b.op = "aten.sub.Tensor";
-  a.phase = b.phase = "forward";
+  a.phase = b.phase = Phase::kForward;
   a.source = "/x/train.py:20";
   b.source = "/y/train.py:22";
   EXPECT_TRUE(compare_runs::IsSameFault(a, b));
@@ -337,9 +337,9 @@ TEST(JudgeMendTest, AFaultIsKnownAgainByWhatItIs) {
   compare_runs::Fault c, d;
   c.layer = "module.net.4";
   d.layer = "net.4";
-  c.phase = d.phase = "backward";
+  c.phase = d.phase = Phase::kBackward;
   EXPECT_TRUE(compare_runs::IsSameFault(c, d));
-  d.phase = "forward";
+  d.phase = Phase::kForward;
   EXPECT_FALSE(compare_runs::IsSameFault(c, d));
   c.cause = d.cause = "case";
   EXPECT_TRUE(compare_runs::IsSameFault(c, d));

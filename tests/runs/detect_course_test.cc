@@ -39,7 +39,7 @@ Turns TurnsOf(int64_t steps, const F& row) {
 
 Facts Healthy(const Turns& turns) {
   Facts facts;
-  facts.precision = "bf16";
+  facts.precision = Precision::kBf16;
   facts.turns = turns;
   facts.summary.first_step = 0;
   facts.summary.steps = turns.steps;
@@ -181,7 +181,7 @@ TEST(Divergence, OfACompiledStepThatWasNotComparedTheLearningRateIsNotBlamed) {
       TurnsOf(120, [](int64_t step) { return CourseRow{.loss = step % 25 == 20 ? 40.0 : 1.0}; }));
   facts.summary.loss_end = 2.5;
   facts.course.loss_greatest = 40;
-  facts.precision = "fp32";
+  facts.precision = Precision::kFp32;
   const auto claim = [&]() -> Claim { return *FindClaim(RunDetectors(facts), "diverged"); };
   EXPECT_EQ(claim().strength, 1);
   EXPECT_FALSE(claim().opposes.empty());
@@ -207,7 +207,7 @@ TEST(ScalerProtocol, EachWrongOrderOfCalls) {
   EXPECT_FALSE(Fires(facts, "unguarded-step"));
   facts.onset.emplace();
   facts.onset->step = 50;
-  facts.onset->phase = "backward";
+  facts.onset->phase = Phase::kBackward;
   facts.bad_at_end = true;
   EXPECT_TRUE(Fires(facts, "unguarded-step"));
   facts.summary.skipped_steps = 1;  // then a scaler leaves steps out
@@ -314,7 +314,7 @@ TEST(LostUpdates, AnInfiniteNormToClipByInHalf) {
 
 TEST(Recurrence, WhoseGradientGrewThroughTime) {
   Facts facts = BrokenAt(60, "forward", "head");
-  facts.precision = "fp32";
+  facts.precision = Precision::kFp32;
   AddSeries(facts, "rnn.weight_hh_l0", runs::kGradient, "float32", {{0, 1}, {50, 4000}});
   AddSeries(facts, "head.weight", runs::kGradient, "float32", {{0, 1}, {50, 3}});
   EXPECT_TRUE(Fires(facts, "recurrent-explosion"));
@@ -322,7 +322,7 @@ TEST(Recurrence, WhoseGradientGrewThroughTime) {
   EXPECT_FALSE(Fires(facts, "recurrent-explosion"));
   facts.onset->layer_type = "LSTM";
   EXPECT_TRUE(Fires(facts, "recurrent-explosion"));
-  facts.precision = "fp16";  // there it may be FP16's range
+  facts.precision = Precision::kFp16;  // there it may be FP16's range
   EXPECT_FALSE(Fires(facts, "recurrent-explosion"));
 }
 

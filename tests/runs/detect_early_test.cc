@@ -25,7 +25,7 @@ runs::StepRow Falling(int64_t step) {
 template <typename F>
 Facts With(int64_t steps, const F& change) {
   Facts facts;
-  facts.precision = "bf16";
+  facts.precision = Precision::kBf16;
   TurnFinder turns;
   StepCourse course;
   for (int64_t step = 0; step < steps; ++step) {

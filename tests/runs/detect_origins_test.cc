@@ -96,11 +96,11 @@ TEST(SoftmaxOrigins, UntracedOnlyWhereNothingOverflows) {
   Facts facts = BrokenAt(60, "forward", "blocks.0.attn");
   facts.onset->is_nan = true;
   facts.onset->detail.where = runs::Where::kOwnCode;
-  facts.precision = "bf16";
+  facts.precision = Precision::kBf16;
   EXPECT_TRUE(Fires(facts, "masked-row-softmax"));
-  facts.precision = "fp16";  // scores may have overflowed
+  facts.precision = Precision::kFp16;  // scores may have overflowed
   EXPECT_FALSE(Fires(facts, "masked-row-softmax"));
-  facts.precision = "bf16";
+  facts.precision = Precision::kBf16;
   facts.onset->layer = facts.onset->layer_type = "pool";
   EXPECT_FALSE(Fires(facts, "masked-row-softmax"));
   EXPECT_TRUE(Fires(facts, "domain-error"));
@@ -139,7 +139,7 @@ TEST(DomainOrigins, ASpreadOfASingleValueIsNamed) {
 
 TEST(DomainOrigins, UntracedLossIsJudgedByHowFarTheLogitsLie) {
   Facts facts = BrokenAt(9, "loss", "");
-  facts.precision = "fp32";
+  facts.precision = Precision::kFp32;
   AddSeries(facts, "head", runs::kActivation, "float32", {{0, 3}, {5, 70}});
   EXPECT_TRUE(Fires(facts, "log-of-zero"));
   facts.profile.series[0].points.back().absmax = 12;
@@ -199,9 +199,9 @@ TEST(OptimizerOrigin, ItsOwnArithmeticOrAGradientThatNobodyChecked) {
 
   facts = BrokenAt(9, "backward", "w");
   SeenAlert alert;
-  alert.row.type = "NAN";
-  alert.row.severity = "ERROR";
-  alert.row.phase = "optimizer";
+  alert.row.type = AlertType::kNan;
+  alert.row.severity = Severity::kError;
+  alert.row.phase = Phase::kOptimizer;
   alert.row.step = 10;
   facts.alerts = {alert};
   EXPECT_TRUE(Fires(facts, "unchecked-gradient"));

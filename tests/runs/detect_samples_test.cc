@@ -8,7 +8,7 @@ namespace {
 
 Facts Recorded(const std::string& precision) {
   Facts facts;
-  facts.precision = precision;
+  facts.precision = Word<Precision>(precision);
   facts.summary.first_step = 0;
   facts.summary.steps = 100;
   return facts;
@@ -35,9 +35,9 @@ TEST(RawInputs, OnlyWhereFp16OverflowsAndSampleAfterSample) {
   EXPECT_FALSE(Fires(facts, "raw-inputs"));  // nothing overflows
   facts.scale.declining = true;
   EXPECT_TRUE(Fires(facts, "raw-inputs"));
-  facts.precision = "bf16";
+  facts.precision = Precision::kBf16;
   EXPECT_FALSE(Fires(facts, "raw-inputs"));
-  facts.precision = "fp16";
+  facts.precision = Precision::kFp16;
   for (size_t i : {0, 1}) {  // a single batch is another matter
     facts.profile.series[0].points[i].absmax = facts.profile.series[0].points[i].rms = 2;
   }

@@ -9,7 +9,7 @@ namespace {
 
 Facts Recorded() {
   Facts facts;
-  facts.precision = "fp32";
+  facts.precision = Precision::kFp32;
   facts.summary.first_step = 0;
   facts.summary.last_step = 199;
   facts.summary.steps = 200;
@@ -244,7 +244,7 @@ TEST(OptimizerOrigin, AStateThatHeldNanBeforeIsNotTheOptimizersArithmetic) {
 
 TEST(WeighAgainstShadow, OnlyWhatWasComparedIsTakenBack) {
   Facts facts = Recorded();
-  facts.precision = "bf16";
+  facts.precision = Precision::kBf16;
   AddSeries(facts, "w", runs::kWeight, "bfloat16", {{0, 1}, {10, 1}});
   Series& update = AddSeries(facts, "w", runs::kUpdate, "bfloat16", {{0, 1e-6}, {10, 1e-6}});
   update.layer_id = facts.profile.series[0].layer_id;

@@ -15,10 +15,10 @@ namespace mpnanny::diagnose_run {
 // A run whose first bad value was born in that phase, in a layer that is its producer.
 inline Facts BrokenAt(int64_t step, const std::string& phase, const std::string& layer) {
   Facts facts;
-  facts.precision = "fp16";
+  facts.precision = Precision::kFp16;
   Onset onset;
   onset.step = step;
-  onset.phase = phase;
+  onset.phase = Word<Phase>(phase);
   onset.layer = onset.layer_type = layer;
   onset.place = Onset::Place::kProducer;
   facts.onset = onset;

@@ -11,9 +11,9 @@ using Signs = std::vector<std::string_view>;
 runs::ShadowFinding Finding(const std::string& kind, const std::string& op,
                             std::vector<runs::ShadowOperand> operands = {}) {
   runs::ShadowFinding finding;
-  finding.kind = kind;
+  finding.kind = Word<FindingKind>(kind);
   finding.op = op;
-  finding.phase = "forward";
+  finding.phase = Phase::kForward;
   finding.dtype = "float16";
   finding.operands = std::move(operands);
   return finding;
@@ -41,7 +41,7 @@ TEST(MeasuredSigns, AreOfTheOperatorAndOfWhatWentIn) {
 
 TEST(MeasuredSigns, OnlyProductsAndDivisionsOfABackwardPassAreRootsAndLogarithms) {
   auto finding = Finding("range", "aten.exp.default", {{91.5, 91.5}});
-  finding.phase = "backward";
+  finding.phase = Phase::kBackward;
   EXPECT_EQ(SignsOf(finding), Signs{"exp-overflow"});
   finding.op = "aten.mul.Tensor";
   EXPECT_EQ(SignsOf(finding), (Signs{"square-overflow", "root-gradient-at-zero", "log-of-zero"}));

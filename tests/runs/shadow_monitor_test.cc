@@ -16,7 +16,7 @@ void RecordShadowed(const std::string& path) {
   options.path = path;
   options.run.name = "shadowed";
   options.run.started_at = UnixSeconds();
-  options.run.precision = "bf16";
+  options.run.precision = Precision::kBf16;
   auto opened = Recorder::Open(std::move(options));
   ASSERT_TRUE(opened) << opened.error().Text();
   Recorder& recorder = **opened;
@@ -33,9 +33,9 @@ void RecordShadowed(const std::string& path) {
     recorder.ShadowStep(shadow);
     ShadowFindingRow finding;
     finding.step = step;
-    finding.kind = "amplified";
-    finding.severity = "WARNING";
-    finding.phase = "forward";
+    finding.kind = FindingKind::kAmplified;
+    finding.severity = Severity::kWarning;
+    finding.phase = Phase::kForward;
     finding.layer = norm;
     finding.op = "aten.sub.Tensor";
     finding.source = "train.py:40";
@@ -44,7 +44,7 @@ void RecordShadowed(const std::string& path) {
     finding.share = 1;
     finding.error_in = 0.004;
     finding.error_out = step == 1 ? 3.1 : 0.9;
-    finding.precision = "proven";
+    finding.proof = Proof::kProven;
     finding.reach = R"([{"what":"loss","name":"","error":0.2}])";
     finding.cure = R"({"lines":["train.py:40"],"operators":["aten.sub.Tensor"],"what":"float32",)"
                    R"("error_before":3.1,"error_after":0.0001})";

@@ -54,7 +54,7 @@ TEST(ShadowTest, ADatabaseOfVersionOneHasNone) {
     return true;
   }));
   ASSERT_EQ(alerts.size(), 1u);
-  EXPECT_EQ(alerts[0].type, "NAN");
+  EXPECT_EQ(alerts[0].type, AlertType::kNan);
   EXPECT_EQ(alerts[0].detail, "");
 }
 
@@ -109,7 +109,8 @@ TEST(ShadowTest, AFindingIsReadWhole) {
   EXPECT_EQ(f.cure->error_after, 0.0001);
   runs::ShadowFinding& nulls = found->rows[1];
   ASSERT_TRUE(runs::CompleteFinding(source, nulls));
-  EXPECT_EQ(nulls.phase + nulls.source + nulls.dtype + nulls.shape, "");
+  EXPECT_TRUE(nulls.phase.empty());
+  EXPECT_EQ(nulls.source + nulls.dtype + nulls.shape, "");
   EXPECT_FALSE(nulls.error_in || nulls.error_out || nulls.share || nulls.layer_id || nulls.cure);
   EXPECT_TRUE(nulls.reach.empty());
 }
@@ -157,18 +158,13 @@ TEST(ShadowTest, DamagedColumnsReadAsAbsent) {
     Recording db(folder.File("m.db"));
     db.Run("r");
     db.Execute(
-        "DROP TABLE shadow_finding; DROP TABLE shadow_step; DROP TABLE shadow_profile;"
-        "CREATE TABLE shadow_finding (finding_id INTEGER PRIMARY KEY, run_id, step, kind, severity,"
-        " operator, error_out, share, reach, cure, layer_id, precision);"
-        "INSERT INTO shadow_finding VALUES"
-        "(1,1,4,'amplified','ERROR','aten.sub.Tensor','much',x'00','[{\"what\":7},3,{\"what\":"
-        "\"loss\",\"error\":\"x\"}]','{\"lines\":3,\"operators\":[1,\"o\"],\"error_after\":[]}',"
-        "'no','proven'),"
-        "(2,1,NULL,x'ff',NULL,NULL,9e999,NULL,'[[[','nonsense',99,12);"
-        "CREATE TABLE shadow_step (run_id, step, seconds);"
-        "INSERT INTO shadow_step VALUES (1,3,'long'),(1,5,0.25);"
-        "CREATE TABLE shadow_profile (run_id, step, layer_id, error);"
-        "INSERT INTO shadow_profile VALUES (1,3,'x',0.5),(1,3,1,'y')");
+        "DROP TABLE shadow_finding; DROP TABLE shadow_step; DROP TABLE shadow_profile;CREATE TABLE "
+        "shadow_finding (finding_id INTEGER PRIMARY KEY, run_id, step, kind, severity, operator, "
+        "error_out, share, reach, cure, layer_id, precision);INSERT INTO shadow_finding "
+        "VALUES(1,1,4,'amplified','ERROR','aten.sub.Tensor','much',x'00','[{\"what\":7},3,{\"what\":\"loss\",\"error\":\"x\"}]','{\"lines\":3,\"operators\":[1,\"o\"],\"error_after\":[]}','no','proven'),(2,1,NULL,x'ff',NULL,NULL,9e999,NULL,'[[[','nonsense',99,12);CREATE "
+        "TABLE shadow_step (run_id, step, seconds);INSERT INTO shadow_step VALUES "
+        "(1,3,'long'),(1,5,0.25);CREATE TABLE shadow_profile (run_id, step, layer_id, "
+        "error);INSERT INTO shadow_profile VALUES (1,3,'x',0.5),(1,3,1,'y')");
   }
   const runs::Source source = Opened(folder);
   auto found = runs::ReadShadowFindings(source);
@@ -250,7 +246,7 @@ TEST(ShadowTest, RanksThatToldAlikeAreOneFinding) {
   auto found = runs::ReadShadowFindings(source);
   ASSERT_TRUE(found);
   ASSERT_EQ(found->rows.size(), 3u);
-  EXPECT_EQ(found->rows[0].kind, "range");
+  EXPECT_EQ(found->rows[0].kind, FindingKind::kRange);
   EXPECT_EQ(found->rows[0].ranks, std::vector<int64_t>{1});
   const runs::ShadowFinding& sub = found->rows[1];
   EXPECT_EQ(sub.op, "aten.sub.Tensor");

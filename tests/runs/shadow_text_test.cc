@@ -24,15 +24,15 @@ std::string Told(const ShadowFinding& finding, std::string_view module) {
 ShadowFinding Cancellation() {
   ShadowFinding finding;
   finding.step = 5;
-  finding.kind = "amplified";
-  finding.severity = "WARNING";
-  finding.phase = "forward";
+  finding.kind = FindingKind::kAmplified;
+  finding.severity = Severity::kWarning;
+  finding.phase = Phase::kForward;
   finding.op = "aten.sub.Tensor";
   finding.source = "train.py:40";
   finding.dtype = "bfloat16";
   finding.error_in = 0.004;
   finding.error_out = 3.1;
-  finding.precision = "proven";
+  finding.proof = Proof::kProven;
   finding.reach = {{"loss", "", {}}};
   finding.cure = ShadowCure{
       {"train.py:40", "train.py:41", "train.py:42"}, {"aten.sub.Tensor"}, "float32", 3.1, 1e-4};
@@ -49,7 +49,7 @@ TEST(ShadowTextTest, CancellationInOneSentenceEach) {
 
 TEST(ShadowTextTest, WhereTheErrorCameIn) {
   ShadowFinding f = Cancellation();
-  f.origin = {"aten.add.Tensor", "train.py:26", "data", "bfloat16", 0.061};
+  f.origin = {"aten.add.Tensor", "train.py:26", "bfloat16", Phase::kData, 0.061};
   EXPECT_NE(Told(f, "").find("turns a relative error of 0.4 % (from the bfloat16 addition "
                              "at train.py:26) into 310 %: cancellation"),
             std::string::npos)
@@ -63,7 +63,7 @@ TEST(ShadowTextTest, AnErrorThatWasNotMeasuredIsNone) {
                                     "not measured."),
             std::string::npos)
       << FindingText(f, "");
-  f.kind = "range";
+  f.kind = FindingKind::kRange;
   f.cure->error_before.reset();
   EXPECT_NE(FindingText(f, "").find("In FP32 (lines 40–42) it stays finite; how exact it is there "
                                     "was not measured."),
@@ -78,7 +78,7 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
   f.cure.reset();
   f.reach.clear();
   f.share = 0.125;
-  f.kind = "range";
+  f.kind = FindingKind::kRange;
   f.dtype = "float16";
   f.op = "aten.mul.Tensor";
   f.magnitude = 123456;
@@ -86,30 +86,30 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
             "float16 multiplication at train.py:40 (forward) gives Inf or NaN in 12 % of the "
             "elements, where the same computation in FP64 stays finite (up to 123456; float16 ends "
             "at 65504). FP32 cures it.");
-  f.kind = "undefined";
+  f.kind = FindingKind::kUndefined;
   f.op = "aten.log.default";
-  f.precision = "excluded";
+  f.proof = Proof::kExcluded;
   f.share = 1;
   EXPECT_EQ(
       Told(f, "head"),
       "float16 logarithm at train.py:40 (head, forward) gives Inf or NaN in all elements, and "
       "so does the same computation in FP64. More precision would not help: the FP64 "
       "reference has it too.");
-  f.kind = "integers";
+  f.kind = FindingKind::kIntegers;
   f.op = "aten._to_copy.default";
   f.dtype = "int64 → bfloat16";
   f.share = 0.5;
   f.magnitude = 4096;
-  f.precision = "not_tested";
+  f.proof = Proof::kNotTested;
   EXPECT_EQ(Told(f, "pos"),
             "conversion (int64 → bfloat16) at train.py:40 (pos, forward) changes 50 % of the whole "
             "numbers (up to 4096): bfloat16 holds every whole number only up to 256. Whether FP32 "
             "cures it is not known.");
-  f.kind = "lost_change";
+  f.kind = FindingKind::kLostChange;
   f.op = "aten.add_.Tensor";
   f.dtype = "bfloat16";
-  f.phase = "optimizer";
-  f.precision = "";
+  f.phase = Phase::kOptimizer;
+  f.proof = {};
   EXPECT_EQ(Told(f, ""),
             "bfloat16 addition at train.py:40 (optimizer) leaves 50 % of the elements that should "
             "change as they were: the change is too small beside the value for bfloat16.");
@@ -119,12 +119,12 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
             "change as they were: the change was lost before it came in there, as where a gradient "
             "is rounded to 0.");
   f.lost_before = false;
-  f.kind = "flushed";
+  f.kind = FindingKind::kFlushed;
   EXPECT_NE(Told(f, "").find("rounds 50 % of the elements that are not 0 to 0: they are too "
                              "small for bfloat16."),
             std::string::npos)
       << Told(f, "");
-  f.kind = "clipped";
+  f.kind = FindingKind::kClipped;
   f.dtype = "float32 → float8_e4m3fn";
   f.magnitude = 2000;
   EXPECT_NE(Told(f, "").find("cuts off 50 % of the elements at the largest value that "
@@ -135,19 +135,19 @@ TEST(ShadowTextTest, EveryKindHasItsWords) {
 
 TEST(ShadowTextTest, PlacesThatASearchFinds) {
   ShadowFinding f = Cancellation();
-  f.kind = "integers";
+  f.kind = FindingKind::kIntegers;
   f.op = "aten.searchsorted.Tensor";
   f.dtype = "float32 → int64";
   f.share = 0.75;
   f.reach.clear();
   f.cure.reset();
-  f.precision = "";
-  f.phase = "data";
+  f.proof = {};
+  f.phase = Phase::kData;
   EXPECT_EQ(
       Told(f, ""),
       "aten.searchsorted (float32 → int64) at train.py:40 (data) finds another place than the "
       "same computation in FP64 for 75 % of the elements.");
-  f.origin = {"aten.cumsum.default", "train.py:26", "data", "bfloat16", 0.002};
+  f.origin = {"aten.cumsum.default", "train.py:26", "bfloat16", Phase::kData, 0.002};
   EXPECT_NE(Told(f, "").find("of the elements: what goes in is wrong by 0.2 % since the "
                              "bfloat16 cumulative sum at train.py:26."),
             std::string::npos)
@@ -156,12 +156,12 @@ TEST(ShadowTextTest, PlacesThatASearchFinds) {
 
 TEST(ShadowTextTest, WeightsThatAreRoundedBetweenSteps) {
   ShadowFinding f = Cancellation();
-  f.kind = "lost_change";
+  f.kind = FindingKind::kLostChange;
   f.rounded_between = true;
   f.share = 0.75;
   f.reach.clear();
   f.cure.reset();
-  f.precision = "not_tested";
+  f.proof = Proof::kNotTested;
   f.op = f.source = f.dtype = "";
   EXPECT_TRUE(Told(f, "").starts_with(
       "The weights are rounded between two steps of the optimizer: 75 % of the numbers that a step "
@@ -177,7 +177,7 @@ TEST(ShadowTextTest, WeightsThatAreRoundedBetweenSteps) {
 TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   ShadowFinding f = Cancellation();
-  f.kind = "range";
+  f.kind = FindingKind::kRange;
   f.op = "aten.div.Tensor";
   f.operands = {{0.5, 0.5001}, {0, 3.2e-10}};
   EXPECT_EQ(WordsOf(f, "").operands.English(),
@@ -199,15 +199,15 @@ TEST(ShadowTextTest, OperandsOfTheFirstElementThatIsNotFinite) {
 
 TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
   ShadowFinding f;
-  f.kind = "diverged";
-  f.severity = "ERROR";
-  f.phase = "optimizer";
+  f.kind = FindingKind::kDiverged;
+  f.severity = Severity::kError;
+  f.phase = Phase::kOptimizer;
   f.op = "optimizer.step";
   f.source = "train.py:60";
   f.dtype = "float32 → float16";
   f.share = 0.005;
   f.magnitude = 3e38;
-  f.precision = "excluded";
+  f.proof = Proof::kExcluded;
   f.growth = {2512.7, "model.py:12", "aten.mm.default"};
   f.reach = {{"loss", "", {}}};
   EXPECT_EQ(
@@ -230,9 +230,9 @@ TEST(ShadowTextTest, UpdatesThatAreTooLarge) {
 
 TEST(ShadowTextTest, ValuesThatNanToNumReplaced) {
   ShadowFinding f = Cancellation();
-  f.kind = "undefined";
+  f.kind = FindingKind::kUndefined;
   f.cure.reset();
-  f.precision = "";
+  f.proof = {};
   f.share = 0.5;
   const std::string start =
       "bfloat16 subtraction at train.py:40 (forward) gives Inf or NaN in 50 % of the elements, and "
@@ -247,9 +247,9 @@ TEST(ShadowTextTest, ValuesThatNanToNumReplaced) {
 
 TEST(ShadowTextTest, AKindOfALaterVersionIsShownAsItIs) {
   ShadowFinding f = Cancellation();
-  f.kind = "wobble\x01";
+  f.kind = Word<FindingKind>("wobble\x01");
   f.op = "custom.frobnicate.default";
-  f.precision = "guessed";
+  f.proof = Word<Proof>("guessed");
   f.cure.reset();
   f.reach.clear();
   f.share = 0.25;
@@ -276,9 +276,9 @@ TEST(ShadowTextTest, WhatFp32CuresAndWhatItReaches) {
                       "fc.running_mean and 2 more."),
             std::string::npos)
       << text;
-  f.kind = "range";
+  f.kind = FindingKind::kRange;
   EXPECT_NE(Told(f, "").find("it stays finite, with an error of 0.01 %."), std::string::npos);
-  f.kind = "flushed";
+  f.kind = FindingKind::kFlushed;
   EXPECT_NE(Told(f, "").find("the error falls from 310 % to 0.01 %."), std::string::npos);
 }
 
@@ -319,12 +319,12 @@ TEST(ShadowTextTest, OperatorsHaveWords) {
 
 TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
   ShadowFinding f;
-  f.kind = "no_gradient";
-  f.severity = "WARNING";
-  f.phase = "forward";
+  f.kind = FindingKind::kNoGradient;
+  f.severity = Severity::kWarning;
+  f.phase = Phase::kForward;
   f.op = "aten.argmax";
   f.source = "model.py:7";
-  f.precision = "excluded";
+  f.proof = Proof::kExcluded;
   f.relation.parameters = {"gate.weight", "gate.bias"};
   f.relation.count = 2;
   f.relation.steps = 3;
@@ -334,7 +334,7 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "The aten.argmax at model.py:7 cuts off the gradient: 2 parameters (gate.weight, "
       "gate.bias), which the loss depends on and the optimizer holds, got no gradient, in all "
       "3 steps that were looked at.");
-  f.phase = "backward";
+  f.phase = Phase::kBackward;
   f.op = "aten.round";
   f.relation.none = false;
   f.relation.count = 9;
@@ -343,7 +343,7 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "The aten.round at model.py:7 passes back a gradient that is 0 everywhere: 9 parameters "
       "(gate.weight, gate.bias and 7 more), which the loss depends on and the optimizer "
       "holds, got a gradient of exactly 0, in all 3 steps that were looked at.");
-  f.kind = "not_updated";
+  f.kind = FindingKind::kNotUpdated;
   f.source.clear();
   f.relation.parameters = {"gate.bias"};
   f.relation.count = 1;
@@ -356,7 +356,7 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
             "does not change, in all 3 steps that were looked at. The optimizer holds 2 parameters "
             "of no module without a gradient: a module was replaced after the optimizer was given "
             "its parameters.");
-  f.kind = "not_zeroed";
+  f.kind = FindingKind::kNotZeroed;
   f.source = "train.py:9";
   EXPECT_EQ(Told(f, ""),
             "The gradients that the optimizer gets still contain those of its step before, in all "
@@ -370,20 +370,20 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "left for another optimizer's step (40 % of their norm): backward() at train.py:9 adds to "
       "them, in all 3 steps that were looked at. zero_grad() of this optimizer is missing "
       "between the two.");
-  f.kind = "load_undone";
+  f.kind = FindingKind::kLoadUndone;
   f.relation.times = 57.3;
   EXPECT_EQ(Told(f, ""),
             "The first optimizer step at train.py:9 after weights were loaded at train.py:19 moves "
             "weights (such as gate.bias) 57 times as far as the run's usual step, back to their "
             "values of before: the optimizer writes values of its own, as FP32 master copies, over "
             "those that were loaded.");
-  f.kind = "partial_copy";
+  f.kind = FindingKind::kPartialCopy;
   EXPECT_EQ(
       Told(f, ""),
       "A copy of the network follows its weights, but not its buffers (such as gate.bias): they "
       "are used at train.py:9 as they were at first, while the network's have moved by 40 % of "
       "their norm, in all 3 steps that were looked at.");
-  f.kind = "dropped_gradient";
+  f.kind = FindingKind::kDroppedGradient;
   f.relation.passes = 8;
   f.relation.count = 7;
   EXPECT_EQ(
@@ -391,14 +391,14 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "Gradients are set to zero before the optimizer has used them: of the 8 backward passes at "
       "train.py:9 between two of its steps, 7 have no part in what it gets; only the last one "
       "counts, in all 3 steps that were looked at.");
-  f.kind = "empty_step";
+  f.kind = FindingKind::kEmptyStep;
   f.relation.until = 44;
   EXPECT_EQ(
       Told(f, ""),
       "The optimizer steps at train.py:9, and none of its parameters has a gradient, although "
       "backward() runs: the loss comes from other weights than those that the optimizer holds. "
       "Up to step 44 they had gradients.");
-  f.kind = "moved_weights";
+  f.kind = FindingKind::kMovedWeights;
   f.relation.count = 11;
   f.relation.loss_before = 0.125;
   f.relation.loss_after = 0.5;
@@ -409,12 +409,12 @@ TEST(ShadowTextTest, FaultsOfProtocolAreSentencesOfTheirOwn) {
       "so far, first before step 10, 57 times as far as a usual step, and the loss rises each "
       "time, from 0.125 to 0.5 in the median.");
   f.since.reset();
-  f.kind = "not_restored";
+  f.kind = FindingKind::kNotRestored;
   f.relation = {};  // as of a damaged file
   EXPECT_FALSE(Told(f, "").empty());
-  f.kind = "moved_on_skip";
+  f.kind = FindingKind::kMovedOnSkip;
   EXPECT_FALSE(Told(f, "").empty());
-  f.kind = "scale_dependent";
+  f.kind = FindingKind::kScaleDependent;
   f.relation = {};
   f.relation.parameters = {"a.weight"};
   f.relation.count = 1;

@@ -25,14 +25,14 @@ Summary Sound() {
 AlertGroup Group(const std::string& type, const std::string& severity, int64_t count,
                  int64_t first_step, int64_t discarded = 0) {
   AlertGroup group;
-  group.type = type, group.severity = severity;
+  group.type = Word<AlertType>(type), group.severity = Word<Severity>(severity);
   group.count = count, group.discarded = discarded, group.first_step = first_step;
   return group;
 }
 
 runs::Run Ended(runs::Status status, const std::string& reason = "") {
   runs::Run run;
-  run.status = status, run.end_reason = reason;
+  run.status = status, run.end_reason = Word<EndReason>(reason);
   return run;
 }
 
@@ -342,7 +342,7 @@ TEST(Stability, TheDiagnosisDecidesWhereItHasJudged) {
   for (const auto& row : kTable) {
     Summary s = Sound();
     if (row.has_bad_loss) s.nonfinite_losses = 1, s.first_nonfinite_loss = 500;
-    s.verdict = {row.verdict, "What the diagnosis says."};
+    s.verdict = {FindNamed<Health>(row.verdict), "What the diagnosis says."};
     s = Judged(s, Ended(runs::Status::kException));
     EXPECT_EQ(s.stable, row.stable) << row.verdict;
     ASSERT_GE(s.reasons.size(), 2u);
@@ -365,7 +365,7 @@ TEST(Stability, ARunWithoutStepsIsJudgedByTheDiagnosisAlone) {
   };
   for (const auto& row : kTable) {
     Summary s;
-    s.verdict = {row.verdict, "It failed."};
+    s.verdict = {FindNamed<Health>(row.verdict), "It failed."};
     s = Judged(s, Ended(runs::Status::kClosed));
     EXPECT_EQ(s.stable, row.stable) << row.verdict;
     EXPECT_EQ(s.reasons, Sentences({row.reason})) << row.verdict;

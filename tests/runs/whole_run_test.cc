@@ -108,10 +108,10 @@ TEST(WholeRunTest, AListedRunThatThereIsNoTimeToJudgeHasNoVerdict) {
   const DataFiles data = *DataFiles::Create();
   const ToolContext context{.roots = *roots, .data = data, .cancel = {}, .progress = nullptr};
   list_runs::Verdicts late(context, std::chrono::seconds(0));
-  EXPECT_EQ(late.Of(listing->runs[0]), "");
+  EXPECT_EQ(late.Of(listing->runs[0]), std::nullopt);
   EXPECT_EQ(late.left_out(), 1);
   list_runs::Verdicts verdicts(context);
-  EXPECT_EQ(verdicts.Of(listing->runs[0]), "healthy");
+  EXPECT_EQ(verdicts.Of(listing->runs[0]), Health::kHealthy);
   EXPECT_EQ(verdicts.left_out(), 0);
 }
 

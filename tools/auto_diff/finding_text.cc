@@ -19,17 +19,17 @@ using python_code::TextAt;
 
 runs::ShadowFinding AsShadowFinding(const Json& finding, const Json& cure) {
   runs::ShadowFinding made;
-  made.kind = TextAt(finding, "what");
+  made.kind = Word<FindingKind>(TextAt(finding, "what"));
   made.op = TextAt(finding, "op");
   made.source = TextAt(finding, "source");
-  made.phase = TextAt(finding, "phase");
+  made.phase = Word<Phase>(TextAt(finding, "phase"));
   made.dtype = TextAt(finding, "dtype");
   made.shape = TextAt(finding, "shape");
   made.share = NumberAt(finding, "share");
   made.magnitude = NumberAt(finding, "magnitude");
   made.error_in = NumberAt(finding, "error_in");
   made.error_out = NumberAt(finding, "accumulated");
-  made.precision = TextAt(finding, "precision");
+  made.proof = Word<Proof>(TextAt(finding, "precision"));
   for (const Json& each : ListAt(finding, "operands")) {
     if (!each.is_array() || each.size() != 2 || !each[0].is_number() || !each[1].is_number()) {
       made.operands.clear();

@@ -147,9 +147,9 @@ class Reading {
   Result<void> Findings() {
     MPN_TRY_ASSIGN(auto findings, runs::ReadShadowFindings(source_));
     for (runs::ShadowFinding& finding : findings.rows) {
-      if (finding.severity == "INFO") continue;
-      if (finding.precision != "proven") {
-        recorded_.not_proven += finding.severity == "ERROR" ? 1 : 0;
+      if (finding.severity == Severity::kInfo) continue;
+      if (finding.proof != Proof::kProven) {
+        recorded_.not_proven += finding.severity == Severity::kError ? 1 : 0;
         continue;
       }
       if (auto read = runs::CompleteFinding(source_, finding); !read) return read;

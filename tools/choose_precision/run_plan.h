@@ -20,7 +20,8 @@ namespace mpnanny::choose_precision {
 // Lines that have to be computed in FP32.
 struct FixedLines {
   std::vector<std::string> lines;  // "file:40"
-  std::string module, op, kind;    // raw; as in ShadowFinding
+  std::string module, op;          // raw; as in ShadowFinding
+  Word<FindingKind> kind;
   std::optional<double> error_before, error_after;
 };
 

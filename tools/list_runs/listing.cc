@@ -78,8 +78,8 @@ Result<ListedRun> ReadListed(const runs::Database& database, int64_t id) {
     alert.Bind(1, id).Bind(2, std::string_view(severity));
     MPN_TRY_ASSIGN(auto next, alert.Next());
     if (next) {
-      listed.worst_severity = alert.TextOr(0);
-      listed.worst_type = alert.TextOr(1);
+      listed.worst_severity = Word<Severity>(alert.TextOr(0));
+      listed.worst_type = Word<AlertType>(alert.TextOr(1));
       listed.worst_step = alert.Int(2);
       break;
     }

@@ -26,7 +26,8 @@ struct ListedRun {
   int64_t steps = 0;
   std::optional<int64_t> last_step;
   std::optional<double> last_loss;         // NaN or Inf if it was; of ranks their mean
-  std::string worst_severity, worst_type;  // "" without an alert
+  Word<Severity> worst_severity;           // none without an alert
+  Word<AlertType> worst_type;
   std::optional<int64_t> worst_step;
   std::optional<int64_t> worst_rank;  // of a distributed run
   // Where it lies, as far up as tells it from others of its name; "" where no other has it.

@@ -19,20 +19,24 @@ std::string Handle(const ListedRun& listed) {
   return EscapeControl(FormatRunHandle(listed.run.handle));
 }
 
-Json RowJson(const ListedRun& listed, const std::string& verdict) {
+// "ERROR LOSS_NAN"
+std::string WorstAlert(const ListedRun& listed) {
+  return runs::Name(std::string(listed.worst_severity.text()) + " " +
+                    std::string(listed.worst_type.text()));
+}
+
+Json RowJson(const ListedRun& listed, std::optional<Health> verdict) {
   const runs::Run& run = listed.run;
   Json row = {
       {"run", Handle(listed)},
       {"name", runs::Name(run.name)},
-      {"status", runs::StatusName(run.status)},
-      {"verdict", verdict.empty() ? Json(nullptr) : Json(verdict)},
+      {"status", NameOf(run.status)},
+      {"verdict", verdict ? Json(NameOf(*verdict)) : Json(nullptr)},
       {"started_at", runs::Time(run.started_at)},
       {"steps", listed.steps},
       {"last_loss", JsonNumber(listed.last_loss)},
-      {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision)},
-      {"worst_alert", listed.worst_severity.empty()
-                          ? Json(nullptr)
-                          : Json(runs::Name(listed.worst_severity + " " + listed.worst_type))}};
+      {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision.text())},
+      {"worst_alert", listed.worst_severity.empty() ? Json(nullptr) : Json(WorstAlert(listed))}};
   if (!listed.place.empty()) row["place"] = runs::Name(listed.place);
   if (!listed.format.empty()) row["format"] = listed.format;
   if (run.world_size > 1) {
@@ -43,22 +47,21 @@ Json RowJson(const ListedRun& listed, const std::string& verdict) {
   return row;
 }
 
-std::string RowText(const ListedRun& listed, const std::string& verdict) {
+std::string RowText(const ListedRun& listed, std::optional<Health> verdict) {
   const runs::Run& run = listed.run;
-  const char* status = runs::StatusName(run.status);
   std::string line = Handle(listed) + "  " +
-                     (verdict.empty() ? "" : run_summary::VerdictWords(verdict, status) + ", ") +
-                     status + ", " + runs::Count(listed.steps, "step") + ", last loss " +
-                     Number(listed.last_loss);
+                     (verdict ? run_summary::VerdictWords(*verdict, run.status) + ", " : "") +
+                     NameOf(run.status) + ", " + runs::Count(listed.steps, "step") +
+                     ", last loss " + Number(listed.last_loss);
   if (run.world_size > 1) {
     const auto here = static_cast<int64_t>(listed.ranks.size());
     line += ", " + (here < run.world_size ? std::to_string(here) + " of " : "") +
             std::to_string(run.world_size) + " ranks";
   }
-  if (!run.precision.empty()) line += ", " + run.precision;
+  if (!run.precision.empty()) line += ", " + std::string(run.precision.text());
   if (!listed.worst_severity.empty()) {
-    line += ", worst alert " + runs::Name(listed.worst_severity + " " + listed.worst_type) +
-            " at step " + std::to_string(listed.worst_step.value_or(0));
+    line += ", worst alert " + WorstAlert(listed) + " at step " +
+            std::to_string(listed.worst_step.value_or(0));
     if (listed.worst_rank) line += " on rank " + std::to_string(*listed.worst_rank);
   } else if (listed.format.empty()) {
     line += ", no alerts";
@@ -91,7 +94,7 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   for (; next < listing.runs.size(); ++next) {
     MPN_TRY(context.cancel.Check());
     const ListedRun& listed = listing.runs[next];
-    const std::string verdict = verdicts.Of(listed);
+    const std::optional<Health> verdict = verdicts.Of(listed);
     if (!page.Add(RowJson(listed, verdict), RowText(listed, verdict))) break;
   }
   if (const int64_t left_out = verdicts.left_out(); left_out > 0) {

@@ -10,26 +10,26 @@ constexpr size_t kVerdictsRemembered = 256;
 
 }  // namespace
 
-std::string Verdicts::Of(const ListedRun& listed) {
-  static runs::Remembered<std::string> remembered(kVerdictsRemembered);
-  if (listed.steps == 0) return "";
+std::optional<Health> Verdicts::Of(const ListedRun& listed) {
+  static runs::Remembered<Health> remembered(kVerdictsRemembered);
+  if (listed.steps == 0) return std::nullopt;
   auto source = runs::OpenRun(FormatRunHandle(listed.run.handle), context_.roots, context_.cancel);
-  if (!source) return "";
+  if (!source) return std::nullopt;
   const std::string stamp = runs::StampOfRun(*source);
   if (const auto known = remembered.Find(stamp)) return *known;
   const auto now = CancelToken::Clock::now();
   if (now >= until_) {
     ++left_out_;
-    return "";
+    return std::nullopt;
   }
   auto judged = diagnose_run::JudgeRun(*source, context_, until_ - now);
-  if (!judged) return "";
+  if (!judged) return std::nullopt;
   // Of a part of its steps nothing is said.
   if (judged->steps.ended_after) {
     ++left_out_;
-    return "";
+    return std::nullopt;
   }
-  return *remembered.Keep(stamp, std::move(judged->verdict.verdict));
+  return *remembered.Keep(stamp, *judged->verdict.verdict);
 }
 
 }  // namespace mpnanny::list_runs

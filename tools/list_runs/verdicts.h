@@ -7,9 +7,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "base/cancel.h"
+#include "engines/diagnosis/summary/verdict_words.h"
 #include "tools/list_runs/listing.h"
 #include "tools/tool.h"
 
@@ -25,9 +26,8 @@ class Verdicts {
   explicit Verdicts(const ToolContext& context, CancelToken::Clock::duration limit = kVerdictTime)
       : context_(context), until_(CancelToken::Clock::now() + limit) {}
 
-  // "healthy", "broken", "degraded" or "not_established"; "" where it could not be read, or not in
-  // time.
-  std::string Of(const ListedRun& listed);
+  // nullopt where it could not be read, or not in time.
+  std::optional<Health> Of(const ListedRun& listed);
   int64_t left_out() const { return left_out_; }  // for want of time
 
  private:

@@ -13,8 +13,8 @@ constexpr size_t kMostKept = 4096;
 double WeightFor(const cases::Case& entry, const runs::AlertRow& alert, const std::string& layer) {
   double weight = 0;
   for (const cases::Signal& signal : entry.signals) {
-    if (signal.kind != cases::Signal::Kind::kAlert || signal.name != alert.type) continue;
-    if (!signal.phase.empty() && signal.phase != alert.phase) continue;
+    if (signal.kind != cases::Signal::Kind::kAlert || signal.name != alert.type.text()) continue;
+    if (!signal.phase.empty() && signal.phase != alert.phase.text()) continue;
     if (cases::FitsLayer(signal, layer)) weight = std::max(weight, signal.weight);
   }
   return weight;
@@ -25,7 +25,8 @@ double WeightFor(const cases::Case& entry, const runs::AlertRow& alert, const st
 const std::vector<std::string>& AlertCases::Of(const runs::AlertRow& alert,
                                                const std::string& layer) {
   if (known_.size() > kMostKept) known_.clear();
-  auto [it, fresh] = known_.try_emplace({alert.type, alert.phase, layer});
+  auto [it, fresh] =
+      known_.try_emplace({std::string(alert.type.text()), std::string(alert.phase.text()), layer});
   if (!fresh) return it->second;
   std::vector<std::pair<double, const cases::Case*>> ranked;
   for (const cases::Case& entry : library_.all()) {

@@ -30,7 +30,7 @@ Result<AlertCounts> CountAlerts(const runs::Source& source, const runs::AlertFil
     const std::string severity = rows.TextOr(0), type = rows.TextOr(1);
     if (!Holds(filter.types, type) || !Holds(filter.severities, severity)) continue;
     const Group group = {rows.IntOr(2, 0), rows.IntOr(3, 0)};
-    counts.groups[{runs::SeverityRank(severity), severity, type}] = group;
+    counts.groups[{runs::SeverityRank(Word<Severity>(severity)), severity, type}] = group;
     counts.total += group.count;
   }
   if (!after) return counts;

@@ -17,14 +17,14 @@ Result<std::optional<runs::ShadowFinding>> FindingOf(const runs::Source& source,
     if (!found || *found) return found;
   }
   if (told.op.empty() && told.source.empty()) return none;
-  if (!alert.type.starts_with(kPrefix)) return none;  // a type of several kinds
+  if (!alert.type.text().starts_with(kPrefix)) return none;  // a type of several kinds
   runs::ShadowFinding finding;
-  finding.kind = LowerCase(std::string_view(alert.type).substr(kPrefix.size()));
+  finding.kind = Word<FindingKind>(LowerCase(alert.type.text().substr(kPrefix.size())));
   finding.step = alert.step;
   finding.phase = alert.phase;
   finding.op = told.op;
   finding.source = told.source;
-  finding.precision = told.precision;
+  finding.proof = told.proof;
   finding.cure = told.cure;
   return std::optional(std::move(finding));
 }

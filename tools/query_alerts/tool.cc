@@ -190,7 +190,8 @@ Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
   auto read = runs::ForEachAlert(source, filter, [&](const runs::AlertRow& row) {
     if (!counted) {
       ++total;
-      Group& group = groups[{runs::SeverityRank(row.severity), row.severity, row.type}];
+      Group& group = groups[{runs::SeverityRank(row.severity), std::string(row.severity.text()),
+                             std::string(row.type.text())}];
       if (group.count++ == 0) group.first_step = row.step;
       last_step = row.step;
     }
@@ -324,10 +325,8 @@ Tool MakeTool() {
   definition.description =
       "Lists the alerts of one monitored run in order of time, by severity, type, layer and step, "
       "each with its value, limit, whether the layer produced or only carried it, and the "
-      "knowledge "
-      "cases that explain it. For the cause of a failure call diagnose_run first; run_summary "
-      "counts "
-      "alerts by type.";
+      "knowledge cases that explain it. For the cause of a failure call diagnose_run first; "
+      "run_summary counts alerts by type.";
   definition.brief =
       "Lists a run's alerts in order of time: value, limit, whether the layer produced or "
       "only carried it, knowledge cases. For the cause of a failure: diagnose_run first; "

@@ -152,7 +152,7 @@ Result<std::vector<int64_t>> AlertSteps(const runs::Source& source, const runs::
     MPN_TRY_ASSIGN(auto newest, last.Next());
     if (newest) steps.push_back(last.IntOr(0, 0));
     last.Reset();
-    const bool error = severity == "ERROR";
+    const bool error = severity == NameOf(Severity::kError);
     some.Bind(1, run).Bind(2, severity).Bind(3, type).Bind(4, range.first).Bind(5, range.last);
     some.Bind(6, error && !layers.all ? kErrorsAGroup : int64_t{1});
     bool first = true;

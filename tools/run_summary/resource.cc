@@ -28,9 +28,9 @@ std::vector<list_runs::ListedRun> Newest(const ToolContext& context) {
 std::vector<ResourceTemplate::Entry> List(const ToolContext& context) {
   std::vector<ResourceTemplate::Entry> entries;
   for (const auto& listed : Newest(context)) {
-    entries.push_back({FormatRunHandle(listed.run.handle), runs::Name(listed.run.name),
-                       std::string(runs::StatusName(listed.run.status)) + ", " +
-                           runs::Count(listed.steps, "step")});
+    entries.push_back(
+        {FormatRunHandle(listed.run.handle), runs::Name(listed.run.name),
+         std::string(NameOf(listed.run.status)) + ", " + runs::Count(listed.steps, "step")});
   }
   return entries;
 }
@@ -46,7 +46,7 @@ Result<std::string> Read(const std::string& handle, const ToolContext& context) 
 std::string Version(const std::string& handle, const ToolContext& context) {
   auto source = runs::OpenRun(handle, context.roots, context.cancel);
   if (!source) return "";
-  std::string version = runs::StatusName(source->run.status);
+  std::string version = NameOf(source->run.status);
   const auto add = [&](const runs::Database& database, const runs::Run& run) {
     auto newest = database.Prepare("SELECT count(*), max(alert_id) FROM alert WHERE run_id=?1");
     if (!newest) return;

@@ -42,7 +42,7 @@ void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims) {
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kPasses;
   claim.place = FaultPlace{known ? gradient->first().step : 0,
-                           "backward",
+                           Phase::kBackward,
                            "",
                            "",
                            "",

@@ -83,7 +83,7 @@ void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
   claim.strength = 1;
   claim.fault = true;
   claim.place = FaultPlace{
-      at, "backward", "", "", "", Form("a generator without a gradient", "没有梯度的生成器")};
+      at, Phase::kBackward, "", "", "", Form("a generator without a gradient", "没有梯度的生成器")};
   claims.push_back(std::move(claim));
 }
 

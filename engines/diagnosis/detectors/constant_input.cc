@@ -60,7 +60,7 @@ void DetectConstantInput(const Facts& facts, std::vector<Claim>& claims) {
       "查看一个批次从读取到进入模型的全过程：它被什么缩放，"
       "该值以何种格式计算。若标准差为无穷大（NumPy 对 float16 数组以 "
       "float16 求和，其上限为 65504），被它除的一切都会变为 0。");
-  claim.place = PlaceOf(*batch, batch->first().step, "data",
+  claim.place = PlaceOf(*batch, batch->first().step, Phase::kData,
                         Form("a batch of nothing but 0", "全部为 0 的批次"));
   claims.push_back(std::move(claim));
 }

@@ -83,7 +83,7 @@ void DetectDeadUnits(const Facts& facts, std::vector<Claim>& claims) {
   claim.strength = 1;
   claim.fault = true;
   claim.place =
-      PlaceOf(*dead, since.value_or(0), "forward",
+      PlaceOf(*dead, since.value_or(0), Phase::kForward,
               {Form("units that are off for every input in {0}", "{0} 中对任何输入都不激活的单元"),
                {runs::Name(dead->layer)}});
   claims.push_back(std::move(claim));

@@ -19,7 +19,7 @@ namespace mpnanny::diagnose_run {
 // Where and when a fault began that shows in no value that is not finite.
 struct FaultPlace {
   int64_t step = 0;
-  std::string phase;                      // as Onset
+  Word<Phase> phase;
   std::string layer, layer_type, source;  // raw; "" if none
   runs::Sentence what;                    // for people, escaped
 };
@@ -134,7 +134,7 @@ bool IsSixteen(std::string_view dtype);  // float16 or bfloat16
 bool NameHas(const std::string& name, std::initializer_list<std::string_view> words);
 
 // The place of a series at a step.
-FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, runs::Sentence what);
+FaultPlace PlaceOf(const Series& series, int64_t step, Phase phase, runs::Sentence what);
 
 // The dtype that most parameters have; "" if no weights were sampled.
 std::string WeightDtype(const Facts& facts);

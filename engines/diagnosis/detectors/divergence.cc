@@ -35,7 +35,7 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
                       *c.loss_greatest > kThrown * *s.loss_first && !SpikesAreNoise(facts.turns);
   if (facts.onset ? !(loss_rose || norm_rose) : !rose_for_good && !thrown) return;
   // A NaN of the batch or of the loss function needs no divergence.
-  if (facts.onset && (facts.onset->phase == "data" || facts.onset->phase == "loss") &&
+  if (facts.onset && (facts.onset->phase == Phase::kData || facts.onset->phase == Phase::kLoss) &&
       facts.onset->place == Onset::Place::kProducer && !norm_rose) {
     return;
   }
@@ -71,12 +71,12 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
     how = {Form("{0}, at learning rate {1}", "{0}，学习率为 {1}"),
            {std::move(how), runs::Number(c.lr_before)}};
   }
-  const bool wide = facts.precision == "fp32" || facts.precision == "bf16";
+  const bool wide = facts.precision == Precision::kFp32 || facts.precision == Precision::kBf16;
   claim.sentence = {Form("{0}.", "{0}。"), {std::move(how)}};
-  if (facts.precision == "fp32") {
+  if (facts.precision == Precision::kFp32) {
     claim.sentence += Form("Everything was computed in FP32: this is not precision.",
                            "全部计算都用 FP32：这不是精度问题。");
-  } else if (facts.precision == "bf16") {
+  } else if (facts.precision == Precision::kBf16) {
     claim.sentence += Form(
         "BF16 has FP32's range, so no value left its range early: the range of the format is not "
         "the cause, and FP32 would most likely diverge as well.",

@@ -125,7 +125,7 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
   }
   if (onset.place != Onset::Place::kProducer) return;
   const bool own_code = onset.detail.where == runs::Where::kOwnCode;
-  if (onset.phase == "forward" && onset.is_nan && !InNarrowRange(facts) &&
+  if (onset.phase == Phase::kForward && onset.is_nan && !InNarrowRange(facts) &&
       (own_code || NameHas(onset.layer_type, {"pool", "mean"})) &&
       !FindClaim(claims, "masked-row-softmax") && !FindDivergence(facts).norm &&
       !IsRuledOut(facts, "domain-error")) {
@@ -138,7 +138,7 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
          {runs::Name(onset.layer)}},
         0.8, claims);
   }
-  if (onset.phase != "loss") return;
+  if (onset.phase != Phase::kLoss) return;
   // The operator could not be traced; how far the logits lie apart tells which of the two it is.
   const Series* output = LastOutput(facts);
   const double reach = output ? output->last().absmax.value_or(0) : 0;

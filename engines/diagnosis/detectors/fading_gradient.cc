@@ -156,7 +156,7 @@ void Tell(const Fade& fade, std::vector<Claim>& claims) {
   claim.fault = true;
   claim.place = FaultPlace{
       fade.step,
-      "backward",
+      Phase::kBackward,
       "",
       "",
       "",

@@ -17,7 +17,7 @@ constexpr double kNearLimit = 0.25;
 }  // namespace
 
 void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
-  if (!facts.onset || facts.onset->phase != "forward" || !InNarrowRange(facts)) return;
+  if (!facts.onset || facts.onset->phase != Phase::kForward || !InNarrowRange(facts)) return;
   const Onset& onset = *facts.onset;
   const bool near = facts.trend && facts.trend->limit > 0 &&
                     facts.trend->absmax.back().second > kNearLimit * facts.trend->limit;

@@ -4,7 +4,7 @@
 namespace mpnanny::diagnose_run {
 
 void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims) {
-  if (!facts.onset || facts.onset->phase != "backward") return;
+  if (!facts.onset || facts.onset->phase != Phase::kBackward) return;
   const Onset& onset = *facts.onset;
   Claim claim;
   claim.id = "gradient-overflow";

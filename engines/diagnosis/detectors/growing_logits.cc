@@ -65,7 +65,7 @@ void DetectAttention(const Facts& facts, std::vector<Claim>& claims) {
            "增长，其 softmax 会集中到单个 key 上。"),
       {runs::Name(worst->layer), runs::Number(most.first), runs::Number(most.greatest), most.at}};
   claim.strength = std::min(1.0, 0.6 + most.greatest / (20 * kExtreme));
-  claim.place = PlaceOf(*worst, most.at, "forward",
+  claim.place = PlaceOf(*worst, most.at, Phase::kForward,
                         Form("attention scores that grow without bound", "无界增长的注意力分数"));
   claims.push_back(std::move(claim));
 }
@@ -105,7 +105,7 @@ void DetectLogitScale(const Facts& facts, std::vector<Claim>& claims) {
                 : Sentence()}};
     claim.strength = 1;
     claim.fault = true;
-    claim.place = PlaceOf(series, crossed.value_or(at), "forward",
+    claim.place = PlaceOf(series, crossed.value_or(at), Phase::kForward,
                           {Form("a logit scale beyond 100 in {0}", "{0} 中超过 100 的 logit 缩放"),
                            {runs::Name(series.layer)}});
     claims.push_back(std::move(claim));

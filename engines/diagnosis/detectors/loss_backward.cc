@@ -23,7 +23,7 @@ bool AllAreBad(const runs::AlertDetail& detail) {
 // A finite loss whose derivative is not: -Inf that was multiplied by 0 or not chosen, but whose
 // gradient is 0 times Inf. Only where no operator was traced.
 void DetectLossBackward(const Facts& facts, std::vector<Claim>& claims) {
-  if (!facts.onset || facts.onset->phase != "backward" || !facts.origins.empty()) return;
+  if (!facts.onset || facts.onset->phase != Phase::kBackward || !facts.origins.empty()) return;
   if (IsRuledOut(facts, "log-of-zero")) return;
   if (!facts.onset->is_nan || !AllAreBad(facts.onset->detail)) return;
   const Series* output = LastOutput(facts);

@@ -98,7 +98,7 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   gone.lost_in = Claim::LostIn::kGradients;
   gone.place = FaultPlace{
       flushed.where->first().step,
-      "backward",
+      Phase::kBackward,
       "",
       "",
       "",

@@ -71,7 +71,7 @@ void DetectFrozen(const Facts& facts, std::vector<Claim>& claims) {
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kUpdates;
   claim.place = FaultPlace{first.value_or(0),
-                           "optimizer",
+                           Phase::kOptimizer,
                            "",
                            "",
                            "",
@@ -137,8 +137,9 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
   claim.strength = 0.9;
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kUpdates;
-  claim.place = FaultPlace{
-      *first, "optimizer", "", "", "", Form("updates that are exactly 0", "恰好为 0 的更新量")};
+  claim.place = FaultPlace{*first, Phase::kOptimizer,
+                           "",     "",
+                           "",     Form("updates that are exactly 0", "恰好为 0 的更新量")};
   claims.push_back(std::move(claim));
   half = half || IsHalf(WeightDtype(facts));
   // 65504 is 256 squared: the sum of squares of a gradient of a greater norm overflows FP16.
@@ -169,9 +170,10 @@ void DetectHalfClipNorm(const Facts& facts, std::vector<Claim>& claims) {
     claim.strength = 1;
     claim.fault = true;
     claim.lost_in = Claim::LostIn::kUpdates;
-    claim.place = FaultPlace{
-        clip.step, "optimizer", "",
-        "",        "",          Form("an infinite norm to clip by", "裁剪所用的无穷大范数")};
+    claim.place =
+        FaultPlace{clip.step, Phase::kOptimizer,
+                   "",        "",
+                   "",        Form("an infinite norm to clip by", "裁剪所用的无穷大范数")};
     claims.push_back(std::move(claim));
     return;
   }

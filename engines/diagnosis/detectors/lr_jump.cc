@@ -40,8 +40,9 @@ void DetectLrJump(const Facts& facts, std::vector<Claim>& claims) {
     claim.strength = 1;
     claim.fault = true;
     claim.opposes = {"!component:learning-rate"};
-    claim.place = FaultPlace{
-        jump.step, "optimizer", "", "", "", Form("a jump of the learning rate", "学习率的跳变")};
+    claim.place = FaultPlace{jump.step, Phase::kOptimizer,
+                             "",        "",
+                             "",        Form("a jump of the learning rate", "学习率的跳变")};
     claims.push_back(std::move(claim));
     return;
   }

@@ -39,7 +39,7 @@ namespace {
 // Faults of the training loop that a documented case is about.
 void TellLoop(const Facts& facts, std::vector<Claim>& claims) {
   for (const MeasuredFinding& each : facts.measured.findings) {
-    if (each.finding.kind != "not_zeroed") continue;
+    if (each.finding.kind != FindingKind::kNotZeroed) continue;
     Claim claim;
     claim.id = "gradients-not-zeroed";
     claim.sentence = AboutMeasured();

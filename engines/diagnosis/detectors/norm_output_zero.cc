@@ -63,7 +63,8 @@ void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims) {
         claim.place = PlaceOf(
             output,
             ExactStep(facts, before ? std::optional(before->step) : std::nullopt, point.step),
-            "forward", {Form("zeros out of {0}", "{0} 输出的零"), {runs::Name(output.layer)}});
+            Phase::kForward,
+            {Form("zeros out of {0}", "{0} 输出的零"), {runs::Name(output.layer)}});
         claims.push_back(std::move(claim));
         return;
       }

@@ -53,12 +53,12 @@ void AddBadState(const Facts& facts, std::vector<Claim>& claims) {
       "that are not finite) and at what saved it: a copy to the host that was still under way, a "
       "state of memory that nothing was written into. Resume from an earlier one, or reset the "
       "moments.",
-      "检查它从中载入的检查点（`mpnanny analyze FILE` 会指出非有限的"
-      "张量）以及保存它的代码：尚未完成的到主机的复制，"
-      "或从未写入过的内存中的状态。从更早的检查点恢复，或重置动量。");
+      "检查它从中载入的检查点（`mpnanny analyze FILE` "
+      "会指出非有限的张量）以及保存它的代码：尚未完成的到主机的复制，或从未写入过的内存中的状态。从"
+      "更早的检查点恢复，或重置动量。");
   claim.place = FaultPlace{
       onset.step,
-      "optimizer",
+      Phase::kOptimizer,
       onset.layer,
       onset.layer_type,
       onset.source,
@@ -89,7 +89,8 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
   }
   if (!facts.onset) return;
   const Onset& onset = *facts.onset;
-  if (onset.phase == "optimizer" && IsOptimizerKind(onset.kind) && onset.layer_type != "buffer") {
+  if (onset.phase == Phase::kOptimizer && IsOptimizerKind(onset.kind) &&
+      onset.layer_type != "buffer") {
     Claim claim;
     claim.id = "optimizer-division";
     const bool made = onset.detail.finite_before;
@@ -117,11 +118,11 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
     claims.push_back(std::move(claim));
     return;
   }
-  if (onset.phase != "backward" || IsScaled(facts)) return;
+  if (onset.phase != Phase::kBackward || IsScaled(facts)) return;
   const auto weights =
       std::find_if(facts.alerts.begin(), facts.alerts.end(), [&](const SeenAlert& alert) {
-        return alert.row.phase == "optimizer" && alert.row.severity == "ERROR" &&
-               (alert.row.type == "NAN" || alert.row.type == "INF") &&
+        return alert.row.phase == Phase::kOptimizer && alert.row.severity == Severity::kError &&
+               (alert.row.type == AlertType::kNan || alert.row.type == AlertType::kInf) &&
                alert.row.step >= onset.step && alert.row.step <= onset.step + kNextSteps;
       });
   if (weights == facts.alerts.end()) return;

@@ -69,7 +69,7 @@ void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
     claim.strength = spike || rose ? 1 : KeepsState(optimizer.kind) ? 0.7 : 0.4;
     claim.fault = spike || rose || KeepsState(optimizer.kind);
     claim.place = FaultPlace{optimizer.step,
-                             "optimizer",
+                             Phase::kOptimizer,
                              "",
                              "",
                              "",

@@ -7,7 +7,7 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset || facts.onset->place == Onset::Place::kUnplaced) return;
   const Onset& onset = *facts.onset;
   Claim claim;
-  if (onset.phase == "data") {
+  if (onset.phase == Phase::kData) {
     claim.id = "data-not-finite";
     claim.sentence = {runs::Form("The batch itself is not finite at step {0}: {1} ({2}). What the "
                                  "model computes from it says nothing about precision.",
@@ -24,7 +24,7 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
     claims.push_back(std::move(claim));
     return;
   }
-  if (onset.phase == "loss" && onset.place == Onset::Place::kProducer) {
+  if (onset.phase == Phase::kLoss && onset.place == Onset::Place::kProducer) {
     claim.id = "loss-born-nan";
     claim.sentence = {
         runs::Form("Made in the loss at step {0}: {1}.", "第 {0} 步在损失中产生：{1}。"),

@@ -67,8 +67,8 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   const bool harmless = WasGotOver(facts, worst->step, worst->median) || as_high > 1;
   claim.fault = !harmless;
   claim.note = harmless;
-  claim.place = FaultPlace{worst->step, "data", "",
-                           "",          "",     Form("a batch out of the ordinary", "异常的批次")};
+  claim.place = FaultPlace{
+      worst->step, Phase::kData, "", "", "", Form("a batch out of the ordinary", "异常的批次")};
   claims.push_back(std::move(claim));
 }
 

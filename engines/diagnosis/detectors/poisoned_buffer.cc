@@ -20,7 +20,8 @@ bool IsRunning(const std::string& name) {
 
 const SeenAlert* FirstBufferAlert(const Facts& facts) {
   for (const SeenAlert& alert : facts.alerts) {
-    if ((alert.row.type == "NAN" || alert.row.type == "INF") && IsRunning(alert.layer)) {
+    if ((alert.row.type == AlertType::kNan || alert.row.type == AlertType::kInf) &&
+        IsRunning(alert.layer)) {
       return &alert;
     }
   }
@@ -44,7 +45,7 @@ void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims) {
         {runs::Name(alert->layer), alert->row.step}};
     claim.stays = true;
     claim.place = FaultPlace{alert->row.step,
-                             "forward",
+                             Phase::kForward,
                              alert->layer,
                              "buffer",
                              "",
@@ -70,7 +71,7 @@ void DetectPoisonedBuffer(const Facts& facts, std::vector<Claim>& claims) {
                               "滑动统计量 {0} 在第 {3} 步从 {1} 突变为 {2}。"),
                          {runs::Name(series.layer), runs::Number(series.points[i - 1].absmax),
                           runs::Number(now.absmax), now.step});
-      claim.place = PlaceOf(series, now.step, "forward",
+      claim.place = PlaceOf(series, now.step, Phase::kForward,
                             Form("a running statistic thrown off", "突变的滑动统计量"));
       claims.push_back(std::move(claim));
       return;

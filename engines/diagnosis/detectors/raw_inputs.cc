@@ -22,10 +22,10 @@ void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims) {
   const run_summary::Summary& s = facts.summary;
   // Large inputs alone are no fault: FP32 and BF16 take them, and so does FP16 if nothing
   // overflows.
-  const bool overflows =
-      run_summary::TooManySkips(s) || facts.scale.declining || facts.scale.collapsed ||
-      facts.scale.stuck ||
-      (facts.onset && (facts.onset->phase == "forward" || facts.onset->phase == "backward"));
+  const bool overflows = run_summary::TooManySkips(s) || facts.scale.declining ||
+                         facts.scale.collapsed || facts.scale.stuck ||
+                         (facts.onset && (facts.onset->phase == Phase::kForward ||
+                                          facts.onset->phase == Phase::kBackward));
   if (!UsesHalf(facts) || !overflows) return;
   const Series* batch = nullptr;
   for (const Series& series : facts.profile.series) {

@@ -25,10 +25,11 @@ void DetectRecurrence(const Facts& facts, std::vector<Claim>& claims) {
   const Divergence diverged = FindDivergence(facts);
   const bool exploded =
       std::any_of(facts.alerts.begin(), facts.alerts.end(), [](const SeenAlert& alert) {
-        return alert.row.type == "GRAD_EXPLOSION" && alert.row.severity == "ERROR";
+        return alert.row.type == AlertType::kGradExplosion &&
+               alert.row.severity == Severity::kError;
       });
-  const bool broken =
-      facts.onset && (facts.onset->phase == "forward" || facts.onset->phase == "backward");
+  const bool broken = facts.onset && (facts.onset->phase == Phase::kForward ||
+                                      facts.onset->phase == Phase::kBackward);
   if (!diverged.norm && !diverged.loss && !exploded && !broken) return;
   const Series* recurrent = nullptr;
   double own = 0, others = 0;

@@ -24,7 +24,8 @@ bool IsNormalisationOperator(const std::string& op) {
 }  // namespace
 
 void DetectRootGradient(const Facts& facts, std::vector<Claim>& claims) {
-  if (!facts.onset || facts.onset->phase != "backward" || FindClaim(claims, "log-of-zero")) return;
+  if (!facts.onset || facts.onset->phase != Phase::kBackward || FindClaim(claims, "log-of-zero"))
+    return;
   Claim claim;
   claim.id = "root-gradient-at-zero";
   if (!facts.origins.empty()) {

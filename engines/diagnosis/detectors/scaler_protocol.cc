@@ -18,7 +18,7 @@ constexpr int64_t kPinnedSteps = 15;
 // Limits that people clip to; what is pinned to less than that is a limit divided by a scale.
 constexpr double kLeastLimit = 0.01, kMostLimit = 1000;
 
-Claim Fault(const char* id, int64_t step, const char* phase, Sentence what, Sentence sentence) {
+Claim Fault(const char* id, int64_t step, Phase phase, Sentence what, Sentence sentence) {
   Claim claim;
   claim.id = id;
   claim.sentence = std::move(sentence);
@@ -30,7 +30,7 @@ Claim Fault(const char* id, int64_t step, const char* phase, Sentence what, Sent
 
 // Steps that are too small make nothing infinite in a forward pass.
 void SayWhetherItMadeTheOnset(const Facts& facts, Claim& claim) {
-  if (!facts.onset || facts.onset->phase != "forward" ||
+  if (!facts.onset || facts.onset->phase != Phase::kForward ||
       facts.onset->place != Onset::Place::kProducer) {
     return;
   }
@@ -47,7 +47,7 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
   for (const ClipSeen& clip : facts.protocol.clips) {
     if (!clip.scaled) continue;
     const double scale = facts.summary.scale_first.value_or(1);
-    claims.push_back(Fault("clipped-while-scaled", clip.step, "optimizer",
+    claims.push_back(Fault("clipped-while-scaled", clip.step, Phase::kOptimizer,
                            Form("gradients clipped while scaled", "仍带缩放时被裁剪的梯度"),
                            {Form("At step {0} clip_grad_norm_ got gradients that were still "
                                  "multiplied by the loss scale ({1}): with a norm limit of {2} the "
@@ -66,7 +66,7 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
       turns.pinned_at && *turns.pinned_at >= kLeastLimit && *turns.pinned_at <= kMostLimit &&
       *turns.pinned_norm < kLeastLimit) {
     claims.push_back(
-        Fault("clipped-while-scaled", facts.summary.first_step.value_or(0), "optimizer",
+        Fault("clipped-while-scaled", facts.summary.first_step.value_or(0), Phase::kOptimizer,
               Form("gradients clipped while scaled", "仍带缩放时被裁剪的梯度"),
               {Form("The gradient norm times the loss scale is {0} in {1:step} of {2}: gradients "
                     "were clipped to that norm while they were still scaled.",
@@ -80,10 +80,10 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
 // out.
 void DetectUnguardedStep(const Facts& facts, std::vector<Claim>& claims) {
   const std::optional<int64_t>& first = facts.protocol.unguarded_step;
-  if (!first || !facts.onset || facts.onset->phase != "backward") return;
+  if (!first || !facts.onset || facts.onset->phase != Phase::kBackward) return;
   if (facts.onset->step < *first || facts.summary.skipped_steps > 0 || !facts.bad_at_end) return;
   claims.push_back(
-      Fault("unguarded-step", facts.onset->step, "optimizer",
+      Fault("unguarded-step", facts.onset->step, Phase::kOptimizer,
             Form("an optimizer step on gradients that are not finite", "对非有限梯度的优化器更新"),
             {Form("Gradients were not finite at step {0}, and the step was made all the same: "
                   "optimizer.step() is called itself from step {1} on, past the scaler. "
@@ -102,7 +102,7 @@ void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims) {
   const Protocol& p = facts.protocol;
   if (p.direct_step) {
     claims.push_back(
-        Fault("scaled-step", *p.direct_step, "optimizer",
+        Fault("scaled-step", *p.direct_step, Phase::kOptimizer,
               Form("an optimizer step on gradients that are still scaled",
                    "对仍带缩放的梯度的优化器更新"),
               {Form("At step {0} optimizer.step() was called past the scaler, on gradients that "
@@ -113,7 +113,7 @@ void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims) {
   }
   if (p.update_missing) {
     Claim claim = Fault(
-        "missing-update", *p.update_missing, "optimizer",
+        "missing-update", *p.update_missing, Phase::kOptimizer,
         Form("scaler.step() without scaler.update()", "有 scaler.step() 而没有 scaler.update()"),
         {Form("Step {0} ended after scaler.step() without scaler.update(): the scale never moves, "
               "and the next step() raises.",
@@ -124,7 +124,7 @@ void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims) {
   }
   if (p.gradients_replaced) {
     claims.push_back(
-        Fault("gradients-replaced", *p.gradients_replaced, "backward",
+        Fault("gradients-replaced", *p.gradients_replaced, Phase::kBackward,
               Form("gradients that are not finite, replaced before the step",
                    "在更新之前被替换的非有限梯度"),
               {Form("At step {0} gradients were not finite after the backward pass and finite when "

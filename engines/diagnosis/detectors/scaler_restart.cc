@@ -31,8 +31,9 @@ Claim Restart(int64_t step, double from, double to, int64_t skipped, Sentence ho
                     {step, runs::Number(from), runs::Number(to), std::move(how), skipped}};
   claim.strength = 1;
   claim.fault = true;
-  claim.place = FaultPlace{
-      step, "optimizer", "", "", "", Form("the loss scale started anew", "重新开始的损失缩放")};
+  claim.place = FaultPlace{step, Phase::kOptimizer,
+                           "",   "",
+                           "",   Form("the loss scale started anew", "重新开始的损失缩放")};
   return claim;
 }
 

@@ -40,8 +40,7 @@ bool RoseAgain(const Facts& facts) {
 
 bool InNarrowRange(const Facts& facts) {
   const auto narrow = [](const std::string& format) {
-    return format == "float16" || format == "fp16" || format.starts_with("float8") ||
-           format == "fp8";
+    return format == "float16" || format.starts_with("float8");
   };
   // What the operator itself made knows best.
   for (const NanOrigin& origin : facts.origins) {
@@ -51,7 +50,7 @@ bool InNarrowRange(const Facts& facts) {
   if (facts.trend && !facts.trend->dtype.empty()) {
     return narrow(facts.trend->dtype) || (facts.onset && facts.onset->is_overflow);
   }
-  return narrow(facts.precision);
+  return facts.precision == Precision::kFp16 || facts.precision == Precision::kFp8;
 }
 
 Divergence FindDivergence(const Facts& facts) {
@@ -100,7 +99,7 @@ bool NameHas(const std::string& name, std::initializer_list<std::string_view> wo
                      [&](std::string_view word) { return lower.find(word) != std::string::npos; });
 }
 
-FaultPlace PlaceOf(const Series& series, int64_t step, const char* phase, runs::Sentence what) {
+FaultPlace PlaceOf(const Series& series, int64_t step, Phase phase, runs::Sentence what) {
   return {step, phase, series.layer, series.type, series.source, std::move(what)};
 }
 
@@ -118,7 +117,7 @@ std::string WeightDtype(const Facts& facts) {
 }
 
 bool UsesHalf(const Facts& facts) {
-  if (facts.precision == "fp16" || facts.protocol.autocast == "float16") return true;
+  if (facts.precision == Precision::kFp16 || facts.protocol.autocast == "float16") return true;
   return std::any_of(facts.profile.series.begin(), facts.profile.series.end(),
                      [](const Series& series) {
                        return IsHalf(series.dtype) &&

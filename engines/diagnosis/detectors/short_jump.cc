@@ -83,7 +83,7 @@ void TellEarly(const Excursion& early, int64_t steps, std::vector<Claim>& claims
   claim.strength = 0.6;
   claim.passing = true;
   claim.place = FaultPlace{
-      early.step, "", "",
+      early.step, {}, "",
       "",         "", {Form("the loss rose to {0}", "损失升到 {0}"), {Number(early.peak)}}};
   claims.push_back(std::move(claim));
 }
@@ -137,7 +137,7 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
   claim.fault = !over && last >= kStillHigh * jump->before;
   claim.passing = over;
   claim.place = FaultPlace{
-      up.step, "", "", "", "", {Form("the loss jumped to {0}", "损失跳到 {0}"), {Number(up.loss)}}};
+      up.step, {}, "", "", "", {Form("the loss jumped to {0}", "损失跳到 {0}"), {Number(up.loss)}}};
   claims.push_back(std::move(claim));
 }
 

@@ -80,7 +80,7 @@ void DetectSoftmaxOrigins(const Facts& facts, std::vector<Claim>& claims) {
                          NameHas(onset.layer_type, {"attn", "attention"});
   const bool own_code = onset.detail.where == runs::Where::kOwnCode;
   if (origins.empty() && attention && !IsRuledOut(facts, "masked-row-softmax") && onset.is_nan &&
-      onset.phase == "forward" && onset.place == Onset::Place::kProducer &&
+      onset.phase == Phase::kForward && onset.place == Onset::Place::kProducer &&
       (own_code || NameHas(onset.layer_type, {"multihead"})) && !InNarrowRange(facts)) {
     claim.sentence = {
         Form("{0} made NaN and no Inf of finite inputs in its own code, in a format that does not "

@@ -7,9 +7,10 @@ using runs::Form;
 using runs::Sentence;
 
 void DetectWideRange(const Facts& facts, std::vector<Claim>& claims) {
-  if (!facts.onset || facts.onset->phase != "forward" || InNarrowRange(facts)) return;
-  const std::string format =
-      facts.trend && !facts.trend->dtype.empty() ? facts.trend->dtype : facts.precision;
+  if (!facts.onset || facts.onset->phase != Phase::kForward || InNarrowRange(facts)) return;
+  const std::string format = facts.trend && !facts.trend->dtype.empty()
+                                 ? facts.trend->dtype
+                                 : std::string(facts.precision.text());
   if (format != "float32" && format != "bfloat16" && format != "fp32" && format != "bf16") {
     return;
   }
@@ -27,7 +28,7 @@ void DetectWideRange(const Facts& facts, std::vector<Claim>& claims) {
                                              facts.trend->absmax.back().first})
                                  : Sentence()}};
   claim.strength = 0.8;
-  claim.opposes = {facts.precision == "bf16" ? "!precision:bf16" : "!precision:fp32"};
+  claim.opposes = {facts.precision == Precision::kBf16 ? "!precision:bf16" : "!precision:fp32"};
   claims.push_back(std::move(claim));
   return;
 }

@@ -45,9 +45,8 @@ void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   claim.sentence = {
       Form("The gradient norm is exactly 0 in all {0:step} that show one, while the loss is not 0 "
            "({1} at first, {2} at the end): no weight gets a gradient, from the first step on.",
-           "在记录了梯度范数的全部 {0} 步中，它都恰好为 0，"
-           "而损失不为 0（开始 {1}，结束 {2}）："
-           "从第一步起就没有权重得到梯度。"),
+           "在记录了梯度范数的全部 {0} 步中，它都恰好为 0，而损失不为 0（开始 {1}，结束 "
+           "{2}）：从第一步起就没有权重得到梯度。"),
       {turns.norms, runs::Number(s.loss_first), runs::Number(s.loss_last)}};
   claim.strength = 0.8;
   claim.fault = !falls;
@@ -64,7 +63,7 @@ void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
       "侧。");
   claim.place =
       FaultPlace{turns.zero_norms_first.value_or(0),
-                 "backward",
+                 Phase::kBackward,
                  "",
                  "",
                  "",
@@ -143,7 +142,7 @@ void DetectSome(const Facts& facts, std::vector<Claim>& claims) {
   claim.fault = !empty.empty();
   claim.open = empty.empty();
   claim.place = PlaceOf(
-      first, first.first().step, "backward",
+      first, first.first().step, Phase::kBackward,
       {Form("a gradient of exactly 0 in {0}", "{0} 的梯度恰好为 0"), {runs::Name(first.layer)}});
   claims.push_back(std::move(claim));
 }

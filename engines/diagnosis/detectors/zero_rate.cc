@@ -85,8 +85,8 @@ void DetectZeroRate(const Facts& facts, std::vector<Claim>& claims) {
   claim.strength = 1;
   claim.fault = true;
   claim.opposes = {"!component:learning-rate"};
-  claim.place = FaultPlace{zero.first, "optimizer", "",
-                           "",         "",          Form("a learning rate of 0", "为 0 的学习率")};
+  claim.place = FaultPlace{
+      zero.first, Phase::kOptimizer, "", "", "", Form("a learning rate of 0", "为 0 的学习率")};
   claims.push_back(std::move(claim));
 }
 

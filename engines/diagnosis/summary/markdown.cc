@@ -152,11 +152,13 @@ std::string CourseLine(const Json& values) {
 std::string SummaryMarkdown(const Json& s) {
   const bool unstable = s["stable"] == false;
   std::string text = "# Run " + MarkdownCode(s["name"].get<std::string>()) + "\n\n";
-  text += std::string("**") +
-          (s["stable"].is_null()
-               ? "Nothing recorded"
-               : VerdictWords(s["verdict"].get<std::string>(), s["status"].get<std::string>())) +
-          "**, " + Value(s["status"]) + ". " + MarkdownCode(s["run"].get<std::string>());
+  text +=
+      std::string("**") +
+      (s["stable"].is_null() ? "Nothing recorded"
+                             : VerdictWords(FindNamed<Health>(s["verdict"].get<std::string>()),
+                                            FindNamed<runs::Status>(s["status"].get<std::string>())
+                                                .value_or(runs::Status::kKilled))) +
+      "**, " + Value(s["status"]) + ". " + MarkdownCode(s["run"].get<std::string>());
   if (!s["precision"].is_null()) text += ", judged by " + Value(s["precision"]);
   if (s["started_at"] != "") text += ", started " + Value(s["started_at"]);
   text += ".\n\n";

@@ -199,8 +199,8 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
   Json json = {
       {"run", runs::ShownHandle(source)},
       {"name", runs::Name(run.name)},
-      {"status", runs::StatusName(run.status)},
-      {"verdict", s.verdict.verdict},
+      {"status", NameOf(run.status)},
+      {"verdict", s.verdict.verdict ? NameOf(*s.verdict.verdict) : ""},
       {"stable", s.stable ? Json(*s.stable) : Json(nullptr)},
       {"reasons", s.reasons},
       {"steps", s.steps},
@@ -227,7 +227,7 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
       {"grad_norm", {{"last", JsonNumber(s.grad_norm_last)}, {"max", JsonNumber(s.grad_norm_max)}}},
       {"step_seconds", JsonNumber(s.mean_duration)},
       {"peak_memory", s.peak_memory ? Json(*s.peak_memory) : Json(nullptr)},
-      {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision)},
+      {"precision", run.precision.empty() ? Json(nullptr) : Json(run.precision.text())},
       {"started_at", runs::Time(run.started_at)},
       {"notes", Notes(source, s)},
       {"course", CourseJson(s.course)},
@@ -258,10 +258,8 @@ Json SummaryJson(const runs::Source& source, const Summary& s, size_t bytes) {
 std::string SummaryText(const runs::Source& source, const Summary& s, size_t bytes) {
   const runs::Run& run = source.run;
   const std::string handle = runs::ShownHandle(source);
-  std::string text = handle + " \"" + runs::Name(run.name) + "\": " + runs::StatusName(run.status) +
-                     ", " +
-                     (s.stable ? VerdictWords(s.verdict.verdict, runs::StatusName(run.status))
-                               : "nothing recorded") +
+  std::string text = handle + " \"" + runs::Name(run.name) + "\": " + NameOf(run.status) + ", " +
+                     (s.stable ? VerdictWords(s.verdict.verdict, run.status) : "nothing recorded") +
                      ".\n";
   for (const std::string& reason : s.reasons) text += "- " + reason + "\n";
   text += "Steps: " + std::to_string(s.steps);
@@ -269,7 +267,7 @@ std::string SummaryText(const runs::Source& source, const Summary& s, size_t byt
     text += " (" + std::to_string(*s.first_step) + " to " + std::to_string(*s.last_step) + ", " +
             std::to_string(s.sampled_steps) + " sampled)";
   }
-  if (!run.precision.empty()) text += ", judged by " + run.precision;
+  if (!run.precision.empty()) text += ", judged by " + std::string(run.precision.text());
   // A log may not say when it was.
   if (const std::string at = runs::Time(run.started_at); !at.empty()) text += ", started " + at;
   text += ".\n";

@@ -23,7 +23,7 @@ std::string Interrupted(const runs::Run& run) {
     case runs::Status::kException:
       return "The training ended with an exception.";
     case runs::Status::kKilled:
-      if (run.end_reason == "signal") {
+      if (run.end_reason == EndReason::kSignal) {
         return kEndedBySignal;
       }
       return "The training process was killed or went away without closing the run.";
@@ -136,7 +136,8 @@ runs::Sentence DiscardedText(const Summary& s) {
 void JudgeStability(const runs::Run& run, Summary& s) {
   const std::string interrupted = Interrupted(run);
   if (s.steps == 0) {
-    const bool judged = s.verdict.verdict == "broken" || s.verdict.verdict == "degraded";
+    const bool judged =
+        s.verdict.verdict == Health::kBroken || s.verdict.verdict == Health::kDegraded;
     if (judged) s.stable = false;
     s.reasons.push_back(judged ? s.verdict.headline : "No step was recorded.");
     if (!interrupted.empty()) s.reasons.push_back(interrupted);
@@ -192,14 +193,15 @@ void JudgeStability(const runs::Run& run, Summary& s) {
     }
   }
   AddAlertReason(s, 1, s.reasons);  // they do not decide, but are to be known
-  if (s.verdict.verdict.empty()) {
+  if (!s.verdict.verdict) {
     if (!interrupted.empty()) s.reasons.push_back(interrupted);
     return;
   }
   // What the record shows beside it are the reasons that follow.
   s.reasons.insert(s.reasons.begin(), s.verdict.headline);
-  if (s.verdict.verdict != "not_established") s.stable = s.verdict.verdict == "healthy";
-  const bool told = s.verdict.verdict == "healthy";  // its headline tells how a run ended
+  if (s.verdict.verdict != Health::kNotEstablished)
+    s.stable = s.verdict.verdict == Health::kHealthy;
+  const bool told = s.verdict.verdict == Health::kHealthy;  // its headline tells how a run ended
   if (!interrupted.empty() && !told) s.reasons.push_back(interrupted);
 }
 

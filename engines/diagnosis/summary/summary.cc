@@ -23,7 +23,7 @@ Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
   runs::Layers layers(source);
   std::optional<Error> failed;
   MPN_TRY(runs::ForEachAlert(source, {}, [&](const runs::AlertRow& row) {
-    const std::pair key(row.severity, row.type);
+    const std::pair key{std::string(row.severity.text()), std::string(row.type.text())};
     AlertGroup& group = groups[key];
     if (group.count++ == 0) {
       group.type = row.type;

@@ -37,7 +37,8 @@ inline constexpr size_t kFindingsShown = 5;
 
 // Alerts of one type and severity.
 struct AlertGroup {
-  std::string type, severity;
+  Word<AlertType> type;
+  Word<Severity> severity;
   int64_t count = 0;      // rows
   int64_t discarded = 0;  // of them, about gradients that never came into the weights
   int64_t repeats = 0;    // samples in which it was seen

@@ -2,12 +2,12 @@
 
 namespace mpnanny::run_summary {
 
-std::string VerdictWords(std::string_view verdict, std::string_view status) {
-  if (verdict == "broken") return "BROKEN";
-  if (verdict == "degraded") return "DEGRADED";
-  if (verdict != "healthy") return "NOT ESTABLISHED";
-  if (status == "exception") return "ENDED WITH AN EXCEPTION, numbers healthy";
-  if (status == "killed") return "KILLED, numbers healthy";
+std::string VerdictWords(std::optional<Health> verdict, runs::Status status) {
+  if (verdict == Health::kBroken) return "BROKEN";
+  if (verdict == Health::kDegraded) return "DEGRADED";
+  if (verdict != Health::kHealthy) return "NOT ESTABLISHED";
+  if (status == runs::Status::kException) return "ENDED WITH AN EXCEPTION, numbers healthy";
+  if (status == runs::Status::kKilled) return "KILLED, numbers healthy";
   return "HEALTHY";
 }
 

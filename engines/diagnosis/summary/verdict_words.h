@@ -4,21 +4,36 @@
 #ifndef MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_VERDICT_WORDS_H_
 #define MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_VERDICT_WORDS_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/word.h"
+#include "engines/runs/run.h"
+
+namespace mpnanny {
+
+// How a run is. Not established: what was recorded does not tell.
+enum class Health { kHealthy, kDegraded, kBroken, kNotEstablished };
+
+template <>
+struct Vocabulary<Health> {
+  static constexpr const char* kNames[] = {"healthy", "degraded", "broken", "not_established"};
+};
+
+}  // namespace mpnanny
 
 namespace mpnanny::run_summary {
 
 // What the diagnosis says of a run (engines/diagnosis/program.h).
 struct RunVerdict {
-  std::string verdict;   // healthy | broken | degraded | not_established; "" where nobody judged
-  std::string headline;  // its reason in a sentence
+  std::optional<Health> verdict;  // nullopt: nobody judged
+  std::string headline;           // its reason in a sentence
 };
 
 // "BROKEN", "NOT ESTABLISHED". Healthy numbers of a training that failed or was killed are not
 // called a healthy run.
-// `status`: as runs::StatusName() names it.
-std::string VerdictWords(std::string_view verdict, std::string_view status);
+std::string VerdictWords(std::optional<Health> verdict, runs::Status status);
 
 }  // namespace mpnanny::run_summary
 
