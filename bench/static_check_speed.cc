@@ -38,7 +38,7 @@
 #include "engines/check/syntax/tree_sitter.h"
 #include "engines/check/unit.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -316,6 +316,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
-int main(int argc, char** argv) { return mpnanny::static_check::Main(argc, argv); }
+int main(int argc, char** argv) { return mpnanny::check::Main(argc, argv); }

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "engines/check/rule_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kName = "engines/check/data/calibration.json: ";
@@ -60,4 +60,4 @@ Severity Calibration::Most(std::string_view rule, std::string_view form) const {
   return it == told_.end() ? Severity::kInfo : it->second;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "engines/check/engine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct RulePage;
 
@@ -33,6 +33,6 @@ class Calibration {
   std::map<std::pair<std::string, std::string>, Severity, std::less<>> told_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CALIBRATION_H_

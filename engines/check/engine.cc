@@ -24,7 +24,7 @@
 #include "engines/check/syntax/text_search.h"
 #include "engines/check/unit.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // What is known of everything that is checked together is held in memory at once, about 12 bytes a
@@ -234,4 +234,4 @@ void SortFindings(std::vector<Finding>& findings) {
   });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -24,7 +24,7 @@
 #include "engines/check/candidates/candidate.h"
 #include "engines/check/map/map.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class RuleSet;  // rule_set.h
 
@@ -116,6 +116,6 @@ Result<Report> Check(const std::vector<Source>& sources, const Options& options,
 // The order in which findings are told: by severity (error first), then path, line, column, rule.
 void SortFindings(std::vector<Finding>& findings);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_ENGINE_H_

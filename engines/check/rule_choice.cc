@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 Result<void> Set(const std::vector<std::string>& named, bool on,
@@ -73,4 +73,4 @@ RuleChoice WithoutIgnored(RuleChoice choice, const Source& source, const RuleSet
   return choice;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

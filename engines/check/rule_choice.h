@@ -13,7 +13,7 @@
 #include "engines/check/engine.h"
 #include "engines/check/rule_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Both by index of the rule set.
 struct RuleChoice {
@@ -39,6 +39,6 @@ std::function<bool(std::string_view rule)> CandidateChoice(const Options& option
 // `choice` without the rules that `source` leaves out.
 RuleChoice WithoutIgnored(RuleChoice choice, const Source& source, const RuleSet& rules);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_RULE_CHOICE_H_

@@ -9,7 +9,7 @@
 #include "engines/check/candidates/hazards.h"
 #include "engines/check/syntax/query_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kFolder = "engines/check/rules/";
@@ -155,4 +155,4 @@ std::vector<std::string> RuleSet::Ids() const {
   return ids;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

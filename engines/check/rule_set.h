@@ -18,7 +18,7 @@
 #include "engines/check/facts/op_table.h"
 #include "engines/check/inputs/settings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class FileFacts;
 class QuerySet;
@@ -118,6 +118,6 @@ class RuleSet {
   std::unique_ptr<QuerySet> queries_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_RULE_SET_H_

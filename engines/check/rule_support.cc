@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <set>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
                       const std::function<std::string(const Violation&)>& message,
@@ -127,4 +127,4 @@ void NoteAssumed(const Value& value, RawFinding& finding) {
       " The FP16 autocast of this project stands elsewhere and is taken to hold here.";
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

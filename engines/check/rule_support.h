@@ -12,7 +12,7 @@
 #include "engines/check/facts/facts.h"
 #include "engines/check/rule_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The largest finite FP16 value, the largest magnitude that FP16 rounds to zero (half of its
 // smallest subnormal 2^-24; a tie goes to even, which is zero), and the smallest values below 1
@@ -68,6 +68,6 @@ bool HasSeveralImports(const FileFacts& facts, NodeId expression);
 // How a finding that rests on an assumed autocast region is worded and rated.
 void NoteAssumed(const Value& value, RawFinding& finding);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_RULE_SUPPORT_H_

@@ -1,6 +1,6 @@
 #include "engines/check/schema.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 Json Strings(const char* description) {
@@ -128,4 +128,4 @@ Json OutputSchema() {
           {"required", {"findings", "files_scanned", "files_skipped", "notes"}}};
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // How many sources may be given at once.
 inline constexpr size_t kMaxGivenFiles = 500;
@@ -16,6 +16,6 @@ inline constexpr size_t kMaxGivenFiles = 500;
 Json InputSchema();
 Json OutputSchema();
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SCHEMA_H_

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 Result<std::shared_ptr<const RuleSet>> SharedRules(const DataFiles& data) {
   static std::mutex mutex;
@@ -19,4 +19,4 @@ Result<std::shared_ptr<const RuleSet>> SharedRules(const DataFiles& data) {
   return kept;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

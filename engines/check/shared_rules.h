@@ -12,11 +12,11 @@
 #include "base/result.h"
 #include "engines/check/rule_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // A failure is not kept: it is tried again.
 Result<std::shared_ptr<const RuleSet>> SharedRules(const DataFiles& data);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SHARED_RULES_H_

@@ -10,7 +10,7 @@
 #include "engines/check/inputs/decode.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // A file that mentions none of these cannot use mixed precision of torch. The last ones are for
@@ -132,4 +132,4 @@ Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_with
   return {};
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -17,7 +17,7 @@
 #include "engines/check/inputs/settings.h"
 #include "engines/check/syntax/query_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Unit {
   const Source* source = nullptr;
@@ -43,6 +43,6 @@ Result<void> ReadUnit(const Source& source, const RuleSet& rules, bool skip_with
 // The path that findings in that line carry; `line` becomes the cell's own for a notebook.
 std::string PathAt(const Unit& unit, int& line);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_UNIT_H_

@@ -7,7 +7,7 @@
 #include "engines/runs/show.h"
 #include "numerics/format.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kSamplesWithoutFlags = 512;
@@ -236,4 +236,4 @@ Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const O
   return c;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

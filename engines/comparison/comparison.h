@@ -24,7 +24,7 @@
 #include "engines/runs/run.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 enum class Judged { kLoss, kGradNorm, kGiven };
 
@@ -100,6 +100,6 @@ Result<Comparison> Compare(const runs::Source& a, const runs::Source& b, const O
 void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& options,
                      const Diagnoses& diagnoses, Comparison& comparison);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_COMPARISON_H_

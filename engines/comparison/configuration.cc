@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kValueBytes = 120;
@@ -150,7 +150,7 @@ std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source
     settings.push_back({"lr from step " + std::to_string(*course.lr_parts_at),
                         runs::Number(course.lr_a), runs::Number(course.lr_b)});
   }
-  const auto scaler = [](const run_summary::Summary& s) {
+  const auto scaler = [](const summary::Summary& s) {
     return s.scale_first ? "starts at " + runs::Number(s.scale_first) : std::string("none");
   };
   add("loss scale", scaler(course.a), scaler(course.b));
@@ -187,4 +187,4 @@ std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source
   return settings;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -11,7 +11,7 @@
 #include "engines/comparison/tensors.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 struct Setting {
   std::string key;
@@ -34,6 +34,6 @@ bool IsOtherModel(const LayerPairs& layers);
 // A flag of the run's environment; false if it is not there.
 bool EnvironmentFlag(const runs::Run& run, const char* key);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_CONFIGURATION_H_

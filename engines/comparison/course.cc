@@ -6,7 +6,7 @@
 #include "engines/comparison/noise.h"
 #include "engines/diagnosis/summary/step_fold.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kChunk = 4096;
@@ -182,7 +182,7 @@ Result<Course> ReadCourse(const runs::Source& a, const runs::Source& b,
                           const runs::StepRange& range) {
   Course course;
   StepStream left(a, range), right(b, range);
-  run_summary::StepFold fold_a(course.a), fold_b(course.b);
+  summary::StepFold fold_a(course.a), fold_b(course.b);
   Pairing pairing(course);
   while (true) {
     MPN_TRY_ASSIGN(auto row_a, left.Peek());
@@ -203,9 +203,9 @@ Result<Course> ReadCourse(const runs::Source& a, const runs::Source& b,
   fold_a.Finish();
   fold_b.Finish();
   pairing.Finish();
-  MPN_TRY(run_summary::FinishSummary(a, course.a));
-  MPN_TRY(run_summary::FinishSummary(b, course.b));
+  MPN_TRY(summary::FinishSummary(a, course.a));
+  MPN_TRY(summary::FinishSummary(b, course.b));
   return course;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

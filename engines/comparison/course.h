@@ -15,7 +15,7 @@
 #include "engines/runs/run.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 inline constexpr size_t kMostPoints = 1 << 16;
 inline constexpr size_t kMostSamples = 1 << 14;
@@ -47,7 +47,7 @@ struct ScaleApart {
 };
 
 struct Course {
-  run_summary::Summary a, b;  // of each run, whole (within the range asked for)
+  summary::Summary a, b;  // of each run, whole (within the range asked for)
   std::vector<Point> points;  // common steps
   int64_t common_steps = 0, steps_a_point = 1;
   std::optional<int64_t> first_common, last_common;
@@ -70,6 +70,6 @@ bool OnlyAEndsNotFinite(const Course& course);
 Result<Course> ReadCourse(const runs::Source& a, const runs::Source& b,
                           const runs::StepRange& range);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_COURSE_H_

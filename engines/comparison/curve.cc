@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr double kScaleFactor = 4;
@@ -165,4 +165,4 @@ std::optional<Ending> CompareEndings(const Curve& raw, size_t window) {
   return ending;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -12,7 +12,7 @@
 
 #include "engines/comparison/noise.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 // Both runs' values by common step; NaN where one was not measured or not finite.
 struct Curve {
@@ -58,6 +58,6 @@ struct Ending {
 };
 std::optional<Ending> CompareEndings(const Curve& curve, size_t window);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_CURVE_H_

@@ -5,7 +5,7 @@
 
 #include "engines/comparison/noise.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 // Gradients of one loss that differ by more than this are not told apart by rounding in any format.
@@ -51,4 +51,4 @@ std::optional<NormFactor> FindNormFactor(const std::vector<Point>& points, doubl
   return found;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

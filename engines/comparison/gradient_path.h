@@ -11,7 +11,7 @@
 
 #include "engines/comparison/course.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 struct NormFactor {
   int64_t step = 0;                                       // the first that has both norms
@@ -25,6 +25,6 @@ struct NormFactor {
 // while the losses there are equal within `rounding` (relative).
 std::optional<NormFactor> FindNormFactor(const std::vector<Point>& points, double rounding);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_GRADIENT_PATH_H_

@@ -4,10 +4,10 @@
 #include "engines/runs/samples.h"
 #include "engines/runs/shadow_text.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
-using diagnose_run::Diagnosed;
+using diagnosis::Diagnosed;
 
 void TakeMeasured(const runs::ShadowFinding& finding, Fault& fault) {
   fault.kind = finding.kind;
@@ -43,8 +43,8 @@ Fault FirstFault(const Diagnosed& of) {
 
 Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& context) {
   const auto library = cases::SharedLibrary(context.data);
-  MPN_TRY_ASSIGN(auto of, diagnose_run::DiagnoseProgram(source, {}, context, *library));
-  const diagnose_run::Facts& facts = of.facts;
+  MPN_TRY_ASSIGN(auto of, diagnosis::DiagnoseProgram(source, {}, context, *library));
+  const diagnosis::Facts& facts = of.facts;
   RunHealth health;
   health.verdict = {of.diagnosis.verdict, of.diagnosis.reason.English()};
   health.status = facts.status;
@@ -61,7 +61,7 @@ Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& contex
   health.accumulates = facts.protocol.backwards > 1;
   if (!health.IsBad()) return health;
   health.faults.push_back(FirstFault(of));
-  for (const diagnose_run::Mechanism& mechanism : facts.measured.mechanisms) {
+  for (const diagnosis::Mechanism& mechanism : facts.measured.mechanisms) {
     const runs::ShadowFinding& finding = facts.measured.Lead(mechanism).finding;
     Fault fault;
     fault.found_by = Fault::FoundBy::kShadow;
@@ -73,4 +73,4 @@ Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& contex
   return health;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -9,10 +9,10 @@
 #include "engines/comparison/mend.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& context);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_HEALTH_H_

@@ -8,7 +8,7 @@
 
 #include "engines/runs/samples.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kNamesKept = 20;
@@ -179,4 +179,4 @@ Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b) {
   return pairs;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 // Where a layer stands: one that both runs have.
 struct CommonLayer {
@@ -47,6 +47,6 @@ Result<LayerPairs> PairLayers(const runs::Source& a, const runs::Source& b);
 // Without the names of wrappers, wherever they stand: "module.blocks.0" is "blocks.0".
 std::string BareName(std::string name);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_LAYER_PAIRS_H_

@@ -6,7 +6,7 @@
 #include "engines/comparison/reasons.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 using runs::Number;
@@ -114,7 +114,7 @@ void JudgeFinal(const Options& options, const Comparison& c, const Diagnoses& di
 
 // Nothing of a's end can be set beside b's: how b goes by itself.
 void JudgeAfterNonFinite(const Course& course, Reasons& why) {
-  const run_summary::Summary &a = course.a, &b = course.b;
+  const summary::Summary &a = course.a, &b = course.b;
   std::string text = "a's loss is not finite in " + runs::Count(a.nonfinite_losses, "step") +
                      ", from step " + std::to_string(a.first_nonfinite_loss.value_or(0)) +
                      " on, and at its end; b's is finite ";
@@ -193,4 +193,4 @@ void JudgeLosses(const Options& options, const Diagnoses& diagnoses, Comparison&
   }
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -6,7 +6,7 @@
 #include "engines/comparison/layer_pairs.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kWhatBytes = 320;
@@ -37,7 +37,7 @@ std::string WhatOf(const Fault& fault) {
 
 // "BROKEN, first bad step 40: Inf in aten.sum (train.py:14)".
 std::string State(const RunHealth& health, const Fault* fault) {
-  std::string text = run_summary::VerdictWords(health.verdict.verdict, health.status);
+  std::string text = summary::VerdictWords(health.verdict.verdict, health.status);
   if (!fault || fault->what.empty()) {
     return text + ": " + EscapeControl(health.verdict.headline, kWhatBytes);
   }
@@ -159,8 +159,8 @@ std::optional<Mend> JudgeMend(const RunHealth& a, const RunHealth& b, bool other
   }
   return told(MendOutcome::kMended,
               b.status == runs::Status::kRunning ? "So far b mends a." : "b mends a.",
-              "b is " + run_summary::VerdictWords(b.verdict.verdict, b.status) +
+              "b is " + summary::VerdictWords(b.verdict.verdict, b.status) +
                   " and shows none of it in " + Extent(b));
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -13,7 +13,7 @@
 
 #include "engines/diagnosis/summary/verdict_words.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 // What tells one fault from another. Texts are raw, but for `what`.
 struct Fault {
@@ -31,7 +31,7 @@ struct Fault {
 
 // A run alone: its diagnosis, and what looked at it.
 struct RunHealth {
-  run_summary::RunVerdict verdict;
+  summary::RunVerdict verdict;
   runs::Status status = runs::Status::kClosed;
   std::vector<Fault> faults;        // of a broken or degraded run; the first is the one it is for
   std::optional<int64_t> last_step, last_sample, last_shadow;
@@ -73,6 +73,6 @@ bool IsSameFault(const Fault& x, const Fault& y);
 // "train.py:14" of "/home/x/train.py:14"; escaped.
 std::string ShortSource(const std::string& source);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_MEND_H_

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr double kDeviationsPerMad = 1.4826;  // of a normal distribution
@@ -68,4 +68,4 @@ WindowDifference CompareWindows(const std::vector<double>& a, const std::vector<
   return result;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -18,7 +18,7 @@
 #include <limits>
 #include <vector>
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 // A gap in a series: not measured, or not finite.
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -49,6 +49,6 @@ struct WindowDifference {
 // Over pairs that are both finite; `count` 0 if there is none.
 WindowDifference CompareWindows(const std::vector<double>& a, const std::vector<double>& b);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_NOISE_H_

@@ -9,7 +9,7 @@
 
 #include "engines/comparison/comparison.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 struct Reasons {
   std::vector<std::string> bad, doubts, running, good;
@@ -25,6 +25,6 @@ void JudgeLosses(const Options& options, const Diagnoses& diagnoses, Comparison&
 // The two losses side by side, for what is said of a mend; "" where there are not two.
 std::string LossesText(const Comparison& c);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_REASONS_H_

@@ -5,14 +5,14 @@
 #include "base/text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kShownLimits = 8;
 
 Json Step(const std::optional<int64_t>& step) { return step ? Json(*step) : Json(nullptr); }
 
-Json SideJson(const runs::Source& source, const run_summary::Summary& s) {
+Json SideJson(const runs::Source& source, const summary::Summary& s) {
   return {{"run", EscapeControl(FormatRunHandle(source.run.handle), 400)},
           {"name", runs::Name(source.run.name)},
           {"status", NameOf(source.run.status)},
@@ -71,7 +71,7 @@ Json CountsJson(const char* metric, std::optional<double> a, std::optional<doubl
 
 Json FiguresJson(const Comparison& c) {
   const auto count = [](int64_t n) { return std::optional(static_cast<double>(n)); };
-  const run_summary::Summary &a = c.course.a, &b = c.course.b;
+  const summary::Summary &a = c.course.a, &b = c.course.b;
   Json loss = CurveJson("loss", c.loss_ending, c.loss_parting);
   if (OnlyAEndsNotFinite(c.course)) {
     // Means of steps at which both are finite would be no end of either.
@@ -271,4 +271,4 @@ Json ComparisonJson(const runs::Source& a, const runs::Source& b, const Comparis
   return json;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

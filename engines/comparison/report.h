@@ -10,7 +10,7 @@
 #include "engines/comparison/comparison.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 // The tool's structuredContent, at most about `bytes`: layers, figures and settings are what is
 // cut, and counted.
@@ -21,6 +21,6 @@ Json ComparisonSchema();
 // The same facts for people; made of the JSON, so that the two cannot differ.
 std::string ComparisonText(const Json& json);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_REPORT_H_

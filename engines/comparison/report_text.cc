@@ -7,7 +7,7 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr double kManyTimes = 10;  // a share is no measure of so much more
@@ -244,4 +244,4 @@ Json ComparisonSchema() {
        {"limits", ListSchema(texts, "What the comparison cannot see.")}});
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

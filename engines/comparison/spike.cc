@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kAround = 12;  // steps on either side that a level is told from
@@ -74,4 +74,4 @@ std::optional<CurveSpike> FindSpike(const Curve& raw, double rounding) {
   return spike;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -10,7 +10,7 @@
 
 #include "engines/comparison/curve.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 struct CurveSpike {
   int64_t first_step = 0, step = 0;  // where it begins, where it is highest
@@ -24,6 +24,6 @@ struct CurveSpike {
 // positive, of which no factor can be told.
 std::optional<CurveSpike> FindSpike(const Curve& curve, double rounding);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_SPIKE_H_

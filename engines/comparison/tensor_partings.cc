@@ -10,7 +10,7 @@
 #include "engines/comparison/noise.h"
 #include "engines/comparison/tensor_series.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kRun = kGroupSamples;  // successive samples that must agree
@@ -342,4 +342,4 @@ Result<TensorComparison> CompareTensors(Tensors& tensors, const LayerPairs& laye
   return comparison;
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "engines/comparison/tensors.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 // One figure of one tensor that is beyond what noise explains.
 struct TensorParting {
@@ -59,6 +59,6 @@ Result<TensorComparison> CompareTensors(Tensors& tensors, const LayerPairs& laye
                                         const std::vector<SampledStep>& samples, bool at_start,
                                         double half_ulp_if_unknown);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_TENSOR_PARTINGS_H_

@@ -7,7 +7,7 @@
 
 #include "engines/comparison/noise.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kGroups = 8;
@@ -110,4 +110,4 @@ double Reach(std::vector<double> moves, bool same_start) {
   return std::max(usual, kLargestFactor * *std::max_element(moves.begin(), moves.end()));
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -11,7 +11,7 @@
 
 #include "engines/comparison/tensors.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 inline constexpr size_t kReadAll = 24;      // common samples up to which all are read
 inline constexpr size_t kGroupSamples = 3;  // successive ones that are read together, of more
@@ -50,6 +50,6 @@ std::vector<double> Moves(const std::vector<Series>& group, size_t sample, int s
 // do not start from the same weights every tensor has its own level: twice the largest as well.
 double Reach(std::vector<double> moves, bool same_start);
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_TENSOR_SERIES_H_

@@ -5,7 +5,7 @@
 
 #include "engines/comparison/noise.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kMostTensors = 20'000;
@@ -120,4 +120,4 @@ void Tensors::NoteFormat(Side& side, int64_t dtype) {
   }
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

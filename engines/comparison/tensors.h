@@ -21,7 +21,7 @@
 #include "engines/runs/samples.h"
 #include "numerics/format.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 
 enum Metric { kAbsmax, kRms, kStd, kZeros, kBelowFp16, kFrozen, kNonFinite, kMetrics };
 const char* MetricName(int metric);  // "absmax", "zero share", …
@@ -75,6 +75,6 @@ class Tensors {
   int64_t samples_read_ = 0, dropped_ = 0;
 };
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison
 
 #endif  // MPNANNY_ENGINES_COMPARISON_TENSORS_H_

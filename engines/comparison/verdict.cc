@@ -9,7 +9,7 @@
 #include "engines/runs/alerts.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 using runs::Number;
@@ -20,10 +20,10 @@ constexpr double kLeastShare = 0.9;
 constexpr AlertType kNonFiniteAlerts[] = {AlertType::kNan, AlertType::kInf, AlertType::kLossNan};
 
 // "2 ERROR alerts: NAN from step 5, INF from step 6"; "" if there is none of them.
-std::string ErrorAlerts(const run_summary::Summary& s, bool non_finite) {
+std::string ErrorAlerts(const summary::Summary& s, bool non_finite) {
   std::string list;
   int64_t count = 0;
-  for (const run_summary::AlertGroup& group : s.alerts) {
+  for (const summary::AlertGroup& group : s.alerts) {
     if (runs::SeverityRank(group.severity) != 0) continue;
     const bool is_non_finite = std::find(std::begin(kNonFiniteAlerts), std::end(kNonFiniteAlerts),
                                          group.type) != std::end(kNonFiniteAlerts);
@@ -38,7 +38,7 @@ std::string ErrorAlerts(const run_summary::Summary& s, bool non_finite) {
 
 void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course, bool mended,
                     Reasons& why) {
-  const run_summary::Summary& s = course.b;
+  const summary::Summary& s = course.b;
   if (s.nonfinite_losses > 0) {
     why.bad.push_back("b's loss is not finite in " + runs::Count(s.nonfinite_losses, "step") +
                       ", first at step " + std::to_string(*s.first_nonfinite_loss) + "; a's in " +
@@ -53,16 +53,16 @@ void JudgeSoundness(const runs::Run& a, const runs::Run& b, const Course& course
         (b.status == Status::kException ? "ended with an exception" : "was killed or went away") +
         (s.last_step ? " after step " + std::to_string(*s.last_step) : "") + ".");
   }
-  const run_summary::ScaleState scale = run_summary::JudgeScale(s);
-  if (scale == run_summary::ScaleState::kCollapsed) {
+  const summary::ScaleState scale = summary::JudgeScale(s);
+  if (scale == summary::ScaleState::kCollapsed) {
     why.bad.push_back("b's loss scale collapsed to " + Number(s.scale_last) + " and " +
                       runs::Count(s.skipped_steps, "step") + " were skipped: it stands still.");
-  } else if (run_summary::TooManySkips(s)) {
-    (s.skipped_at_end > run_summary::kStartupSkips / 2 ? why.bad : why.doubts)
+  } else if (summary::TooManySkips(s)) {
+    (s.skipped_at_end > summary::kStartupSkips / 2 ? why.bad : why.doubts)
         .push_back("b skipped " + runs::Count(s.skipped_steps, "optimizer step") + " of " +
-                   std::to_string(s.steps) + run_summary::SkipsApart(s).English() + ", the last " +
+                   std::to_string(s.steps) + summary::SkipsApart(s).English() + ", the last " +
                    std::to_string(s.skipped_at_end) + " without a break.");
-  } else if (scale == run_summary::ScaleState::kDeclining) {
+  } else if (scale == summary::ScaleState::kDeclining) {
     why.doubts.push_back("b's loss scale keeps falling: " + Number(s.scale_first) + " at first, " +
                          Number(s.scale_last) + " at the end.");
   }
@@ -185,7 +185,7 @@ void TellSpikes(const Comparison& c, Reasons& why) {
 }
 
 void JudgeLength(const runs::Run& a, const runs::Run& b, const Course& course, Reasons& why) {
-  const auto range = [](const run_summary::Summary& s) {
+  const auto range = [](const summary::Summary& s) {
     return s.first_step ? std::to_string(*s.first_step) + " to " + std::to_string(*s.last_step)
                         : std::string("none");
   };
@@ -256,4 +256,4 @@ void JudgeComparison(const runs::Run& a, const runs::Run& b, const Options& opti
   }
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -5,7 +5,7 @@
 
 #include "engines/runs/samples.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // Of the size that a sum of so many terms has by accident, what FP16 leaves of one that cancels out:
@@ -71,4 +71,4 @@ double CancelledShare(const Facts& facts, const Series& gradient) {
   return known ? 1 : 0;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -11,7 +11,7 @@
 
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // The part of the elements of a parameter's gradient that cancelled out in every shadow step in which
 // any did; nullopt where no shadow step has looked for that.
@@ -22,6 +22,6 @@ std::optional<double> MeasuredToCancel(const ShadowEvidence& measured, const std
 // gradient that is not.
 double CancelledShare(const Facts& facts, const Series& gradient);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_CANCELLED_H_

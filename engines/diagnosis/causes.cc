@@ -9,7 +9,7 @@
 #include "engines/diagnosis/onset.h"
 #include "engines/runs/protocol_text.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // A case is named as the cause of something measured from here on.
@@ -346,4 +346,4 @@ std::vector<Hypothesis> FindCauses(const Facts& facts, const std::vector<Claim>&
   return causes;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -9,7 +9,7 @@
 
 #include "engines/diagnosis/rank.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // A case that only signals speak for, and no sign that a detector is sure of, is believed no more
 // than this: where the operator or layer that made the first bad value is known, and where not.
@@ -36,6 +36,6 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism);
 // Whether one of the case's signs is what the training loop did.
 bool StandsOnLoop(const std::vector<Claim>& claims, const cases::Case& cause);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_CAUSES_H_

@@ -11,7 +11,7 @@
 #include "engines/check/shared_rules.h"
 #include "engines/diagnosis/excerpts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr int kNearLines = 40;  // a module's forward and what stands around it
@@ -19,7 +19,7 @@ constexpr size_t kMaxFindings = 200;
 // Some 100,000 lines: seconds. A whole library, as transformers, takes the better part of a minute.
 constexpr size_t kMostCode = 4'000'000;  // bytes
 
-bool IsNear(const static_check::Finding& finding, const Place& producer) {
+bool IsNear(const check::Finding& finding, const Place& producer) {
   return producer.line > 0 &&
          std::filesystem::path(finding.path).filename().generic_string() == producer.file &&
          std::abs(finding.line - producer.line) <= kNearLines;
@@ -28,9 +28,9 @@ bool IsNear(const static_check::Finding& finding, const Place& producer) {
 // Leaves what can be checked while somebody waits: first the files that the record names, then
 // those of their folders, then the others in their order. Answers with how many there were.
 size_t KeepNearest(const std::vector<std::string>& named,
-                   std::vector<static_check::Source>& sources) {
+                   std::vector<check::Source>& sources) {
   const size_t all = sources.size();
-  const auto distance = [&](const static_check::Source& source) {
+  const auto distance = [&](const check::Source& source) {
     const std::filesystem::path path(source.file.empty() ? source.path : source.file);
     int nearest = 2;
     for (const std::string& line : named) {
@@ -42,13 +42,13 @@ size_t KeepNearest(const std::vector<std::string>& named,
     return nearest;
   };
   size_t bytes = 0;
-  for (const static_check::Source& source : sources) bytes += source.text.size();
+  for (const check::Source& source : sources) bytes += source.text.size();
   if (bytes <= kMostCode) return all;
   std::vector<std::pair<int, size_t>> order;
   for (size_t i = 0; i < all; ++i) order.emplace_back(distance(sources[i]), i);
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<static_check::Source> kept;
+  std::vector<check::Source> kept;
   size_t used = 0;
   for (const auto& [nearness, index] : order) {
     const size_t size = sources[index].text.size();
@@ -65,7 +65,7 @@ size_t KeepNearest(const std::vector<std::string>& named,
 Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext& context,
                        Facts& facts) {
   MPN_TRY_ASSIGN(auto collected,
-                 static_check::CollectSources(paths, context.roots, context.cancel));
+                 check::CollectSources(paths, context.roots, context.cancel));
   const std::vector<std::string> named = NamedLines(facts);
   const size_t all = KeepNearest(named, collected.sources);
   if (collected.sources.size() < all) {
@@ -76,8 +76,8 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
                     "要检查其他文件，给出更小的路径，或调用 static_check。"),
          {static_cast<int64_t>(all), static_cast<int64_t>(collected.sources.size())}});
   }
-  MPN_TRY_ASSIGN(auto rules, static_check::SharedRules(context.data));
-  MPN_TRY_ASSIGN(auto report, static_check::Check(collected.sources, {}, *rules, context.cancel));
+  MPN_TRY_ASSIGN(auto rules, check::SharedRules(context.data));
+  MPN_TRY_ASSIGN(auto report, check::Check(collected.sources, {}, *rules, context.cancel));
   facts.code_checked = report.files_scanned > 0;
   AddExcerpts(collected.sources, facts);
   if (!facts.code_checked) {
@@ -86,9 +86,9 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
                    "所给的代码中没有可以检查的文件，或都没有用到 torch。"));
   }
   const Place producer = named.empty() ? Place{} : ParsePlace(named.front());
-  for (const static_check::Finding& finding : report.findings) {
+  for (const check::Finding& finding : report.findings) {
     if (facts.findings.size() >= kMaxFindings) break;
-    facts.findings.push_back({finding.rule, static_check::SeverityName(finding.severity),
+    facts.findings.push_back({finding.rule, check::SeverityName(finding.severity),
                               EscapeControl(finding.path, 200) + ":" + std::to_string(finding.line),
                               EscapeControl(finding.message, 300), finding.cases,
                               IsNear(finding, producer)});
@@ -98,4 +98,4 @@ Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext&
   return {};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

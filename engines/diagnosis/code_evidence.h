@@ -9,13 +9,13 @@
 #include "engines/call_context.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Checks the files and folders and fills facts.findings and facts.code_checked. Fails on a path
 // that does not exist or may not be read; what is wrong inside the code becomes a limit.
 Result<void> CheckCode(const std::vector<std::string>& paths, const ToolContext& context,
                        Facts& facts);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_CODE_EVIDENCE_H_

@@ -13,7 +13,7 @@
 #include "engines/diagnosis/verdict.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kMostHypotheses = 6;
@@ -137,4 +137,4 @@ Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library) {
   return d;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

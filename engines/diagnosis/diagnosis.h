@@ -15,7 +15,7 @@
 #include "engines/diagnosis/rank.h"
 #include "engines/diagnosis/summary/verdict_words.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 struct Moment {
   int64_t step = 0;
@@ -41,6 +41,6 @@ struct Diagnosis {
 // `library` must outlive the result.
 Diagnosis Diagnose(const Facts& facts, const cases::CaseLibrary& library);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_DIAGNOSIS_H_

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::NanOrigin;
@@ -125,4 +125,4 @@ runs::AlertDetail ParseEarlierMessage(std::string_view message) {
   return detail;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

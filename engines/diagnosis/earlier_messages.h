@@ -9,11 +9,11 @@
 
 #include "engines/runs/alert_detail.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // What such a message says; empty where it says nothing that is known.
 runs::AlertDetail ParseEarlierMessage(std::string_view message);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_EARLIER_MESSAGES_H_

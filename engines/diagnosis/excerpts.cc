@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr int64_t kExcerptLines = 5;  // before and after the named line
@@ -27,10 +27,10 @@ size_t CommonEnd(const std::string& a, const std::string& b) {
   return n;
 }
 
-const static_check::Source* FindSource(const std::vector<static_check::Source>& sources,
+const check::Source* FindSource(const std::vector<check::Source>& sources,
                                        const std::string& named) {
-  const static_check::Source* best = nullptr;
-  for (const static_check::Source& source : sources) {
+  const check::Source* best = nullptr;
+  for (const check::Source& source : sources) {
     if (IsFile(source.path, named) &&
         (!best || CommonEnd(source.path, named) > CommonEnd(best->path, named))) {
       best = &source;
@@ -80,7 +80,7 @@ std::vector<std::string> NamedLines(const Facts& facts) {
   return lines;
 }
 
-void AddExcerpts(const std::vector<static_check::Source>& sources, Facts& facts) {
+void AddExcerpts(const std::vector<check::Source>& sources, Facts& facts) {
   for (const std::string& named : NamedLines(facts)) {
     if (facts.excerpts.size() == kMaxExcerpts) return;
     const Place place = ParsePlace(named);
@@ -95,4 +95,4 @@ void AddExcerpts(const std::vector<static_check::Source>& sources, Facts& facts)
   }
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

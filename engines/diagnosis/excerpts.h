@@ -10,7 +10,7 @@
 #include "engines/check/engine.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // "pkg/model.py:62" in its parts; line 0 where there is none.
 struct Place {
@@ -23,8 +23,8 @@ Place ParsePlace(const std::string& source);
 std::vector<std::string> NamedLines(const Facts& facts);
 
 // Fills facts.excerpts from the sources that hold the named lines: five lines before and after.
-void AddExcerpts(const std::vector<static_check::Source>& sources, Facts& facts);
+void AddExcerpts(const std::vector<check::Source>& sources, Facts& facts);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_EXCERPTS_H_

@@ -5,7 +5,7 @@
 
 #include "engines/diagnosis/median.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kLossesBefore = 5;  // losses before an excursion can be told
@@ -121,4 +121,4 @@ std::vector<Excursion> ExcursionFinder::Finish() const {
   return all;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -13,7 +13,7 @@
 #include "engines/runs/last_values.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 struct Excursion {
   int64_t step = 0, peak_step = 0;               // where it began to rise, where it was highest
@@ -46,6 +46,6 @@ class ExcursionFinder {
   int64_t count_ = 0, calm_ = 0;
 };
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_EXCURSIONS_H_

@@ -4,7 +4,7 @@
 
 #include "engines/diagnosis/shorten.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 std::vector<std::string> Cut(const std::vector<runs::Sentence>& sentences, size_t most,
                              size_t bytes, runs::Language language) {
@@ -34,4 +34,4 @@ std::string FixOf(const Hypothesis& h, size_t bytes, runs::Language language) {
 
 double Rounded(double confidence) { return std::round(confidence * 100) / 100; }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

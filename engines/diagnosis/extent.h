@@ -9,7 +9,7 @@
 
 #include "engines/diagnosis/rank.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // How much of an answer is told; every step down drops what matters least, until it fits.
 struct Extent {
@@ -39,6 +39,6 @@ std::string FixOf(const Hypothesis& h, size_t bytes,
 
 double Rounded(double confidence);  // to two digits
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_EXTENT_H_

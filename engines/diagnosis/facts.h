@@ -25,7 +25,7 @@
 #include "engines/runs/sentence.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using runs::NanOrigin;
 
@@ -160,7 +160,7 @@ struct Facts {
   bool of_players = false;            // a log's losses are of two players that learn by each other
   runs::Evaluations evaluations;      // of a log
   Word<Precision> precision;
-  run_summary::Summary summary;
+  summary::Summary summary;
   runs::Status status = runs::Status::kClosed;
   bool ended_by_signal = false;   // which its process heard: Ctrl-C, a scheduler's
   std::vector<SeenAlert> alerts;  // in order of time; at most kAlertsKept
@@ -191,6 +191,6 @@ struct Facts {
 };
 inline constexpr size_t kAlertsKept = 4000;
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_FACTS_H_

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kMostTensors = 8, kMostDimensions = 16;
@@ -137,4 +137,4 @@ runs::Sentence FailedCallText(const FailedCall& call) {
   return text;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

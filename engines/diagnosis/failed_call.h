@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "engines/runs/sentence.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 struct GivenTensor {
   std::string name, dtype;  // raw
@@ -39,6 +39,6 @@ runs::Sentence OutOfRangeText(const FailedCall& call);
 // In a sentence or two, escaped.
 runs::Sentence FailedCallText(const FailedCall& call);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_FAILED_CALL_H_

@@ -6,7 +6,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using runs::Number;
 
@@ -142,4 +142,4 @@ std::optional<Onset> PlaceOfSkips(const Facts& facts) {
   return onset;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

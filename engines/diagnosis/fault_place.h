@@ -14,7 +14,7 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/diagnosis/rank.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Whether `step` is the first that shadow steps compared and others came before it: a lasting fault
 // has no known beginning then.
@@ -36,6 +36,6 @@ std::optional<Onset> PlaceOfFault(const Facts& facts, const std::vector<Claim>& 
 // nearest to FP16's end before.
 std::optional<Onset> PlaceOfSkips(const Facts& facts);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_FAULT_PLACE_H_

@@ -14,7 +14,7 @@
 #include "engines/diagnosis/trend.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr double kOfStart = 30;  // times the first gradient norms
@@ -262,4 +262,4 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   return facts;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

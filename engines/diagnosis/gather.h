@@ -8,13 +8,13 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // `library`: whose `stat:` signals are looked for in the samples; `limit`: of the pass over all
 // steps.
 Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& library,
                         CancelToken::Clock::duration limit);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_GATHER_H_

@@ -5,7 +5,7 @@
 #include "engines/diagnosis/step_pass.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // An evaluation's loss is not finite, and the training's looks sound: HF's Trainer logs a training
@@ -114,4 +114,4 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   return facts;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -6,7 +6,7 @@
 
 #include "engines/runs/import/log_line.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kHitLineBytes = 400;
@@ -49,4 +49,4 @@ Result<void> FindLogHits(imports::ByteSource text, const cases::CaseLibrary& lib
   return {};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -14,7 +14,7 @@
 #include "engines/runs/import/byte_source.h"
 #include "engines/runs/whole_run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // The best line for each signal of the library, added to `hits`. Fails only when the call is
 // stopped.
@@ -26,6 +26,6 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
                         const cases::CaseLibrary& library,
                         CancelToken::Clock::duration limit = runs::kPassTime);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_LOG_HITS_H_

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // From which relative error on a result is another number altogether.
@@ -93,4 +93,4 @@ bool IsWorthALook(const runs::ShadowFinding& finding) {
   return used && wrong && finding.proof == Proof::kProven;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

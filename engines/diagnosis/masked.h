@@ -11,7 +11,7 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Whether nothing came of the value that the alert tells of: loss and gradients of its step are
 // finite, and it is NaN, which spreads through all arithmetic (an infinity may leave a wrong finite
@@ -25,6 +25,6 @@ runs::Sentence MaskedText(const Masked& masked);
 // wrong in numbers that somebody may use.
 bool IsWorthALook(const runs::ShadowFinding& finding);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_MASKED_H_

@@ -11,7 +11,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -391,4 +391,4 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
           {WhereToChange(finding)}};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

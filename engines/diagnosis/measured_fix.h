@@ -7,13 +7,13 @@
 #include "engines/diagnosis/shadow_evidence.h"
 #include "engines/runs/sentence.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 runs::Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism);
 
 // Of a result that came near the end of its format before something was not finite.
 runs::Sentence NearLimitFix(const runs::ShadowFinding& finding);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_MEASURED_FIX_H_

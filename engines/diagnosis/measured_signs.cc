@@ -5,7 +5,7 @@
 
 #include "engines/runs/operator_words.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using Signs = std::vector<std::string_view>;
@@ -104,4 +104,4 @@ bool IsOfAnotherOperator(const cases::Case& entry, const runs::ShadowFinding& fi
   return of_operator;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -13,7 +13,7 @@
 #include "engines/cases/case.h"
 #include "engines/runs/shadow.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Empty where the finding is none of a single operator, or nothing tells its kind.
 std::vector<std::string_view> SignsOf(const runs::ShadowFinding& finding);
@@ -24,6 +24,6 @@ bool IsNoOperatorsMistake(const runs::ShadowFinding& finding);
 // Whether the case is about the mistake of an operator, and of none that the finding shows.
 bool IsOfAnotherOperator(const cases::Case& entry, const runs::ShadowFinding& finding);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_MEASURED_SIGNS_H_

@@ -7,7 +7,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -158,4 +158,4 @@ double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mecha
   return IsError(finding) ? kNotTestedError : kNotTestedWarning;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

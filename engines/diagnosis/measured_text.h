@@ -11,7 +11,7 @@
 #include "engines/diagnosis/shadow_evidence.h"
 #include "engines/runs/sentence.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // "float16 multiplication at model.py:12 (ffn, forward) gives Inf or NaN in 3 % of the elements, …"
 runs::Sentence MeasuredTitle(const ShadowEvidence& measured, const Mechanism& mechanism);
@@ -35,6 +35,6 @@ bool ComparesWithItself(const runs::ShadowFinding& finding);
 // the shares of right answers that these numbers come from.
 double MeasuredConfidence(const ShadowEvidence& measured, const Mechanism& mechanism);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_MEASURED_TEXT_H_

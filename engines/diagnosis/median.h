@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 inline double Median(std::span<const double> of) {
   std::vector<double> values(of.begin(), of.end());
@@ -28,6 +28,6 @@ inline double MedianDistance(std::span<const double> of, double middle) {
   return Median(distances);
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_MEDIAN_H_

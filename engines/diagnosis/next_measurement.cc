@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -215,4 +215,4 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
       "而不是数值。");
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -6,12 +6,12 @@
 
 #include "engines/diagnosis/diagnosis.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // One or two sentences; for a run without monitor the two lines that record the next one. Cheapest
 // first: reading code, then recording more, then training again in another precision.
 runs::Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_NEXT_MEASUREMENT_H_

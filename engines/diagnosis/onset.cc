@@ -15,7 +15,7 @@
 #include "engines/runs/ranks.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -399,4 +399,4 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
   return std::optional(std::move(onset));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -9,7 +9,7 @@
 #include "engines/diagnosis/step_course.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // data 0, forward 1, loss 2, backward 3, optimizer 4; an unknown phase comes last. The order within
 // a step.
@@ -29,6 +29,6 @@ Result<std::optional<Onset>> FindOnset(const runs::Source& source, const Facts& 
                                        const StepCourse& course, runs::Layers& layers,
                                        std::optional<Masked>& masked);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_ONSET_H_

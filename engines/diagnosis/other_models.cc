@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,4 +53,4 @@ std::vector<runs::Source> OtherModels(const runs::Source& source, const AllowedR
   return models;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

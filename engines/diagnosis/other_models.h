@@ -9,13 +9,13 @@
 
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Their runs, in the order of the files, at most 8. Files that cannot be read, and those of another
 // program or time, are left out.
 std::vector<runs::Source> OtherModels(const runs::Source& source, const AllowedRoots& roots,
                                       const CancelToken& cancel);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_OTHER_MODELS_H_

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kNewest = 16;  // the rest is spread over what lies before
@@ -102,4 +102,4 @@ Result<Profile> ReadProfile(const runs::Source& source, const std::vector<int64_
   return profile;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

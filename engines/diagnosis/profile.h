@@ -16,7 +16,7 @@
 #include "engines/runs/run.h"
 #include "engines/runs/samples.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 inline constexpr size_t kProfileSamples = 28;
 inline constexpr size_t kProfileRows = 200'000;
@@ -58,6 +58,6 @@ Result<Profile> ReadProfile(const runs::Source& source, const std::vector<int64_
                             runs::Layers& layers,
                             const std::function<Result<void>(const runs::TensorRow&)>& visit);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_PROFILE_H_

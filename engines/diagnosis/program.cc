@@ -11,7 +11,7 @@
 #include "engines/diagnosis/other_models.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // Error messages that the question quotes, and the exception that ended the training, are evidence
@@ -140,4 +140,4 @@ Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& contex
   return judged;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

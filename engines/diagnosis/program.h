@@ -18,7 +18,7 @@
 #include "engines/runs/run.h"
 #include "engines/runs/whole_run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using PassTime = CancelToken::Clock::duration;
 
@@ -52,12 +52,12 @@ Result<Diagnosed> DiagnoseProgram(const runs::Source& source, const Request& req
 // The verdict of DiagnoseProgram() without further evidence, and what the pass over the steps of
 // the run asked about gave: who summarizes the run needs it as well.
 struct JudgedRun {
-  run_summary::RunVerdict verdict;
-  run_summary::Summary steps;
+  summary::RunVerdict verdict;
+  summary::Summary steps;
 };
 Result<JudgedRun> JudgeRun(const runs::Source& source, const ToolContext& context,
                            PassTime limit = runs::kPassTime);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_PROGRAM_H_

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "engines/runs/events.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kKept = 64;  // of each kind; a run that makes a new optimizer at every step
@@ -89,4 +89,4 @@ Result<Protocol> ReadProtocol(const runs::Source& source) {
   return protocol;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

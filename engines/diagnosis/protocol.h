@@ -14,7 +14,7 @@
 #include "engines/diagnosis/failed_call.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 struct OptimizerSeen {
   int64_t step = 0;  // at which it stepped first
@@ -66,6 +66,6 @@ struct Protocol {
 
 Result<Protocol> ReadProtocol(const runs::Source& source);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_PROTOCOL_H_

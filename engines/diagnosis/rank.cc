@@ -12,7 +12,7 @@
 #include "engines/runs/operator_words.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using cases::Signal;
@@ -357,4 +357,4 @@ std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claim
   return ranked;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

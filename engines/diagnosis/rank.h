@@ -11,7 +11,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 struct Hypothesis {
   const cases::Case* cause = nullptr;  // borrowed from the library; nullptr: no case fits
@@ -35,6 +35,6 @@ struct Hypothesis {
 std::vector<Hypothesis> Rank(const Facts& facts, const std::vector<Claim>& claims,
                              const cases::CaseLibrary& library);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_RANK_H_

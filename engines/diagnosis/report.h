@@ -8,7 +8,7 @@
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // What is diagnosed, for the heading: a handle or the name of a log; escaped.
 struct Subject {
@@ -27,6 +27,6 @@ Json DiagnosisSchema();
 std::string DiagnosisText(const Subject& subject, const Facts& facts, const Diagnosis& diagnosis,
                           size_t bytes);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_REPORT_H_

@@ -7,7 +7,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Name;
@@ -204,4 +204,4 @@ Json DiagnosisJson(const Subject& subject, const Facts& facts, const Diagnosis& 
   return json;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -12,7 +12,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Name;
@@ -141,7 +141,7 @@ std::string CausesText(const Diagnosis& d, const Extent& extent) {
 std::string BuildText(const Subject& subject, const Facts& facts, const Diagnosis& d,
                       const Extent& extent) {
   std::string text =
-      run_summary::VerdictWords(d.verdict, facts.status) + ": " + d.headline.English() + "\n";
+      summary::VerdictWords(d.verdict, facts.status) + ": " + d.headline.English() + "\n";
   text += (subject.run.empty() ? "Log: " + subject.name
                                : "Run: " + subject.run + " \"" + subject.name + "\"") +
           (subject.started.empty() ? "" : ", started " + subject.started) + "\n";
@@ -222,4 +222,4 @@ std::string DiagnosisText(const Subject& subject, const Facts& facts, const Diag
   return text;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -4,7 +4,7 @@
 #include "engines/diagnosis/step_course.h"
 #include "engines/diagnosis/summary/stability.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // knowledge/README.md, "states of the loss scale".
@@ -77,8 +77,8 @@ void ScaleCourse::Add(const runs::StepRow& row) {
 ScaleTrack ScaleCourse::Finish() const {
   ScaleTrack track = track_;
   // A search that never found a scale, or took longer than any does, was none.
-  const bool search_failed = (starting_ && skip_run_ > run_summary::kStartupSkips) ||
-                             track.startup_skips > 2 * run_summary::kStartupSkips;
+  const bool search_failed = (starting_ && skip_run_ > summary::kStartupSkips) ||
+                             track.startup_skips > 2 * summary::kStartupSkips;
   if (search_failed && startup_falls_ > track.longest_fall_run) {
     track.longest_fall_run = startup_falls_;
     track.fall_from = startup_from_;
@@ -91,4 +91,4 @@ ScaleTrack ScaleCourse::Finish() const {
   return track;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -11,7 +11,7 @@
 #include "engines/runs/operator_words.h"
 #include "engines/runs/shadow_text.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kMostFindings = 24;
@@ -186,7 +186,7 @@ void FoldRepeated(std::vector<MeasuredFinding>& findings) {
 
 }  // namespace
 
-void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured) {
+void SetAsideMinor(const summary::Summary& steps, ShadowEvidence& measured) {
   const auto skipped = static_cast<double>(steps.skipped_steps);
   const bool few_skips = skipped < kManySkips * static_cast<double>(steps.steps);
   const double usual =
@@ -251,4 +251,4 @@ Result<ShadowEvidence> ReadShadowEvidence(const runs::Source& source, runs::Laye
   return measured;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -15,7 +15,7 @@
 #include "engines/runs/samples.h"
 #include "engines/runs/shadow.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // The steps after an ERROR in which the monitor looks again (docs/shadow.md).
 inline constexpr int64_t kStepsLookedAtAfter = 2;
@@ -62,7 +62,7 @@ void SetAsideConsequences(ShadowEvidence& measured, std::optional<int64_t> first
 // steps that a scaler leaves out anyway, and a mean that is near 0 because its terms are meant to
 // cancel, whose error reaches nothing but the printed loss, and changes too small for FP32 where the
 // loss has fallen (what is nearly settled).
-void SetAsideMinor(const run_summary::Summary& steps, ShadowEvidence& measured);
+void SetAsideMinor(const summary::Summary& steps, ShadowEvidence& measured);
 
 // How near to the end of its format the result was, 0 to 1: of exponentials by what goes in. 0
 // where that is not known.
@@ -83,6 +83,6 @@ bool IsTooLargeForFp32(const runs::ShadowFinding& finding);
 // The lines that it points at, the finding's own first, then those of its cure; raw "file:line".
 std::vector<std::string> LinesOf(const runs::ShadowFinding& finding);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SHADOW_EVIDENCE_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 std::string Shorten(const std::string& text, size_t bytes) {
   std::string line;
@@ -46,4 +46,4 @@ std::vector<Moment> Thinned(const std::vector<Moment>& moments, size_t most) {
   return kept;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

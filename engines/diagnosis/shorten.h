@@ -7,7 +7,7 @@
 
 #include "engines/diagnosis/diagnosis.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // At most `bytes` of the text, cut after a sentence where one ends in the second half, else at a
 // blank, with "…". Line breaks become blanks.
@@ -16,6 +16,6 @@ std::string Shorten(const std::string& text, size_t bytes);
 // At most `most` moments: the first, the last and those nearest to a first bad one stay.
 std::vector<Moment> Thinned(const std::vector<Moment>& moments, size_t most);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SHORTEN_H_

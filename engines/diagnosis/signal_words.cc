@@ -8,7 +8,7 @@
 #include "engines/cases/vocabulary.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -161,4 +161,4 @@ Sentence UnseenSentence(const cases::Signal& signal) {
 
 std::string AlertMeaning(std::string_view type) { return MeaningOf(cases::kAlertTypes, type); }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -11,7 +11,7 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/runs/sentence.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // "the largest magnitude in the activation of blocks.2 was 61000 at step 40 (this case has more
 // than 60000)". `signal` is a kStat that `hit` fits.
@@ -24,6 +24,6 @@ runs::Sentence UnseenSentence(const cases::Signal& signal);
 // "a small rounding error becomes a large one", of SHADOW_AMPLIFIED.
 std::string AlertMeaning(std::string_view type);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SIGNAL_WORDS_H_

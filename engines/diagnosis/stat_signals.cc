@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using cases::Signal;
@@ -203,4 +203,4 @@ Result<void> FindStepSignals(const runs::Source& source, int64_t last,
   return {};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -11,7 +11,7 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Collects hits from the rows of samples: one a signal, that whose value is greatest (for < and <=
 // the least).
@@ -51,6 +51,6 @@ class StepSignals {
 Result<void> FindStepSignals(const runs::Source& source, int64_t last,
                              const cases::CaseLibrary& library, std::vector<StatHit>& hits);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_STAT_SIGNALS_H_

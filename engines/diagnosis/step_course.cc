@@ -9,7 +9,7 @@
 #include "engines/runs/show.h"
 #include "numerics/alert_bounds.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kWindow = 10;           // values that a level is told from
@@ -82,9 +82,9 @@ void StepCourse::AddZero(const runs::StepRow& row) {
 }
 
 bool StepCourse::GradientsAreBad() const {
-  constexpr int64_t kLaterSkips = run_summary::kStartupSkips / 2;
+  constexpr int64_t kLaterSkips = summary::kStartupSkips / 2;
   return unskipped_ >= 2 || zeroed_ ||
-         bad_gradient_run_ > (was_good_ ? kLaterSkips : run_summary::kStartupSkips);
+         bad_gradient_run_ > (was_good_ ? kLaterSkips : summary::kStartupSkips);
 }
 
 void StepCourse::AddLoss(const runs::StepRow& row) {
@@ -160,7 +160,7 @@ void StepCourse::Finish(Facts& facts) const {
   }
   facts.good_steps_after = good_after_;
   facts.bad_at_end =
-      last_loss_bad_ || GradientsAreBad() || bad_gradient_run_ > run_summary::kStartupSkips / 2;
+      last_loss_bad_ || GradientsAreBad() || bad_gradient_run_ > summary::kStartupSkips / 2;
 }
 
 std::vector<SeenAlert> StepCourse::DerivedAlerts() const {
@@ -182,7 +182,7 @@ std::vector<SeenAlert> StepCourse::DerivedAlerts() const {
                              scale.collapsed_from.value_or(step), 1.0, 1.0,
                              "the loss scale stayed at 1 or below for 20 steps or more"));
   }
-  if (scale.longest_skip_run > run_summary::kStartupSkips && scale.longest_skip_first) {
+  if (scale.longest_skip_run > summary::kStartupSkips && scale.longest_skip_first) {
     alerts.push_back(
         Derived(AlertType::kStepSkipped, Severity::kWarning, Phase::kOptimizer,
                 *scale.longest_skip_first, static_cast<double>(scale.longest_skip_run), {},
@@ -193,4 +193,4 @@ std::vector<SeenAlert> StepCourse::DerivedAlerts() const {
   return alerts;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -12,7 +12,7 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/runs/last_values.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // How the loss scale goes, step by step.
 class ScaleCourse {
@@ -81,6 +81,6 @@ class StepCourse {
   std::optional<double> last_scale_;  // of that step
 };
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_STEP_COURSE_H_

@@ -6,11 +6,11 @@
 #include "engines/diagnosis/summary/step_fold.h"
 #include "engines/runs/remembered.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 Result<StepPass::Seen> StepPass::ReadAll(const runs::Source& source, int64_t first_error) const {
   Seen seen;
-  run_summary::StepFold fold(seen.summary);
+  summary::StepFold fold(seen.summary);
   TurnFinder turns;
   StepSignals signals(library_);
   seen.last_offered = first_error;
@@ -59,4 +59,4 @@ Result<void> StepPass::TakeSignals(const runs::Source& source, Facts& facts) {
   return {};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -16,7 +16,7 @@
 #include "engines/diagnosis/step_course.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 class StepPass {
  public:
@@ -37,7 +37,7 @@ class StepPass {
 
  private:
   struct Seen {
-    run_summary::Summary summary;
+    summary::Summary summary;
     StepCourse course;
     Turns turns;
     std::vector<StatHit> hits;  // up to last_offered
@@ -50,6 +50,6 @@ class StepPass {
   std::shared_ptr<const Seen> seen_;
 };
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_STEP_PASS_H_

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using runs::Count;
 
@@ -89,7 +89,7 @@ std::string LeftOut(const ShadowEvidence& measured) {
 }  // namespace
 
 void ListTested(const Facts& facts, Diagnosis& d) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const auto add = [&](bool tested, std::string what, std::string otherwise) {
     (tested ? d.tested : d.not_tested).push_back(tested ? std::move(what) : std::move(otherwise));
   };
@@ -124,4 +124,4 @@ void ListTested(const Facts& facts, Diagnosis& d) {
   d.not_tested.push_back("evaluation, and averages of weights, beyond the steps above");
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

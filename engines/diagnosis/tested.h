@@ -7,11 +7,11 @@
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Fills `tested` and `not_tested`.
 void ListTested(const Facts& facts, Diagnosis& d);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_TESTED_H_

@@ -7,7 +7,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using runs::Count;
 using runs::Name;
@@ -27,7 +27,7 @@ std::string MeasuredFirst(const MeasuredFinding& lead) {
 }  // namespace
 
 std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& first_bad) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   std::vector<Moment> line;
   if (!s.first_step) return line;
   std::string start = "starts";
@@ -118,4 +118,4 @@ std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& f
   return line;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

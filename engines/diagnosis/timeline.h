@@ -9,11 +9,11 @@
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // `first_bad`: the first bad moment, if there is one.
 std::vector<Moment> TimelineOf(const Facts& facts, const std::optional<Onset>& first_bad);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_TIMELINE_H_

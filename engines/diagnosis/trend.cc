@@ -8,7 +8,7 @@
 #include "engines/diagnosis/onset.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Number;
@@ -162,4 +162,4 @@ runs::Sentence TrendText(const Trend& trend) {
                  : Sentence()}};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

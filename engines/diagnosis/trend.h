@@ -9,7 +9,7 @@
 #include "engines/diagnosis/facts.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Largest finite value of a format by torch's dtype name or by the monitor's word ("float16",
 // "fp16"); 0 for others.
@@ -24,6 +24,6 @@ Result<std::optional<Trend>> FindTrend(const runs::Source& source, const Facts& 
 // at 65504".
 runs::Sentence TrendText(const Trend& trend);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_TREND_H_

@@ -7,7 +7,7 @@
 
 #include "engines/diagnosis/median.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kEnoughSteps = 12;  // losses before a spike can be told
@@ -243,4 +243,4 @@ Turns TurnFinder::Finish() const {
   return turns;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

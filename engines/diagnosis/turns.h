@@ -11,7 +11,7 @@
 #include "engines/runs/last_values.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // A value that left what the run had shown before.
 struct Jump {
@@ -126,6 +126,6 @@ class TurnFinder {
   int64_t zero_run_ = 0, zero_first_ = 0;
 };
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_TURNS_H_

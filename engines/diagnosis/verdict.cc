@@ -13,7 +13,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Count;
@@ -22,7 +22,7 @@ using runs::Number;
 using runs::Sentence;
 
 constexpr int64_t kLeastSteps = 3;  // below that nothing can be called healthy
-constexpr auto kLossesOfMean = static_cast<int64_t>(run_summary::StepFold::kTrendWindow);
+constexpr auto kLossesOfMean = static_cast<int64_t>(summary::StepFold::kTrendWindow);
 // Weights of `log:` signals (knowledge/README.md): 3 all but proves its case.
 constexpr double kErrorWeight = 4, kSignWeight = 2;
 constexpr size_t kMostNotes = 2;
@@ -31,7 +31,7 @@ constexpr double kLearns = 0.05;
 
 // Warnings that matter by themselves if the loss does not fall either.
 bool LearnsNothing(const Facts& facts) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const bool warned = std::any_of(facts.alerts.begin(), facts.alerts.end(), [](const SeenAlert& a) {
     return a.row.type == AlertType::kGradVanish || a.row.type == AlertType::kDeadLayer ||
            a.row.type == AlertType::kStaleUpdate ||
@@ -136,14 +136,14 @@ Sentence ZeroLossText(const Facts& facts) {
 
 // Of what a whole record began and ended with, not of single steps: two means that share none. Some
 // losses need not fall (a policy's, a GAN's): it is said, and judged by nobody.
-bool DidNotFall(const run_summary::Summary& s) {
+bool DidNotFall(const summary::Summary& s) {
   return s.finite_losses >= 2 * kLossesOfMean && s.loss_start && s.loss_end &&
          *s.loss_end >= *s.loss_start;
 }
 
 // What is said of a fall rests on the figures that stand beside it.
 Sentence WithLoss(const Facts& facts, const Sentence& headline) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (DidNotFall(s)) {
     return {
         Form("{0}: the loss did not fall (a mean of {1} over its first {2} values, {3} over its "
@@ -166,7 +166,7 @@ bool IsWarning(const std::string& line) {
 
 // By what the record shows without shadow steps.
 void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const auto say = [&](Health verdict, Sentence headline) {
     d.verdict = verdict;
     d.headline = std::move(headline);
@@ -252,7 +252,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                            "损失缩放卡在 {0}；{2} 步中有 {1} 步被跳过{3}。")
                     : Form("The loss scale collapsed at {0}; {1:step} of {2} were skipped{3}.",
                            "损失缩放崩塌至 {0}；{2} 步中有 {1} 步被跳过{3}。"),
-                {Number(s.scale_min), s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
+                {Number(s.scale_min), s.skipped_steps, s.steps, summary::SkipsApart(s)}});
   }
   if (FindDivergence(facts).again) {
     return say(
@@ -278,11 +278,11 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                      "损失缩放持续下降：从 {0} 到 {1}，从未回升。"),
                 {Number(facts.scale.fall_from), Number(facts.scale.fall_to)}});
   }
-  if (run_summary::TooManySkips(s)) {
+  if (summary::TooManySkips(s)) {
     return say(Health::kDegraded,
                {Form("{0:optimizer step} of {1} were skipped{2}, more than a scaler costs.",
                      "{1} 步中有 {0} 次优化器更新被跳过{2}，多于 scaler 的正常代价。"),
-                {s.skipped_steps, s.steps, run_summary::SkipsApart(s)}});
+                {s.skipped_steps, s.steps, summary::SkipsApart(s)}});
   }
   if (const Burst* burst = facts.monitored ? nullptr : LongBurst(facts.turns)) {
     return say(Health::kDegraded,
@@ -291,7 +291,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                      "在训练中途，从第 {1} 步起连续 {0} 次优化器更新被跳过。"),
                 {burst->steps, burst->first}});
   }
-  if (run_summary::TooManyBadGradients(s)) {
+  if (summary::TooManyBadGradients(s)) {
     return say(Health::kDegraded,
                {Form("Gradients were not finite in {0:step} of {1}, more than a search "
                      "for a loss scale costs.",
@@ -378,7 +378,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   if (s.loss_first) headline = WithLoss(facts, headline);
   headline = {Form("{0}.", "{0}。"), {headline}};
   if (s.nonfinite_gradient_steps > 0 && !s.scale_first && s.skipped_steps == 0) {
-    headline += run_summary::DiscardedText(s);
+    headline += summary::DiscardedText(s);
   }
   if (jump) headline += jump->sentence;
   AddNotes(facts, claims, headline);
@@ -390,7 +390,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                   "The training ended with an exception; the recorded numbers do not tell why.",
                   "训练因异常结束；所记录的数字不能说明原因。"))
         : facts.ended_by_signal
-            ? Sentence(Form(run_summary::kEndedBySignal,
+            ? Sentence(Form(summary::kEndedBySignal,
                             "训练进程被信号终止（Ctrl-C、时间限制、调度器）。"))
             : Sentence(
                   Form("The process was killed or went away; the recorded numbers do not tell why.",
@@ -445,4 +445,4 @@ void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d) {
   }
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -10,11 +10,11 @@
 #include "engines/diagnosis/diagnosis.h"
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Sets verdict and headline.
 void Judge(const Facts& facts, const std::vector<Claim>& claims, Diagnosis& d);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_VERDICT_H_

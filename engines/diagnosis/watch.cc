@@ -9,7 +9,7 @@
 #include "engines/runs/show.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // The newest step of the run, of the database or of the ring, whichever is ahead.
@@ -80,4 +80,4 @@ std::string Essence(const Json& diagnosis) {
   return essence;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "engines/call_context.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // `arguments`: diagnose_run's, with `run`.
 Result<WatchedState> StateOfRun(const Json& arguments, const ToolContext& context);
@@ -19,6 +19,6 @@ Result<WatchedState> StateOfRun(const Json& arguments, const ToolContext& contex
 // The verdict and the first hypothesis of a diagnosis.
 std::string Essence(const Json& diagnosis);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_WATCH_H_

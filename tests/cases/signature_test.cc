@@ -27,8 +27,8 @@ struct Evidence {
   std::vector<std::string> scale = {}, rules = {}, log = {}, signs = {};
 };
 
-using diagnose_run::Facts;
-using diagnose_run::Hypothesis;
+using diagnosis::Facts;
+using diagnosis::Hypothesis;
 
 bool IsValue(const std::string& type) {
   return type == "NAN" || type == "INF" || type == "OVERFLOW" || type == "LOSS_NAN";
@@ -42,7 +42,7 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
   // Log and code alone have no monitor, which would have seen what it does not speak of.
   facts.monitored = !evidence.alerts.empty() || !evidence.stats.empty() || !evidence.scale.empty();
   for (const Alert& alert : evidence.alerts) {
-    diagnose_run::SeenAlert seen;
+    diagnosis::SeenAlert seen;
     seen.row.step = kStep;
     seen.row.type = Word<AlertType>(alert.type);
     seen.row.phase = Word<Phase>(alert.phase);
@@ -53,7 +53,7 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
       facts.onset.emplace();
       facts.onset->step = kStep;
       facts.onset->phase = seen.row.phase;
-      facts.onset->place = diagnose_run::Onset::Place::kProducer;
+      facts.onset->place = diagnosis::Onset::Place::kProducer;
       facts.onset->layer_id = seen.row.layer_id;
       facts.onset->layer = alert.layer;
       facts.onset->is_inf = alert.type == "INF";
@@ -84,7 +84,7 @@ Facts FactsOf(const Evidence& evidence, const CaseLibrary& library) {
     facts.findings.push_back({rule, "error", "train.py:1", rule, {}, true});
   }
   for (const std::string& line : evidence.log) {
-    EXPECT_TRUE(diagnose_run::FindLogHits(imports::ByteSource::OfText(line), library, CancelToken(),
+    EXPECT_TRUE(diagnosis::FindLogHits(imports::ByteSource::OfText(line), library, CancelToken(),
                                           facts.log_hits));
   }
   return facts;
@@ -97,9 +97,9 @@ class Signatures : public testing::Test {
     const auto data = DataFiles::Create();
     EXPECT_TRUE(data);
     const CaseLibrary library = CaseLibrary::Load(*data);
-    std::vector<diagnose_run::Claim> claims;
+    std::vector<diagnosis::Claim> claims;
     for (const std::string& sign : evidence.signs) {
-      diagnose_run::Claim& claim = claims.emplace_back();
+      diagnosis::Claim& claim = claims.emplace_back();
       claim.id = sign;
       claim.sentence = sign;
       claim.strength = 1;

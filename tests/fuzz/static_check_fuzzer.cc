@@ -31,7 +31,7 @@
 #include "engines/check/rule_set.h"
 #include "tools/tool.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 void Require(bool holds, const char* what, const std::string& detail = "") {
@@ -285,14 +285,14 @@ void Run(std::string_view input) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  mpnanny::static_check::Rules();
+  mpnanny::check::Rules();
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  mpnanny::static_check::Run({reinterpret_cast<const char*>(data), size});
+  mpnanny::check::Run({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -27,7 +27,7 @@ TEST(AlertDetail, OfTheTraceSaysWhatTheSentenceOfAnEarlierMonitorSaid) {
        "made":["nan"],"dtype":"float32","inputs":"infinite"},
       {"operator":"aten.mul.Tensor","autograd_node":"LogBackward0","made":["posinf"],
        "dtype":"float32","inputs":"finite","largest_input":0.25}]})");
-  const AlertDetail read = diagnose_run::ParseEarlierMessage(
+  const AlertDetail read = diagnosis::ParseEarlierMessage(
       "attn: 3 NaN of 9 output elements in float16; its inputs are finite. None of its modules "
       "made it: it is in the code of its own forward. Traced at step 61: aten.mul.Tensor "
       "(a.py:108) made 6 -Inf of 6 elements in float16 [6]; what went in is finite, up to 1. "
@@ -112,7 +112,7 @@ std::string RangeOf(const char* tensors) {
   auto json = ParseJson(std::string(R"({"error":"IndexError","tensors":)") + tensors + "}");
   EXPECT_TRUE(json);
   const runs::Sentence range =
-      diagnose_run::OutOfRangeText(diagnose_run::ParseFailedCall(3, *json));
+      diagnosis::OutOfRangeText(diagnosis::ParseFailedCall(3, *json));
   test::ExpectChinese(range);
   return range.English();
 }

@@ -277,8 +277,8 @@ TEST_F(CompareMendTest, TheGradientPathIsSoughtWhereTheRunsHaveOne) {
   EXPECT_EQ(json["verdict"], "undecided") << text_;
 }
 
-compare_runs::RunHealth Sick(compare_runs::Fault::FoundBy found_by) {
-  compare_runs::RunHealth health;
+comparison::RunHealth Sick(comparison::Fault::FoundBy found_by) {
+  comparison::RunHealth health;
   health.verdict = {Health::kDegraded, "It is."};
   health.status = runs::Status::kClosed;
   health.faults.emplace_back();
@@ -289,13 +289,13 @@ compare_runs::RunHealth Sick(compare_runs::Fault::FoundBy found_by) {
 }
 
 TEST(JudgeMendTest, WhatLookedAtAMustHaveLookedAtB) {
-  using FoundBy = compare_runs::Fault::FoundBy;
-  using Outcome = compare_runs::MendOutcome;
-  compare_runs::RunHealth well;
+  using FoundBy = comparison::Fault::FoundBy;
+  using Outcome = comparison::MendOutcome;
+  comparison::RunHealth well;
   well.verdict = {Health::kHealthy, "Nothing."};
   well.status = runs::Status::kClosed;
   const auto outcome = [&](FoundBy found_by) {
-    return compare_runs::JudgeMend(Sick(found_by), well, false)->outcome;
+    return comparison::JudgeMend(Sick(found_by), well, false)->outcome;
   };
   EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kNotReached);
   well.last_step = 10;
@@ -312,37 +312,37 @@ TEST(JudgeMendTest, WhatLookedAtAMustHaveLookedAtB) {
   well.status = runs::Status::kException;
   EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kOtherFault);
   well.status = runs::Status::kClosed;
-  EXPECT_EQ(compare_runs::JudgeMend(Sick(FoundBy::kSteps), well, true)->outcome,
+  EXPECT_EQ(comparison::JudgeMend(Sick(FoundBy::kSteps), well, true)->outcome,
             Outcome::kNotEstablished);
   well.verdict.verdict = Health::kNotEstablished;
   EXPECT_EQ(outcome(FoundBy::kSteps), Outcome::kNotEstablished);
   well.verdict.verdict = std::nullopt;
-  EXPECT_FALSE(compare_runs::JudgeMend(Sick(FoundBy::kSteps), well, false));
+  EXPECT_FALSE(comparison::JudgeMend(Sick(FoundBy::kSteps), well, false));
 }
 
 TEST(JudgeMendTest, AFaultIsKnownAgainByWhatItIs) {
-  compare_runs::Fault a, b;
+  comparison::Fault a, b;
   a.kind = b.kind = FindingKind::kAmplified;
   a.op = b.op = "aten.sub.Tensor";
   a.phase = b.phase = Phase::kForward;
   a.source = "/x/train.py:20";
   b.source = "/y/train.py:22";
-  EXPECT_TRUE(compare_runs::IsSameFault(a, b));
+  EXPECT_TRUE(comparison::IsSameFault(a, b));
   b.source = "/y/loss.py:20";
-  EXPECT_FALSE(compare_runs::IsSameFault(a, b));
+  EXPECT_FALSE(comparison::IsSameFault(a, b));
   b.source = a.source;
   b.op = "aten.exp";
-  EXPECT_FALSE(compare_runs::IsSameFault(a, b));
+  EXPECT_FALSE(comparison::IsSameFault(a, b));
   // What was not measured: its layer and phase, without wrappers, or its documented cause.
-  compare_runs::Fault c, d;
+  comparison::Fault c, d;
   c.layer = "module.net.4";
   d.layer = "net.4";
   c.phase = d.phase = Phase::kBackward;
-  EXPECT_TRUE(compare_runs::IsSameFault(c, d));
+  EXPECT_TRUE(comparison::IsSameFault(c, d));
   d.phase = Phase::kForward;
-  EXPECT_FALSE(compare_runs::IsSameFault(c, d));
+  EXPECT_FALSE(comparison::IsSameFault(c, d));
   c.cause = d.cause = "case";
-  EXPECT_TRUE(compare_runs::IsSameFault(c, d));
+  EXPECT_TRUE(comparison::IsSameFault(c, d));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "engines/comparison/curve.h"
 #include "engines/comparison/noise.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 std::vector<double> Normal(size_t count, unsigned seed) {
@@ -117,4 +117,4 @@ TEST(CurveTest, EndingsOfShortCurves) {
 }
 
 }  // namespace
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -8,7 +8,7 @@
 #include "engines/comparison/gradient_path.h"
 #include "engines/comparison/spike.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 Curve Pair(size_t count, unsigned seed_a, unsigned seed_b, double noise = 0.05) {
@@ -87,4 +87,4 @@ TEST(NormFactorTest, EqualLossesAndNormsApartByOneFactor) {
 }
 
 }  // namespace
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

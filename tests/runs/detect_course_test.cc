@@ -7,7 +7,7 @@
 
 #include "tests/runs/detector_facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -327,4 +327,4 @@ TEST(Recurrence, WhoseGradientGrewThroughTime) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

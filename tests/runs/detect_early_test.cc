@@ -8,7 +8,7 @@
 #include "engines/diagnosis/timeline.h"
 #include "tests/runs/detector_facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // A loss that falls from 12 to 6, with a little noise, and a gradient norm of 1.3.
@@ -144,4 +144,4 @@ TEST(StepCourse, ALossOfZeroCountsWhereNoGradientLives) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

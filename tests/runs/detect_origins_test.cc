@@ -7,7 +7,7 @@
 #include "engines/diagnosis/earlier_messages.h"
 #include "tests/runs/detector_facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 std::vector<NanOrigin> OriginsOf(std::string_view message) {
@@ -213,4 +213,4 @@ TEST(OptimizerOrigin, ItsOwnArithmeticOrAGradientThatNobodyChecked) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -3,7 +3,7 @@
 
 #include "tests/runs/detector_facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 Facts Recorded(const std::string& precision) {
@@ -247,4 +247,4 @@ TEST(Adversary, AGeneratorThatGetsNothingAnyMore) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -4,7 +4,7 @@
 
 #include "tests/runs/detector_facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 Facts Recorded() {
@@ -162,7 +162,7 @@ TEST(DeadUnits, AreSeenInTheInputBehindAModuleThatLives) {
 TEST(GrowingNorm, IsSeenWhereTheLossDoesNotMove) {
   Facts facts = Recorded();
   for (int64_t i = 0; i < 20; ++i) {
-    run_summary::Stretch stretch;
+    summary::Stretch stretch;
     stretch.first_step = 10 * i;
     stretch.steps = stretch.norms = 10;
     stretch.norm_sum = 10.0 * static_cast<double>(i + 1);
@@ -262,4 +262,4 @@ TEST(WeighAgainstShadow, OnlyWhatWasComparedIsTakenBack) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -10,7 +10,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "tests/runs/same_figures.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // A run whose first bad value was born in that phase, in a layer that is its producer.
 inline Facts BrokenAt(int64_t step, const std::string& phase, const std::string& layer) {
@@ -79,6 +79,6 @@ inline bool Fires(const Facts& facts, std::string_view sign) {
   return FindClaim(claims, sign) != nullptr;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_TESTS_RUNS_DETECTOR_FACTS_H_

@@ -132,7 +132,7 @@ TEST(DiagnoseTest, FiguresOfASignatureAreSentences) {
   const auto say = [](const char* text, const char* layer, double value) {
     const auto signal = cases::ParseSignal(text, 1);
     EXPECT_TRUE(signal) << text;
-    const runs::Sentence sentence = diagnose_run::StatSentence(*signal, {text, 40, layer, value});
+    const runs::Sentence sentence = diagnosis::StatSentence(*signal, {text, 40, layer, value});
     ExpectChinese(sentence);
     return sentence.English();
   };

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using Signs = std::vector<std::string_view>;
@@ -73,4 +73,4 @@ TEST(MeasuredSigns, AConstantIsNoOperatorsMistake) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 // 1,000 steps whose loss fell from 4 to 1.
@@ -373,4 +373,4 @@ TEST(Stability, ARunWithoutStepsIsJudgedByTheDiagnosisAlone) {
 }
 
 }  // namespace
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

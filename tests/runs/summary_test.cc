@@ -14,9 +14,9 @@
 namespace mpnanny::test {
 namespace {
 
-using run_summary::CourseLine;
-using run_summary::MarkdownCode;
-using run_summary::MarkdownText;
+using summary::CourseLine;
+using summary::MarkdownCode;
+using summary::MarkdownText;
 
 Json Summary(const TempFolder& folder) {
   auto output = Call("run_summary", {{"run", "m.db"}}, folder.path());

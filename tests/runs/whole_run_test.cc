@@ -55,24 +55,24 @@ TEST(WholeRunTest, WithoutTimeTheFirstStepsAreToldAndThatTheyAreNotAll) {
   const auto data = DataFiles::Create();
   ASSERT_TRUE(data);
   const ToolContext context{.roots = *roots, .data = *data, .cancel = {}, .progress = nullptr};
-  auto cut = run_summary::Summarize(*source, context, std::chrono::seconds(0));
+  auto cut = summary::Summarize(*source, context, std::chrono::seconds(0));
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->steps, 4096);
   EXPECT_EQ(cut->ended_after, 4095);
-  const Json told = run_summary::SummaryJson(*source, *cut, 8000);
+  const Json told = summary::SummaryJson(*source, *cut, 8000);
   ASSERT_FALSE(told["notes"].empty());
   EXPECT_NE(told["notes"][0].get<std::string>().find("steps after 4095"), std::string::npos);
 
   const auto library = cases::SharedLibrary(*DataFiles::Create());
   for (const bool in_time : {false, true}) {
-    diagnose_run::Facts facts;
-    diagnose_run::StepPass pass(*library, std::chrono::seconds(in_time ? 20 : 0));
+    diagnosis::Facts facts;
+    diagnosis::StepPass pass(*library, std::chrono::seconds(in_time ? 20 : 0));
     ASSERT_TRUE(pass.Read(*source, std::numeric_limits<int64_t>::max(), facts));
     EXPECT_EQ(facts.summary.steps, in_time ? 10'000 : 4096);
     EXPECT_EQ(facts.limits.size(), in_time ? 0 : 1);
   }
   // What was cut short is not remembered.
-  auto whole = run_summary::Summarize(*source, context);
+  auto whole = summary::Summarize(*source, context);
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->steps, 10'000);
   EXPECT_FALSE(whole->ended_after);

@@ -28,7 +28,7 @@ std::atomic<int64_t> allocations{0};        // by operator new, of all threads
 [[gnu::noinline]] void operator delete(void* memory) noexcept { free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { free(memory); }
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Node visits and allocations of Check() on one thread, after a first check of nothing has made what is made once.
@@ -108,4 +108,4 @@ TEST(Bounded, FilesThatStarImportOneAnother) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

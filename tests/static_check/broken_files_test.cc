@@ -9,7 +9,7 @@
 #include "engines/check/inputs/notebook.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 using std::string_literals::operator""s;
@@ -226,4 +226,4 @@ TEST(Magics, AreTakenOutAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -6,7 +6,7 @@
 #include "engines/check/syntax/text_search.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 Report CheckWithEveryRule(const std::string& code) {
@@ -55,4 +55,4 @@ TEST(Broken, ATextThatIsNotThereHoldsNoWord) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -10,7 +10,7 @@
 #include "engines/check/rule_set.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::vector<RulePage> Pages() {
@@ -76,4 +76,4 @@ TEST(Calibration, FindingsAreToldByTheirForm) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

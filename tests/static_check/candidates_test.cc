@@ -10,7 +10,7 @@
 #include "engines/check/candidates/hazards.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr char kHead[] =
@@ -192,4 +192,4 @@ TEST(Candidates, EveryRowHasAPageAndAQuestion) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

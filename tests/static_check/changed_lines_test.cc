@@ -13,7 +13,7 @@
 #include "engines/check/inputs/git_diff.h"
 #include "engines/check/inputs/sources.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -182,4 +182,4 @@ TEST(NewLines, AlignsAsManyAsItCan) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

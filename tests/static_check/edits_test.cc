@@ -5,7 +5,7 @@
 
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr char kTrainHead[] = R"(import torch
@@ -71,4 +71,4 @@ TEST(Edits, NoneWhereTheTurnMayEndBeforeTheStep) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 #include "engines/check/syntax/query_set.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr char kBadLoop[] =
@@ -382,4 +382,4 @@ TEST(Queries, SimplePatterns) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 #include "base/data_files.h"
 #include "engines/check/shared_rules.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Every `# error: [id]` or `# candidate: [id]` of a line (in JSON `// error: [id]`); several may
@@ -123,4 +123,4 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

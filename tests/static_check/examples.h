@@ -12,7 +12,7 @@
 #include "engines/check/engine.h"
 #include "engines/check/rule_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Example {
   std::string section;  // the heading it stands under
@@ -49,6 +49,6 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
 // Applies all edits of one finding to the code.
 std::string Apply(const std::string& code, const Finding& finding);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_TESTS_STATIC_CHECK_EXAMPLES_H_

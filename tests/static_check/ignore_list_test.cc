@@ -14,7 +14,7 @@
 
 #include "base/child_process.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST(IgnoreList, AgreesWithGit) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

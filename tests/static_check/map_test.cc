@@ -8,7 +8,7 @@
 #include "engines/check/map/map_report.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr char kTraining[] = R"(import torch
@@ -198,4 +198,4 @@ TEST(Map, BrokenAndEmptySourcesHaveOne) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -4,7 +4,7 @@
 #include "engines/check/engine.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // The message of the only finding of that rule; "" if there is none, or several.
@@ -55,4 +55,4 @@ TEST(Messages, UnscaledLossMayMakeStepRaise) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -5,7 +5,7 @@
 
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::set<std::string> FoundIn(const std::vector<Source>& sources) {
@@ -163,4 +163,4 @@ def g(x):
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -6,7 +6,7 @@
 
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // "train.py:7 clip-before-unscale", without notes of severity info unless they are asked for.
@@ -281,4 +281,4 @@ TEST(Protocol, AStepWithAClosureTakesGradientsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

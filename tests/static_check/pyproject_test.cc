@@ -11,7 +11,7 @@
 #include "engines/check/inputs/sources.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,7 +42,7 @@ class PyprojectTest : public testing::Test {
   // "a.py:5 clip-before-unscale error"
   std::set<std::string> Check(const std::string& path, const Options& options = {}) const {
     const CollectedSources collected = Collect(path);
-    const auto report = static_check::Check(collected.sources, options, Rules(), {});
+    const auto report = check::Check(collected.sources, options, Rules(), {});
     EXPECT_TRUE(report) << report.error().Text();
     std::set<std::string> found;
     for (const Finding& finding : report->findings) {
@@ -190,4 +190,4 @@ TEST(Pyproject, WhatIsNoTomlIsToldOnlyWhereItIsMeantForUs) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -9,7 +9,7 @@
 #include "engines/check/syntax/query_set.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::vector<std::string> RuleIds() {
@@ -133,4 +133,4 @@ TEST(Rules, AreEnough) { EXPECT_GE(RuleIds().size(), 20u); }
 TEST(Rules, EveryQueryAsksForAName) { EXPECT_TRUE(Rules().queries().ask_for_names()); }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -10,7 +10,7 @@
 #include "engines/check/inputs/sources.h"
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::vector<Settings> Yaml(const std::string& text, std::string* note = nullptr) {
@@ -302,4 +302,4 @@ TEST(SettingsInCheck, AFolderGivesOnlyFilesThatMayHoldSettings) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -17,7 +17,7 @@
 
 #include "base/child_process.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ TEST_F(SourcesTest, FilesThatVanishAreNoFailure) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

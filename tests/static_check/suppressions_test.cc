@@ -5,7 +5,7 @@
 
 #include "tests/static_check/examples.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // The finding is in the call of clip_grad_norm_, which spans the lines of {0} to {2}.
@@ -124,4 +124,4 @@ TEST(Suppressions, ThatSilenceNothingAreTold) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -14,7 +14,7 @@
 #include "tests/static_check/examples.h"
 #include "tools/call.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 Tool MakeTool();
 ResourceTemplate MakeResourceTemplate();
 namespace {
@@ -232,4 +232,4 @@ TEST_F(ToolTest, RulesAreResources) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Kind, field, bytes and parent of a node.
@@ -125,4 +125,4 @@ TEST(TreeCopy, OfCodeThatPeopleWrite) {
 }
 
 }  // namespace
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

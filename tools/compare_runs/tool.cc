@@ -9,7 +9,7 @@
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 
-namespace mpnanny::compare_runs {
+namespace mpnanny::comparison {
 namespace {
 
 constexpr size_t kTextReserve = 600;
@@ -156,4 +156,4 @@ Tool MakeTool() {
   return {std::move(definition), Run, pictures::OfComparison};
 }
 
-}  // namespace mpnanny::compare_runs
+}  // namespace mpnanny::comparison

@@ -3,7 +3,7 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/shadow_text.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 Json DiagnosisSchema() {
   const Json texts = {{"type", "string"}};
@@ -69,4 +69,4 @@ Json DiagnosisSchema() {
        {"name", runs::TextSchema("Name of the run or of the log.")}});
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

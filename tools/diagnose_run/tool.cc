@@ -15,7 +15,7 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 Error NothingInLog(const std::string& counts) {
@@ -159,4 +159,4 @@ Tool MakeTool() {
   return {std::move(definition), Run, pictures::OfDiagnosis};
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

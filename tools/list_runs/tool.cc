@@ -50,7 +50,7 @@ Json RowJson(const ListedRun& listed, std::optional<Health> verdict) {
 std::string RowText(const ListedRun& listed, std::optional<Health> verdict) {
   const runs::Run& run = listed.run;
   std::string line = Handle(listed) + "  " +
-                     (verdict ? run_summary::VerdictWords(*verdict, run.status) + ", " : "") +
+                     (verdict ? summary::VerdictWords(*verdict, run.status) + ", " : "") +
                      NameOf(run.status) + ", " + runs::Count(listed.steps, "step") +
                      ", last loss " + Number(listed.last_loss);
   if (run.world_size > 1) {

@@ -22,7 +22,7 @@ std::optional<Health> Verdicts::Of(const ListedRun& listed) {
     ++left_out_;
     return std::nullopt;
   }
-  auto judged = diagnose_run::JudgeRun(*source, context_, until_ - now);
+  auto judged = diagnosis::JudgeRun(*source, context_, until_ - now);
   if (!judged) return std::nullopt;
   // Of a part of its steps nothing is said.
   if (judged->steps.ended_after) {

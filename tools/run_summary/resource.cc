@@ -7,7 +7,7 @@
 #include "tools/list_runs/listing.h"
 #include "tools/tool.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 constexpr size_t kMostListed = 100;
@@ -87,4 +87,4 @@ ResourceTemplate MakeResourceTemplate() {
   return resource;
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

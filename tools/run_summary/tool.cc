@@ -8,7 +8,7 @@
 #include "engines/runs/page.h"
 #include "engines/runs/schema.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 Result<ToolOutput> Run(const Json& arguments, const ToolContext& context) {
@@ -49,4 +49,4 @@ Tool MakeTool() {
   return {std::move(definition), Run, pictures::OfSummary};
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

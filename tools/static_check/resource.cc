@@ -3,7 +3,7 @@
 #include "engines/check/shared_rules.h"
 #include "tools/tool.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 ResourceTemplate MakeResourceTemplate() {
   ResourceTemplate family;
@@ -36,4 +36,4 @@ ResourceTemplate MakeResourceTemplate() {
   return family;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -21,7 +21,7 @@
 #include "engines/check/schema.h"
 #include "engines/check/shared_rules.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::chrono::milliseconds kProgressEvery{250};
@@ -266,4 +266,4 @@ Tool MakeTool() {
   return tool;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

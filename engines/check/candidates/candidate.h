@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct CandidateFact {
   std::string text;  // raw: a part of it is the user's
@@ -26,6 +26,6 @@ struct Candidate {
   std::vector<std::string> unknown;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_H_

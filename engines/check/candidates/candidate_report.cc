@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "engines/check/report/report_text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::string TryText(const Candidate& one) {
@@ -95,4 +95,4 @@ std::string CandidatesText(const Json& structured) {
   return text;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

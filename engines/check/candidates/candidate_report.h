@@ -10,7 +10,7 @@
 #include "engines/call_context.h"
 #include "engines/check/engine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The candidates from number `first` on, as many as fit; at least one.
 ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_bytes);
@@ -18,6 +18,6 @@ ToolOutput ShowCandidates(const Report& report, size_t first, size_t answer_byte
 // The same for a terminal, from the structured answer.
 std::string CandidatesText(const Json& structured);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_CANDIDATE_REPORT_H_

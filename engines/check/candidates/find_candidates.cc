@@ -11,7 +11,7 @@
 #include "engines/check/facts/switched_off.h"
 #include "engines/check/report/suppressions.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How much a reader should fear, by what happens and by how much speaks for 16 bits. Orders
@@ -356,4 +356,4 @@ std::vector<Candidate> FindCandidates(const Unit& unit,
   return Matcher(unit).All(wanted);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -12,7 +12,7 @@
 #include "engines/check/candidates/candidate.h"
 #include "engines/check/unit.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // At most one a line, the one with the highest score; in no order. Nothing of a file that does not
 // import torch, nor of a project in which nothing can be 16-bit; nothing that a comment silences.
@@ -20,6 +20,6 @@ namespace mpnanny::static_check {
 std::vector<Candidate> FindCandidates(const Unit& unit,
                                       const std::function<bool(std::string_view rule)>& wanted);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_FIND_CANDIDATES_H_

@@ -1,6 +1,6 @@
 #include "engines/check/candidates/hazards.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kProducts = "matmul mm bmm einsum linear baddbmm addmm @ outer ger";
@@ -188,4 +188,4 @@ constexpr Hazard kTable[] = {
 
 std::span<const Hazard> Hazards() { return kTable; }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -11,7 +11,7 @@
 
 #include "engines/check/candidates/operand_forms.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // What decides whether a value is 16-bit there.
 enum class Judged : uint8_t {
@@ -43,6 +43,6 @@ struct Hazard {
 
 std::span<const Hazard> Hazards();
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_HAZARDS_H_

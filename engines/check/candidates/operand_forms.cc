@@ -8,7 +8,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr double kFp16Tiny = 0x1p-14;  // its smallest normal number
@@ -319,4 +319,4 @@ bool AfterCastUp(const FileFacts& facts, ValueTypes& types, const Occurrence& at
   return cast(at.left) || cast(at.right);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 
 #include "engines/check/candidates/value_types.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // One place where an operator stands: a call of torch's (function or method), a call of a layer, a
 // binary or augmented expression, or an assignment through a subscript.
@@ -74,6 +74,6 @@ bool OfRandom(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 // x.float() @ w: autocast takes the cast back.
 bool AfterCastUp(const FileFacts& facts, ValueTypes& types, const Occurrence& at);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_OPERAND_FORMS_H_

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // What a further place of the same hazard is worth: in one file, in the project.
@@ -46,4 +46,4 @@ std::vector<Candidate> RankCandidates(std::vector<Candidate> candidates,
   return ranked;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

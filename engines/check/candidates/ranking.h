@@ -9,13 +9,13 @@
 
 #include "engines/check/engine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Without those on lines that a finding names, and of equal code in copies of a file the first
 // only.
 std::vector<Candidate> RankCandidates(std::vector<Candidate> candidates,
                                       const std::vector<Finding>& findings);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_RANKING_H_

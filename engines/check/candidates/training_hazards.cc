@@ -8,7 +8,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // As in find_candidates.cc: they order, nothing is claimed with them.
@@ -152,4 +152,4 @@ std::vector<TrainingHazard> FindTrainingHazards(const FileFacts& facts) {
   return found;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

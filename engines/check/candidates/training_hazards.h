@@ -10,7 +10,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct TrainingHazard {
   NodeId node = kNoNode;
@@ -24,6 +24,6 @@ struct TrainingHazard {
 
 std::vector<TrainingHazard> FindTrainingHazards(const FileFacts& facts);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_TRAINING_HAZARDS_H_

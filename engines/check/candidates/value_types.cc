@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr int kMostSteps = 300;  // names that are bound often multiply
@@ -343,4 +343,4 @@ ShownType ValueTypes::OfTorchCall(const TorchCall& call, int depth) {
   return {Shown::kUnknown, id};
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

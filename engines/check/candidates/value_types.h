@@ -15,7 +15,7 @@
 #include "engines/check/facts/facts.h"
 #include "engines/check/facts/torch_calls.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 enum class Shown : uint8_t {
   kNumber,   // a Python number or a tensor of no dimension: takes the other operand's dtype
@@ -63,6 +63,6 @@ class ValueTypes {
   int steps_ = 0;  // that one question may still take
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_CANDIDATES_VALUE_TYPES_H_

@@ -5,7 +5,7 @@
 #include "engines/check/facts/switched_off.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr Value kUnknownResult{Type::kUnknown, false, kNoNode};
@@ -330,4 +330,4 @@ Value DtypeFlow::Op(NodeId id, std::string_view name, const std::vector<Value>& 
   return IsOneOf(kPromotes, name) ? Promote(values) : Promote({values[0]});
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -4,7 +4,7 @@
 #include "engines/check/dtypes/dtype_flow.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr Value kUnknownValue{Type::kUnknown, false, kNoNode};
@@ -271,4 +271,4 @@ Value DtypeFlow::Born(NodeId id, Value value) {
   return value;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 bool GivesPositions(std::string_view function) {
   return function == "max" || function == "min" || function == "topk" || function == "sort" ||
@@ -167,4 +167,4 @@ void DtypeFlow::Assign(NodeId target, NodeId right, Value value) {
   }
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -11,7 +11,7 @@
 
 #include "engines/check/dtypes/dtypes.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // torch's type promotion over tensors; Python numbers do not count beside a tensor.
 Value Promote(const std::vector<Value>& values);
@@ -70,6 +70,6 @@ class DtypeFlow {
   int loops_ = 0;  // how many loops the current statement is inside of
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_DTYPES_DTYPE_FLOW_H_

@@ -7,7 +7,7 @@
 
 #include "engines/check/syntax/parallel.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr int kRounds = 4;
@@ -200,4 +200,4 @@ void SpreadDtypes(const Modules& modules, const std::vector<FileFacts*>& files, 
   Spread(modules, files, threads, cancel).Run();
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

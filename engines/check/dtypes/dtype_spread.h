@@ -16,13 +16,13 @@
 #include "engines/check/facts/facts.h"
 #include "engines/check/facts/modules.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Fills FileFacts::dtypes of every file; `files` are numbered as in `modules`. Works on up to
 // `threads` threads (0: one for each core).
 void SpreadDtypes(const Modules& modules, const std::vector<FileFacts*>& files, unsigned threads,
                   const CancelToken& cancel);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_DTYPES_DTYPE_SPREAD_H_

@@ -8,7 +8,7 @@
 #include "engines/check/dtypes/dtype_flow.h"
 #include "engines/check/facts/switched_off.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 Value JoinValues(Value a, Value b) {
   if (a.type == Type::kUnseen) return b;
@@ -178,4 +178,4 @@ bool Dtypes::PolicyAt(NodeId node, Policy* policy) const {
   return true;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

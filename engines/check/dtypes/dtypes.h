@@ -23,7 +23,7 @@
 #include "engines/check/facts/regions.h"
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 enum class Type : uint8_t {
   kUnseen,   // not evaluated yet (the lattice's bottom)
@@ -112,6 +112,6 @@ class Dtypes {
   const Results* results_ = nullptr;                            // during Rerun()
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_DTYPES_DTYPES_H_

@@ -9,7 +9,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How many callers of callers are looked at, and how many names and operations an expression is
@@ -137,4 +137,4 @@ bool HoldsForCallers(const FileFacts& facts, NodeId node, NodeId one, NodeId oth
          (other == kNoNode || Keeps(facts, other, kMaxCallerNames));
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // True if a region is around the node, or may be around a call that leads to it: the project (or a
 // framework that it uses) has autocast, and not all callers are seen, or one of them is under it.
@@ -18,6 +18,6 @@ bool MayRunUnderAutocast(const FileFacts& facts, NodeId node);
 // the region that is around the node, or nothing that calls it changes them.
 bool HoldsForCallers(const FileFacts& facts, NodeId node, NodeId one, NodeId other);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_AUTOCAST_CALLERS_H_

@@ -6,7 +6,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 bool DerivesFromFunction(const FileFacts& facts, NodeId klass) {
@@ -109,4 +109,4 @@ bool NamesAny(const FileFacts& facts, NodeId root, std::initializer_list<std::st
   return false;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

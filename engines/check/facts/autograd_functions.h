@@ -10,7 +10,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct AutogradFunction {
   NodeId klass = kNoNode;
@@ -32,6 +32,6 @@ NodeId FirstCastOperation(const FileFacts& facts, NodeId root);
 // True if a name in the code below `root` (not a comment or a string) contains one of the words.
 bool NamesAny(const FileFacts& facts, NodeId root, std::initializer_list<std::string_view> words);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_AUTOGRAD_FUNCTIONS_H_

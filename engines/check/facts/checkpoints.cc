@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // grad_scaler, gradscalar: both spellings are in use.
@@ -150,4 +150,4 @@ bool KnowsScalerState(const FileFacts& facts) {
   return false;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

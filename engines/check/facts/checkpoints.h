@@ -8,7 +8,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // An optimizer's state on its way into a checkpoint.
 struct SavedOptimizer {
@@ -27,6 +27,6 @@ std::vector<NodeId> ScalerStateCalls(const FileFacts& facts, std::string_view me
 // framework that does it.
 bool KnowsScalerState(const FileFacts& facts);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_CHECKPOINTS_H_

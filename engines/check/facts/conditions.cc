@@ -6,7 +6,7 @@
 
 #include "engines/check/facts/questions.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How many names that stand for expressions are looked through.
@@ -232,4 +232,4 @@ void Conditions::Forget(std::string_view variable) {
   }
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -19,7 +19,7 @@
 #include "engines/check/facts/regions.h"
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class Conditions {
  public:
@@ -69,6 +69,6 @@ class Conditions {
   PathValues values_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_CONDITIONS_H_

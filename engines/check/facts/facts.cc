@@ -5,7 +5,7 @@
 #include "engines/check/syntax/parallel.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Signal processing and evaluation run outside of the autocast of the training, as a rule.
@@ -79,4 +79,4 @@ void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
   });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -23,7 +23,7 @@
 #include "engines/check/syntax/syntax.h"
 #include "engines/check/syntax/text_index.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class FileFacts {
  public:
@@ -61,6 +61,6 @@ void LinkFacts(const std::vector<FileFacts*>& files, unsigned threads, Modules* 
 void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
                    const CancelToken& cancel);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_FACTS_H_

@@ -5,7 +5,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // The constant of self.masked_bias, also cast to a dtype, where __init__ registers it as a buffer.
@@ -44,4 +44,4 @@ std::optional<double> Written(const FileFacts& facts, NodeId expression) {
   return TracedCall(facts, left, {"ones_like"}) ? Constant(facts, right) : std::nullopt;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -9,7 +9,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // True for a finite number that FP16 does not hold.
 bool IsTooLarge(std::optional<double> value);
@@ -17,6 +17,6 @@ bool IsTooLarge(std::optional<double> value);
 // The constant of what is written: a number, one in a buffer, or -9e15 * ones_like(scores).
 std::optional<double> Written(const FileFacts& facts, NodeId expression);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_FILL_VALUES_H_

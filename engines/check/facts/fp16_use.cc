@@ -8,7 +8,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // True if the text names FP16 in whatever way; "bfloat16" is none.
@@ -167,4 +167,4 @@ bool MayRunInFp16(const FileFacts& facts) {
   });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The file, the files that import it, however far, and all that these import: the programs that it
 // may be a part of.
@@ -19,6 +19,6 @@ std::vector<const FileFacts*> FilesAround(const FileFacts& facts);
 // (`GradScaler(enabled=not use_bf16)`), need no loss scale.
 bool MayRunInFp16(const FileFacts& facts);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_FP16_USE_H_

@@ -7,7 +7,7 @@
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // The type that from_pretrained(…, torch_dtype=…) gives the weights; those of a quantised model are
@@ -280,4 +280,4 @@ bool TrainsAdapters(const FileFacts& facts) {
                          "load_in_8bit", "BitsAndBytes", "adapter", "Adapter"});
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

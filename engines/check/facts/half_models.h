@@ -10,7 +10,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // A place where the weights of a variable get their type.
 struct WeightCast {
@@ -46,6 +46,6 @@ std::vector<HalfOptimizer> FindHalfOptimizers(const FileFacts& facts);
 // or quantised weights.
 bool TrainsAdapters(const FileFacts& facts);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_HALF_MODELS_H_

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 bool NamesModel(std::string_view name) {
@@ -57,4 +57,4 @@ bool RunsInModel(const FileFacts& facts, NodeId node) {
   return true;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

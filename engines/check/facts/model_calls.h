@@ -10,7 +10,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct ModelCall {
   NodeId node = kNoNode;
@@ -25,6 +25,6 @@ std::vector<ModelCall> FindModelCalls(const FileFacts& facts);
 // and an autocast region reach it: not in __init__, nor in a method that __init__ calls.
 bool RunsInModel(const FileFacts& facts, NodeId node);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_MODEL_CALLS_H_

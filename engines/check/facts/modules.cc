@@ -6,7 +6,7 @@
 
 #include "engines/check/syntax/parallel.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How many classes one may inherit from, on all ways together.
@@ -391,4 +391,4 @@ Definition Modules::Callee(size_t module, NodeId call) const {
   return it != edges.end() && it->call == call ? it->callee : Definition{};
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -20,7 +20,7 @@
 
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // One file as the others see it.
 struct Module {
@@ -129,6 +129,6 @@ class Modules {
   std::set<std::string, std::less<>> path_parts_;  // of all files
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_MODULES_H_

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Functions that are not in the tables (they need arguments that are hard to guess, or are
@@ -129,4 +129,4 @@ bool OpTable::GivesIndex(std::string_view function) const {
   return it != functions_.end() && it->second.index;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The device of an autocast region. kUnknown: computed at run time.
 enum class Device { kUnknown, kCuda, kCpu, kOther };
@@ -52,6 +52,6 @@ class OpTable {
   std::map<std::string, Function, std::less<>> functions_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_OP_TABLE_H_

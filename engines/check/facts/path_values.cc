@@ -6,7 +6,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Methods and functions that give the value of a tensor of one element, or a copy of it.
@@ -190,4 +190,4 @@ std::optional<PathConstant> PathValues::OfCall(const Bindings& bindings, NodeId 
   return best;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -16,7 +16,7 @@
 
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // None, a Boolean, a number (never NaN) or a string.
 struct PathConstant {
@@ -52,6 +52,6 @@ class PathValues {
   std::map<std::string, PathConstant, std::less<>> known_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_PATH_VALUES_H_

@@ -5,7 +5,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // TrainingArguments and its kin: Seq2SeqTrainingArguments, SFTConfig, DPOConfig …
@@ -60,4 +60,4 @@ std::vector<PrecisionSetup> FindPrecisionSetups(const FileFacts& facts) {
   return found;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

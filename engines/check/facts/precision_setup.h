@@ -9,7 +9,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct PrecisionSetup {
   enum class By { kScaler, kArguments, kAccelerator, kLightning };
@@ -24,6 +24,6 @@ std::vector<PrecisionSetup> FindPrecisionSetups(const FileFacts& facts);
 // A string literal without its quotes; empty for anything else.
 std::string_view Literal(const FileFacts& facts, NodeId expression);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_PRECISION_SETUP_H_

@@ -5,7 +5,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // A string that names an option ("--bf16", "16-mixed") is short; a docstring is not.
@@ -81,4 +81,4 @@ void ProjectFacts::AddFile(const Syntax& syntax, const Names& names, const Regio
                           "16-mixed", "torch.half"});
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

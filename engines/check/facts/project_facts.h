@@ -9,7 +9,7 @@
 #include "engines/check/facts/regions.h"
 #include "engines/check/facts/scalers.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct ProjectFacts {
   bool fp16_on_cuda = false;    // an autocast that is FP16 on CUDA
@@ -48,6 +48,6 @@ struct ProjectFacts {
                const Scalers& scalers);
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_PROJECT_FACTS_H_

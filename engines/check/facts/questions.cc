@@ -6,7 +6,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Longer expressions are not worth remembering.
@@ -240,4 +240,4 @@ NodeId Meaning(const Bindings& bindings, NodeId name) {
   return value;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

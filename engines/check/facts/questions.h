@@ -12,7 +12,7 @@
 
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The question of every condition that asks whether mixed precision is on.
 inline constexpr std::string_view kMixedPrecision = "<mixed precision is on>";
@@ -50,6 +50,6 @@ Question AskOfName(std::string_view name);
 // expression mentions gets another value further down. kNoNode if there is none.
 NodeId Meaning(const Bindings& bindings, NodeId name);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_QUESTIONS_H_

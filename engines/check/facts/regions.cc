@@ -5,7 +5,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 bool ContainsAutocast(std::string_view text) {
@@ -227,4 +227,4 @@ bool Regions::MaybeOn(NodeId node) const {
   return autocast != nullptr && autocast->enabled != Tri::kNo;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -13,7 +13,7 @@
 #include "engines/check/facts/op_table.h"
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 enum class Tri { kNo, kYes, kUnknown };
 
@@ -78,6 +78,6 @@ class Regions {
   std::map<NodeId, bool> no_grad_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_REGIONS_H_

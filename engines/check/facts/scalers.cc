@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::optional<ScalerCall::Op> OpOf(std::string_view method) {
@@ -227,4 +227,4 @@ std::string Scalers::ScaledBy(NodeId expression) const {
   return "";
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -14,7 +14,7 @@
 
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct ScalerCall {
   enum class Op { kScale, kUnscale, kStep, kUpdate, kStateDict, kGetScale };
@@ -65,6 +65,6 @@ class Scalers {
 // "scaler" of "self.scaler", "opts" of "self.opts[0]", "scaler" of state["scaler"].
 std::string_view LastComponent(std::string_view key);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_SCALERS_H_

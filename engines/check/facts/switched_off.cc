@@ -1,6 +1,6 @@
 #include "engines/check/facts/switched_off.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 bool IsCalledWithAutocastOff(const Bindings& bindings, const Regions& regions, NodeId function,
                              int depth) {
@@ -24,4 +24,4 @@ bool IsCalledWithAutocastOff(const Bindings& bindings, const Regions& regions, N
   return called;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

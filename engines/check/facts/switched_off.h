@@ -7,7 +7,7 @@
 
 #include "engines/check/facts/regions.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // True if self.f(…) of the function's name is called at least once, and always inside of a region
 // that is disabled (autocast(enabled=False), custom_fwd(cast_inputs=…)), also by way of another
@@ -15,6 +15,6 @@ namespace mpnanny::static_check {
 bool IsCalledWithAutocastOff(const Bindings& bindings, const Regions& regions, NodeId function,
                              int depth = 3);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_SWITCHED_OFF_H_

@@ -6,7 +6,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 bool IsIn(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -298,4 +298,4 @@ bool MayTrain(const FileFacts& facts, NodeId node) {
              "metric", "onnx", "visual", "plot", "to_rgb", "log_images", "beam"});
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

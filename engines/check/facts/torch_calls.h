@@ -14,7 +14,7 @@
 
 #include "engines/check/facts/facts.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct TorchCall {
   NodeId node = kNoNode;
@@ -62,6 +62,6 @@ std::string_view ZeroForm(const FileFacts& facts, NodeId expression, int depth =
 // that it evaluates, exports or samples.
 bool MayTrain(const FileFacts& facts, NodeId node);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FACTS_TORCH_CALLS_H_

@@ -13,7 +13,7 @@
 #include "engines/check/engine.h"
 #include "engines/check/syntax/syntax.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 struct Change {
@@ -156,4 +156,4 @@ Result<Afterwards> ApplyFixes(const Json& structured, bool write) {
   return done;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "engines/call_context.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // `structured`: an answer with whole findings. Gives a unified diff, and lines on what was done.
 // `write`: also replaces the files, each at once (a new file beside it is renamed), keeping its
@@ -16,6 +16,6 @@ namespace mpnanny::static_check {
 // the file no longer has the finding's line, in a notebook, or where the result would not parse.
 Result<Afterwards> ApplyFixes(const Json& structured, bool write);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_FIX_APPLY_FIXES_H_

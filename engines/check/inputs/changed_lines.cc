@@ -10,7 +10,7 @@
 #include "engines/check/inputs/git_folder.h"
 #include "engines/check/inputs/notebook.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,4 +154,4 @@ bool ChangedLines::Touches(std::string_view path, int line, int end_line) const 
          });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

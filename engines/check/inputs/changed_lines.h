@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "engines/check/engine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The lines of `after` that are not in `before`, in an alignment that keeps as many as it can.
 std::vector<bool> NewLines(const std::vector<std::string_view>& before,
@@ -44,6 +44,6 @@ class ChangedLines {
   std::map<std::string, Lines, std::less<>> by_path_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_CHANGED_LINES_H_

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/text_encoding.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // More NULs than this, and more than one in so many bytes: it is no text. Noise has one in 256.
@@ -132,4 +132,4 @@ std::optional<Decoded> DecodeSource(std::string_view bytes) {
   return decoded;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

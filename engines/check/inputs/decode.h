@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Decoded {
   std::string text;  // UTF-8 without byte order mark; every line ends with '\n' or "\r\n"
@@ -25,6 +25,6 @@ void EndLines(std::string& text);
 // True if the bytes begin with the byte order mark of UTF-16 or UTF-32.
 bool HasWideMark(std::string_view bytes);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_DECODE_H_

@@ -8,7 +8,7 @@
 #include "base/child_process.h"
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::chrono::seconds kLimit{20};
@@ -228,4 +228,4 @@ std::optional<std::string> ReadBlob(const std::string& top, const std::string& c
   return std::move(blob->out);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

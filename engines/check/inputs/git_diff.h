@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct FileDiff {
   std::string old_path;                     // in the revision; differs after a renaming
@@ -40,6 +40,6 @@ Result<RepositoryDiff> DiffRepository(const std::string& top, const std::string&
 std::optional<std::string> ReadBlob(const std::string& top, const std::string& commit,
                                     const std::string& path);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_GIT_DIFF_H_

@@ -9,7 +9,7 @@
 #include "base/resolved_path.h"
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ Result<std::string> RepositoryOf(const std::string& folder, const AllowedRoots& 
   return top.generic_string();
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

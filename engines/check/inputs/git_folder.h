@@ -11,12 +11,12 @@
 #include "base/files.h"
 #include "base/result.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The folder at or above `folder` (canonical) that holds .git; "" if there is none. InvalidInput
 // where the repository, or a part of it, lies outside the roots.
 Result<std::string> RepositoryOf(const std::string& folder, const AllowedRoots& roots);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_GIT_FOLDER_H_

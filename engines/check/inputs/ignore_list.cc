@@ -3,7 +3,7 @@
 #include <cctype>
 #include <cstddef>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // A pattern with many stars may try many ways; one that needs more than this matches nothing.
@@ -186,4 +186,4 @@ bool IgnoreList::Excludes(std::string_view file) const {
   return Match(file, false).value_or(false);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class IgnoreList {
  public:
@@ -48,6 +48,6 @@ class IgnoreList {
 // first two and sets do not match '/', and "**" between slashes stands for any number of folders.
 bool MatchesPattern(std::string_view pattern, std::string_view text, bool is_path);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_IGNORE_LIST_H_

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "engines/check/inputs/decode.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::string CellText(const Json& cell) {
@@ -178,4 +178,4 @@ Result<Notebook> ReadNotebook(std::string_view text) {
   return notebook;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct NotebookCell {
   int first_line = 1;  // in the joined text, 1-based
@@ -28,6 +28,6 @@ struct Notebook {
 // another language.
 Result<Notebook> ReadNotebook(std::string_view json);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_NOTEBOOK_H_

@@ -11,7 +11,7 @@
 #include "base/resolved_path.h"
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -195,4 +195,4 @@ std::optional<Pyproject> FindPyproject(const std::string& folder, const AllowedR
   return std::nullopt;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -26,7 +26,7 @@
 #include "engines/check/engine.h"
 #include "engines/check/inputs/ignore_list.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Pyproject {
   std::string folder;  // that its patterns start from
@@ -53,6 +53,6 @@ std::optional<Pyproject> ParsePyproject(std::string_view text, const std::string
 std::optional<Pyproject> FindPyproject(const std::string& folder, const AllowedRoots& roots,
                                        const std::vector<std::string>& rule_ids);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_PYPROJECT_H_

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How a value is read.
@@ -207,4 +207,4 @@ bool MayHoldSettings(std::string_view text) {
          (has("precision") && (has("trainer") || has("16-true")));
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

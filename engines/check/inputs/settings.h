@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 enum class Framework { kDeepSpeed, kAccelerate, kTransformers, kLightning, kMegatron, kFairseq };
 // "DeepSpeed", "Accelerate", "the Trainer of transformers" …
@@ -93,6 +93,6 @@ bool MayHoldSettings(std::string_view text);
 // A larger file of this kind is no configuration of a training run.
 inline constexpr size_t kMaxSettingsBytes = 1u << 20;
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_SETTINGS_H_

@@ -9,7 +9,7 @@
 #include "engines/check/inputs/settings.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Comments of JSON (// and /* */, outside of strings) as spaces, so that offsets stay.
@@ -181,4 +181,4 @@ std::vector<Settings> ReadDataSettings(std::string_view text, bool json, std::st
   return settings;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Calls whose keyword arguments are settings. A module that is not told must be where the name
@@ -168,4 +168,4 @@ std::vector<Settings> ReadPythonSettings(const FileFacts& facts) {
   return PythonReader(facts).Read();
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -11,10 +11,10 @@
 #include "engines/check/facts/facts.h"
 #include "engines/check/inputs/settings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 std::vector<Settings> ReadPythonSettings(const FileFacts& facts);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_SETTINGS_PYTHON_H_

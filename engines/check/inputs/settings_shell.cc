@@ -6,7 +6,7 @@
 
 #include "engines/check/inputs/settings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr size_t kMaxWords = 4000;  // of one command, with its variables in place
@@ -375,4 +375,4 @@ class Script {
 
 std::vector<Settings> ReadShellSettings(std::string_view text) { return Script(text).Read(); }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

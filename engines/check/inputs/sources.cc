@@ -12,7 +12,7 @@
 #include "engines/check/inputs/ignore_list.h"
 #include "engines/check/inputs/settings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 namespace fs = std::filesystem;
@@ -229,4 +229,4 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
   return collected;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

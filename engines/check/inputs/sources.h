@@ -17,7 +17,7 @@
 #include "engines/check/engine.h"
 #include "engines/check/inputs/pyproject.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct CollectedSources {
   std::vector<Source>
@@ -36,6 +36,6 @@ Result<CollectedSources> CollectSources(const std::vector<std::string>& paths,
                                         const std::vector<std::string>& rule_ids = {},
                                         bool force_exclude = false);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_INPUTS_SOURCES_H_

@@ -7,7 +7,7 @@
 #include <array>
 #include <string>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 enum class MapPart {
   kEntryPoints,  // where gradients are computed, and calls of a framework's trainer
@@ -32,6 +32,6 @@ struct MapPlace {
   std::string what;  // raw: a part of it is the user's text
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_MAP_MAP_H_

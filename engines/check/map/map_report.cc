@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "engines/check/report/report_text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr size_t kMostOfAPath = 200, kMostOfAPlace = 220;
@@ -120,4 +120,4 @@ std::string MapText(const Json& structured) {
   return text;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

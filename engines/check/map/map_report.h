@@ -10,7 +10,7 @@
 #include "engines/call_context.h"
 #include "engines/check/engine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 inline constexpr size_t kMapBytes = 6000;
 
@@ -21,6 +21,6 @@ ToolOutput ShowMap(const Report& report, size_t answer_bytes);
 // The same answer as text.
 std::string MapText(const Json& structured);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_MAP_MAP_REPORT_H_

@@ -10,7 +10,7 @@
 #include "engines/check/facts/half_models.h"
 #include "engines/check/facts/torch_calls.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr size_t kMostOfAText = 110;
@@ -249,4 +249,4 @@ std::vector<MapPlace> FindPlaces(const Unit& unit, const std::vector<Settings>& 
   return places;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

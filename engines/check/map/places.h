@@ -11,11 +11,11 @@
 #include "engines/check/map/map.h"
 #include "engines/check/unit.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The places of one checked file. `settings`: what it says to frameworks, in whatever language.
 std::vector<MapPlace> FindPlaces(const Unit& unit, const std::vector<Settings>& settings);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_MAP_PLACES_H_

@@ -7,7 +7,7 @@
 #include "engines/check/facts/questions.h"
 #include "engines/check/protocol/protocol_machine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kClips[] = {
@@ -64,4 +64,4 @@ Protocol::Protocol(const Codebase& all, size_t number, const CancelToken& cancel
   });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

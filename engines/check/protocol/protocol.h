@@ -19,7 +19,7 @@
 #include "base/cancel.h"
 #include "engines/check/facts/scalers.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class Codebase;  // protocol_code.h
 
@@ -70,6 +70,6 @@ std::span<const std::string_view> ClipNames();
 // True for clip_grad_norm_ and its kin, under whatever import.
 bool IsClip(const Names& names, NodeId call);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_H_

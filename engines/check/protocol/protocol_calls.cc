@@ -4,7 +4,7 @@
 #include "engines/check/facts/questions.h"
 #include "engines/check/protocol/protocol_machine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 bool Includes(const std::set<std::string>& all, const std::set<std::string>& some) {
@@ -247,4 +247,4 @@ Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
   });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -6,7 +6,7 @@
 #include "engines/check/protocol/protocol.h"
 #include "engines/check/syntax/parallel.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How many names a callable is looked through.
@@ -295,4 +295,4 @@ bool Code::ComputesWithScale(NodeId function) const {
   return false;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

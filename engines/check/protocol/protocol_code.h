@@ -19,7 +19,7 @@
 #include "engines/check/facts/scalers.h"
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class Code;
 class Codebase;
@@ -119,6 +119,6 @@ class Codebase {
   std::vector<std::unique_ptr<Code>> codes_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_CODE_H_

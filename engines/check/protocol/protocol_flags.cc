@@ -6,7 +6,7 @@
 #include "engines/check/protocol/protocol_machine.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How often variables that others are computed from are looked for.
@@ -142,4 +142,4 @@ void ProtocolMachine::TouchTensors(NodeId call, Path& path) const {
   for (const NodeId argument : names().Arguments(call)) touch(argument);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -7,7 +7,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How many names and conversions are looked through.
@@ -288,4 +288,4 @@ bool IsGradient(const Bindings& bindings, NodeId expression) {
   return Reader(bindings).IsGradient(expression, kMaxGradientNames);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -8,7 +8,7 @@
 
 #include "engines/check/syntax/bindings.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 enum class GradientUse {
   kNone,
@@ -26,6 +26,6 @@ GradientUse UseOfGradient(const Bindings& bindings, NodeId expression);
 // True if the expression is the gradient of a parameter, perhaps detached, flattened or converted.
 bool IsGradient(const Bindings& bindings, NodeId expression);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_GRADIENTS_H_

@@ -7,7 +7,7 @@
 #include "engines/check/protocol/protocol_machine.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // What a module or a loss that is kept in self is usually called, or a method that computes one.
@@ -273,4 +273,4 @@ bool ProtocolMachine::MayUseSelf(NodeId call) const {
          });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -6,7 +6,7 @@
 #include "engines/check/facts/questions.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // True if a condition asks whether the loss or the gradients are fit for a step.
@@ -378,4 +378,4 @@ Flow ProtocolMachine::Loop(NodeId id, Paths in) {
   return flow;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -18,7 +18,7 @@
 #include "engines/check/protocol/protocol_code.h"
 #include "engines/check/protocol/protocol_gradients.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Bounds on the work for one function; past them it stays silent.
 inline constexpr size_t kMaxPaths = 48;
@@ -231,6 +231,6 @@ class ProtocolMachine {
   std::map<std::pair<const Code*, NodeId>, std::set<std::string, std::less<>>> asked_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_MACHINE_H_

@@ -4,7 +4,7 @@
 #include "engines/check/facts/questions.h"
 #include "engines/check/protocol/protocol_machine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // True if unscale_ was called on the optimizer, or on the element of a loop that it is, when a
@@ -226,4 +226,4 @@ bool ProtocolMachine::DividesScaled(NodeId get_scale, const Path& path) const {
   return false;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -3,7 +3,7 @@
 
 #include "engines/check/protocol/protocol_machine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
   const Fields& f = PythonFields();
@@ -198,4 +198,4 @@ Paths ProtocolMachine::Assign(NodeId id, Paths in) {
   });
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "engines/check/report/suppressions.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // What the comments of `unit` were of no use for, unless its rule did not run at all.
@@ -198,4 +198,4 @@ Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& ru
   return out;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -13,7 +13,7 @@
 #include "engines/check/rule_set.h"
 #include "engines/check/unit.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Finished {
   std::vector<Finding> findings;      // in order of rule and place
@@ -29,6 +29,6 @@ struct Finished {
 Finished Finish(const Unit& unit, std::vector<RawFinding> raw, const RuleSet& rules,
                 const RuleChoice& choice, const Options& options);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_REPORT_FINISH_H_

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr size_t kMaxNotes = 8;
@@ -187,4 +187,4 @@ ToolOutput ShowUnfinished(Report report, size_t answer_bytes) {
   return Show(report, 0, /*full=*/false, answer_bytes, /*finished=*/false);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

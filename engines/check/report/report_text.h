@@ -9,7 +9,7 @@
 #include "engines/call_context.h"
 #include "engines/check/engine.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // The findings from number `first` on, as many as fit; at least one. `full`: every finding tells
 // why and fix, else only the first of its rule does. `next_cursor` is set where findings are left.
@@ -22,6 +22,6 @@ Json FirstNotes(const Report& report);
 // What a check has found that still goes on: the first page, which draws no conclusion.
 ToolOutput ShowUnfinished(Report report, size_t answer_bytes);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_REPORT_REPORT_TEXT_H_

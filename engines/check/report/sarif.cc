@@ -11,7 +11,7 @@
 #include "base/run_handle.h"
 #include "base/version.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kCell = ".ipynb:cell ";
@@ -209,4 +209,4 @@ std::string ToGithub(const Json& structured) {
   return text;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

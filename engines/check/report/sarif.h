@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "engines/check/rule_set.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // `structured`: the whole of what the tool answers (DESIGN: findings with rule, severity, path,
 // positions, edits; with their source lines). `rules` say what the rules mean; null where they
@@ -20,6 +20,6 @@ std::string ToSarif(const Json& structured, const RuleSet* rules);
 // The same as commands that GitHub's runners turn into annotations, one a line.
 std::string ToGithub(const Json& structured);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_REPORT_SARIF_H_

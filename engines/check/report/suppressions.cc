@@ -4,7 +4,7 @@
 
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::string_view kMark = "mpnanny:";
@@ -125,4 +125,4 @@ bool Suppressions::SilencesLines(int first, int last, std::string_view rule) {
   return silenced;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -17,7 +17,7 @@
 #include "engines/check/syntax/syntax.h"
 #include "engines/check/syntax/text_index.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class Suppressions {
  public:
@@ -53,6 +53,6 @@ class Suppressions {
   std::vector<int> comment_lines_;  // where a comment stands alone, sorted
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_REPORT_SUPPRESSIONS_H_

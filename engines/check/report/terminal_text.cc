@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // Ranges of code points that take two columns of a terminal: East Asian wide, and emoji.
@@ -140,4 +140,4 @@ std::string ToTerminal(const Json& structured, bool colour) {
   return text;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

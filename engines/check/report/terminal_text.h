@@ -9,12 +9,12 @@
 
 #include "base/json.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // `structured`: the whole of what the tool answers, with the findings' source lines. `colour`: with
 // the terminal's colours.
 std::string ToTerminal(const Json& structured, bool colour);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_REPORT_TERMINAL_TEXT_H_

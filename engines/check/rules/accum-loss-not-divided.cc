@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::accum_loss_not_divided {
+namespace mpnanny::check::accum_loss_not_divided {
 namespace {
 
 // n of `(i + 1) % n == 0`, somewhere in the condition; kNoNode if it asks no such thing.
@@ -263,4 +263,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   CheckMicroBatches(facts, sink);
 }
 
-}  // namespace mpnanny::static_check::accum_loss_not_divided
+}  // namespace mpnanny::check::accum_loss_not_divided

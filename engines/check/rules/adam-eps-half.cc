@@ -1,7 +1,7 @@
 #include "engines/check/facts/half_models.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::adam_eps_half {
+namespace mpnanny::check::adam_eps_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const HalfOptimizer& found : FindHalfOptimizers(facts)) {
@@ -18,4 +18,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::adam_eps_half
+}  // namespace mpnanny::check::adam_eps_half

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::apex_amp_with_zero {
+namespace mpnanny::check::apex_amp_with_zero {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   if (!settings.IsOn(Option::kApexAmp) || settings.Number(Option::kZeroStage).value_or(0) < 1)
@@ -9,4 +9,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
            "amp is on together with ZeRO stage " + settings.Find(Option::kZeroStage)->text + ".");
 }
 
-}  // namespace mpnanny::static_check::apex_amp_with_zero
+}  // namespace mpnanny::check::apex_amp_with_zero

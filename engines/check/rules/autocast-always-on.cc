@@ -6,7 +6,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::autocast_always_on {
+namespace mpnanny::check::autocast_always_on {
 namespace {
 
 constexpr std::string_view kSwitches[] = {"use_amp",
@@ -74,4 +74,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_always_on
+}  // namespace mpnanny::check::autocast_always_on

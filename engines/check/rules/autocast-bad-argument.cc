@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::autocast_bad_argument {
+namespace mpnanny::check::autocast_bad_argument {
 
 static bool IsDtype(const FileFacts& facts, NodeId expression) {
   const std::string name = facts.names.Resolve(facts.bindings.ValueOf(expression));
@@ -150,4 +150,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_bad_argument
+}  // namespace mpnanny::check::autocast_bad_argument

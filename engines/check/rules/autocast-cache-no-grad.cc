@@ -6,7 +6,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::autocast_cache_no_grad {
+namespace mpnanny::check::autocast_cache_no_grad {
 
 // The region of autocast that holds `node` as one of its own statements, and keeps its casts.
 static const Autocast* CachingRegion(const FileFacts& facts, NodeId node) {
@@ -139,4 +139,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_cache_no_grad
+}  // namespace mpnanny::check::autocast_cache_no_grad

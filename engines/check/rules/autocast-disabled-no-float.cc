@@ -8,7 +8,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::autocast_disabled_no_float {
+namespace mpnanny::check::autocast_disabled_no_float {
 namespace {
 
 // So many expressions are looked at on the ways back to a parameter: names that are assigned often
@@ -340,4 +340,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   HandedOver(facts, guesses);
 }
 
-}  // namespace mpnanny::static_check::autocast_disabled_no_float
+}  // namespace mpnanny::check::autocast_disabled_no_float

@@ -6,7 +6,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::autocast_fixed_device {
+namespace mpnanny::check::autocast_fixed_device {
 namespace {
 
 // True if the code around takes whatever device it is given, or names other ones.
@@ -82,4 +82,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_fixed_device
+}  // namespace mpnanny::check::autocast_fixed_device

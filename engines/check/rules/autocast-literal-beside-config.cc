@@ -5,7 +5,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::autocast_literal_beside_config {
+namespace mpnanny::check::autocast_literal_beside_config {
 namespace {
 
 // The dtype that a region is given; kNoNode where it has none of its own.
@@ -63,4 +63,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_literal_beside_config
+}  // namespace mpnanny::check::autocast_literal_beside_config

@@ -1,7 +1,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::autocast_no_dtype {
+namespace mpnanny::check::autocast_no_dtype {
 
 // True if the expression may be a device type: no dtype, no constant.
 static bool MayBeDevice(const FileFacts& facts, NodeId expression) {
@@ -58,4 +58,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_no_dtype
+}  // namespace mpnanny::check::autocast_no_dtype

@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::autocast_not_entered {
+namespace mpnanny::check::autocast_not_entered {
 
 // True if the function (or the module, 0) that holds `node` mentions the name after it.
 static bool UsedLater(const FileFacts& facts, NodeId node, std::string_view name) {
@@ -52,4 +52,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_not_entered
+}  // namespace mpnanny::check::autocast_not_entered

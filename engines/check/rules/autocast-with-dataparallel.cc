@@ -5,7 +5,7 @@
 #include "engines/check/facts/model_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::autocast_with_dataparallel {
+namespace mpnanny::check::autocast_with_dataparallel {
 
 void Check(const FileFacts& facts, Sink& sink) {
   std::set<std::string> wrapped;  // last parts of the variables that hold a DataParallel
@@ -27,4 +27,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::autocast_with_dataparallel
+}  // namespace mpnanny::check::autocast_with_dataparallel

@@ -3,7 +3,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::backward_in_autocast {
+namespace mpnanny::check::backward_in_autocast {
 namespace {
 
 // accelerator.backward(loss) and Lightning's manual_backward(loss) run one, too.
@@ -60,4 +60,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::backward_in_autocast
+}  // namespace mpnanny::check::backward_in_autocast

@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::backward_unscaled {
+namespace mpnanny::check::backward_unscaled {
 namespace {
 
 // True if the loss on which backward() is called was computed under FP16 autocast on CUDA, in the
@@ -152,4 +152,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   CheckUnused(facts, reported, sink);
 }
 
-}  // namespace mpnanny::static_check::backward_unscaled
+}  // namespace mpnanny::check::backward_unscaled

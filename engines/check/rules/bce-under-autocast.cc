@@ -1,7 +1,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::bce_under_autocast {
+namespace mpnanny::check::bce_under_autocast {
 namespace {
 
 bool MakesBce(const FileFacts& facts, NodeId expression) {
@@ -53,4 +53,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   ForEachCall(facts, [&](NodeId call) { Examine(facts, sink, call); });
 }
 
-}  // namespace mpnanny::static_check::bce_under_autocast
+}  // namespace mpnanny::check::bce_under_autocast

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::bf16_gradient_accumulation {
+namespace mpnanny::check::bf16_gradient_accumulation {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* summed = settings.Find(Option::kSummedAs);
@@ -19,4 +19,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   ReplaceValue(*summed, "\"fp32\"", finding);
 }
 
-}  // namespace mpnanny::static_check::bf16_gradient_accumulation
+}  // namespace mpnanny::check::bf16_gradient_accumulation

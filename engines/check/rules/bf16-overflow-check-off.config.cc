@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::bf16_overflow_check_off {
+namespace mpnanny::check::bf16_overflow_check_off {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* check = settings.Find(Option::kOverflowCheck);
@@ -9,4 +9,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   ReplaceValue(*check, settings.python ? "True" : "true", finding);
 }
 
-}  // namespace mpnanny::static_check::bf16_overflow_check_off
+}  // namespace mpnanny::check::bf16_overflow_check_off

@@ -5,7 +5,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::bf16_params_optimizer {
+namespace mpnanny::check::bf16_params_optimizer {
 
 // Above this rate most updates of Adam are larger than half an ulp of a usual weight (0.02).
 static constexpr double kLargestLostRate = 1e-4;
@@ -34,4 +34,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::bf16_params_optimizer
+}  // namespace mpnanny::check::bf16_params_optimizer

@@ -5,7 +5,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::buffer_lost_by_to_empty {
+namespace mpnanny::check::buffer_lost_by_to_empty {
 namespace {
 
 // Whether a call may give buffers their values again: reset_parameters(), init_weights(), a rope's
@@ -54,4 +54,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::buffer_lost_by_to_empty
+}  // namespace mpnanny::check::buffer_lost_by_to_empty

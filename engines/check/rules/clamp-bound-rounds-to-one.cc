@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::clamp_bound_rounds_to_one {
+namespace mpnanny::check::clamp_bound_rounds_to_one {
 
 void Check(const FileFacts& facts, Sink& sink) {
   const auto check = [&](const TorchCall& call, NodeId bound) {
@@ -26,4 +26,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::clamp_bound_rounds_to_one
+}  // namespace mpnanny::check::clamp_bound_rounds_to_one

@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::clip_before_unscale {
+namespace mpnanny::check::clip_before_unscale {
 namespace {
 
 // True if an unscale_() stands between the clip and the last scale() above it: only conditions keep
@@ -77,4 +77,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::clip_before_unscale
+}  // namespace mpnanny::check::clip_before_unscale

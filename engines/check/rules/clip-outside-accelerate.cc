@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::clip_outside_accelerate {
+namespace mpnanny::check::clip_outside_accelerate {
 
 // True if the scaler is unscaled or handled by other means somewhere in the file.
 static bool UnscalesItself(std::string_view text) {
@@ -51,4 +51,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::clip_outside_accelerate
+}  // namespace mpnanny::check::clip_outside_accelerate

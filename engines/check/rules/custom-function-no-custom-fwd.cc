@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::custom_function_no_custom_fwd {
+namespace mpnanny::check::custom_function_no_custom_fwd {
 
 // The variable below views of it: grad of grad.t().contiguous().
 static std::string_view Root(const FileFacts& facts, NodeId id) {
@@ -106,4 +106,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::custom_function_no_custom_fwd
+}  // namespace mpnanny::check::custom_function_no_custom_fwd

@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::default_dtype_half {
+namespace mpnanny::check::default_dtype_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   // Code that only runs a model may well build it in 16 bits.
@@ -34,4 +34,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::default_dtype_half
+}  // namespace mpnanny::check::default_dtype_half

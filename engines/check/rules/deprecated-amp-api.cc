@@ -6,7 +6,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::deprecated_amp_api {
+namespace mpnanny::check::deprecated_amp_api {
 namespace {
 
 bool IsDecorator(std::string_view name) {
@@ -182,4 +182,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::deprecated_amp_api
+}  // namespace mpnanny::check::deprecated_amp_api

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::distance_cancellation {
+namespace mpnanny::check::distance_cancellation {
 namespace {
 
 struct Terms {
@@ -93,4 +93,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::distance_cancellation
+}  // namespace mpnanny::check::distance_cancellation

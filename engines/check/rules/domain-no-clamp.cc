@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::domain_no_clamp {
+namespace mpnanny::check::domain_no_clamp {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(
@@ -18,4 +18,4 @@ void Check(const FileFacts& facts, Sink& sink) {
       });
 }
 
-}  // namespace mpnanny::static_check::domain_no_clamp
+}  // namespace mpnanny::check::domain_no_clamp

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::dot_in_half {
+namespace mpnanny::check::dot_in_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   const auto report = [&](NodeId node, Value type) {
@@ -22,4 +22,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::dot_in_half
+}  // namespace mpnanny::check::dot_in_half

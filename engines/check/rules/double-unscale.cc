@@ -4,7 +4,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::double_unscale {
+namespace mpnanny::check::double_unscale {
 namespace {
 
 // The text of the optimizer that a call on a scaler is given.
@@ -62,4 +62,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   CheckWrapped(facts, sink);
 }
 
-}  // namespace mpnanny::static_check::double_unscale
+}  // namespace mpnanny::check::double_unscale

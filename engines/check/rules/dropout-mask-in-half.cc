@@ -5,7 +5,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::dropout_mask_in_half {
+namespace mpnanny::check::dropout_mask_in_half {
 namespace {
 
 // Whose type the random numbers have: x of rand_like(x), rand(…, dtype=x.dtype),
@@ -81,4 +81,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::dropout_mask_in_half
+}  // namespace mpnanny::check::dropout_mask_in_half

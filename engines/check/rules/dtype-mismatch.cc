@@ -5,7 +5,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::dtype_mismatch {
+namespace mpnanny::check::dtype_mismatch {
 namespace {
 
 // One of two values is 16-bit and the other FP32, both by the text alone.
@@ -71,4 +71,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::dtype_mismatch
+}  // namespace mpnanny::check::dtype_mismatch

@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::ema_in_half {
+namespace mpnanny::check::ema_in_half {
 namespace {
 
 bool NamesAverage(std::string_view key) {
@@ -201,4 +201,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::ema_in_half
+}  // namespace mpnanny::check::ema_in_half

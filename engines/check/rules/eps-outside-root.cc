@@ -4,7 +4,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::eps_outside_root {
+namespace mpnanny::check::eps_outside_root {
 namespace {
 
 constexpr double kLargestEpsilon = 1e-2;
@@ -37,4 +37,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::eps_outside_root
+}  // namespace mpnanny::check::eps_outside_root

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::eps_underflow_fp16 {
+namespace mpnanny::check::eps_underflow_fp16 {
 namespace {
 
 // Functions that are not finite at zero.
@@ -134,4 +134,4 @@ void Check(const FileFacts& facts, Sink& sink) {
                    [&](const TorchCall& call) { Inside(facts, sink, call, 2, 1e-8); });
 }
 
-}  // namespace mpnanny::static_check::eps_underflow_fp16
+}  // namespace mpnanny::check::eps_underflow_fp16

@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::eval_not_under_autocast {
+namespace mpnanny::check::eval_not_under_autocast {
 
 namespace {
 
@@ -61,4 +61,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   CheckFile(facts, FindModelCalls(facts), sink);
 }
 
-}  // namespace mpnanny::static_check::eval_not_under_autocast
+}  // namespace mpnanny::check::eval_not_under_autocast

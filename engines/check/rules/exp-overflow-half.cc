@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::exp_overflow_half {
+namespace mpnanny::check::exp_overflow_half {
 namespace {
 
 constexpr double kLogOfFp16Max = 11.09;
@@ -48,4 +48,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::exp_overflow_half
+}  // namespace mpnanny::check::exp_overflow_half

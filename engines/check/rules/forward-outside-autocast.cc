@@ -6,7 +6,7 @@
 #include "engines/check/facts/model_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::forward_outside_autocast {
+namespace mpnanny::check::forward_outside_autocast {
 
 // True if a forward() of the file brings its own autocast, as a decorator or inside.
 static bool ModelCasts(const FileFacts& facts) {
@@ -87,4 +87,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::forward_outside_autocast
+}  // namespace mpnanny::check::forward_outside_autocast

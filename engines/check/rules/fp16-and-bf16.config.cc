@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::fp16_and_bf16 {
+namespace mpnanny::check::fp16_and_bf16 {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   if (!settings.IsOn(Option::kFp16) || !settings.IsOn(Option::kBf16)) return;
@@ -11,4 +11,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
                        FrameworkName(settings.framework) + " takes one of them.");
 }
 
-}  // namespace mpnanny::static_check::fp16_and_bf16
+}  // namespace mpnanny::check::fp16_and_bf16

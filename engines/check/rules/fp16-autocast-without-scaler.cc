@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::fp16_autocast_without_scaler {
+namespace mpnanny::check::fp16_autocast_without_scaler {
 
 // FP16 under autocast, and a plain backward() in the same function.
 void Check(const FileFacts& facts, Sink& sink) {
@@ -33,4 +33,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::fp16_autocast_without_scaler
+}  // namespace mpnanny::check::fp16_autocast_without_scaler

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::fp16_communication_unscaled {
+namespace mpnanny::check::fp16_communication_unscaled {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* sent = settings.Find(Option::kSentAs);
@@ -14,4 +14,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   ReplaceValue(*sent, "\"fp32\"", finding);
 }
 
-}  // namespace mpnanny::static_check::fp16_communication_unscaled
+}  // namespace mpnanny::check::fp16_communication_unscaled

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::fp16_on_cpu {
+namespace mpnanny::check::fp16_on_cpu {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   // Lightning says so and takes BF16 instead.
@@ -11,4 +11,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
                       " keeps the training on the CPU.");
 }
 
-}  // namespace mpnanny::static_check::fp16_on_cpu
+}  // namespace mpnanny::check::fp16_on_cpu

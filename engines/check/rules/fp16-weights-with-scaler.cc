@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::fp16_weights_with_scaler {
+namespace mpnanny::check::fp16_weights_with_scaler {
 
 // The variable that a call trains: Trainer(model=…), optimizer of its parameters; "" for others.
 static std::string Trained(const FileFacts& facts, const Call& one) {
@@ -65,4 +65,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::fp16_weights_with_scaler
+}  // namespace mpnanny::check::fp16_weights_with_scaler

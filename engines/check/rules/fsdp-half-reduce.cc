@@ -3,7 +3,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::fsdp_half_reduce {
+namespace mpnanny::check::fsdp_half_reduce {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const std::string_view name : {"MixedPrecision", "MixedPrecisionPolicy"}) {
@@ -19,4 +19,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::fsdp_half_reduce
+}  // namespace mpnanny::check::fsdp_half_reduce

@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::fsdp_plain_scaler {
+namespace mpnanny::check::fsdp_plain_scaler {
 
 void Check(const FileFacts& facts, Sink& sink) {
   constexpr std::string_view kFsdp = "torch.distributed.fsdp.";
@@ -24,4 +24,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::fsdp_plain_scaler
+}  // namespace mpnanny::check::fsdp_plain_scaler

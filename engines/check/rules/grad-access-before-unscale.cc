@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::grad_access_before_unscale {
+namespace mpnanny::check::grad_access_before_unscale {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kGradientsRead, sink, [&](const Violation& v) {
@@ -11,4 +11,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::grad_access_before_unscale
+}  // namespace mpnanny::check::grad_access_before_unscale

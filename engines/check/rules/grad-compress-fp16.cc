@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::grad_compress_fp16 {
+namespace mpnanny::check::grad_compress_fp16 {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const Call* call : facts.names.CallsNamed("register_comm_hook")) {
@@ -32,4 +32,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::grad_compress_fp16
+}  // namespace mpnanny::check::grad_compress_fp16

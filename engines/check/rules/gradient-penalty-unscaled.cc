@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::gradient_penalty_unscaled {
+namespace mpnanny::check::gradient_penalty_unscaled {
 namespace {
 
 bool IsFp16On(const FileFacts& facts, NodeId node) {
@@ -104,4 +104,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::gradient_penalty_unscaled
+}  // namespace mpnanny::check::gradient_penalty_unscaled

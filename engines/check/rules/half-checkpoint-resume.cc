@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::half_checkpoint_resume {
+namespace mpnanny::check::half_checkpoint_resume {
 namespace {
 
 // A model.half() inside the expression, kNoNode if there is none.
@@ -29,4 +29,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::half_checkpoint_resume
+}  // namespace mpnanny::check::half_checkpoint_resume

@@ -5,7 +5,7 @@
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::half_params_optimizer {
+namespace mpnanny::check::half_params_optimizer {
 
 void Check(const FileFacts& facts, Sink& sink) {
   const auto optimizers = FindHalfOptimizers(facts);
@@ -23,4 +23,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::half_params_optimizer
+}  // namespace mpnanny::check::half_params_optimizer

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::initial_loss_scale_too_high {
+namespace mpnanny::check::initial_loss_scale_too_high {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* scale = settings.Find(Option::kInitialScale);
@@ -15,4 +15,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   ReplaceValue(*scale, power ? "16" : "65536", finding);
 }
 
-}  // namespace mpnanny::static_check::initial_loss_scale_too_high
+}  // namespace mpnanny::check::initial_loss_scale_too_high

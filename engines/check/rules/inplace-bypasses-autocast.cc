@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::inplace_bypasses_autocast {
+namespace mpnanny::check::inplace_bypasses_autocast {
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.sixteen_bit) return;
@@ -32,4 +32,4 @@ void Check(const FileFacts& facts, Sink& sink) {
                    });
 }
 
-}  // namespace mpnanny::static_check::inplace_bypasses_autocast
+}  // namespace mpnanny::check::inplace_bypasses_autocast

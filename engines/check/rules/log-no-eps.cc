@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::log_no_eps {
+namespace mpnanny::check::log_no_eps {
 namespace {
 
 // Functions whose result is exactly zero for plausible inputs.
@@ -36,4 +36,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::log_no_eps
+}  // namespace mpnanny::check::log_no_eps

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::log_of_sigmoid {
+namespace mpnanny::check::log_of_sigmoid {
 namespace {
 
 // The sigmoid in `p`, `1 - p` and `p + eps`, through names; nullopt if there is none.
@@ -51,4 +51,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::log_of_sigmoid
+}  // namespace mpnanny::check::log_of_sigmoid

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::log_of_softmax {
+namespace mpnanny::check::log_of_softmax {
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.sixteen_bit) return;
@@ -16,4 +16,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::log_of_softmax
+}  // namespace mpnanny::check::log_of_softmax

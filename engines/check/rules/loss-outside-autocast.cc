@@ -7,7 +7,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::loss_outside_autocast {
+namespace mpnanny::check::loss_outside_autocast {
 namespace {
 
 // The loss of a name like `criterion`, `self.loss_fn`; its own type decides where it is seen.
@@ -126,4 +126,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::loss_outside_autocast
+}  // namespace mpnanny::check::loss_outside_autocast

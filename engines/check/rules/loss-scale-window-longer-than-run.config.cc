@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::loss_scale_window_longer_than_run {
+namespace mpnanny::check::loss_scale_window_longer_than_run {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* window = settings.Find(Option::kScaleWindow);
@@ -14,4 +14,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
                         ": it only ever falls.");
 }
 
-}  // namespace mpnanny::static_check::loss_scale_window_longer_than_run
+}  // namespace mpnanny::check::loss_scale_window_longer_than_run

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::loss_scale_window_too_short {
+namespace mpnanny::check::loss_scale_window_too_short {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* window = settings.Find(Option::kScaleWindow);
@@ -15,4 +15,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   ReplaceValue(*window, "1000", finding);
 }
 
-}  // namespace mpnanny::static_check::loss_scale_window_too_short
+}  // namespace mpnanny::check::loss_scale_window_too_short

@@ -5,7 +5,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::manual_half_cast {
+namespace mpnanny::check::manual_half_cast {
 namespace {
 
 bool IsHalfCast(const FileFacts& facts, NodeId expression) {
@@ -83,4 +83,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::manual_half_cast
+}  // namespace mpnanny::check::manual_half_cast

@@ -6,7 +6,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::manual_loss_scaling_bug {
+namespace mpnanny::check::manual_loss_scaling_bug {
 namespace {
 
 // Smaller factors are weights of a loss more often than scales.
@@ -89,4 +89,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::manual_loss_scaling_bug
+}  // namespace mpnanny::check::manual_loss_scaling_bug

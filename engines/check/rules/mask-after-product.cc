@@ -4,7 +4,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::mask_after_product {
+namespace mpnanny::check::mask_after_product {
 namespace {
 
 // Whether the value, or what a name for it was given first, is memory that nothing was written to.
@@ -72,4 +72,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::mask_after_product
+}  // namespace mpnanny::check::mask_after_product

@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::mask_const_overflow {
+namespace mpnanny::check::mask_const_overflow {
 namespace {
 
 void Raises(const FileFacts& facts, Sink& sink, const TorchCall& call, NodeId tensor,
@@ -140,4 +140,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::mask_const_overflow
+}  // namespace mpnanny::check::mask_const_overflow

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::min_loss_scale_too_high {
+namespace mpnanny::check::min_loss_scale_too_high {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* floor = settings.Find(Option::kMinScale);
@@ -15,4 +15,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   ReplaceValue(*floor, settings.framework == Framework::kFairseq ? "0.0001" : "1", finding);
 }
 
-}  // namespace mpnanny::static_check::min_loss_scale_too_high
+}  // namespace mpnanny::check::min_loss_scale_too_high

@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::multiple_scalers {
+namespace mpnanny::check::multiple_scalers {
 
 void Check(const FileFacts& facts, Sink& sink) {
   // With several optimizers each may own the parameters of one loss.
@@ -17,4 +17,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::multiple_scalers
+}  // namespace mpnanny::check::multiple_scalers

@@ -4,7 +4,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::nan_hiding {
+namespace mpnanny::check::nan_hiding {
 namespace {
 
 // True if backward() is called on that variable, or on what a scaler makes of it, behind `node` in
@@ -95,4 +95,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::nan_hiding
+}  // namespace mpnanny::check::nan_hiding

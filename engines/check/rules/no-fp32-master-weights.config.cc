@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::no_fp32_master_weights {
+namespace mpnanny::check::no_fp32_master_weights {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* half = settings.Find(Option::kHalfMaster);
@@ -12,4 +12,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
                       ", without a copy in FP32.");
 }
 
-}  // namespace mpnanny::static_check::no_fp32_master_weights
+}  // namespace mpnanny::check::no_fp32_master_weights

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::norm_in_half {
+namespace mpnanny::check::norm_in_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.HasHalfChoice()) return;
@@ -17,4 +17,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::norm_in_half
+}  // namespace mpnanny::check::norm_in_half

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::optimizer_step_with_scaler {
+namespace mpnanny::check::optimizer_step_with_scaler {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(
@@ -16,4 +16,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::optimizer_step_with_scaler
+}  // namespace mpnanny::check::optimizer_step_with_scaler

@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::positions_in_buffer_dtype {
+namespace mpnanny::check::positions_in_buffer_dtype {
 
 // True for self.inv_freq and self.inv_freq.dtype.
 static bool OfFrequencies(std::string_view text) {
@@ -42,4 +42,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::positions_in_buffer_dtype
+}  // namespace mpnanny::check::positions_in_buffer_dtype

@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::positions_in_half {
+namespace mpnanny::check::positions_in_half {
 
 // The largest integer up to which the type holds all integers.
 static double ExactUpTo(HalfType type) { return type == HalfType::kFp16 ? 2048 : 256; }
@@ -127,4 +127,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::positions_in_half
+}  // namespace mpnanny::check::positions_in_half

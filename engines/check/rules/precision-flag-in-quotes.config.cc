@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::precision_flag_in_quotes {
+namespace mpnanny::check::precision_flag_in_quotes {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   if (settings.framework != Framework::kDeepSpeed) return;
@@ -14,4 +14,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::precision_flag_in_quotes
+}  // namespace mpnanny::check::precision_flag_in_quotes

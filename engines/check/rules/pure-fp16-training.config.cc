@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::pure_fp16_training {
+namespace mpnanny::check::pure_fp16_training {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* pure = settings.Find(Option::kPureFp16);
@@ -13,4 +13,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   if (pure->quoted) ReplaceValue(*pure, pure->text == "O3" ? "\"O1\"" : "\"16-mixed\"", finding);
 }
 
-}  // namespace mpnanny::static_check::pure_fp16_training
+}  // namespace mpnanny::check::pure_fp16_training

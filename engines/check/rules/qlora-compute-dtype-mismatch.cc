@@ -3,7 +3,7 @@
 #include "engines/check/facts/precision_setup.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::qlora_compute_dtype_mismatch {
+namespace mpnanny::check::qlora_compute_dtype_mismatch {
 
 void Check(const FileFacts& facts, Sink& sink) {
   const auto configs = facts.names.CallsNamed("BitsAndBytesConfig");
@@ -37,4 +37,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::qlora_compute_dtype_mismatch
+}  // namespace mpnanny::check::qlora_compute_dtype_mismatch

@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::recompute_without_autocast {
+namespace mpnanny::check::recompute_without_autocast {
 
 // The call of a function that was stored on the context (ctx.run_function(…)), below `root`;
 // kNoNode if there is none.
@@ -35,4 +35,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::recompute_without_autocast
+}  // namespace mpnanny::check::recompute_without_autocast

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::reduction_in_half {
+namespace mpnanny::check::reduction_in_half {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ForEachTorchCall(facts, {"sum", "prod", "nansum"}, [&](const TorchCall& call) {
@@ -15,4 +15,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::reduction_in_half
+}  // namespace mpnanny::check::reduction_in_half

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::rms_norm_in_half {
+namespace mpnanny::check::rms_norm_in_half {
 namespace {
 
 // What a root is taken of: the mean in rsqrt(mean + eps), (mean + eps) ** -0.5, mean.sqrt().
@@ -38,4 +38,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::rms_norm_in_half
+}  // namespace mpnanny::check::rms_norm_in_half

@@ -3,7 +3,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::rotary_matmul_under_autocast {
+namespace mpnanny::check::rotary_matmul_under_autocast {
 
 static bool NamesFrequencies(std::string_view text) {
   return Holds(text, "inv_freq") || Holds(text, "theta") || Holds(text, "omega") ||
@@ -69,4 +69,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::rotary_matmul_under_autocast
+}  // namespace mpnanny::check::rotary_matmul_under_autocast

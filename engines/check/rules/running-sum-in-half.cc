@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::running_sum_in_half {
+namespace mpnanny::check::running_sum_in_half {
 
 // True for a variable that adds up over steps: total_loss, running, epoch_loss, sum, correct.
 static bool AddsUp(std::string_view name) {
@@ -49,4 +49,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::running_sum_in_half
+}  // namespace mpnanny::check::running_sum_in_half

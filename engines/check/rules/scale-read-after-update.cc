@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scale_read_after_update {
+namespace mpnanny::check::scale_read_after_update {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kScaleAfterUpdate, sink, [](const Violation& v) {
@@ -9,4 +9,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::scale_read_after_update
+}  // namespace mpnanny::check::scale_read_after_update

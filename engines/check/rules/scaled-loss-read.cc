@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::scaled_loss_read {
+namespace mpnanny::check::scaled_loss_read {
 namespace {
 
 // What may be done with a scaled loss: going backward, being divided by the scale again, being
@@ -76,4 +76,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaled_loss_read
+}  // namespace mpnanny::check::scaled_loss_read

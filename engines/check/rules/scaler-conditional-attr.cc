@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_conditional_attr {
+namespace mpnanny::check::scaler_conditional_attr {
 namespace {
 
 // The `if` without else that the scaler is made in, where nothing else gives that name a value;
@@ -65,4 +65,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_conditional_attr
+}  // namespace mpnanny::check::scaler_conditional_attr

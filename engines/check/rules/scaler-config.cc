@@ -4,7 +4,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_config {
+namespace mpnanny::check::scaler_config {
 namespace {
 
 struct Setting {
@@ -125,4 +125,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_config
+}  // namespace mpnanny::check::scaler_config

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_mismatch {
+namespace mpnanny::check::scaler_mismatch {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kOtherScaler, sink, [](const Violation& v) {
@@ -9,4 +9,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::scaler_mismatch
+}  // namespace mpnanny::check::scaler_mismatch

@@ -11,7 +11,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::scaler_not_checkpointed {
+namespace mpnanny::check::scaler_not_checkpointed {
 namespace {
 
 bool IsScalerName(std::string_view name) {
@@ -260,4 +260,4 @@ void Check(const FileFacts& facts, Sink& sink) {
     CheckSave(facts, sink);
 }
 
-}  // namespace mpnanny::static_check::scaler_not_checkpointed
+}  // namespace mpnanny::check::scaler_not_checkpointed

@@ -7,7 +7,7 @@
 #include "engines/check/facts/fp16_use.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_recreated_per_epoch {
+namespace mpnanny::check::scaler_recreated_per_epoch {
 namespace {
 
 // True if an optimizer, or something that may hold one, is made there: then it is a new training
@@ -185,4 +185,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_recreated_per_epoch
+}  // namespace mpnanny::check::scaler_recreated_per_epoch

@@ -2,7 +2,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_step_with_closure {
+namespace mpnanny::check::scaler_step_with_closure {
 
 void Check(const FileFacts& facts, Sink& sink) {
   for (const ScalerCall& call : facts.scalers.calls()) {
@@ -18,4 +18,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_step_with_closure
+}  // namespace mpnanny::check::scaler_step_with_closure

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_step_without_update {
+namespace mpnanny::check::scaler_step_without_update {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kStepWithoutUpdate, sink, [](const Violation& v) {
@@ -34,4 +34,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_step_without_update
+}  // namespace mpnanny::check::scaler_step_without_update

@@ -6,7 +6,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::scaler_with_bf16 {
+namespace mpnanny::check::scaler_with_bf16 {
 
 namespace {
 
@@ -316,4 +316,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_with_bf16
+}  // namespace mpnanny::check::scaler_with_bf16

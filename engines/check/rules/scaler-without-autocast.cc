@@ -3,7 +3,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::scaler_without_autocast {
+namespace mpnanny::check::scaler_without_autocast {
 namespace {
 
 // True if a module of this project that is not at hand may run under autocast: a relative import,
@@ -40,4 +40,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scaler_without_autocast
+}  // namespace mpnanny::check::scaler_without_autocast

@@ -5,7 +5,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::scheduler_on_skipped_step {
+namespace mpnanny::check::scheduler_on_skipped_step {
 namespace {
 
 bool IsScheduler(std::string_view key) {
@@ -96,4 +96,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::scheduler_on_skipped_step
+}  // namespace mpnanny::check::scheduler_on_skipped_step

@@ -3,7 +3,7 @@
 
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::skip_on_one_rank {
+namespace mpnanny::check::skip_on_one_rank {
 namespace {
 
 // Whether the file trains on several ranks that wait for each other's gradients.
@@ -63,4 +63,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::skip_on_one_rank
+}  // namespace mpnanny::check::skip_on_one_rank

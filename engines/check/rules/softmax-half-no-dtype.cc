@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::softmax_half_no_dtype {
+namespace mpnanny::check::softmax_half_no_dtype {
 
 void Check(const FileFacts& facts, Sink& sink) {
   if (!facts.project.HasHalfChoice()) return;
@@ -20,4 +20,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::softmax_half_no_dtype
+}  // namespace mpnanny::check::softmax_half_no_dtype

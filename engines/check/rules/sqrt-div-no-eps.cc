@@ -4,7 +4,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::sqrt_div_no_eps {
+namespace mpnanny::check::sqrt_div_no_eps {
 namespace {
 
 void Report(const FileFacts& facts, Sink& sink, NodeId node, NodeId operand,
@@ -39,4 +39,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::sqrt_div_no_eps
+}  // namespace mpnanny::check::sqrt_div_no_eps

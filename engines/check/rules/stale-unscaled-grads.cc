@@ -4,7 +4,7 @@
 #include "engines/check/rule_support.h"
 #include "engines/check/syntax/text_search.h"
 
-namespace mpnanny::static_check::stale_unscaled_grads {
+namespace mpnanny::check::stale_unscaled_grads {
 
 // True for what only measures time, by its name: what its gradients hold is of no account.
 static bool IsSpeedTest(const FileFacts& facts, NodeId node) {
@@ -34,4 +34,4 @@ void Check(const FileFacts& facts, Sink& sink) {
                    });
 }
 
-}  // namespace mpnanny::static_check::stale_unscaled_grads
+}  // namespace mpnanny::check::stale_unscaled_grads

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::static_loss_scale {
+namespace mpnanny::check::static_loss_scale {
 
 void CheckSettings(const Settings& settings, Sink& sink) {
   const Setting* scale = settings.Find(Option::kLossScale);
@@ -12,4 +12,4 @@ void CheckSettings(const Settings& settings, Sink& sink) {
   if (settings.framework == Framework::kDeepSpeed) ReplaceValue(*scale, "0", finding);
 }
 
-}  // namespace mpnanny::static_check::static_loss_scale
+}  // namespace mpnanny::check::static_loss_scale

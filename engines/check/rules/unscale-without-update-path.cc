@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::unscale_without_update_path {
+namespace mpnanny::check::unscale_without_update_path {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kSkippedUpdate, sink, [](const Violation& v) {
@@ -9,4 +9,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::unscale_without_update_path
+}  // namespace mpnanny::check::unscale_without_update_path

@@ -1,6 +1,6 @@
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::update_without_step {
+namespace mpnanny::check::update_without_step {
 
 void Check(const FileFacts& facts, Sink& sink) {
   ReportViolations(facts, Violation::Kind::kUpdateWithoutStep, sink, [](const Violation& v) {
@@ -9,4 +9,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   });
 }
 
-}  // namespace mpnanny::static_check::update_without_step
+}  // namespace mpnanny::check::update_without_step

@@ -1,7 +1,7 @@
 #include "engines/check/facts/torch_calls.h"
 #include "engines/check/rule_support.h"
 
-namespace mpnanny::static_check::variance_cancellation {
+namespace mpnanny::check::variance_cancellation {
 namespace {
 
 // A call that averages: its name and what it averages.
@@ -84,4 +84,4 @@ void Check(const FileFacts& facts, Sink& sink) {
   }
 }
 
-}  // namespace mpnanny::static_check::variance_cancellation
+}  // namespace mpnanny::check::variance_cancellation

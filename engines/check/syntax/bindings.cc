@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::optional<double> ParseNumber(std::string_view text) {
@@ -286,4 +286,4 @@ std::optional<double> Bindings::Number(NodeId expression, int depth) const {
   }
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

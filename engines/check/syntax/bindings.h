@@ -15,7 +15,7 @@
 #include "engines/check/syntax/names.h"
 #include "engines/check/syntax/syntax.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Assignment {
   NodeId target = kNoNode;
@@ -84,6 +84,6 @@ class Bindings {
   std::set<NodeId> module_classes_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_BINDINGS_H_

@@ -8,7 +8,7 @@
 
 #include "engines/check/syntax/tree_sitter.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // The table of all states: for each of them what every symbol leads to, 0 for an error.
@@ -42,4 +42,4 @@ const TSLanguage* DenseGrammar() {
   return &grammar;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -9,12 +9,12 @@
 
 #include <tree_sitter/api.h>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // To parse with. Queries are compiled for tree_sitter_python(): that walks the states' symbols, for
 // which the lists are the better form.
 const TSLanguage* DenseGrammar();
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_DENSE_GRAMMAR_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 std::string WithoutSpace(std::string_view text) {
@@ -267,4 +267,4 @@ std::string_view TorchFunction(std::string_view name) {
   return {};
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

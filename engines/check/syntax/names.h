@@ -17,7 +17,7 @@
 
 #include "engines/check/syntax/syntax.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Import {
   std::string local;      // the name in this file
@@ -104,6 +104,6 @@ bool IsGradScaler(std::string_view qualified);
 std::string_view TorchFunction(std::string_view qualified);
 std::string_view TorchFunction(std::string&& qualified) = delete;
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_NAMES_H_

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Calls round(0) … round(count - 1) on at most `threads` threads; 0: one for each core, at most 8.
 template <typename Round>
@@ -26,6 +26,6 @@ void InParallel(size_t count, unsigned threads, const Round& round) {
   work();
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_PARALLEL_H_

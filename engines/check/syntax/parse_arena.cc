@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr size_t kBlockBytes = 256u << 10;
@@ -119,4 +119,4 @@ void ParseArena::Free(void* memory) {
   freed_[words] = piece;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 class ParseArena {
  public:
@@ -55,6 +55,6 @@ class ParseArena {
   std::array<Piece*, kClasses> freed_ = {};  // by words
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_PARSE_ARENA_H_

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 // How many unfinished matches tree-sitter keeps; beyond it drops the oldest.
@@ -375,4 +375,4 @@ void QuerySet::Match(const FileFacts& facts, TSQueryCursor* cursor, uint32_t beg
   }
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -19,7 +19,7 @@
 #include "engines/check/rule_set.h"
 #include "engines/check/syntax/tree_sitter.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct QueryText {
   size_t rule = 0;   // index into the rule set
@@ -85,6 +85,6 @@ bool MatchesSimplePattern(std::string_view pattern, std::string_view text);
 // form does not.
 bool IsSimplePattern(std::string_view pattern);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_QUERY_SET_H_

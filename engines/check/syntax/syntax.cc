@@ -9,7 +9,7 @@
 #include "engines/check/syntax/tree_copy.h"
 #include "engines/check/syntax/work.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constinit thread_local int64_t node_visits = 0;
@@ -158,4 +158,4 @@ NodeId Syntax::StatementOf(NodeId id) const {
   return id;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

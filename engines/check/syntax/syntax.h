@@ -18,7 +18,7 @@
 #include "engines/check/syntax/parse_arena.h"
 #include "engines/check/syntax/tree_sitter.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 using NodeId = int32_t;
 inline constexpr NodeId kNoNode = -1;
@@ -234,6 +234,6 @@ inline ChildList Syntax::Children(NodeId id) const {
   return {this, id == kNoNode ? kNoNode : (*this)[id].first_child};
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_SYNTAX_H_

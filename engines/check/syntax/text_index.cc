@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 namespace {
 
@@ -47,4 +47,4 @@ std::string_view TextIndex::Line(int line) const {
   return text;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

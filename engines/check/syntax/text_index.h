@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct Position {
   int line = 1;    // 1-based
@@ -34,6 +34,6 @@ class TextIndex {
   std::vector<uint32_t> points_;
 };
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_TEXT_INDEX_H_

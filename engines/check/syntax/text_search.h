@@ -13,7 +13,7 @@
 #include <iterator>
 #include <string_view>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Which four bytes follow one another in a text: what tells at once that most words are not in it.
 // While it lives, Holds() on its thread asks it about the text and every part of it. Borrows the
@@ -89,6 +89,6 @@ bool IsOneOf(const Words& words, std::string_view word) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_TEXT_SEARCH_H_

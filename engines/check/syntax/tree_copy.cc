@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 namespace {
 
 constexpr std::pair<std::string_view, Kind> kKinds[] = {
@@ -229,4 +229,4 @@ TreeCopy CopyTree(const TSTree& tree, std::vector<Node>* nodes) {
   return copy;
 }
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check

@@ -12,7 +12,7 @@
 #include "engines/check/syntax/syntax.h"
 #include "engines/check/syntax/tree_sitter.h"
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 struct TreeCopy {
   int depth = 0;  // how deep the nodes are nested
@@ -26,6 +26,6 @@ TreeCopy CopyTree(const TSTree& tree, std::vector<Node>* nodes);
 // The kind of what tree-sitter says a node is.
 Kind KindOf(TSSymbol symbol);
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_TREE_COPY_H_

@@ -8,7 +8,7 @@
 
 extern "C" const TSLanguage* tree_sitter_python(void);
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 template <auto kDelete>
 struct HandleDeleter {
@@ -23,6 +23,6 @@ using TsTree = std::unique_ptr<TSTree, HandleDeleter<ts_tree_delete>>;
 using TsQuery = std::unique_ptr<TSQuery, HandleDeleter<ts_query_delete>>;
 using TsQueryCursor = std::unique_ptr<TSQueryCursor, HandleDeleter<ts_query_cursor_delete>>;
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_TREE_SITTER_H_

@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-namespace mpnanny::static_check {
+namespace mpnanny::check {
 
 // Calls of Syntax::Child() and Syntax::Unwrap() by this thread, ever.
 int64_t NodeVisits();
 
-}  // namespace mpnanny::static_check
+}  // namespace mpnanny::check
 
 #endif  // MPNANNY_ENGINES_CHECK_SYNTAX_WORK_H_

@@ -4,7 +4,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -55,7 +55,7 @@ void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
     }
   }
   if (!generator || !discriminator) return;
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const bool sure = s.loss_start && s.loss_end && *s.loss_start > 0 && *s.loss_end >= 0 &&
                     *s.loss_end < kSure * *s.loss_start;
   const bool starved = victim && start > 0 && least < kSure * start;
@@ -87,4 +87,4 @@ void DetectAdversary(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -3,7 +3,7 @@
 
 #include "engines/diagnosis/detectors/detector.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr size_t kEnoughShadowSteps = 3;
@@ -67,4 +67,4 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
   return claims;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

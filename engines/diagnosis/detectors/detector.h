@@ -14,7 +14,7 @@
 
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // Where and when a fault began that shows in no value that is not finite.
 struct FaultPlace {
@@ -151,6 +151,6 @@ bool IsOperator(const NanOrigin& origin, std::initializer_list<std::string_view>
 // "aten.log (train.py:57)", escaped.
 runs::Sentence OperatorName(const NanOrigin& origin);
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_DETECTORS_DETECTOR_H_

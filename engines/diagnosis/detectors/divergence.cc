@@ -5,7 +5,7 @@
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 namespace {
 
@@ -28,7 +28,7 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   const Course& c = facts.course;
   const auto [loss_rose, norm_rose, rose_for_good, again] = FindDivergence(facts);
   // Bounded, but thrown about from the start on and no better for it.
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const bool thrown = !facts.onset && facts.turns.spikes.size() >= kManySpikes && s.loss_first &&
                       s.loss_end && *s.loss_end > s.loss_start.value_or(*s.loss_first) &&
                       *s.loss_end > *s.loss_first && c.loss_greatest &&
@@ -100,4 +100,4 @@ void DetectDivergence(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

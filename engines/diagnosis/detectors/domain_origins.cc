@@ -6,7 +6,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -170,4 +170,4 @@ void DetectDomainOrigins(const Facts& facts, std::vector<Claim>& claims) {
   Add("domain-error", std::move(unnamed), 0.5, claims);
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -9,7 +9,7 @@
 
 #include "engines/diagnosis/facts.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 // The sample at `seen` shows what the one at `clean` did not: where the loss was thrown up between
 // them, it began there, and with the sample where it was not.
@@ -25,6 +25,6 @@ inline int64_t ExactStep(const Facts& facts, std::optional<int64_t> clean, int64
   return highest ? highest->step : seen;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_DETECTORS_EXACT_STEP_H_

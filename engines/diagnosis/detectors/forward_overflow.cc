@@ -4,7 +4,7 @@
 #include "engines/diagnosis/trend.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -43,4 +43,4 @@ void DetectForwardOverflow(const Facts& facts, std::vector<Claim>& claims) {
   return;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

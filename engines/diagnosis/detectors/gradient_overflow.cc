@@ -1,7 +1,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset || facts.onset->phase != Phase::kBackward) return;
@@ -27,4 +27,4 @@ void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims) {
   return;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

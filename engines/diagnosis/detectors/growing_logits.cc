@@ -5,7 +5,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -120,4 +120,4 @@ void DetectGrowingLogits(const Facts& facts, std::vector<Claim>& claims) {
   DetectLogitScale(facts, claims);
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -4,7 +4,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -18,12 +18,12 @@ constexpr double kFlatLoss = 0.05;  // of the loss
 }  // namespace
 
 void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (facts.onset || !s.loss_start || !s.loss_end || FindClaim(claims, "diverged")) return;
   if (std::fabs(*s.loss_end - *s.loss_start) > kFlatLoss * std::fabs(*s.loss_start)) return;
   double first = 0, last = 0;
   size_t seen = 0, rises = 0;
-  for (const run_summary::Stretch& stretch : s.course) {
+  for (const summary::Stretch& stretch : s.course) {
     if (stretch.norms == 0) continue;
     const double mean = stretch.norm_sum / static_cast<double>(stretch.norms);
     if (seen++ == 0) {
@@ -55,4 +55,4 @@ void DetectGrowingNorm(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -2,14 +2,14 @@
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using runs::Form;
 using runs::Sentence;
 
 void DetectLossScale(const Facts& facts, std::vector<Claim>& claims) {
   const ScaleTrack& scale = facts.scale;
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (!s.scale_first) return;
   Claim claim;
   claim.id = "scale-decline";
@@ -24,7 +24,7 @@ void DetectLossScale(const Facts& facts, std::vector<Claim>& claims) {
                                  "损失缩放卡住（{0}）：{2} 步中有 {1} 步被跳过{3}。")
                           : Form("The loss scale collapsed ({0}): {1:step} of {2} were skipped{3}.",
                                  "损失缩放崩塌（{0}）：{2} 步中有 {1} 步被跳过{3}。"),
-                      {moves, s.skipped_steps, s.steps, run_summary::SkipsApart(s)}};
+                      {moves, s.skipped_steps, s.steps, summary::SkipsApart(s)}};
     claim.strength = 0.8;
     claim.favours = {"category:loss-scale-collapse"};
     claim.opposes = {"category:stale-update", "category:grad-vanish"};
@@ -55,4 +55,4 @@ void DetectLossScale(const Facts& facts, std::vector<Claim>& claims) {
   return;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -6,7 +6,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -107,4 +107,4 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(gone));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

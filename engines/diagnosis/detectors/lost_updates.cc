@@ -8,7 +8,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -187,4 +187,4 @@ void DetectLostUpdates(const Facts& facts, std::vector<Claim>& claims) {
   if (!FindClaim(claims, "half-clip-norm")) DetectZeroed(facts, claims);
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

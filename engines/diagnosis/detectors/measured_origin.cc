@@ -6,7 +6,7 @@
 #include "engines/diagnosis/measured_signs.h"
 #include "engines/diagnosis/measured_text.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 namespace {
 
@@ -68,4 +68,4 @@ void DetectMeasuredOrigin(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

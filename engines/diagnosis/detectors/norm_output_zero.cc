@@ -4,7 +4,7 @@
 #include "engines/diagnosis/detectors/exact_step.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -73,4 +73,4 @@ void DetectNormOutputZero(const Facts& facts, std::vector<Claim>& claims) {
   }
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -5,7 +5,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -138,4 +138,4 @@ void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

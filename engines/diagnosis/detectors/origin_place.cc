@@ -1,7 +1,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.onset || facts.onset->place == Onset::Place::kUnplaced) return;
@@ -41,4 +41,4 @@ void DetectOriginPlace(const Facts& facts, std::vector<Claim>& claims) {
   }
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

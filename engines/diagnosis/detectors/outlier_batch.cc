@@ -4,7 +4,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -26,7 +26,7 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   if (facts.onset || FindClaim(claims, "lr-jump") || FindClaim(claims, "optimizer-restarted")) {
     return;
   }
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const Spike* worst = nullptr;
   size_t high = 0;
   for (const Spike& spike : facts.turns.spikes) {
@@ -72,4 +72,4 @@ void DetectOutlierBatch(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -5,7 +5,7 @@
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -19,10 +19,10 @@ constexpr double kRawAbsmax = 200;
 }  // namespace
 
 void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   // Large inputs alone are no fault: FP32 and BF16 take them, and so does FP16 if nothing
   // overflows.
-  const bool overflows = run_summary::TooManySkips(s) || facts.scale.declining ||
+  const bool overflows = summary::TooManySkips(s) || facts.scale.declining ||
                          facts.scale.collapsed || facts.scale.stuck ||
                          (facts.onset && (facts.onset->phase == Phase::kForward ||
                                           facts.onset->phase == Phase::kBackward));
@@ -55,4 +55,4 @@ void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

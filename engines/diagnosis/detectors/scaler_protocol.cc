@@ -5,7 +5,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -137,4 +137,4 @@ void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims) {
   }
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

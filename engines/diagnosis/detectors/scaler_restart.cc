@@ -3,7 +3,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -54,7 +54,7 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
                                  : Form(", more than a scaler grows", "，超过 scaler 的增长幅度")));
     return;
   }
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (!s.scale_first || !s.first_step) return;
   const Burst* search = SearchAfter(turns, *s.first_step);
   if (!search) return;
@@ -77,4 +77,4 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
   }
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -7,7 +7,7 @@
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // A loss that triples over its least level, or a gradient norm 30 times its median, is no noise of
@@ -26,12 +26,12 @@ constexpr double kNormGrewWithIt = 3;
 // the noise of a loss, or a term that a schedule adds to it, leaves gradients as they are.
 bool RoseAgain(const Facts& facts) {
   const Course& c = facts.course;
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (!c.norm_at_low || !(*c.norm_at_low > 0) || !facts.turns.last_norm || !s.loss_end)
     return false;
   const double grown = *facts.turns.last_norm / *c.norm_at_low;
   const bool above = c.loss_low && *c.loss_low > 0 && s.loss_start && *s.loss_start > *s.loss_end &&
-                     s.finite_losses >= run_summary::kLossesForTrend &&
+                     s.finite_losses >= summary::kLossesForTrend &&
                      *s.loss_end > kAboveLeast * *c.loss_low;
   return (IsUndone(facts) && grown > kNormGrew) || (above && grown > kNormGrewWithIt);
 }
@@ -66,18 +66,18 @@ Divergence FindDivergence(const Facts& facts) {
 }
 
 bool LossRose(const Facts& facts) {
-  return !facts.of_players && run_summary::LossRose(facts.summary);
+  return !facts.of_players && summary::LossRose(facts.summary);
 }
 
 bool IsUndone(const Facts& facts) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const std::optional<double>& low = facts.course.loss_low;
-  return s.loss_start && s.loss_end && low && s.finite_losses >= run_summary::kLossesForTrend &&
+  return s.loss_start && s.loss_end && low && s.finite_losses >= summary::kLossesForTrend &&
          *s.loss_end - *low > kUndone * (*s.loss_start - *low) && *s.loss_start > *low;
 }
 
 bool WasGotOver(const Facts& facts, int64_t step, double level) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (!s.first_step || !s.last_step || !s.loss_end) return false;
   const auto into = static_cast<double>(step - *s.first_step);
   const auto length = static_cast<double>(*s.last_step - *s.first_step);
@@ -153,4 +153,4 @@ const Series* LastOutput(const Facts& facts) {
   return last;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -4,7 +4,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -141,4 +141,4 @@ void DetectShortJump(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -2,11 +2,11 @@
 #include "engines/diagnosis/summary/stability.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims) {
-  const run_summary::Summary& s = facts.summary;
-  if (!run_summary::TooManySkips(s)) return;
+  const summary::Summary& s = facts.summary;
+  if (!summary::TooManySkips(s)) return;
   Claim claim;
   claim.id = "skipped-steps";
   claim.sentence = {
@@ -15,7 +15,7 @@ void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims) {
                  "{1} 步中有 {0} 次优化器更新被跳过{2}，"
                  "最长的一段从第 {4} 步起连续 {3} 步；缩放的增大约每 2,000 步解"
                  "释一次（torch 的 GradScaler）。"),
-      {s.skipped_steps, s.steps, run_summary::SkipsApart(s), facts.scale.longest_skip_run,
+      {s.skipped_steps, s.steps, summary::SkipsApart(s), facts.scale.longest_skip_run,
        facts.scale.longest_skip_first.value_or(0)}};
   claim.strength = 0.4;
   claim.favours = {"component:scaler"};
@@ -24,4 +24,4 @@ void DetectSkippedSteps(const Facts& facts, std::vector<Claim>& claims) {
   return;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

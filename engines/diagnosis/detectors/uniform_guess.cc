@@ -4,7 +4,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 constexpr double kNear = 0.02;  // of the loss that guessing gives
@@ -29,12 +29,12 @@ std::optional<int64_t> Outputs(const Facts& facts) {
 
 // A loss that stays where guessing evenly among the classes leaves it.
 void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims) {
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   const auto outputs = Outputs(facts);
   if (!outputs || *outputs < 2 || s.finite_losses < kLeastLosses || s.nonfinite_losses > 0) return;
   const double guess = std::log(static_cast<double>(*outputs));
   double greatest = 0;
-  for (const run_summary::Stretch& each : s.course) greatest = std::max(greatest, each.loss_max);
+  for (const summary::Stretch& each : s.course) greatest = std::max(greatest, each.loss_max);
   const auto is_near = [&](double loss) { return std::fabs(loss - guess) <= kNear * guess; };
   if (!s.loss_min || !is_near(*s.loss_min) || !is_near(greatest)) return;
   Claim claim;
@@ -48,4 +48,4 @@ void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims) {
   claims.push_back(std::move(claim));
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

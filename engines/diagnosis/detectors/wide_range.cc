@@ -1,7 +1,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 
 using runs::Form;
 using runs::Sentence;
@@ -33,4 +33,4 @@ void DetectWideRange(const Facts& facts, std::vector<Claim>& claims) {
   return;
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

@@ -6,7 +6,7 @@
 #include "engines/diagnosis/detectors/detector.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using runs::Form;
@@ -36,7 +36,7 @@ Sentence NamesOf(const std::vector<const Series*>& series) {
 // Of a loss that does not fall either. What backward passes is 0 wherever it is looked at.
 void DetectAll(const Facts& facts, std::vector<Claim>& claims) {
   const Turns& turns = facts.turns;
-  const run_summary::Summary& s = facts.summary;
+  const summary::Summary& s = facts.summary;
   if (turns.lived || turns.zero_norms < kZeroSteps || turns.zero_norms < turns.norms) return;
   if (!s.loss_start || !s.loss_end) return;
   const bool falls = *s.loss_end < *s.loss_start - kLearnsAnyway * std::fabs(*s.loss_start);
@@ -159,4 +159,4 @@ void DetectZeroGradients(const Facts& facts, std::vector<Claim>& claims) {
   if (!FindClaim(claims, "zero-gradients")) DetectSome(facts, claims);
 }
 
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

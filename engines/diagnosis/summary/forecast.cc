@@ -12,7 +12,7 @@
 #include "engines/runs/show.h"
 #include "numerics/format.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 using runs::Number;
@@ -163,4 +163,4 @@ std::string TrendText(const std::string& what, const std::optional<Trend>& trend
          runs::PercentText(trend->scatter) + ")";
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

@@ -15,7 +15,7 @@
 #include "engines/runs/run.h"
 #include "numerics/growth.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 struct Stretch;
 
@@ -47,6 +47,6 @@ Json TrendJson(const std::optional<Trend>& trend);
 // "loss -3.1 % per 100 steps (scatter 12 %)"; "" for none.
 std::string TrendText(const std::string& what, const std::optional<Trend>& trend);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_FORECAST_H_

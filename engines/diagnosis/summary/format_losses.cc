@@ -11,7 +11,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 using runs::ShadowProfileRow;
@@ -118,4 +118,4 @@ Json FormatLossJson(const std::optional<FormatLosses>& losses) {
           {"text", FormatLossText(losses)}};
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

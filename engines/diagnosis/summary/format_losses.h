@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 struct FormatLosses {
   struct Worst {
@@ -37,6 +37,6 @@ Result<std::optional<FormatLosses>> ReadFormatLosses(const runs::Source& source,
 std::string FormatLossText(const std::optional<FormatLosses>& losses);
 Json FormatLossJson(const std::optional<FormatLosses>& losses);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_FORMAT_LOSSES_H_

@@ -10,7 +10,7 @@
 #include "engines/runs/show.h"
 #include "engines/runs/sparkline.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 constexpr size_t kTableRows = 12;
@@ -189,4 +189,4 @@ std::string SummaryMarkdown(const Json& s) {
   return text + "\n## Environment\n\n" + Environment(s["environment"]);
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 // `structured` is what SummaryJson made.
 std::string SummaryMarkdown(const Json& structured);
@@ -24,6 +24,6 @@ std::string MarkdownCode(std::string_view text);
 // A line of the course's figures as CourseJson writes them: numbers, null, "nan".
 std::string CourseLine(const Json& values);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_MARKDOWN_H_

@@ -12,7 +12,7 @@
 #include "engines/runs/schema.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 using runs::Count;
@@ -382,4 +382,4 @@ Json SummarySchema() {
        {"environment", {{"type", "object"}, {"description", "As the monitor recorded it."}}}});
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

@@ -8,7 +8,7 @@
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/runs/run.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 // The tool's structuredContent, at most about `bytes`: alerts and environment are what is cut, and
 // counted.
@@ -22,6 +22,6 @@ std::string SummaryText(const runs::Source& source, const Summary& summary, size
 // none.
 Json ShownEnvironment(const std::string& raw, size_t bytes);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_REPORT_H_

@@ -5,7 +5,7 @@
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 using runs::Count;
@@ -110,4 +110,4 @@ std::string ShadowMarkdown(const Json& shadow) {
                              : text;
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "engines/diagnosis/summary/summary.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 // True if the run has any shadow data.
 bool HasShadow(const ShadowSummary& shadow);
@@ -24,6 +24,6 @@ std::string ShadowText(const ShadowSummary& shadow, int64_t world_size, size_t b
 // A section of the page, from what ShadowJson() made; "" for null.
 std::string ShadowMarkdown(const Json& shadow);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_SHADOW_BLOCK_H_

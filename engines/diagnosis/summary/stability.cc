@@ -8,7 +8,7 @@
 #include "engines/runs/shadow.h"
 #include "engines/runs/show.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 using runs::Count;
@@ -205,4 +205,4 @@ void JudgeStability(const runs::Run& run, Summary& s) {
   if (!interrupted.empty() && !told) s.reasons.push_back(interrupted);
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

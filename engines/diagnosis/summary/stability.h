@@ -6,7 +6,7 @@
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/runs/sentence.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 // Of a run whose process heard one.
 inline constexpr char kEndedBySignal[] =
@@ -47,6 +47,6 @@ bool LossRose(const Summary& summary);
 // decide: a job that was stopped from outside may have been sound.
 void JudgeStability(const runs::Run& run, Summary& summary);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_STABILITY_H_

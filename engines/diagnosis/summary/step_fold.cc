@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 void Least(std::optional<double>& into, double value) {
@@ -156,4 +156,4 @@ void StepFold::AddScale(const runs::StepRow& row) {
   Greatest(s_.scale_max, *row.loss_scale);
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

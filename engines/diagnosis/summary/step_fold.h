@@ -12,7 +12,7 @@
 #include "engines/runs/last_values.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 class StepFold {
  public:
@@ -36,6 +36,6 @@ class StepFold {
   int64_t stretch_steps_ = 1;  // of one stretch of the course
 };
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_STEP_FOLD_H_

@@ -14,7 +14,7 @@
 #include "engines/runs/samples.h"
 #include "engines/runs/steps.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 namespace {
 
 Result<void> AddAlerts(const runs::Source& source, Summary& summary) {
@@ -104,7 +104,7 @@ Result<Summary> Summarize(const runs::Source& source, const ToolContext& context
                           CancelToken::Clock::duration limit) {
   static runs::Remembered<Summary> remembered(runs::kRunsRemembered);
   // The verdict looks at the program's other models, whose files have stamps of their own.
-  const bool alone = diagnose_run::OtherModels(source, context.roots, context.cancel).empty();
+  const bool alone = diagnosis::OtherModels(source, context.roots, context.cancel).empty();
   const std::string stamp = alone ? runs::StampOfRun(source) : "";
   Summary summary;
   if (const auto known = remembered.Find(stamp)) {
@@ -112,7 +112,7 @@ Result<Summary> Summarize(const runs::Source& source, const ToolContext& context
     JudgeStability(source.run, summary);
     return summary;
   }
-  MPN_TRY_ASSIGN(auto judged, diagnose_run::JudgeRun(source, context, limit));
+  MPN_TRY_ASSIGN(auto judged, diagnosis::JudgeRun(source, context, limit));
   summary = std::move(judged.steps);
   summary.verdict = std::move(judged.verdict);
   MPN_TRY(AddAlerts(source, summary));
@@ -131,4 +131,4 @@ Result<void> FinishSummary(const runs::Source& source, Summary& summary) {
   return {};
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

@@ -18,7 +18,7 @@
 #include "engines/runs/shadow.h"
 #include "engines/runs/whole_run.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 // What shadow steps found.
 struct ShadowSummary {
@@ -111,6 +111,6 @@ Result<Summary> Summarize(const runs::Source& source, const ToolContext& context
 // The rest of a summary of some steps, which a StepFold has folded: its alerts, and what they tell.
 Result<void> FinishSummary(const runs::Source& source, Summary& summary);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_SUMMARY_H_

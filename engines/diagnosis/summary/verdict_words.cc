@@ -1,6 +1,6 @@
 #include "engines/diagnosis/summary/verdict_words.h"
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 std::string VerdictWords(std::optional<Health> verdict, runs::Status status) {
   if (verdict == Health::kBroken) return "BROKEN";
@@ -11,4 +11,4 @@ std::string VerdictWords(std::optional<Health> verdict, runs::Status status) {
   return "HEALTHY";
 }
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary

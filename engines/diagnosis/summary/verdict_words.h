@@ -23,7 +23,7 @@ struct Vocabulary<Health> {
 
 }  // namespace mpnanny
 
-namespace mpnanny::run_summary {
+namespace mpnanny::summary {
 
 // What the diagnosis says of a run (engines/diagnosis/program.h).
 struct RunVerdict {
@@ -35,6 +35,6 @@ struct RunVerdict {
 // called a healthy run.
 std::string VerdictWords(std::optional<Health> verdict, runs::Status status);
 
-}  // namespace mpnanny::run_summary
+}  // namespace mpnanny::summary
 
 #endif  // MPNANNY_ENGINES_DIAGNOSIS_SUMMARY_VERDICT_WORDS_H_
