@@ -57,12 +57,10 @@ PROGRAMS = {
     "a fork": "pid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('both')",
     "a worker": "import multiprocessing as m\n"
     "if __name__ == '__main__': print(m.get_context('spawn').Pool(1).map(abs, [-1]))",
-    "random figures": "import random, torch; random.seed(1); torch.manual_seed(1)\n"
-    "print(random.random(), torch.rand(2))",
-    "a backward pass": "import torch; w = torch.ones(2, requires_grad=True)\n"
-    "(w * 3).sum().backward(); torch.optim.SGD([w], lr=0.1).step(); print(w)",
-    "a compiled function": "import torch\n"
-    "print(torch.compile(lambda x: x.sin() + 1, backend='eager')(torch.ones(2)))",
+    "a training": "import random, torch; random.seed(1); torch.manual_seed(1)\n"
+    "w = torch.rand(2, requires_grad=True); (w * random.random()).sum().backward()\n"
+    "torch.optim.SGD([w], lr=0.1).step()\n"
+    "print(w, torch.compile(lambda x: x.sin() + 1, backend='eager')(w))",
 }
 HEAD = "import os, signal, sys\n"
 
