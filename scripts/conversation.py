@@ -105,9 +105,9 @@ class Server:
         self.process.wait(timeout=20)
 
 
-def train(folder: pathlib.Path) -> None:
-    """The demo's training, recorded by the monitor."""
-    subprocess.run(
+def train(folder: pathlib.Path) -> str:
+    """The demo's training, recorded by the monitor; what it printed."""
+    done = subprocess.run(
         [
             sys.executable,
             ROOT / "scripts" / "demo_training.py",
@@ -115,8 +115,10 @@ def train(folder: pathlib.Path) -> None:
             folder / "nanny_logs" / "metrics.db",
         ],
         check=True,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    return done.stdout
 
 
 def converse(program: pathlib.Path, folder: pathlib.Path) -> list[Exchange]:

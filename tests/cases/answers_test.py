@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 import pytest
+from forked_python import forked_python
 
 ROOT = pathlib.Path(__file__).parents[2]
 CASES = pathlib.Path(__file__).parent
@@ -43,15 +44,16 @@ def _train(folder: pathlib.Path, file: str, expected: dict[str, Any]) -> list[pa
     """Runs a training as its reporter would; answers with what was recorded."""
     for program in expected.get("before", []):
         subprocess.run(
-            [sys.executable, program],
+            [*forked_python(), program],
             cwd=folder,
             env=_environment(),
             timeout=SECONDS,
             capture_output=True,
         )
     ranks = expected.get("torchrun")
-    start = ["-m", "torch.distributed.run", f"--nproc-per-node={ranks}"] if ranks else []
-    command = [PROGRAM, "run", *expected.get("options", []), "--", sys.executable, *start, file]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}"]
+    python = torchrun if ranks else forked_python()
+    command = [PROGRAM, "run", *expected.get("options", []), "--", *python, file]
     subprocess.run(command, cwd=folder, env=_environment(), timeout=SECONDS, capture_output=True)
     return sorted((folder / "nanny_logs").glob("*.db"))
 

@@ -1,8 +1,13 @@
-"""--slow: also what takes long."""
+"""--slow: also what takes long. Trainings start as forks of a Python that has imported torch."""
 
 from __future__ import annotations
 
+import pathlib
+import sys
+
 import pytest
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "fork_server"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

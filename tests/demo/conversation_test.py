@@ -2,34 +2,17 @@
 cause, and each answer fits a model's window.
 """
 
-import importlib.util
 import pathlib
-import sys
 from types import ModuleType
-
-import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/release/bin/mpnanny"
 
 
-@pytest.fixture(scope="module")
-def conversation() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "conversation", ROOT / "scripts" / "conversation.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["conversation"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_answers_lead_to_the_cause_and_fit(
-    conversation: ModuleType, tmp_path: pathlib.Path
+    conversation: ModuleType, broken_folder: pathlib.Path
 ) -> None:
-    conversation.train(tmp_path)
-    said = conversation.converse(PROGRAM, tmp_path)
+    said = conversation.converse(PROGRAM, broken_folder)
     assert [one.tool for one in said] == [
         "list_runs",
         "diagnose_run",
@@ -49,5 +32,5 @@ def test_answers_lead_to_the_cause_and_fit(
     assert series and all(one["points"] for one in series)
     assert {one["layer"] for one in series} == {diagnosed["first_bad"]["layer"]}
     assert diagnosed["hypotheses"][0]["cause"] in [one["id"] for one in searched["results"]]
-    text = conversation.document(said, tmp_path)
-    assert str(tmp_path) not in text and all(one.text.splitlines()[0] for one in said)
+    text = conversation.document(said, broken_folder)
+    assert str(broken_folder) not in text and all(one.text.splitlines()[0] for one in said)

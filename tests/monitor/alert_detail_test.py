@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from conftest import Mlp, batch, cross_entropy, python
+from conftest import Mlp, batch, cross_entropy, forked
 from faults import FAULT, heal, line_of, train
 from mpnanny import MixedPrecisionNanny
 from mpnanny._core import figures
@@ -243,7 +243,7 @@ FAILS = """
 
 @pytest.mark.parametrize("which", ["labels", "ids"])
 def test_labels_out_of_range_are_kept_where_the_exception_ends_the_training(which, db, database):
-    process = python(FAILS, db, which, "{}")
+    process = forked(FAILS, db, which, "{}")
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 1 and "IndexError" in errors
     (event,) = database().rows("SELECT step, detail FROM event WHERE type = 'exception'")
@@ -280,7 +280,7 @@ def test_it_is_told_whether_the_monitor_had_called_the_operator(db, database):
 
 
 def test_a_minimal_record_keeps_no_words_of_an_exception(db, database):
-    process = python(FAILS, db, "labels", "{'record': 'minimal'}")
+    process = forked(FAILS, db, "labels", "{'record': 'minimal'}")
     process.communicate(timeout=120)
     (event,) = database().rows("SELECT detail FROM event WHERE type = 'exception'")
     told = json.loads(event["detail"])

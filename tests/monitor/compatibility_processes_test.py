@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 import torch
-from conftest import Database, Mlp, batch, cross_entropy, python
+from conftest import Database, Mlp, batch, cross_entropy, forked
 from durability_test import Loaded
 from mpnanny import watch_model
 from torch import nn
@@ -45,7 +45,7 @@ DISTRIBUTED = """
 
 def test_each_rank_has_a_database_and_sees_the_averaged_gradients(db, tmp_path):
     ranks = [
-        python(
+        forked(
             DISTRIBUTED,
             db,
             str(tmp_path / "store"),

@@ -11,8 +11,11 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "fork_server"))
+
 import pytest
 import torch
+from forked_python import forked_python
 from mpnanny import MixedPrecisionNanny
 from mpnanny.device import late_steps, later
 from torch import nn
@@ -123,16 +126,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def python(
-    script: str, *arguments: str, launcher: Sequence[str] = (), **options: Any
+    script: str,
+    *arguments: str,
+    launcher: Sequence[str] = (),
+    interpreter: Sequence[str] = (sys.executable,),
+    **options: Any,
 ) -> subprocess.Popen[str]:
     """A training in a process of its own, for what ends a process. `launcher` is a command that
     runs the command after it.
     """
     return subprocess.Popen(
-        [*launcher, sys.executable, "-c", textwrap.dedent(script), *arguments],
+        [*launcher, *interpreter, "-c", textwrap.dedent(script), *arguments],
         env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{pathlib.Path(__file__).parent}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         **options,
     )
+
+
+def forked(script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """The same, of a Python that has imported torch: where it does not matter how a process starts
+    and what its end takes down.
+    """
+    return python(script, *arguments, interpreter=forked_python(), **options)

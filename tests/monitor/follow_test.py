@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from conftest import PACKAGE, python
+from conftest import PACKAGE, forked
 
 PROGRAM = PACKAGE.parent / "bin" / "mpnanny"
 
@@ -39,7 +39,7 @@ nanny.close()
 
 @pytest.fixture
 def training(db) -> Iterator[subprocess.Popen[str]]:
-    process = python(TRAINING, db, stdin=subprocess.PIPE)
+    process = forked(TRAINING, db, stdin=subprocess.PIPE)
     yield process
     process.kill()
     process.wait()

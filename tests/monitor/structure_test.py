@@ -67,13 +67,16 @@ def private_names(tree: ast.AST) -> set[str]:
     return {name for name in names if name.startswith("_")}
 
 
+PRIVATE = {name: private_names(tree) for name, tree in TREES.items()}
+ALL_PRIVATE = set().union(*PRIVATE.values()) - TORCHS
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_underscore_attributes_are_read_in_their_own_file_only(name):
-    private, here = set().union(*map(private_names, TREES.values())), private_names(TREES[name])
     for node in ast.walk(TREES[name]):
-        if not isinstance(node, ast.Attribute) or node.attr not in private - TORCHS:
+        if not isinstance(node, ast.Attribute) or node.attr not in ALL_PRIVATE:
             continue
         own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        assert own or node.attr in here or node.attr.startswith("__"), (
+        assert own or node.attr in PRIVATE[name] or node.attr.startswith("__"), (
             f"{name}:{node.lineno} reads {ast.unparse(node)}"
         )

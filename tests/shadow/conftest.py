@@ -13,7 +13,7 @@ from mpnanny import MixedPrecisionNanny
 from torch import nn
 
 HERE = pathlib.Path(__file__).parent
-for folder in (HERE.parent / "monitor", HERE):
+for folder in (HERE.parent / "fork_server", HERE.parent / "monitor", HERE):
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 

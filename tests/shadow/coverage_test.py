@@ -7,11 +7,11 @@ import os
 import pathlib
 import sqlite3
 import subprocess
-import sys
 
 import pytest
 import torch
 from finds import Finds, inputs
+from forked_python import forked_python
 from torch import nn
 
 
@@ -158,7 +158,7 @@ distributed.destroy_process_group()
 def test_sharded_parameters_are_followed_on_the_part_of_the_rank(tmp_path: pathlib.Path, how: str):
     pytest.importorskip("torch.distributed.fsdp", reason="no FSDP2")
     path = tmp_path / "run.db"
-    words = [sys.executable, "-c", SHARDED, str(path), str(tmp_path / "store"), how]
+    words = [*forked_python(), "-c", SHARDED, str(path), str(tmp_path / "store"), how]
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "1"}
     subprocess.run(words, check=True, timeout=300, env=environment)
     with sqlite3.connect(path) as db:

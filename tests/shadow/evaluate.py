@@ -142,8 +142,10 @@ def judge(label: dict[str, Any], marked: Sequence[int], found: Sequence[Found]) 
     return {"hit": hit, "precision": said == wanted, "false": None}
 
 
-def run(program: pathlib.Path, label: dict[str, Any], command: Sequence[str]) -> Judged:
-    """Trains `program` under the monitor and judges what that found."""
+def run(
+    program: pathlib.Path, label: dict[str, Any], command: Sequence[str], python: Sequence[str]
+) -> Judged:
+    """Trains `program` under the monitor, by the command `python`; judges what that found."""
     marked = marked_lines(program)
     healthy = label["kind"] == "healthy"
     with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +153,7 @@ def run(program: pathlib.Path, label: dict[str, Any], command: Sequence[str]) ->
         began = time.monotonic()
         try:
             done = subprocess.run(
-                [*command, "--db", database, "--", sys.executable, program.resolve()],
+                [*command, "--db", database, "--", *python, program.resolve()],
                 cwd=folder,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
                 capture_output=True,
@@ -194,11 +196,13 @@ def programs(folder: pathlib.Path) -> dict[pathlib.Path, dict[str, Any]]:
 
 
 def evaluate(
-    chosen: dict[pathlib.Path, dict[str, Any]], command: Sequence[str]
+    chosen: dict[pathlib.Path, dict[str, Any]],
+    command: Sequence[str],
+    python: Sequence[str] = (sys.executable,),
 ) -> Iterable[Judged]:
     """In order; the next ones train meanwhile."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield from pool.map(lambda each: run(each, chosen[each], command), chosen)
+        yield from pool.map(lambda each: run(each, chosen[each], command, python), chosen)
 
 
 def line(judged: Judged) -> str:

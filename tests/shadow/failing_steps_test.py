@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from finds import Finds, inputs
+from forked_python import forked_python
 from mpnanny import MixedPrecisionNanny
 from mpnanny.shadow import loss_backward
 from mpnanny.shadow import session as shadow_session
@@ -203,7 +203,7 @@ def test_a_model_that_is_compiled_later_trains_as_ever(tmp_path):
     )
 
     def run(how: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(program), how]
+        command = [*forked_python(), str(program), how]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
     watched = run(str(tmp_path / "run.db"))

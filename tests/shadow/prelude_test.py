@@ -11,10 +11,12 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from evaluate import MPNANNY
+from forked_python import forked_python
 
 if not MPNANNY.exists():
     pytest.skip(f"{MPNANNY} is not built", allow_module_level=True)
@@ -40,14 +42,17 @@ print("weights", float(model.weight.double().sum()).hex())
 class Ran:
     """A program under `mpnanny run`, and what its record says."""
 
-    def __init__(self, folder: pathlib.Path, program: str, *options: str) -> None:
+    def __init__(
+        self, folder: pathlib.Path, program: str, *options: str, python: Sequence[str] = ()
+    ) -> None:
         script = folder / "program.py"
         script.write_text(textwrap.dedent(program))
         self.lines = script.read_text().splitlines()
         database = folder / "metrics.db"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        python = python or forked_python()
         self.done = subprocess.run(
-            [MPNANNY, "run", "--db", database, *options, "--", sys.executable, script],
+            [MPNANNY, "run", "--db", database, *options, "--", *python, script],
             cwd=folder,
             env={**environment, "OMP_NUM_THREADS": "1"},
             capture_output=True,
@@ -81,7 +86,8 @@ def training(before: str = "", loss: str = "model(x).square().mean()", after: st
 
 def test_a_table_that_is_computed_before_the_training_is_followed_to_the_loss(tmp_path):
     table = "rate = 1 - torch.linspace(1e-4, 1e-3, 8).bfloat16()\nlog = torch.log(rate).float()"
-    ran = Ran(tmp_path, training(table, "(model(x) * log * 1e3).square().mean()"))
+    program = training(table, "(model(x) * log * 1e3).square().mean()")
+    ran = Ran(tmp_path, program, python=[sys.executable])  # which sees torch being imported
     first = ran.findings()[0]
     assert first["line"].startswith("rate = 1 -") or first["line"].startswith("log =")
     assert first["severity"] == "WARNING" and first["precision"] == "proven"

@@ -6,9 +6,9 @@ import os
 import pathlib
 import sqlite3
 import subprocess
-import sys
 
 import pytest
+from forked_python import forked_python
 
 TRAINING = """
 import os, sys, torch
@@ -41,7 +41,8 @@ distributed.destroy_process_group()
 
 @pytest.mark.parametrize("how", ["copies", "views", "all_reduce"])
 def test_gradients_of_other_processes_are_no_error(tmp_path: pathlib.Path, how: str) -> None:
-    words = [sys.executable, "-c", TRAINING, str(tmp_path / "run.db"), str(tmp_path / "store"), how]
+    words = [*forked_python(), "-c", TRAINING, str(tmp_path / "run.db")]
+    words += [str(tmp_path / "store"), how]
     ranks = [
         subprocess.Popen(words, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"})
         for rank in range(2)

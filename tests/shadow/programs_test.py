@@ -21,6 +21,7 @@ from evaluate import (
     programs,
     totals,
 )
+from forked_python import forked_python
 
 HERE = pathlib.Path(__file__).parent
 FOLDERS = ("broken_a", "broken_b", "failing", "healthy", "blind", "blind_2")
@@ -50,7 +51,7 @@ def trained(folders: Sequence[str], some: Sequence[str] | None) -> list[Judged]:
         for path, label in programs(HERE / folder).items()
         if some is None or path.stem in some
     }
-    return list(evaluate(chosen, [str(MPNANNY), "run", "--quiet"]))
+    return list(evaluate(chosen, [str(MPNANNY), "run", "--quiet"], forked_python()))
 
 
 def expect_healthy(results: list[Judged]) -> None:
