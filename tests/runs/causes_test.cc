@@ -348,6 +348,63 @@ TEST(Causes, NothingThatWasOnlyRecognisedIsSurerThanTheMeasurementBeforeIt) {
   EXPECT_GT(causes[0].confidence, measured);
 }
 
+// What FP64 says of precision speaks against cases that say otherwise.
+TEST(Causes, TheReferenceOpposesCasesOfOtherKinds) {
+  const auto against = [](const runs::ShadowFinding& finding, const std::string& category,
+                          const std::string& precision) {
+    Facts facts = WithFindings({finding});
+    facts.log_hits.emplace_back().signal = "log: a";
+    const auto library = LibraryOf({{.id = "made",
+                                     .signals = {{"log: a", 6}},
+                                     .category = category,
+                                     .precision = {precision}}});
+    const auto causes = FindCauses(facts, {}, library);
+    const Hypothesis* found = NamedIn(causes, "made");
+    EXPECT_NE(found, nullptr);
+    return found == nullptr ? 0u : found->against.size();
+  };
+  runs::ShadowFinding proven = FaultOf("amplified", 10), excluded = proven;
+  proven.precision = "proven";
+  excluded.precision = "excluded";
+  EXPECT_EQ(against(FaultOf("amplified", 10), "not-precision", "fp16"), 0u) << "it was not tested";
+  EXPECT_EQ(against(proven, "not-precision", "fp16"), 1u);
+  EXPECT_EQ(against(proven, "nan-inf", "fp16"), 0u);
+  EXPECT_EQ(against(excluded, "nan-inf", "fp16"), 1u);
+  EXPECT_EQ(against(excluded, "nan-inf", "fp32"), 0u);
+  // FP32 lost it as well, or what came in had lost it.
+  runs::ShadowFinding tiny = proven;
+  tiny.kind = "lost_change";
+  tiny.dtype = "float32";
+  EXPECT_EQ(against(tiny, "not-precision", "fp16"), 0u);
+  tiny.dtype = "bfloat16";
+  EXPECT_EQ(against(tiny, "not-precision", "fp16"), 1u);
+  tiny.lost_before = true;
+  EXPECT_EQ(against(tiny, "not-precision", "fp16"), 0u);
+  // What the loop does wrong says nothing of a format.
+  runs::ShadowFinding loop = proven;
+  loop.kind = "not_zeroed";
+  EXPECT_EQ(against(loop, "not-precision", "fp16"), 0u);
+  // Values that FP32 keeps finite are no case that happens in FP32.
+  runs::ShadowFinding range = proven;
+  range.kind = "range";
+  EXPECT_EQ(against(range, "nan-inf", "fp32"), 0u);
+  range.cure.emplace().what = "float64";
+  EXPECT_EQ(against(range, "nan-inf", "fp32"), 0u);
+  range.cure->what = "float32";
+  EXPECT_EQ(against(range, "nan-inf", "fp32"), 1u);
+  EXPECT_EQ(against(range, "nan-inf", "fp16"), 0u);
+  proven.cure = range.cure;
+  EXPECT_EQ(against(proven, "nan-inf", "fp32"), 0u);
+}
+
+TEST(Causes, AGuessIsNoCauseBesideOthers) {
+  std::vector<MadeCase> made;
+  for (const char* id : {"a", "b", "c", "d"}) made.push_back({.id = id, .signals = {{"log: a", 1}}});
+  EXPECT_TRUE(FindCauses(Logged("log: a"), {}, LibraryOf(made)).empty());
+  made.pop_back();
+  EXPECT_EQ(FindCauses(Logged("log: a"), {}, LibraryOf(made)).size(), 3u);
+}
+
 TEST(Causes, WhatCameNearItsLimitBeforeIsLikelyWhereNothingElseExplains) {
   const struct {
     const char* what;
