@@ -399,7 +399,9 @@ TEST(Causes, TheReferenceOpposesCasesOfOtherKinds) {
 
 TEST(Causes, AGuessIsNoCauseBesideOthers) {
   std::vector<MadeCase> made;
-  for (const char* id : {"a", "b", "c", "d"}) made.push_back({.id = id, .signals = {{"log: a", 1}}});
+  for (const char* id : {"a", "b", "c", "d"}) {
+    made.push_back({.id = id, .signals = {{"log: a", 1}}});
+  }
   EXPECT_TRUE(FindCauses(Logged("log: a"), {}, LibraryOf(made)).empty());
   made.pop_back();
   EXPECT_EQ(FindCauses(Logged("log: a"), {}, LibraryOf(made)).size(), 3u);
