@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/data_files.h"
@@ -53,6 +54,9 @@ std::vector<std::string> Headings(std::string_view body);
 
 class CaseLibrary {
  public:
+  CaseLibrary() = default;
+  // Of cases that are at hand, sorted by id.
+  explicit CaseLibrary(std::vector<Case> cases) : cases_(std::move(cases)) {}
   // Reads every knowledge/cases/*.md of `data`. A broken case is left out and named in problems().
   static CaseLibrary Load(const DataFiles& data);
 

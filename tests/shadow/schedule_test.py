@@ -6,7 +6,7 @@ import math
 
 import pytest
 from mpnanny import MixedPrecisionNanny
-from mpnanny.shadow.schedule import AT_ONCE, SECONDS, SHARE, Schedule, parse
+from mpnanny.shadow.schedule import AT_ONCE, SECONDS, SHARE, Asked, Schedule, parse
 from torch import nn
 
 
@@ -91,6 +91,39 @@ def test_a_wrong_schedule_is_refused_where_it_is_given(text):
         MixedPrecisionNanny(nn.Linear(2, 2), shadow=text)
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("auto", Asked("auto")),
+        ("off", Asked("off")),
+        ("every=12", Asked("every", every=12)),
+        ("steps=5-5", Asked("steps", first=5, last=5)),
+        ("eager", Asked("auto", eager=True)),
+        ("layers=a,b.*", Asked("auto", layers=("a", "b.*"))),
+        ("layers=a every=2 layers=,b eager", Asked("every", 2, layers=("a", "b"), eager=True)),
+    ],
+)
+def test_words_of_a_schedule(text, asked):
+    assert parse(text) == asked
+    assert Schedule(parse(text)).eager == asked.eager
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("layers=", "names no layer"),
+        ("auto layers=,", "names no layer"),
+        ("every=2 steps=1-2", "every=2 steps=1-2"),
+        ("  ", "not one of"),
+        ("xevery=2", "not one of"),
+        ("every=2x", "not one of"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(text, says):
+    with pytest.raises(ValueError, match=says):
+        parse(text)
+
+
 def test_evaluations_are_looked_at_ever_more_rarely():
     schedule = Schedule(parse("auto"))
     run_of(schedule, 10, 0.1, 0.01)
@@ -135,3 +168,129 @@ def test_the_last_step_of_an_epoch_is_looked_at_once_evaluations_show_how_long_o
     run_of(schedule, 100, 0.1, 0.01)
     schedule.evaluation(100)
     assert schedule.why(199) == "epoch"
+
+
+def test_ends_of_epochs_are_looked_at_ever_more_rarely():
+    """The first, the second and the fourth, as the evaluations after them."""
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 100, 0.1, 0.0)
+    looked_at = []
+    for step in range(100, 600):
+        if step % 100 == 0:
+            schedule.evaluation(step)
+        if schedule.why(step) == "epoch":
+            looked_at.append(step)
+    assert looked_at == [199, 299, 499]
+
+
+def test_evaluations_between_two_steps_end_no_epoch():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 200, 0.1, 0.01)  # the newest is 196, the next one far away
+    schedule.evaluation(200)
+    schedule.evaluation(201)
+    assert [schedule.why(step) for step in (201, 202)] == ["", ""]
+
+
+def test_no_step_is_wanted_before_the_first_price_is_paid():
+    """Step 0 may cost anything; what is too dear at once waits, also where it is a first step."""
+    schedule = Schedule(parse("auto"))
+    assert schedule.why(0) == "first"
+    schedule.shadowed(0, 2.0, 1.5)  # two of them would be more than AT_ONCE
+    assert schedule.why(1) == ""
+
+
+def test_few_steps_of_a_long_run_lie_each_as_many_times_as_far_as_the_one_before():
+    """Four of the five seconds are for steps, 0.6 each: after steps 0, 1 and 4 three are left, and
+    a run of unknown length is taken to have 2,000: 2000 / 5 is 7.37 ** 3.
+    """
+    shadowed = run_of(Schedule(parse("auto")), 400, 1.0, 0.6)
+    assert shadowed[:3] == [0, 1, 4] and len(shadowed) == 5
+    assert shadowed[3] + 1 == pytest.approx(5 * 7.37, abs=1)
+    assert shadowed[4] + 1 == pytest.approx(5 * 7.37**2, abs=2)
+
+
+def test_what_is_left_is_divided_by_the_steps_that_it_pays():
+    """Of 4 seconds 1.5 are used at step 4: five more steps, so six stretches of the last 1,000."""
+    schedule = Schedule(parse("auto"))
+    schedule.expect(1004)
+    shadowed = run_of(schedule, 1004, 0.1, 0.5)[2:]
+    assert len(shadowed) == 6 and shadowed[0] == 4
+    gaps = [b - a for a, b in zip(shadowed, [*shadowed[1:], 1004], strict=True)]
+    assert gaps == pytest.approx([1000 / 6] * 6, abs=4)
+
+
+def test_steps_that_cost_nothing_lie_a_quarter_of_the_way_apart():
+    schedule = Schedule(parse("auto"))
+    schedule.expect(100_000)
+    assert run_of(schedule, 60, 0.1, 0.0)[-5:] == [22, 27, 33, 41, 51]
+
+
+def test_the_price_is_that_of_the_newest_steps():
+    """A dear first step, as one that compiles, is forgotten after eight others: with 2 of 4 seconds
+    left, 0.125 pay 16 steps, 17 stretches of 1,700 steps.
+    """
+    schedule = Schedule(parse("auto"))
+    schedule.shadowed(0, 1.0, 1.0)
+    for step in range(1, 8):
+        schedule.shadowed(step, 0.125, 0.125)
+    schedule.expect(1708)
+    schedule.shadowed(8, 0.125, 0.125)
+    for _ in range(30):
+        schedule.plain(1.0)
+    assert [schedule.why(step) for step in (9, 107, 108)] == ["", "", "schedule"]
+
+
+def test_a_plain_step_is_as_long_as_the_newest_ones():
+    schedule = Schedule(parse("auto"))
+    assert schedule.plain_seconds is None
+    for seconds in (1.0, 9.0, 2.0):
+        schedule.plain(seconds)
+    assert schedule.plain_seconds == 2.0
+    schedule = Schedule(parse("auto"))
+    for seconds in [1.0] * 33 + [9.0] * 32:
+        schedule.plain(seconds)
+    assert schedule.plain_seconds == 9.0
+    assert schedule.total == 33 + 32 * 9
+
+
+def test_plain_steps_pay_from_the_same_seconds():
+    schedule = Schedule(parse("auto"))
+    assert schedule.can_pay(1.0) and schedule.can_pay(AT_ONCE - 1.0)
+    assert not schedule.can_pay(0.01)
+    assert schedule.extra == AT_ONCE, "what is not paid is not counted"
+    asked = Schedule(parse("every=2"))
+    assert asked.can_pay(100.0) and asked.extra == 100.0
+
+
+def test_a_step_may_take_what_is_left():
+    schedule = Schedule(parse("auto"))
+    schedule.shadowed(0, 6.0, 1.0)
+    # After 6 of 30 seconds a fifth of what is not given at once is there.
+    assert schedule.most_seconds() == pytest.approx(AT_ONCE + (SECONDS - AT_ONCE) / 5 - 1.0)
+    schedule.plain(54.0)
+    assert schedule.most_seconds() == pytest.approx(SECONDS - 1.0)
+    schedule.plain(1940.0)
+    assert schedule.most_seconds() == pytest.approx(SHARE * 2000 - 1.0)
+
+
+@pytest.mark.parametrize(("steps", "needed"), [(1, 2), (8, 2), (12, 3), (40, 10)])
+def test_what_recurs_is_more_than_chance(steps, needed):
+    assert Schedule(parse("auto")).needed(steps) == needed
+    assert Schedule(parse("every=2")).needed(steps) == 1
+
+
+def test_a_drift_waits_for_errors_and_for_the_one_before():
+    schedule = Schedule(parse("auto"))
+    run_of(schedule, 200, 0.1, 0.01)  # the newest is 196, the next one far away
+    schedule.error()
+    schedule.drift(200)  # the steps after an error show it as well
+    assert [schedule.why(step) for step in (201, 202, 203)] == ["error", "error", ""]
+    schedule.drift(203)
+    assert schedule.why(204) == "drift"
+    schedule.drift(218)
+    assert schedule.why(218) == "", "15 steps after the last one"
+    schedule.drift(219)
+    assert schedule.why(219) == "drift"
+    early = Schedule(parse("auto"))
+    early.drift(0)
+    assert early.why(2) == "drift"
