@@ -10,6 +10,7 @@ from conftest import Mlp, batch, cross_entropy
 from mpnanny import MixedPrecisionNanny, watch_model
 from mpnanny.operators import modes
 from mpnanny.steps.listeners import EVENTS, StepListener, StepListeners
+from mpnanny.steps.modes import StepModes
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -182,7 +183,7 @@ class Theirs(TorchDispatchMode):
 class Using(StepListener):
     """Gives each step two modes, of two kinds."""
 
-    def __init__(self, stack: modes.StepModes) -> None:
+    def __init__(self, stack: StepModes) -> None:
         self.stack = stack
         self.modes: list[Counting] = []
 

@@ -35,7 +35,7 @@ from .model.optimizers import Optimizers
 from .model.parts import class_name
 from .model.unmoved import Unmoved
 from .model.watched import Changes, WatchedModel, some_of
-from .operators.modes import ModeStack, StepModes
+from .operators.modes import ModeStack
 from .operators.tracing import Tracing
 from .process import ends
 from .process.cell import current_cell
@@ -68,6 +68,7 @@ from .steps.gradients import Gradients
 from .steps.left import LeftSteps
 from .steps.life import Steps
 from .steps.listeners import StepListeners
+from .steps.modes import StepModes
 from .steps.optimizer_states import OptimizerStates
 from .steps.scalers import Scalers
 from .steps.state import RunState

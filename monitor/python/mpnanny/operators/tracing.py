@@ -16,10 +16,11 @@ from ..report.alerts import NewAlert
 from ..report.notes import Notes
 from ..report.record import Record
 from ..steps.listeners import StepListener
+from ..steps.modes import StepModes
 from ..steps.state import RunState
 from ..steps.step import OpenStep
 from .late_trace import LateTrace
-from .modes import ModeStack, StepModes
+from .modes import ModeStack
 from .origins import reported
 from .trace import OperatorTrace
 
