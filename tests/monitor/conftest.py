@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 from mpnanny import MixedPrecisionNanny
-from mpnanny.device import late_steps, later
+from mpnanny.base import later
+from mpnanny.steps import late_steps
 from torch import nn
 
 torch.set_num_threads(1)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from ._nanny import MixedPrecisionNanny, Step, watch_model
     from ._plot import plot
     from ._tensor import analyze_tensor
+    from .base.alerts import Alert
     from .diff import auto_diff
     from .guard import PrecisionGuard
     from .precision import choose_precision
-    from .report.alerts import Alert
     from .report.course import Summary
 
 __all__ = [

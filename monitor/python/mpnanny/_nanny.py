@@ -14,10 +14,10 @@ from torch import nn
 from ._core import Recorder
 from ._options import Options
 from ._session import Session
+from .base.alerts import Alert
+from .base.console import Console
 from .model.parts import Selector
 from .process.ends import in_spawned_import
-from .report.alerts import Alert
-from .report.console import Console
 from .report.course import Course, Summary, summarise
 from .steps.calls import TorchCalls
 

@@ -26,7 +26,10 @@ from typing import Any
 from torch import nn
 
 from ._options import Options
-from .device.late_steps import DeviceSteps
+from .base.alerts import AlertTuple
+from .base.console import Console
+from .base.notes import Notes, harmless
+from .base.record import Record
 from .hooks import leaving, taps
 from .hooks.forward import ForwardHooks
 from .model.kinds import watches
@@ -42,14 +45,10 @@ from .process.cell import current_cell
 from .process.environment import rank_and_size
 from .process.own_file import free_path
 from .process.recorder import open_recorder
-from .report.alerts import AlertTuple
-from .report.console import Console
 from .report.course import Course, Summary, summarise
 from .report.dump import Dump
 from .report.failed_call import failed_call
-from .report.notes import Notes, harmless
 from .report.progress import Progress
-from .report.record import Record
 from .report.reporter import Reporter
 from .report.unseen import not_seen
 from .report.verdict import verdict
@@ -65,6 +64,7 @@ from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls
 from .steps.gradients import Gradients
+from .steps.late_steps import DeviceSteps
 from .steps.left import LeftSteps
 from .steps.life import Steps
 from .steps.listeners import StepListeners

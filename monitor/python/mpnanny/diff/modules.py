@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..report.safetensors import load, save, storable
+from ..base.safetensors import load, save, storable
 from ..shadow.call import floats
 from ..shadow.comparison import compare
 from ..shadow.judge import AMPLIFICATION, WRONG

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from ..report.safetensors import load
+from ..base.safetensors import load
 from .arguments import literal
 from .problem import Problem
 

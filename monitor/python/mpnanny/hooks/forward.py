@@ -13,12 +13,12 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
+from ..base.notes import Notes
+from ..base.record import Record
 from ..model.buffers import broken_buffers
+from ..model.functional import plain
 from ..model.names import LayerNames
 from ..model.parts import FoundModule
-from ..report.notes import Notes
-from ..report.record import Record
-from ..steps.functional import plain
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.state import RunState

@@ -22,8 +22,8 @@ from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..model import checkpoints, loads
+from ..model.functional import is_nested
 from ..operators.places import pass_through
-from ..steps.functional import is_nested
 from ..steps.thread import backward_begins_here, here
 
 # Its wrappers lie between the program's line and the operators of scalers, clipping and optimizers.

@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import nn
 
-from ..device.late_steps import DeviceSteps
+from ..base.alerts import NewAlert
+from ..base.notes import Notes
+from ..base.record import Record
 from ..model.names import LayerNames
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
-from ..report.alerts import NewAlert
-from ..report.notes import Notes
-from ..report.record import Record
+from ..steps.late_steps import DeviceSteps
 from ..steps.listeners import StepListener
 from ..steps.modes import StepModes
 from ..steps.state import RunState

@@ -29,10 +29,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .._nanny import MixedPrecisionNanny
 from ..hooks import taps
+from ..model.functional import mean_loss, named
 from ..model.parts import Together
 from ..shadow import prelude
 from ..steps.calls import TorchCalls
-from ..steps.functional import mean_loss, named
 from ..steps.reading import tensors
 from . import search
 from .ends import had_runs, in_spawned_import, live_runs

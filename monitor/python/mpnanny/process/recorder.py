@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._options import Options
-from ..report.record import Record
+from ..base.record import Record
 from .environment import describe, run_name
 
 

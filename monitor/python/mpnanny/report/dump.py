@@ -19,16 +19,16 @@ import torch
 from torch import nn
 
 from .._core import nonfinite
+from ..base.alerts import NewAlert
+from ..base.console import Console
+from ..base.notes import Notes
+from ..base.record import Record
+from ..base.safetensors import save, storable
 from ..model.names import LayerNames
 from ..operators.origins import NAN, POSINF
 from ..steps.listeners import StepListener
 from ..steps.state import RunState
 from ..steps.step import OpenStep
-from .alerts import NewAlert
-from .console import Console
-from .notes import Notes
-from .record import Record
-from .safetensors import save, storable
 
 MAX_FILES = 4  # of a run, each of another layer
 MAX_BYTES = 256 << 20  # of a file

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..base.alerts import Alert, AlertTuple, NewAlert
+from ..base.console import Console
+from ..base.notes import Notes
 from ..model.names import LayerNames
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .alerts import Alert, AlertTuple, NewAlert
-from .console import Console
 from .course import Course
-from .notes import Notes
 from .progress import Gradients, Progress
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base.record import Record
 from ..model.names import LayerNames
 from ..model.optimizers import Optimizers
 from ..model.watched import some_of
 from ..operators.modes import compiles
 from ..steps.state import RunState
-from .record import Record
 
 
 def not_seen(

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ..steps.functional import plain
+from ..model.functional import plain
 from .call import tensors_of
 from .history import is_float
 from .operators import SKIP, VIEW, Operator

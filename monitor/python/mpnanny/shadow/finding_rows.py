@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
+from ..base.record import Record
 from ..model.names import LayerNames
-from ..report.record import Record
 from .findings import Finding
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..base.alerts import NewAlert
+from ..base.notes import Notes
+from ..base.record import Record
 from ..model.names import LayerNames
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
 from ..operators.modes import OTHERS_ON, ModeStack, compiles, lies_above
-from ..report.alerts import NewAlert
-from ..report.notes import Notes
-from ..report.record import Record
 from ..steps.listeners import StepListener
 from ..steps.reading import tensors
 from ..steps.state import RunState

@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 
-from ..device.later import Parcel
+from ..base.alerts import NewAlert
+from ..base.later import Parcel
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..operators.modes import others_on
-from ..report.alerts import NewAlert
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
 from .findings import EXCLUDED, MOVED_WEIGHTS, Finding

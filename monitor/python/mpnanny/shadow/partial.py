@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from ..model.samples import is_readable, row
+from ..model.weights import held_and_owned
 from .dependencies import memory_of
 from .findings import EXCLUDED, PARTIAL_COPY, Finding
 from .places import Site
 from .step import ShadowStep
-from .weights import held_and_owned
 
 NEEDED = 3  # shadow steps in which the buffers were used
 SEARCHES = (0, 3, 8, 20)  # in which shadow steps all modules of the process are looked through

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..steps.functional import plain
+from ..model.functional import plain
+from ..model.weights import held_and_owned
 from .dependencies import Cut, Dependencies, is_zero, memory_of
 from .findings import EXCLUDED, NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
 from .history import is_float
 from .partial import PartialCopies
 from .places import Site, find_call
 from .step import ShadowStep
-from .weights import held_and_owned
 
 NEEDED = 3  # shadow steps
 MOST_NAMES = 64

@@ -17,9 +17,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ..model.functional import plain
 from ..model.parts import roots
 from ..model.shards import local_part
-from ..steps.functional import plain
 from .changes import Changes
 from .divergence import Divergence
 from .failing_step import FailingStep

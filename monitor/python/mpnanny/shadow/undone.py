@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..device.later import Parcel
+from ..base.later import Parcel
 from ..model.loads import NUMBERS, before_loads, count, place_of_load
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from ..base.notes import harmless
 from ..model.selection import Watched
-from ..report.notes import harmless
 from .loss_calls import LossCalls
 from .reading import found_inf, graph_task_id, tensors
 from .scalers import read_scale

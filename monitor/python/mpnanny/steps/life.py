@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from ..device.late_steps import DeviceSteps
+from ..base.alerts import AlertTuple
+from ..base.notes import Notes
 from ..model.optimizers import Optimizers
 from ..model.unmoved import Unmoved
 from ..model.watched import WatchedModel
-from ..report.alerts import AlertTuple
-from ..report.notes import Notes
 from .by_hand import ByHand
+from .late_steps import DeviceSteps
 from .left import LeftSteps
 from .listeners import StepListener
 from .state import RunState

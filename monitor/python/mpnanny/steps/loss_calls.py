@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..base.notes import Notes, harmless
 from ..hooks.forward import ForwardHooks
+from ..model import functional
 from ..model.left_out import LeftOut
 from ..model.optimizers import Optimizers
 from ..model.watched import WatchedModel
-from ..report.notes import Notes, harmless
-from . import functional
 from .by_hand import ByHand, Witness
 from .gradients import Gradients
 from .left import LeftSteps

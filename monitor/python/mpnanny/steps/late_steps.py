@@ -18,12 +18,12 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..base.alerts import AlertTuple
+from ..base.later import DEVICES, HOST, Later, Mail, Slip, settled
+from ..base.notes import Notes
 from ..model.watched import WatchedModel
-from ..report.alerts import AlertTuple
-from ..report.notes import Notes
-from ..steps.step import OpenStep
 from .figures import extremes, norms, parts, readable, whole
-from .later import DEVICES, HOST, Later, Mail, Slip, settled
+from .step import OpenStep
 
 # Steps that may be under way at once. A device is a few behind; more means that its events never
 # come, and what is written down must not grow.

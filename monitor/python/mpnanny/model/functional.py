@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ..model.selection import Watched
-from ..model.watched import WatchedModel
+from .selection import Watched
+from .watched import WatchedModel
 
 _functorch: Any = getattr(torch._C, "_functorch", None)
 
