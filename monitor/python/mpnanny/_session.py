@@ -45,6 +45,13 @@ from .process.cell import current_cell
 from .process.environment import rank_and_size
 from .process.own_file import free_path
 from .process.recorder import open_recorder
+from .relations.dropped import DroppedGradients
+from .relations.empty import EmptySteps
+from .relations.moved import MovedWeights
+from .relations.restored import Restored
+from .relations.skips import SkippedSteps
+from .relations.stale import StaleGradients
+from .relations.undone import UndoneLoads
 from .report.course import Course, Summary, summarise
 from .report.dump import Dump
 from .report.failed_call import failed_call
@@ -52,14 +59,7 @@ from .report.progress import Progress
 from .report.reporter import Reporter
 from .report.unseen import not_seen
 from .report.verdict import verdict
-from .shadow.dropped import DroppedGradients
-from .shadow.empty import EmptySteps
 from .shadow.listener import ShadowSteps
-from .shadow.moved import MovedWeights
-from .shadow.restored import Restored
-from .shadow.skips import SkippedSteps
-from .shadow.stale import StaleGradients
-from .shadow.undone import UndoneLoads
 from .steps.by_hand import ByHand
 from .steps.call_order import CallOrder
 from .steps.calls import TorchCalls

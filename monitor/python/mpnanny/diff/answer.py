@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ..fp64.findings import INTEGERS, RANGE, UNDEFINED, Finding
 from ..operators.places import is_users
-from ..shadow.findings import INTEGERS, RANGE, UNDEFINED, Finding
 from ..shadow.judge import AMPLIFICATION
 from .compared import Compared
 from .decisions import Differing

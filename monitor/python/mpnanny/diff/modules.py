@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from ..base.safetensors import load, save, storable
-from ..shadow.call import floats
-from ..shadow.comparison import compare
+from ..fp64.call import floats
+from ..fp64.comparison import compare
 from ..shadow.judge import AMPLIFICATION, WRONG
 from .problem import Problem
 

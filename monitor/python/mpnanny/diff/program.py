@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from ..fp64.call import floats
 from ..operators.places import pass_through
-from ..shadow.call import floats
 from .problem import Problem
 from .specification import Value
 from .target import Target

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from ..fp64.comparison import compare
+from ..fp64.findings import Finding
+from ..fp64.history import is_float
 from ..operators.modes import ModeStack
 from ..operators.places import pass_through
 from ..shadow.changes import Changes
-from ..shadow.comparison import compare
-from ..shadow.findings import Finding
-from ..shadow.history import is_float
 from ..shadow.memory import allowance
 from ..shadow.step import ShadowStep
 from .compared import Compared, compare_all, compare_loss

@@ -15,10 +15,10 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from ..diff.program import Case, Program, Region
+from ..fp64.call import floats
 from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
-from ..shadow.call import floats
 from .devices import Device
 
 pass_through(__file__)

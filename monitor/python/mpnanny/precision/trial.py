@@ -20,8 +20,8 @@ from ..diff.policy import Policy, full_precision
 from ..diff.problem import Problem
 from ..diff.program import SEED, Case, Program, Region
 from ..diff.specification import values_of
+from ..fp64.call import floats
 from ..operators.places import pass_through
-from ..shadow.call import floats
 from .assignment import Assignment
 from .batches import Batches
 from .candidates import Candidate

@@ -16,8 +16,8 @@ from ..diff.problem import Problem
 from ..diff.program import Case, Program, Region
 from ..diff.shadowed import Measured, measure
 from ..diff.verdict import Verdict
+from ..fp64.findings import INTEGERS, Finding
 from ..operators.places import pass_through
-from ..shadow.findings import INTEGERS, Finding
 from .assignment import OUTSIDE
 
 pass_through(__file__)

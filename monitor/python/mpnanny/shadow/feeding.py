@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import torch
 
-from .call import Call
-from .dependencies import Dependencies
+from ..fp64.call import Call
+from ..fp64.dependencies import Dependencies
 
 INPUT_ERROR = 0.2  # relative, L2
 

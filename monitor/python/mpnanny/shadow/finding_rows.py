@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 from ..base.record import Record
+from ..fp64.findings import Finding
 from ..model.names import LayerNames
-from .findings import Finding
 
 
 class FindingRows:

@@ -15,6 +15,9 @@ from torch import nn
 from ..base.alerts import NewAlert
 from ..base.notes import Notes
 from ..base.record import Record
+from ..fp64.findings import Finding
+from ..fp64.places import Site, find_call
+from ..fp64.witness import CameIn
 from ..model.names import LayerNames
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
@@ -26,13 +29,10 @@ from ..steps.step import OpenStep
 from . import prelude
 from .eager import Eager
 from .finding_rows import FindingRows, finite
-from .findings import Finding
-from .places import Site, find_call
 from .schedule import Schedule, parse
 from .scope import OPTIMIZER, OUTSIDE, Scope, Scopes
 from .session import ShadowSession
 from .step import ShadowStep
-from .witness import CameIn
 
 MOST_FINDINGS = 20  # of a step
 MOST_NAMES = 16  # of the layers that a step followed

@@ -17,24 +17,24 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ..fp64.findings import Finding
+from ..fp64.history import is_float
+from ..fp64.places import Site
+from ..fp64.witness import CameIn
 from ..model.functional import plain
 from ..model.parts import roots
 from ..model.shards import local_part
+from ..relations.divergence import Divergence
+from ..relations.gradient_flow import Relations
 from .changes import Changes
-from .divergence import Divergence
 from .failing_step import FailingStep
-from .findings import Finding
-from .history import is_float
 from .memory import allowance
-from .places import Site
 from .prelude import Prelude
-from .relations import Relations
 from .scale_tests import ScaleTests
 from .schedule import Schedule
 from .severities import Severities
 from .step import ShadowStep
 from .surroundings import Sink, Stack
-from .witness import CameIn
 
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
 

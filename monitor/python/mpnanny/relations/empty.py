@@ -14,14 +14,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..fp64.findings import EMPTY_STEP, EXCLUDED, Finding
+from ..fp64.places import Site, find_call
 from ..hooks import taps
 from ..model.watched import WatchedModel
 from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
 from ..steps.thread import StepThread
-from .findings import EMPTY_STEP, EXCLUDED, Finding
-from .places import Site, find_call
 
 NEEDED = 5
 

@@ -24,15 +24,15 @@ import torch
 
 from ..base.alerts import NewAlert
 from ..base.later import Parcel
+from ..fp64.findings import EXCLUDED, MOVED_WEIGHTS, Finding
+from ..fp64.places import Site
+from ..fp64.witness import CameIn
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
 from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .findings import EXCLUDED, MOVED_WEIGHTS, Finding
-from .places import Site
 from .rounded import Rounding, counts
-from .witness import CameIn
 
 MOST_WEIGHTS = 2
 NUMBERS = 64  # of each

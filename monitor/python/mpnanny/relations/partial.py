@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from ..fp64.dependencies import memory_of
+from ..fp64.findings import EXCLUDED, PARTIAL_COPY, Finding
+from ..fp64.places import Site
 from ..model.samples import is_readable, row
 from ..model.weights import held_and_owned
-from .dependencies import memory_of
-from .findings import EXCLUDED, PARTIAL_COPY, Finding
-from .places import Site
-from .step import ShadowStep
+from ..shadow.step import ShadowStep
 
 NEEDED = 3  # shadow steps in which the buffers were used
 SEARCHES = (0, 3, 8, 20)  # in which shadow steps all modules of the process are looked through

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..fp64.findings import EXCLUDED, MOVED_ON_SKIP, Finding
+from ..fp64.places import Site
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .findings import EXCLUDED, MOVED_ON_SKIP, Finding
-from .places import Site
 
 LEARNT = 20  # updated steps, each with a change after it
 MANY = 10  # skipped steps, and this share of all steps: the schedule is elsewhere by then

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..fp64.dependencies import Cut, Dependencies, is_zero, memory_of
+from ..fp64.findings import EXCLUDED, NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
+from ..fp64.history import is_float
+from ..fp64.places import Site, find_call
 from ..model.functional import plain
 from ..model.weights import held_and_owned
-from .dependencies import Cut, Dependencies, is_zero, memory_of
-from .findings import EXCLUDED, NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
-from .history import is_float
+from ..shadow.step import ShadowStep
 from .partial import PartialCopies
-from .places import Site, find_call
-from .step import ShadowStep
 
 NEEDED = 3  # shadow steps
 MOST_NAMES = 64

@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from ..fp64.findings import EXCLUDED, NOT_ZEROED, Finding
+from ..fp64.places import Site, find_call
 from ..hooks import taps
 from ..model.samples import gradient_numbers, may_read
 from ..model.watched import WatchedModel
@@ -30,8 +32,6 @@ from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
 from ..steps.thread import StepThread
-from .findings import EXCLUDED, NOT_ZEROED, Finding
-from .places import Site, find_call
 
 NEEDED = 3  # steps of the optimizer
 MOST_PASSES = 96

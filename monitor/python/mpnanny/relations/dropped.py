@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from ..fp64.findings import DROPPED_GRADIENT, EXCLUDED, Finding
+from ..fp64.places import Site, find_call
 from ..hooks import taps
 from ..model.samples import gradient_numbers, may_read
 from ..model.watched import WatchedModel
@@ -27,8 +29,6 @@ from ..steps.listeners import StepListener
 from ..steps.reading import graph_task_id
 from ..steps.step import OpenStep
 from ..steps.thread import StepThread
-from .findings import DROPPED_GRADIENT, EXCLUDED, Finding
-from .places import Site, find_call
 
 NEEDED = 3  # steps of the optimizer with several passes, one after another
 MOST_STEPS = 16  # that are looked at

@@ -11,9 +11,9 @@ from typing import Any
 
 from torch import nn
 
+from ..fp64.findings import DIVERGED, EXCLUDED, RANGE, UNDEFINED, Finding
+from ..fp64.places import Site
 from ..model.weights import largest_weight
-from .findings import DIVERGED, EXCLUDED, RANGE, UNDEFINED, Finding
-from .places import Site
 
 # A run diverges where the values of an operator and the weights have grown by this since it began.
 GROWTH = 1e3

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 
 from ..base.later import Parcel
+from ..fp64.findings import EXCLUDED, LOAD_UNDONE, Finding
+from ..fp64.places import Site, find_call
 from ..model.loads import NUMBERS, before_loads, count, place_of_load
 from ..model.samples import is_readable, may_read, row
 from ..model.selection import Watched
@@ -26,8 +28,6 @@ from ..model.watched import WatchedModel
 from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .findings import EXCLUDED, LOAD_UNDONE, Finding
-from .places import Site, find_call
 
 MOST_WEIGHTS = 8
 KEPT = 40  # steps

@@ -19,6 +19,8 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from .._core import nonfinite
+from ..fp64.findings import EXCLUDED, NOT_RESTORED, UNDEFINED, Finding
+from ..fp64.places import Site
 from ..model import checkpoints
 from ..model.checkpoints import (
     Digest,
@@ -35,8 +37,6 @@ from ..model.shards import local_part
 from ..model.watched import WatchedModel
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
-from .findings import EXCLUDED, NOT_RESTORED, UNDEFINED, Finding
-from .places import Site
 
 RESTORED = 0.9  # of the tensors of a model
 FEW = 8  # parameters whose optimizer state is compared
