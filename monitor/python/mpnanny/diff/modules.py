@@ -18,8 +18,8 @@ from torch import nn
 from ..base.safetensors import load, save, storable
 from ..fp64.call import floats
 from ..fp64.comparison import compare
+from ..programs.problem import Problem
 from ..shadow.judge import AMPLIFICATION, WRONG
-from .problem import Problem
 
 ORDER = "order"  # in the metadata of a capture: names as they were made
 

@@ -15,6 +15,8 @@ from ..fp64.findings import Finding
 from ..fp64.history import is_float
 from ..operators.modes import ModeStack
 from ..operators.places import pass_through
+from ..programs.problem import Problem
+from ..programs.program import Case, Program, Region
 from ..shadow.changes import Changes
 from ..shadow.memory import allowance
 from ..shadow.step import ShadowStep
@@ -22,8 +24,6 @@ from .compared import Compared, compare_all, compare_loss
 from .decisions import Decisions
 from .missing_kernels import MissingKernels
 from .operator_errors import OperatorErrors, Row
-from .problem import Problem
-from .program import Case, Program, Region
 
 pass_through(__file__)
 

@@ -22,8 +22,8 @@ from ..fp64.history import is_float
 from ..fp64.places import Site, find_call
 from ..model.functional import plain
 from ..model.weights import held_and_owned
-from ..shadow.step import ShadowStep
 from .partial import PartialCopies
+from .shadowed_step import ShadowedStep
 
 NEEDED = 3  # shadow steps
 MOST_NAMES = 64
@@ -89,7 +89,7 @@ class Relations:
 
     # --- what happens ---
 
-    def begins(self, step: ShadowStep) -> None:
+    def begins(self, step: ShadowedStep) -> None:
         """A shadow step."""
         self._safe(lambda: self._begins(step.mode.dependencies))
         self._safe(lambda: self._copies.begins(step))
@@ -105,17 +105,17 @@ class Relations:
             used = [each.grad for each in _parameters(optimizer) if each.grad is not None]
             dependencies.mark_old(each for each in used if _is_plain(each) and not is_zero(each))
 
-    def backward(self, step: ShadowStep | None, losses: list[torch.Tensor]) -> None:
+    def backward(self, step: ShadowedStep | None, losses: list[torch.Tensor]) -> None:
         self._backwards += 1
         if step is not None:
             self._safe(lambda: self._derives(step, losses))
 
-    def _derives(self, step: ShadowStep, losses: list[torch.Tensor]) -> None:
+    def _derives(self, step: ShadowedStep, losses: list[torch.Tensor]) -> None:
         step.mode.dependencies.loss(losses)
         place = find_call(None, {})
         self._backward_at = Site("backward", "", "backward", place.file, place.line, None)
 
-    def optimizer_begins(self, step: ShadowStep | None, optimizer: Any) -> None:
+    def optimizer_begins(self, step: ShadowedStep | None, optimizer: Any) -> None:
         """It is about to use its gradients; `step`: the shadow step that is under way."""
         if step is not None and step.mode.looking:
             self._safe(lambda: self._looks(step, optimizer))
@@ -143,7 +143,7 @@ class Relations:
 
     # --- one optimizer's step ---
 
-    def _looks(self, step: ShadowStep, optimizer: Any) -> None:
+    def _looks(self, step: ShadowedStep, optimizer: Any) -> None:
         dependencies = step.mode.dependencies
         self._moved |= dependencies.moved
         names = self._names()
@@ -210,7 +210,7 @@ class Relations:
             self._zeroing.setdefault(optimizer, []).append(share)
 
     def _look_at_others(
-        self, step: ShadowStep, dependencies: Dependencies, names: dict[int, str]
+        self, step: ShadowedStep, dependencies: Dependencies, names: dict[int, str]
     ) -> None:
         model = self._model()
         found = [] if model is None else list(model.parameters())
@@ -237,7 +237,7 @@ class Relations:
 
     # --- the end of a shadow step ---
 
-    def found(self, step: ShadowStep) -> list[Finding]:
+    def found(self, step: ShadowedStep) -> list[Finding]:
         """What holds in every step so far and was not said."""
         self._moved |= step.mode.dependencies.moved
         found = self._safe(

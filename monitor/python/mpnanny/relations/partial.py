@@ -21,7 +21,7 @@ from ..fp64.findings import EXCLUDED, PARTIAL_COPY, Finding
 from ..fp64.places import Site
 from ..model.samples import is_readable, row
 from ..model.weights import held_and_owned
-from ..shadow.step import ShadowStep
+from .shadowed_step import ShadowedStep
 
 NEEDED = 3  # shadow steps in which the buffers were used
 SEARCHES = (0, 3, 8, 20)  # in which shadow steps all modules of the process are looked through
@@ -52,7 +52,7 @@ class PartialCopies:
         self._copies: list[_Copy] = []
         self._count = 0
 
-    def begins(self, step: ShadowStep) -> None:
+    def begins(self, step: ShadowedStep) -> None:
         if self._count in SEARCHES:
             self._search()
         self._count += 1
@@ -60,7 +60,7 @@ class PartialCopies:
             memory_of(each) for copy in self._copies for each in _buffers(copy.copied()).values()
         )
 
-    def found(self, step: ShadowStep) -> Iterable[Finding]:
+    def found(self, step: ShadowedStep) -> Iterable[Finding]:
         used = step.mode.dependencies.used
         for copy in self._copies:
             network, copied = copy.network(), copy.copied()

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from ._core import Recorder
-from ._options import Options
-from ._session import Session
-from .base.alerts import Alert
-from .base.console import Console
-from .model.parts import Selector
-from .process.ends import in_spawned_import
-from .report.course import Course, Summary, summarise
-from .steps.calls import TorchCalls
+from .._core import Recorder
+from ..base.alerts import Alert
+from ..base.console import Console
+from ..model.parts import Selector
+from ..process.ends import in_spawned_import
+from ..report.course import Course, Summary, summarise
+from .calls import TorchCalls
+from .options import Options
+from .session import Session
 
 
 class Step:

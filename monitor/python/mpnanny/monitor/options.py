@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .base.alerts import Alert
-from .base.record import RECORDS
-from .model.kinds import KINDS, METRICS, chosen
-from .model.parts import Selector, check_selectors
-from .shadow.schedule import parse
+from ..base.alerts import Alert
+from ..base.record import RECORDS
+from ..model.kinds import KINDS, METRICS, chosen
+from ..model.parts import Selector, check_selectors
+from ..shadow.schedule import parse
 
 PRECISIONS = ("auto", "fp16", "bf16", "fp32", "fp8")
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .._options import Options
 from ..base.record import Record
-from .environment import describe, run_name
+from ..process.environment import describe, run_name
+from .options import Options
 
 
 def open_recorder(

@@ -12,21 +12,21 @@ from typing import Any
 from ..base.notes import Notes, harmless
 from ..hooks.forward import ForwardHooks
 from ..model import functional
-from ..model.left_out import LeftOut
 from ..model.optimizers import Optimizers
 from ..model.watched import WatchedModel
-from .by_hand import ByHand, Witness
-from .gradients import Gradients
-from .left import LeftSteps
-from .life import Steps
-from .listeners import StepListener
-from .losses import divisor_of
-from .optimizer_states import OptimizerStates
-from .reading import graph_task_id, reaches, tensors
-from .scalers import Scalers
-from .state import RunState
-from .step import OpenStep, to_float
-from .thread import BACKWARD, alone, here, of_step
+from ..steps.by_hand import ByHand, Witness
+from ..steps.gradients import Gradients
+from ..steps.left import LeftSteps
+from ..steps.life import Steps
+from ..steps.listeners import StepListener
+from ..steps.losses import divisor_of
+from ..steps.optimizer_states import OptimizerStates
+from ..steps.reading import graph_task_id, reaches, tensors
+from ..steps.scalers import Scalers
+from ..steps.state import RunState
+from ..steps.step import OpenStep, to_float
+from ..steps.thread import BACKWARD, alone, here, of_step
+from .left_out import LeftOut
 
 
 class LossCalls:

@@ -27,16 +27,16 @@ from torch import nn
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from .._nanny import MixedPrecisionNanny
 from ..hooks import taps
 from ..model.functional import mean_loss, named
 from ..model.parts import Together
+from ..process import search
+from ..process.ends import had_runs, in_spawned_import, live_runs
+from ..process.own_file import path_of_our_own
 from ..shadow import prelude
-from ..steps.calls import TorchCalls
 from ..steps.reading import tensors
-from . import search
-from .ends import had_runs, in_spawned_import, live_runs
-from .own_file import path_of_our_own
+from .calls import TorchCalls
+from .nanny import MixedPrecisionNanny
 from .undecided import Undecided
 
 _waiting: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()  # without a watched model

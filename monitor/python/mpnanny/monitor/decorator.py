@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import torch
 from torch import nn
 
-from ._nanny import MixedPrecisionNanny
+from .nanny import MixedPrecisionNanny
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

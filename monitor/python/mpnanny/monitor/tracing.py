@@ -14,15 +14,15 @@ from ..base.record import Record
 from ..model.names import LayerNames
 from ..model.selection import Watched
 from ..model.watched import WatchedModel
+from ..operators.late_trace import LateTrace
+from ..operators.modes import ModeStack
+from ..operators.origins import reported
+from ..operators.trace import OperatorTrace
 from ..steps.late_steps import DeviceSteps
 from ..steps.listeners import StepListener
 from ..steps.modes import StepModes
 from ..steps.state import RunState
 from ..steps.step import OpenStep
-from .late_trace import LateTrace
-from .modes import ModeStack
-from .origins import reported
-from .trace import OperatorTrace
 
 # A step that takes longer than this is one that was left by an exception.
 STEP_SECONDS, STEP_TIMES = 10.0, 20.0

@@ -25,55 +25,55 @@ from typing import Any
 
 from torch import nn
 
-from ._options import Options
-from .base.alerts import AlertTuple
-from .base.console import Console
-from .base.notes import Notes, harmless
-from .base.record import Record
-from .hooks import leaving, taps
-from .hooks.forward import ForwardHooks
-from .model.kinds import watches
-from .model.names import LayerNames
-from .model.optimizers import Optimizers
-from .model.parts import class_name
-from .model.unmoved import Unmoved
-from .model.watched import Changes, WatchedModel, some_of
-from .operators.modes import ModeStack
-from .operators.tracing import Tracing
-from .process import ends
-from .process.cell import current_cell
-from .process.environment import rank_and_size
-from .process.own_file import free_path
-from .process.recorder import open_recorder
-from .relations.dropped import DroppedGradients
-from .relations.empty import EmptySteps
-from .relations.moved import MovedWeights
-from .relations.restored import Restored
-from .relations.skips import SkippedSteps
-from .relations.stale import StaleGradients
-from .relations.undone import UndoneLoads
-from .report.course import Course, Summary, summarise
-from .report.dump import Dump
-from .report.failed_call import failed_call
-from .report.progress import Progress
-from .report.reporter import Reporter
-from .report.unseen import not_seen
-from .report.verdict import verdict
-from .shadow.listener import ShadowSteps
-from .steps.by_hand import ByHand
-from .steps.call_order import CallOrder
-from .steps.calls import TorchCalls
-from .steps.gradients import Gradients
-from .steps.late_steps import DeviceSteps
-from .steps.left import LeftSteps
-from .steps.life import Steps
-from .steps.listeners import StepListeners
-from .steps.modes import StepModes
-from .steps.optimizer_states import OptimizerStates
-from .steps.scalers import Scalers
-from .steps.state import RunState
-from .steps.step import OpenStep
-from .steps.thread import alone
+from ..base.alerts import AlertTuple
+from ..base.console import Console
+from ..base.notes import Notes, harmless
+from ..base.record import Record
+from ..hooks import leaving, taps
+from ..hooks.forward import ForwardHooks
+from ..model.kinds import watches
+from ..model.names import LayerNames
+from ..model.optimizers import Optimizers
+from ..model.parts import class_name
+from ..model.unmoved import Unmoved
+from ..model.watched import Changes, WatchedModel, some_of
+from ..operators.modes import ModeStack
+from ..process import ends
+from ..process.cell import current_cell
+from ..process.environment import rank_and_size
+from ..process.own_file import free_path
+from ..relations.dropped import DroppedGradients
+from ..relations.empty import EmptySteps
+from ..relations.moved import MovedWeights
+from ..relations.restored import Restored
+from ..relations.skips import SkippedSteps
+from ..relations.stale import StaleGradients
+from ..relations.undone import UndoneLoads
+from ..report.course import Course, Summary, summarise
+from ..report.dump import Dump
+from ..report.failed_call import failed_call
+from ..report.progress import Progress
+from ..report.reporter import Reporter
+from ..report.unseen import not_seen
+from ..report.verdict import verdict
+from ..shadow.listener import ShadowSteps
+from ..steps.by_hand import ByHand
+from ..steps.call_order import CallOrder
+from ..steps.gradients import Gradients
+from ..steps.late_steps import DeviceSteps
+from ..steps.left import LeftSteps
+from ..steps.life import Steps
+from ..steps.listeners import StepListeners
+from ..steps.modes import StepModes
+from ..steps.optimizer_states import OptimizerStates
+from ..steps.scalers import Scalers
+from ..steps.state import RunState
+from ..steps.step import OpenStep
+from ..steps.thread import alone
+from .calls import TorchCalls
+from .options import Options
+from .recorder import open_recorder
+from .tracing import Tracing
 
 
 class Session:

@@ -9,11 +9,11 @@ import torch
 
 from ..base.notes import harmless
 from ..model.selection import Watched
+from ..steps.reading import found_inf, graph_task_id, tensors
+from ..steps.scalers import read_scale
+from ..steps.step import Figure, OpenStep, to_float
+from ..steps.thread import UPDATE, of_step
 from .loss_calls import LossCalls
-from .reading import found_inf, graph_task_id, tensors
-from .scalers import read_scale
-from .step import Figure, OpenStep, to_float
-from .thread import UPDATE, of_step
 
 
 class TorchCalls(LossCalls):
