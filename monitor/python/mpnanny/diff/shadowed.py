@@ -117,7 +117,7 @@ def _run(
     made.outputs = compare_all(step, case.outputs)
     if case.loss is not None:
         made.loss, made.loss_reference = compare_loss(step, case.loss)
-        step.backward([case.loss])
+        step.backward_begins([case.loss])
     if not program.derives(case):
         return
     program.backward(case, scale)

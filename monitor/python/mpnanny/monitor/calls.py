@@ -53,7 +53,7 @@ class TorchCalls(LossCalls):
         return self._joins(UPDATE, lambda: self._optimizers.holds_some(optimizer))
 
     @harmless
-    def heard_unscaled(self, scaler: Any, optimizer: Any) -> None:
+    def heard_gradients_unscaled(self, scaler: Any, optimizer: Any) -> None:
         if self._updates(optimizer):
             self._unscaled(scaler, optimizer)
 
@@ -68,7 +68,7 @@ class TorchCalls(LossCalls):
             self._events.gradients_unscaled(step, scaler, optimizer)
 
     @harmless
-    def heard_clip(self, parameters: Any, max_norm: Any, total_norm: Any) -> None:
+    def heard_gradients_clipped(self, parameters: Any, max_norm: Any, total_norm: Any) -> None:
         ids = self._model.parameter_ids
         if self._joins(UPDATE, lambda: any(id(each) in ids for each in tensors(parameters))):
             self._clips(parameters, max_norm, total_norm)
@@ -97,7 +97,7 @@ class TorchCalls(LossCalls):
     # --- scalers and optimizers ---
 
     @harmless
-    def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None:
+    def heard_scaler_steps(self, scaler: Any, optimizer: Any) -> None:
         if self._updates(optimizer):
             self._scaler_steps(scaler, optimizer)
 
@@ -134,13 +134,13 @@ class TorchCalls(LossCalls):
             _main_stepped(step, optimizer)
 
     @of_step
-    def heard_update(self, scaler: Any) -> None:
+    def heard_scale_updates(self, scaler: Any) -> None:
         step = self.state.open
         if step is not None and scaler is self._scalers.main and step.scale is None:
             step.scale = read_scale(scaler)
 
     @of_step
-    def heard_updated(self, scaler: Any) -> None:
+    def heard_scale_updated(self, scaler: Any) -> None:
         step = self.state.open
         if step is None or scaler not in self._scalers:
             return
@@ -151,12 +151,12 @@ class TorchCalls(LossCalls):
         self._finish_if_over(step)
 
     @harmless
-    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
+    def heard_optimizer_begins(self, optimizer: Any, closure: bool) -> None:
         if self._updates(optimizer):
-            self._optimizer_steps(optimizer, closure)
+            self._optimizer_begins(optimizer, closure)
 
     @of_step
-    def _optimizer_steps(self, optimizer: Any, closure: bool) -> None:
+    def _optimizer_begins(self, optimizer: Any, closure: bool) -> None:
         held = self._held(optimizer)
         if held is None:
             self._left_out.stepped(optimizer)
@@ -200,7 +200,7 @@ class TorchCalls(LossCalls):
             tell(step, optimizer, held)
 
     @of_step
-    def heard_optimizer_stepped(self, optimizer: Any) -> None:
+    def heard_optimizer_ended(self, optimizer: Any) -> None:
         step = self.state.open
         held = self._held(optimizer)
         if step is None or held is None:
@@ -260,15 +260,15 @@ class TorchCalls(LossCalls):
     # --- states ---
 
     @of_step
-    def heard_compile(self) -> None:
+    def heard_compile_begins(self) -> None:
         self._events.compile_begins()
 
     @of_step
-    def heard_mode(self, mode: Any) -> None:
+    def heard_mode_enters(self, mode: Any) -> None:
         self._events.mode_enters(mode)
 
     @harmless
-    def heard_loaded(self, owner: Any) -> None:
+    def heard_state_loaded(self, owner: Any) -> None:
         if owner is self._model.module:
             self._events.state_loaded("model")
         elif owner in self._scalers:

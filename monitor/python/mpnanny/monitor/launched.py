@@ -70,10 +70,10 @@ MOST_FORWARDS = 20_000  # of modules without another model: listening to each ca
 class _Listener:
     """A taps.Listener that hears of losses and optimizers until all models are found."""
 
-    def heard_scale(self, scaler: Any, outputs: Any, result: Any) -> None:
+    def heard_loss_scaled(self, scaler: Any, outputs: Any, result: Any) -> None:
         _harmless(scaled, scaler, outputs, result)
 
-    def heard_backward(self, losses: Any) -> None:
+    def heard_backward_begins(self, losses: Any) -> None:
         _harmless(backward_called, losses)
 
     def heard_gradients(self, outputs: Any, inputs: Any, gradients: Any) -> None:
@@ -85,7 +85,7 @@ class _Listener:
     def heard_backward_ended(self) -> None:
         _harmless(backward_ended)
 
-    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
+    def heard_optimizer_begins(self, optimizer: Any, closure: bool) -> None:
         _harmless(optimizer_steps, optimizer, closure)
 
     def hooks_off(self) -> contextlib.AbstractContextManager[None]:
@@ -214,7 +214,7 @@ def _watch_whole(module: nn.Module, own: set[int]) -> None:
     calls = _watch(search.together(_held(optimizers), search.whole_model(module)))
     closure = _closure_of()
     if calls is not None and closure in optimizers:
-        calls.heard_optimizer_step(closure, True)
+        calls.heard_optimizer_begins(closure, True)
 
 
 def backward_called(losses: Any) -> None:
@@ -239,10 +239,10 @@ def backward_called(losses: Any) -> None:
     if calls is not None:
         closure = _closure_of()
         if closure is not None:
-            calls.heard_optimizer_step(closure, True)
+            calls.heard_optimizer_begins(closure, True)
         if scaling and scaling[2] is losses:
-            calls.heard_scale(*scaling)
-        calls.heard_backward(losses)
+            calls.heard_loss_scaled(*scaling)
+        calls.heard_backward_begins(losses)
 
 
 def scaled(scaler: Any, outputs: Any, result: Any) -> None:
@@ -322,7 +322,7 @@ def optimizer_steps(optimizer: torch.optim.Optimizer, closure: bool) -> None:
     calls = _watch(search.together(weights, None if owner is None else search.whole_model(owner)))
     if calls is not None:
         calls.open_missed(losses)
-        calls.heard_optimizer_step(optimizer, closure)
+        calls.heard_optimizer_begins(optimizer, closure)
 
 
 # --- watching ---

@@ -9,21 +9,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..base.notes import Notes, harmless
+from ..base.notes import harmless
 from ..hooks.forward import ForwardHooks
 from ..model import functional
-from ..model.optimizers import Optimizers
-from ..model.watched import WatchedModel
-from ..steps.by_hand import ByHand, Witness
+from ..steps.by_hand import Witness
+from ..steps.context import LoopContext, RunContext
 from ..steps.gradients import Gradients
-from ..steps.left import LeftSteps
 from ..steps.life import Steps
-from ..steps.listeners import StepListener
 from ..steps.losses import divisor_of
 from ..steps.optimizer_states import OptimizerStates
 from ..steps.reading import graph_task_id, reaches, tensors
-from ..steps.scalers import Scalers
-from ..steps.state import RunState
 from ..steps.step import OpenStep, to_float
 from ..steps.thread import BACKWARD, alone, here, of_step
 from .left_out import LeftOut
@@ -40,33 +35,26 @@ class LossCalls:
 
     def __init__(
         self,
-        state: RunState,
-        notes: Notes,
-        model: WatchedModel,
-        optimizers: Optimizers,
-        scalers: Scalers,
+        run: RunContext,
+        loop: LoopContext,
         steps: Steps,
-        gradients: Gradients,
         states: OptimizerStates,
         hooks: ForwardHooks,
-        by_hand: ByHand,
-        left: LeftSteps,
-        events: StepListener,
     ) -> None:
-        self.state = state
-        self.notes = notes
-        self._thread = state.thread
-        self._left_out = LeftOut(notes.note)
-        self._model = model
-        self._optimizers = optimizers
-        self._scalers = scalers
+        self.state = run.state
+        self.notes = run.notes
+        self._thread = run.state.thread
+        self._left_out = LeftOut(run.notes.note)
+        self._model = run.model
+        self._events = run.events
+        self._gradients = Gradients(run.state, run.events)
+        self._optimizers = loop.optimizers
+        self._scalers = loop.scalers
+        self._by_hand = loop.by_hand
+        self._left = loop.left
         self._steps = steps
-        self._gradients = gradients
         self._states = states
         self._hooks = hooks
-        self._by_hand = by_hand
-        self._left = left
-        self._events = events
 
     def hooks_off(self) -> AbstractContextManager[None]:
         return self._hooks.off()
@@ -119,7 +107,7 @@ class LossCalls:
         self._events.scaler_used(step, scaler)
 
     @harmless
-    def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None:
+    def heard_loss_scaled(self, scaler: Any, outputs: Any, scaled: Any) -> None:
         if self._joins(BACKWARD, lambda: self._is_ours(outputs)):
             self._scaled(scaler, outputs, scaled)
 
@@ -138,7 +126,7 @@ class LossCalls:
         step.scaled = tuple(weakref.ref(each) for each in tensors(scaled))
 
     @harmless
-    def heard_backward(self, losses: Any) -> None:
+    def heard_backward_begins(self, losses: Any) -> None:
         ours = self._is_ours(losses)
         sharded = self._model.parameters.sharded
         self._thread.pass_begins(ours is True or (ours is None and sharded))

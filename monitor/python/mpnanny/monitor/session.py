@@ -1,16 +1,18 @@
 """A run from its start to its end: owns all parts, and gives each what it needs.
 
     hooks/      hears torch: taps (its functions), forward (modules and outputs)
-    steps/      makes steps of that: calls -> life; listeners says what happens to all other parts
+    calls       what torch's calls mean for the step that is open
+    steps/      life opens and ends it; listeners says what happens to all other parts
     model/      what is watched: parts found in a model, by which numbers the core knows them
-    operators/  modes (torch's stack), tracing (when), trace (which operator made a bad value)
+    operators/  modes (torch's stack), trace (which operator made a bad value; tracing: when)
+    relations/  faults of the loop and of its state
     shadow/     steps that run every operator a second time in FP64
-    device/     steps whose figures arrive later
-    report/     alerts, notes, lines on stderr, summary, dumps
-    process/    exit, fork, signals, the file's path, the environment, `mpnanny run`
+    report/     the course, the summary, dumps
+    process/    exit, fork, signals, the file's path, the environment
 
-A new part is a StepListener that _make_parts() makes and adds to the events; it gets what it needs
-through its constructor and never sees the session.
+A new part is a StepListener that _make_parts() makes and adds to the events; it gets the
+RunContext through its constructor and never sees the session. An event has one name on its way:
+taps call it heard_X, StepListener and what is behind it X.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ from ..report.verdict import verdict
 from ..shadow.listener import ShadowSteps
 from ..steps.by_hand import ByHand
 from ..steps.call_order import CallOrder
-from ..steps.gradients import Gradients
+from ..steps.context import LoopContext, RunContext
 from ..steps.late_steps import DeviceSteps
 from ..steps.left import LeftSteps
 from ..steps.life import Steps
@@ -126,16 +128,16 @@ class Session:
         leaves = self._changes.leaves
         console.say_for_all(
             f"watching {class_name(model)}: {leaves} module{'' if leaves == 1 else 's'} and"
-            f" {len(self._watched.parameters.parameters)} parameters, recording into {self.run}"
+            f" {len(self._run.model.parameters.parameters)} parameters, recording into {self.run}"
         )
 
     def _make_parts(self, optimizer: Any, scaler: Any, options: Options) -> None:
         """In the order in which they need each other; events go to them in this order, too."""
-        core, state, events = self._core, self.state, self.events
-        notes, record, console = self.notes, self._record, self._console
-        kinds = options.kind_bits
-        names = self._names = LayerNames(core, record)
-        model = self._watched = WatchedModel(self.model, options.selectors)
+        core, state, notes, events = self._core, self.state, self.notes, self.events
+        console, kinds = self._console, options.kind_bits
+        names = LayerNames(core, self._record)
+        model = WatchedModel(self.model, options.selectors)
+        run = self._run = RunContext(core, state, model, names, self._record, notes, events)
         # What is watched, and where it is read.
         self.optimizers = Optimizers(optimizer, self.follow_model)
         unmoved = Unmoved(names, watches(kinds, "weight"))
@@ -145,94 +147,40 @@ class Session:
         self.mode_stack = ModeStack(leaving.leave)
         self.modes = StepModes(self.mode_stack)
         self.tracing = Tracing(
-            core,
-            state,
-            model,
-            names,
-            record,
-            notes,
-            console.say,
-            self._device,
-            self.mode_stack,
-            self.modes,
-            options.dense_steps,
+            run, console.say, self._device, self.mode_stack, self.modes, options.dense_steps
         )
-        shadow = self.shadow = ShadowSteps(
-            core,
-            state,
-            model,
-            names,
-            record,
-            notes,
-            self.mode_stack,
-            options.shadow,
-        )
+        shadow = self.shadow = ShadowSteps(run, self.mode_stack, options.shadow)
         events.add(call_order, self.modes, self.tracing, shadow)
         events.add(
             Restored(model, shadow.found),
             SkippedSteps(shadow.found),
-            StaleGradients(model, state.thread, shadow.found, notes.trouble),
-            DroppedGradients(model, state.thread, shadow.found, notes.trouble),
-            EmptySteps(model, state.thread, shadow.found, notes.trouble),
+            StaleGradients(run, shadow.found),
+            DroppedGradients(run, shadow.found),
+            EmptySteps(run, shadow.found),
             UndoneLoads(model, shadow.found),
             MovedWeights(shadow.found, lambda: shadow.rounds_weights),
         )
         if options.folder is not None:
-            events.add(Dump(core, state, names, record, notes, console, self.db, options.folder))
-        self.reporter = Reporter(
-            self._course,
-            console,
-            names,
-            notes,
-            events,
-            lambda: self.run,
-            core.gradients_in_fp16,
-            options.on_alert,
-        )
+            events.add(Dump(run, console, self.db, options.folder))
+        self.reporter = Reporter(run, self._course, console, lambda: self.run, options.on_alert)
         # What makes steps of it.
         by_hand = ByHand(model, self.optimizers)
-        left = LeftSteps(by_hand)
         self.scalers = Scalers(scaler)
+        loop = LoopContext(self.optimizers, self.scalers, by_hand, LeftSteps(by_hand))
         self.steps = Steps(
-            core,
-            state,
-            model,
-            self.optimizers,
+            run,
+            loop,
             unmoved,
-            by_hand,
-            left,
             self._device,
-            events,
-            notes,
             self.follow_model,
             self.reporter.step_ended,
             self._cannot_record,
         )
         self._hooks = ForwardHooks(
-            core,
-            state,
-            names,
-            record,
-            self.steps,
-            self._device,
-            events,
-            notes,
-            watches(kinds, "activation_gradient"),
+            run, self.steps, self._device, watches(kinds, "activation_gradient")
         )
-        self.calls = TorchCalls(
-            state,
-            notes,
-            model,
-            self.optimizers,
-            self.scalers,
-            self.steps,
-            Gradients(state, events),
-            OptimizerStates(state, kinds, core.event, shadow.is_kept),
-            self._hooks,
-            by_hand,
-            left,
-            events,
-        )
+        states = OptimizerStates(state, kinds, core.event, shadow.is_kept)
+        self.calls = TorchCalls(run, loop, self.steps, states, self._hooks)
         self._changes = Changes(
             model, names, self.optimizers, unmoved, self._hooks.install, self._not_watched
         )
@@ -323,9 +271,7 @@ class Session:
             self._device.deliver(wait=True)
             if reason == "exception":
                 self._keep_failure(sys.exc_info()[1])
-            for text in not_seen(
-                self._core, self.state, self._record, self._names, self.optimizers
-            ):
+            for text in not_seen(self._run, self.optimizers):
                 self.notes.note(text)
         except Exception as error:
             self.notes.trouble("close", error)

@@ -9,19 +9,15 @@ from typing import Any
 from torch import nn
 
 from ..base.alerts import NewAlert
-from ..base.notes import Notes
-from ..base.record import Record
-from ..model.names import LayerNames
 from ..model.selection import Watched
-from ..model.watched import WatchedModel
 from ..operators.late_trace import LateTrace
 from ..operators.modes import ModeStack
 from ..operators.origins import reported
 from ..operators.trace import OperatorTrace
+from ..steps.context import RunContext
 from ..steps.late_steps import DeviceSteps
 from ..steps.listeners import StepListener
 from ..steps.modes import StepModes
-from ..steps.state import RunState
 from ..steps.step import OpenStep
 
 # A step that takes longer than this is one that was left by an exception.
@@ -35,24 +31,19 @@ class Tracing(StepListener):
 
     def __init__(
         self,
-        core: Any,
-        state: RunState,
-        model: WatchedModel,
-        names: LayerNames,
-        record: Record,
-        notes: Notes,
+        run: RunContext,
         say: Callable[[str], None],
         device: DeviceSteps,
         stack: ModeStack,
         modes: StepModes,
         dense_steps: int,
     ) -> None:
-        self._core = core
-        self._state = state
-        self._model = model
-        self._names = names
-        self._record = record
-        self._notes = notes
+        self._core = run.core
+        self._state = run.state
+        self._model = run.model
+        self._names = run.names
+        self._record = run.record
+        self._notes = run.notes
         self._say = say
         self._device = device
         self._stack = stack

@@ -35,7 +35,7 @@ class Divergence:
             self._magnitudes = magnitudes
             self._weight = largest_weight(self._model())
 
-    def updated(self, site: Site | None) -> None:
+    def optimizer_ended(self, site: Site | None) -> None:
         """An optimizer has stepped."""
         self._line = site or self._line
 

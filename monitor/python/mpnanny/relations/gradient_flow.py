@@ -7,7 +7,6 @@ Each has to fail in every step that was looked at, at least NEEDED of them, befo
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,13 +16,14 @@ import torch
 from torch import nn
 
 from ..fp64.dependencies import Cut, Dependencies, is_zero, memory_of
-from ..fp64.findings import EXCLUDED, NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
+from ..fp64.findings import NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
 from ..fp64.history import is_float
 from ..fp64.places import Site, find_call
 from ..model.functional import plain
 from ..model.weights import held_and_owned
 from .partial import PartialCopies
 from .shadowed_step import ShadowedStep
+from .watcher import fault
 
 NEEDED = 3  # shadow steps
 MOST_NAMES = 64
@@ -105,7 +105,7 @@ class Relations:
             used = [each.grad for each in _parameters(optimizer) if each.grad is not None]
             dependencies.mark_old(each for each in used if _is_plain(each) and not is_zero(each))
 
-    def backward(self, step: ShadowedStep | None, losses: list[torch.Tensor]) -> None:
+    def backward_begins(self, step: ShadowedStep | None, losses: list[torch.Tensor]) -> None:
         self._backwards += 1
         if step is not None:
             self._safe(lambda: self._derives(step, losses))
@@ -274,7 +274,7 @@ class Relations:
             site = replace(site, operator=site.forward or site.operator)
             total = max(self._totals.get(id(each.parameter()), 1) for each in these)
             until = max((self._alive.get(id(each.parameter()), -1) for each in these), default=-1)
-            yield _finding(
+            yield fault(
                 NO_GRADIENT,
                 site,
                 "WARNING",
@@ -311,7 +311,7 @@ class Relations:
             groups["WARNING" if severe else "INFO"].append(each)
         for severity, these in groups.items():
             if these:
-                yield _finding(
+                yield fault(
                     NOT_UPDATED,
                     Site("", "", "optimizer", "", 0, these[0].name.rpartition(".")[0] or None),
                     severity,
@@ -344,7 +344,7 @@ class Relations:
                 continue
             if not self._is_new(NOT_ZEROED, (id(optimizer),)):
                 continue
-            yield _finding(
+            yield fault(
                 NOT_ZEROED,
                 self._backward_at or _NOWHERE,
                 "ERROR",
@@ -383,21 +383,3 @@ def _beside(model: nn.Module | None, ids: set[int]) -> set[int]:
         if own & ids:
             found |= own
     return found
-
-
-def _finding(kind: str, site: Site, severity: str, part: float, **detail: Any) -> Finding:
-    none = math.nan
-    return Finding(
-        kind,
-        site,
-        0,
-        "",
-        "",
-        part,
-        none,
-        none,
-        none,
-        precision=EXCLUDED,
-        severity=severity,
-        detail=detail,
-    )

@@ -24,7 +24,7 @@ import torch
 
 from ..base.alerts import NewAlert
 from ..base.later import Parcel
-from ..fp64.findings import EXCLUDED, MOVED_WEIGHTS, Finding
+from ..fp64.findings import MOVED_WEIGHTS
 from ..fp64.places import Site
 from ..fp64.witness import CameIn
 from ..model.samples import is_readable, may_read, row
@@ -33,6 +33,7 @@ from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
 from .rounded import Rounding, counts
+from .watcher import Found, fault
 
 MOST_WEIGHTS = 2
 NUMBERS = 64  # of each
@@ -74,7 +75,7 @@ class MovedWeights(StepListener):
 
     def __init__(
         self,
-        found: Callable[[int, list[Finding]], None],
+        found: Found,
         rounded_by: Callable[[], CameIn | None],
     ) -> None:
         self._found = found
@@ -192,33 +193,18 @@ class MovedWeights(StepListener):
             self._say([each.later for each, *_ in rises], times, before, after)
 
     def _say(self, steps: list[int], times: float, before: float, after: float) -> None:
-        detail = {
-            "count": len(steps),
-            "since": steps[0],
-            "times": times,
-            "loss_before": before,
-            "loss_after": after,
-        }
-        none = math.nan
-        self._found(
-            steps[-1],
-            [
-                Finding(
-                    MOVED_WEIGHTS,
-                    Site("", "", "state", "", 0, None),
-                    0,
-                    "",
-                    "",
-                    none,
-                    none,
-                    none,
-                    none,
-                    precision=EXCLUDED,
-                    severity="WARNING",
-                    detail=detail,
-                )
-            ],
+        finding = fault(
+            MOVED_WEIGHTS,
+            Site("", "", "state", "", 0, None),
+            "WARNING",
+            math.nan,
+            count=len(steps),
+            since=steps[0],
+            times=times,
+            loss_before=before,
+            loss_after=after,
         )
+        self._found(steps[-1], [finding])
 
 
 def _largest(held: Watched) -> Sequence[torch.Tensor]:

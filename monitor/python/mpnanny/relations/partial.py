@@ -17,11 +17,12 @@ import torch
 from torch import nn
 
 from ..fp64.dependencies import memory_of
-from ..fp64.findings import EXCLUDED, PARTIAL_COPY, Finding
+from ..fp64.findings import PARTIAL_COPY, Finding
 from ..fp64.places import Site
 from ..model.samples import is_readable, row
 from ..model.weights import held_and_owned
 from .shadowed_step import ShadowedStep
+from .watcher import fault
 
 NEEDED = 3  # shadow steps in which the buffers were used
 SEARCHES = (0, 3, 8, 20)  # in which shadow steps all modules of the process are looked through
@@ -97,25 +98,15 @@ class PartialCopies:
         if not math.isfinite(off + size) or off < FAR * size or size == 0:
             return
         copy.said = True
-        none = math.nan
-        yield Finding(
+        yield fault(
             PARTIAL_COPY,
             copy.site or Site("", "", "forward", "", 0, None),
-            0,
-            "",
-            "",
+            "WARNING",
             min(1.0, off / size),
-            none,
-            none,
-            none,
-            precision=EXCLUDED,
-            severity="WARNING",
-            detail={
-                "parameters": moving[:MOST_NAMES],
-                "count": len(moving),
-                "steps": len(copy.used),
-                "share": min(1.0, off / size),
-            },
+            parameters=moving[:MOST_NAMES],
+            count=len(moving),
+            steps=len(copy.used),
+            share=min(1.0, off / size),
         )
 
     def _search(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -37,6 +37,7 @@ from ..model.shards import local_part
 from ..model.watched import WatchedModel
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
+from .watcher import Found, fault
 
 RESTORED = 0.9  # of the tensors of a model
 FEW = 8  # parameters whose optimizer state is compared
@@ -70,7 +71,7 @@ class Restored(StepListener):
 
     name = "restored states"
 
-    def __init__(self, model: WatchedModel, found: Callable[[int, list[Finding]], None]) -> None:
+    def __init__(self, model: WatchedModel, found: Found) -> None:
         self._model = model
         self._found = found
         self._scalers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -158,23 +159,14 @@ class Restored(StepListener):
         if not lost:
             return None
         # Weights alone may be where another training begins, or the best ones of this one.
-        return Finding(
+        return fault(
             NOT_RESTORED,
             Site("load_state_dict", "", "state", file.file, file.line, None),
-            0,
-            "",
-            "",
+            "WARNING" if resumes and not rolls_back else "INFO",
             len(lost) / (len(lost) + len(restored)),
-            math.nan,
-            math.nan,
-            math.nan,
-            precision=EXCLUDED,
-            severity="WARNING" if resumes and not rolls_back else "INFO",
-            detail={
-                "saved": [*restored, *lost],
-                "restored": restored,
-                "what": "; ".join(f"{name}: {text}" for name, text in lost.items())[:300],
-            },
+            saved=[*restored, *lost],
+            restored=restored,
+            what="; ".join(f"{name}: {text}" for name, text in lost.items())[:300],
         )
 
 

@@ -7,16 +7,15 @@ that were updated, LEARNT of them at least, does a change in a skipped step mean
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..fp64.findings import EXCLUDED, MOVED_ON_SKIP, Finding
+from ..fp64.findings import MOVED_ON_SKIP, Finding
 from ..fp64.places import Site
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
+from .watcher import Found, fault
 
 LEARNT = 20  # updated steps, each with a change after it
 MANY = 10  # skipped steps, and this share of all steps: the schedule is elsewhere by then
@@ -62,7 +61,7 @@ class SkippedSteps(StepListener):
 
     name = "skipped steps"
 
-    def __init__(self, found: Callable[[int, list[Finding]], None]) -> None:
+    def __init__(self, found: Found) -> None:
         self._found = found
         self._schedules: weakref.WeakKeyDictionary[Any, _Schedule] = weakref.WeakKeyDictionary()
 
@@ -90,21 +89,12 @@ def _rates(optimizer: Any) -> tuple[float, ...] | None:
 
 
 def _finding(schedule: _Schedule, severity: str) -> Finding:
-    return Finding(
+    return fault(
         MOVED_ON_SKIP,
         Site("", "", "optimizer", "", 0, None),
-        0,
-        "",
-        "",
+        severity,
         schedule.on_skip / (schedule.on_skip + schedule.with_weights),
-        math.nan,
-        math.nan,
-        math.nan,
-        precision=EXCLUDED,
-        severity=severity,
-        detail={
-            "what": "the learning rate",
-            "changes_with_weights": schedule.with_weights,
-            "steps": schedule.on_skip,
-        },
+        what="the learning rate",
+        changes_with_weights=schedule.with_weights,
+        steps=schedule.on_skip,
     )

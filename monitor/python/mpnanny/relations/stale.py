@@ -16,22 +16,18 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..fp64.findings import EXCLUDED, NOT_ZEROED, Finding
+from ..fp64.findings import NOT_ZEROED, Finding
 from ..fp64.places import Site, find_call
 from ..hooks import taps
-from ..model.samples import gradient_numbers, may_read
-from ..model.watched import WatchedModel
-from ..operators.modes import others_on
-from ..steps.listeners import StepListener
+from ..model.samples import gradient_numbers
+from ..steps.context import RunContext
 from ..steps.reading import graph_task_id
-from ..steps.step import OpenStep
-from ..steps.thread import StepThread
+from .watcher import Found, LoopWatcher, fault, heard, ids_of
 
 NEEDED = 3  # steps of the optimizer
 MOST_PASSES = 96
@@ -78,76 +74,31 @@ class _Stepped:
     mixed: _Mixed | None
 
 
-class _Ears(taps.SomeCalls):
-    def __init__(self, stale: StaleGradients) -> None:
-        self._stale = stale
-
-    def heard_backward(self, losses: Any) -> None:
-        self._stale.safe(self._stale.pass_begins)
-
-    def heard_backward_ended(self) -> None:
-        self._stale.safe(self._stale.pass_ends)
-
-    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None:
-        self._stale.safe(lambda: self._stale.steps(optimizer, closure))
-
-
-class StaleGradients(StepListener):
-    """`found(step, findings)` takes what there is to say of optimizers of `model`."""
+class StaleGradients(LoopWatcher):
+    """Says it of optimizers of the model."""
 
     name = "gradients of other optimizers"
+    reads_gradients = True
 
-    def __init__(
-        self,
-        model: WatchedModel,
-        thread: StepThread,
-        found: Callable[[int, list[Finding]], None],
-        trouble: Callable[[str, Exception], None],
-    ) -> None:
-        self._model = model
-        self._thread = thread
-        self._found = found
-        self._trouble = trouble
-        self._ears = _Ears(self)
+    def __init__(self, run: RunContext, found: Found) -> None:
+        super().__init__(run, found)
         self._holders: weakref.WeakKeyDictionary[Any, _Holder] = weakref.WeakKeyDictionary()
-        self._number = 0  # of the training step
         self._passes = 0  # so far
         self._looked = 0  # of them
         self._stepped: list[_Stepped] = []  # since the newest pass
 
-    # --- the run ---
-
-    def watch_begins(self) -> None:
-        taps.add(self._ears)
-
-    def step_begins(self, step: OpenStep) -> None:
-        self._number = step.number
-
     def run_ends(self) -> None:
-        self.safe(self._decide)
-        self._stop()
+        self.safely(self._decide)
+        self.stop()
 
-    def forked(self) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        taps.remove(self._ears)
+    def stop(self) -> None:
+        super().stop()
         self._holders.clear()
-
-    def safe(self, call: Callable[[], None]) -> None:
-        try:
-            if not self._thread.is_here() or others_on() or not may_read():
-                return
-            with self._thread.reading() as quiet, torch.no_grad():
-                if quiet:
-                    call()
-        except Exception as error:
-            self._stop()
-            self._trouble(self.name, error)
 
     # --- what is heard ---
 
-    def pass_begins(self) -> None:
+    @heard
+    def heard_backward_begins(self, losses: Any) -> None:
         if graph_task_id() != -1:  # inside of another one: activations that are computed again
             return
         self._decide()
@@ -156,7 +107,7 @@ class StaleGradients(StepListener):
             return
         self._looked += 1
         if self._looked > MOST_PASSES:
-            self._stop()
+            self.stop()
             return
         for optimizer, holder in list(self._holders.items()):
             if not self._may_read(optimizer):
@@ -167,7 +118,8 @@ class StaleGradients(StepListener):
                 holder.cleared = holder.cleared or any(each.served for each in holder.passes)
                 holder.passes, holder.mixed = [], None
 
-    def pass_ends(self) -> None:
+    @heard
+    def heard_backward_ended(self) -> None:
         if graph_task_id() != -1:
             return
         place = ""
@@ -191,10 +143,10 @@ class StaleGradients(StepListener):
                     holder.mixed = _Mixed(share, foreign[-1].place, place)
             holder.passes.append(_Pass(self._passes, place))
 
-    def steps(self, optimizer: Any, closure: bool) -> None:
-        """`optimizer` is about to step."""
+    @heard
+    def heard_optimizer_begins(self, optimizer: Any, closure: bool) -> None:
         if closure or graph_task_id() != -1 or len(self._holders) > MOST_OPTIMIZERS:
-            self._stop()  # its passes are inside of the step, or the step inside of a pass
+            self.stop()  # its passes are inside of the step, or the step inside of a pass
             return
         holder = self._holders.setdefault(optimizer, _Holder())
         used = {each.number for each in holder.passes}
@@ -205,15 +157,15 @@ class StaleGradients(StepListener):
                 mixed = None
         self._stepped.append(_Stepped(weakref.ref(optimizer), self._passes in used, mixed))
         holder.passes, holder.mixed = [], None
-        own = _ids(optimizer)
+        own = ids_of(optimizer)
         for other, each in list(self._holders.items()):
-            if other is not optimizer and own.isdisjoint(_ids(other)):
+            if other is not optimizer and own.isdisjoint(ids_of(other)):
                 for one in each.passes:
                     one.served = one.served or one.number in used
 
     def _may_read(self, optimizer: Any) -> bool:
         """Another model's may have moved to another thread, and be derived there now."""
-        return not taps.others_derive() or bool(_ids(optimizer) & self._model.parameter_ids)
+        return not taps.others_derive() or bool(ids_of(optimizer) & self._model.parameter_ids)
 
     # --- what it means ---
 
@@ -230,29 +182,15 @@ class StaleGradients(StepListener):
             holder.found.append(each.mixed)
             if len(holder.found) >= NEEDED and not holder.cleared and not holder.said:
                 holder.said = True
-                if _ids(optimizer) & self._model.parameter_ids:
+                if ids_of(optimizer) & self._model.parameter_ids:
                     self._found(self._number, [_finding(holder.found)])
-
-
-def _ids(optimizer: Any) -> set[int]:
-    return {id(each) for group in optimizer.param_groups for each in group["params"]}
 
 
 def _finding(found: list[_Mixed]) -> Finding:
     worst = max(found, key=lambda each: each.share)
     file, _, line = worst.later.rpartition(":")
     share = sorted(each.share for each in found)[len(found) // 2]
-    return Finding(
-        NOT_ZEROED,
-        Site("backward", "", "backward", file, int(line or 0), None),
-        0,
-        "",
-        "",
-        share,
-        math.nan,
-        math.nan,
-        math.nan,
-        precision=EXCLUDED,
-        severity="WARNING",
-        detail={"steps": len(found), "share": share, "at": worst.earlier},
+    site = Site("backward", "", "backward", file, int(line or 0), None)
+    return fault(
+        NOT_ZEROED, site, "WARNING", share, steps=len(found), share=share, at=worst.earlier
     )

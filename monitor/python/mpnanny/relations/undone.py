@@ -9,17 +9,15 @@ the steps before and after.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from ..base.later import Parcel
-from ..fp64.findings import EXCLUDED, LOAD_UNDONE, Finding
+from ..fp64.findings import LOAD_UNDONE
 from ..fp64.places import Site, find_call
 from ..model.loads import NUMBERS, before_loads, count, place_of_load
 from ..model.samples import is_readable, may_read, row
@@ -28,6 +26,7 @@ from ..model.watched import WatchedModel
 from ..operators.modes import others_on
 from ..steps.listeners import StepListener
 from ..steps.step import OpenStep
+from .watcher import Found, fault
 
 MOST_WEIGHTS = 8
 KEPT = 40  # steps
@@ -71,7 +70,7 @@ class UndoneLoads(StepListener):
 
     name = "loads that are undone"
 
-    def __init__(self, model: WatchedModel, found: Callable[[int, list[Finding]], None]) -> None:
+    def __init__(self, model: WatchedModel, found: Found) -> None:
         self._model = model
         self._found = found
         self._traces: weakref.WeakKeyDictionary[Any, _Trace] = weakref.WeakKeyDictionary()
@@ -154,26 +153,14 @@ class UndoneLoads(StepListener):
         detail: dict[str, Any] = {"parameters": undone, "times": times}
         if place:
             detail["at"] = place
-        none = math.nan
-        self._found(
-            step,
-            [
-                Finding(
-                    LOAD_UNDONE,
-                    trace.site or Site("", "", "optimizer", "", 0, None),
-                    0,
-                    "",
-                    "",
-                    len(undone) / max(1, len(living)),
-                    none,
-                    none,
-                    none,
-                    precision=EXCLUDED,
-                    severity="ERROR" if place else "WARNING",
-                    detail=detail,
-                )
-            ],
+        finding = fault(
+            LOAD_UNDONE,
+            trace.site or Site("", "", "optimizer", "", 0, None),
+            "ERROR" if place else "WARNING",
+            len(undone) / max(1, len(living)),
+            **detail,
         )
+        self._found(step, [finding])
 
 
 def _ask(trace: _Trace) -> _Asked | None:

@@ -6,36 +6,31 @@ from collections.abc import Callable
 
 from ..base.alerts import Alert, AlertTuple, NewAlert
 from ..base.console import Console
-from ..base.notes import Notes
-from ..model.names import LayerNames
-from ..steps.listeners import StepListener
+from ..steps.context import RunContext
 from ..steps.step import OpenStep
 from .course import Course
 from .progress import Gradients, Progress
 
 
 class Reporter:
-    """`handle()`: of the run. `gradients`: the core's gradients_in_fp16."""
+    """`handle()`: of the run."""
 
     def __init__(
         self,
+        run: RunContext,
         course: Course,
         console: Console,
-        names: LayerNames,
-        notes: Notes,
-        events: StepListener,
         handle: Callable[[], str],
-        gradients: Callable[[float], Gradients | None],
         on_alert: Callable[[Alert], None] | None,
     ) -> None:
         self.progress: Progress | None = None
         self._course = course
         self._console = console
-        self._names = names
-        self._notes = notes
-        self._events = events
+        self._names = run.names
+        self._notes = run.notes
+        self._events = run.events
         self._handle = handle
-        self._gradients = gradients
+        self._gradients: Callable[[float], Gradients | None] = run.core.gradients_in_fp16
         self._on_alert = on_alert
         self._pointed = False  # the user knows what to ask
 

@@ -101,7 +101,7 @@ class FailingStep:
 
             output.register_hook(keep)
 
-    def backward(self, losses: list[torch.Tensor]) -> None:
+    def backward_begins(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         output, self._output = self._output, None
         on_host = [each for each in losses if is_float(each) and each.device.type == "cpu"]

@@ -36,11 +36,11 @@ class _Listener:
     def __init__(self, prelude: Prelude) -> None:
         self._prelude = prelude
 
-    def heard_compile(self) -> None:
+    def heard_compile_begins(self) -> None:
         if self._prelude.is_here():
             end()
 
-    def heard_mode(self, mode: Any) -> None:
+    def heard_mode_enters(self, mode: Any) -> None:
         if self._prelude.is_here() and lies_above(mode):
             end()
 

@@ -97,7 +97,7 @@ class ScaleLane:
                 reference = self.references.of(loss)
                 self._lane.set(loss, (loss.detach() if reference is None else reference) * TWICE)
 
-    def backward(self, losses: list[torch.Tensor]) -> None:
+    def backward_begins(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         if self.over:
             return

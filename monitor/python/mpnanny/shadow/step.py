@@ -76,7 +76,7 @@ class ShadowStep:
 
     # --- what happens in the step ---
 
-    def backward(self, losses: Iterable[torch.Tensor]) -> None:
+    def backward_begins(self, losses: Iterable[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         losses = [each for each in losses if is_float(each)]
         references = self.mode.references
