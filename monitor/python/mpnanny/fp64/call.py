@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,3 +142,29 @@ def shared_memory(value: Any) -> set[int]:
     """Memory that several floating-point tensors of an operator's arguments share."""
     count = Counter(each.untyped_storage()._cdata for each in floats(value))
     return {memory for memory, times in count.items() if times > 1}
+
+
+@dataclass(slots=True)
+class Result:
+    """What is judged: one result of an operator, as held and as its reference."""
+
+    call: Call
+    index: int  # among the results of the operator
+    held: torch.Tensor
+    reference: torch.Tensor
+    found: Comparison
+    origin: Finding | None  # where the error of its worst input comes from
+
+
+@contextlib.contextmanager
+def counted_writes(operator: Operator, args: tuple[Any, ...]) -> Iterator[None]:
+    """Under a dispatch mode torch does not count what operators on lists write. Without the count
+    a graph whose weights have changed would be derived as if they had not.
+    """
+    lists = [args[at] for at in operator.written if at < len(args)]
+    written = [each for each in floats(lists) if not each.is_inference()]
+    before = [each._version for each in written]
+    yield
+    stale = [each for each, was in zip(written, before, strict=True) if each._version == was]
+    if stale:
+        torch.autograd.graph.increment_version(stale)

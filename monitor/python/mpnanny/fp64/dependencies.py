@@ -17,13 +17,14 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..model.functional import plain
-from .call import tensors_of
+from .call import Call, tensors_of
 from .history import is_float
 from .operators import SKIP, VIEW, Operator
 from .places import Site
 from .references import widened
 
 MOST_CUTS = 10_000
+INPUT_ERROR = 0.2  # relative, L2
 
 
 @dataclass(slots=True)
@@ -280,3 +281,17 @@ class Dependencies:
                 sizes = (float(widened(one).abs().max()) for one in floats if one.numel())
                 largest = max(sizes, default=0.0)
                 self._zeros[memory] = (Cut(site, 0, False, always=always, largest=largest),)
+
+
+def feeds(call: Call, dependencies: Dependencies) -> None:
+    """Where data (a batch, labels, a mask) meets what is trained, what is wrong there is learned
+    from, whatever the loss is. `call` is about to run. Data is what no parameter has had a part in:
+    the output of a teacher, or of the model itself, is none.
+    """
+    if not torch.is_grad_enabled() or not any(each.held.requires_grad for each in call.inputs):
+        return
+    for each in call.inputs:
+        if each.held.requires_grad or not INPUT_ERROR <= each.error < float("inf"):
+            continue
+        if each.origin is not None and not dependencies.is_of_leaves(each.held):
+            each.origin.reached("input", "", each.error)

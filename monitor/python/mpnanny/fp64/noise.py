@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from .call import tensors_of
+from .call import Result, tensors_of
 from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS, Comparison
 from .dependencies import Cut
 from .history import Held, Node
 from .references import Entry, References
-from .result import Result
 
 SAME = 1e-6  # relative difference of two references that are the same
 SINGLE = 8.0  # times the rounding that is usual, of a single element

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from .call import Result
 from .history import Held, Node
 from .places import Site
-from .result import Result
 
 MOST_OPERANDS = 4
 MOST_LINES = 5

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..base.notes import harmless
+from ..model.optimizers import ids_of
 from ..model.selection import Watched
 from ..steps.reading import found_inf, graph_task_id, tensors
 from ..steps.scalers import read_scale
@@ -273,12 +274,9 @@ class TorchCalls(LossCalls):
             self._events.state_loaded("model")
         elif owner in self._scalers:
             self._events.state_loaded("scaler")
-        elif isinstance(owner, torch.optim.Optimizer) and self._holds_ours(owner):
-            self._events.state_loaded("optimizer")
-
-    def _holds_ours(self, optimizer: Any) -> bool:
-        ids, groups = self._model.parameter_ids, optimizer.param_groups
-        return any(id(p) in ids for group in groups for p in group["params"])
+        elif isinstance(owner, torch.optim.Optimizer):
+            if ids_of(owner) & self._model.parameter_ids:
+                self._events.state_loaded("optimizer")
 
 
 def _main_stepped(step: OpenStep, optimizer: Any) -> None:

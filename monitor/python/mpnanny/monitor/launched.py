@@ -67,8 +67,8 @@ MOST_MODELS = 16
 MOST_FORWARDS = 20_000  # of modules without another model: listening to each call costs
 
 
-class _Listener:
-    """A taps.Listener that hears of losses and optimizers until all models are found."""
+class _Listener(taps.SomeCalls):
+    """Hears of losses and optimizers until all models are found."""
 
     def heard_loss_scaled(self, scaler: Any, outputs: Any, result: Any) -> None:
         _harmless(scaled, scaler, outputs, result)
@@ -87,14 +87,6 @@ class _Listener:
 
     def heard_optimizer_begins(self, optimizer: Any, closure: bool) -> None:
         _harmless(optimizer_steps, optimizer, closure)
-
-    def hooks_off(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("heard_"):
-            raise AttributeError(name)
-        return lambda *_: None
 
 
 _listener: Any = _Listener()

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..model.optimizers import ids_of
 from ..process import search
 from ..process.ends import live_runs
 
@@ -26,7 +27,7 @@ class LeftOut:
         steps = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
         if steps != self.STEPS:
             return
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        held = ids_of(optimizer)
         for run in live_runs():
             if any(id(parameter) in held for parameter in run.model.parameters()):
                 return

@@ -1,16 +1,18 @@
-"""The options of a run, checked where they are given."""
+"""The options of a run, checked where they are given, and the recorder that they ask for."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.alerts import Alert
-from ..base.record import RECORDS
+from ..base.record import RECORDS, Record
 from ..model.kinds import KINDS, METRICS, chosen
 from ..model.parts import Selector, check_selectors
+from ..process.environment import describe, run_name
 from ..shadow.schedule import parse
 
 PRECISIONS = ("auto", "fp16", "bf16", "fp32", "fp8")
@@ -72,3 +74,25 @@ def check_folder(folder: Any) -> str | None:
     if not isinstance(folder, (str, os.PathLike)):
         raise TypeError(f"dump_on_error must be a folder, not {type(folder).__name__}")
     return os.path.abspath(os.fspath(folder))
+
+
+def open_recorder(
+    make: Callable[..., Any], db: str, record: Record, options: Options, rank: int, world_size: int
+) -> Any:
+    """`make`: the core's class, or one like it. It raises OSError where `db` cannot be written."""
+    return make(
+        db,
+        record.name(options.name or run_name()),
+        rank,
+        world_size,
+        time.time(),
+        options.precision,
+        options.trace_interval,
+        describe(record.minimal, options.arguments),
+        options.dense_steps,
+        options.max_db_mb,
+        kinds=options.kind_bits,
+        metrics=options.metric_bits,
+        warmup_steps=options.warmup_steps,
+        alert_window=options.alert_window or 0,
+    )

@@ -73,8 +73,7 @@ from ..steps.state import RunState
 from ..steps.step import OpenStep
 from ..steps.thread import alone
 from .calls import TorchCalls
-from .options import Options
-from .recorder import open_recorder
+from .options import Options, open_recorder
 from .tracing import Tracing
 
 

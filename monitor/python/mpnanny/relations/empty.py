@@ -10,14 +10,14 @@ stepped with one meanwhile: several optimizers may take turns.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 from ..fp64.findings import EMPTY_STEP, Finding
 from ..fp64.places import Site, find_call
+from ..model.optimizers import ids_of, parameters_of
 from ..steps.context import RunContext
 from ..steps.reading import graph_task_id
-from .watcher import Found, LoopWatcher, fault, heard, ids_of
+from .watcher import Found, LoopWatcher, fault, heard
 
 NEEDED = 5
 
@@ -43,11 +43,11 @@ class EmptySteps(LoopWatcher):
         derived, self._derived = self._derived, 0
         if closure or graph_task_id() != -1:
             return
-        if any(each.grad is not None for each in _held(optimizer)):  # mostly the first one has
+        if any(each.grad is not None for each in parameters_of(optimizer)):  # mostly the first
             self._empty.clear()
             self._until[optimizer] = self._number
             return
-        if not derived or not any(each.requires_grad for each in _held(optimizer)):
+        if not derived or not any(each.requires_grad for each in parameters_of(optimizer)):
             return
         steps = self._empty.setdefault(optimizer, [])
         steps.append(self._number)
@@ -62,7 +62,3 @@ class EmptySteps(LoopWatcher):
         if until is not None:
             detail["until"] = until
         return fault(EMPTY_STEP, site, "ERROR", 1.0, **detail)
-
-
-def _held(optimizer: Any) -> Iterator[Any]:
-    return (each for group in optimizer.param_groups for each in group["params"])

@@ -20,6 +20,7 @@ from ..fp64.findings import NO_GRADIENT, NOT_UPDATED, NOT_ZEROED, Finding
 from ..fp64.history import is_float
 from ..fp64.places import Site, find_call
 from ..model.functional import plain
+from ..model.optimizers import parameters_of
 from ..model.weights import held_and_owned
 from .partial import PartialCopies
 from .shadowed_step import ShadowedStep
@@ -102,7 +103,7 @@ class Relations:
         for optimizer, at in list(self._stepped_at.items()):
             if at != self._backwards:
                 continue
-            used = [each.grad for each in _parameters(optimizer) if each.grad is not None]
+            used = [each.grad for each in parameters_of(optimizer) if each.grad is not None]
             dependencies.mark_old(each for each in used if _is_plain(each) and not is_zero(each))
 
     def backward_begins(self, step: ShadowedStep | None, losses: list[torch.Tensor]) -> None:
@@ -149,7 +150,7 @@ class Relations:
         names = self._names()
         silent: list[tuple[torch.Tensor, Cut]] = []
         fed = old = total = 0
-        for parameter in _parameters(optimizer):
+        for parameter in parameters_of(optimizer):
             self._held.add(id(parameter))
             if not parameter.requires_grad or not _is_plain(parameter):
                 continue
@@ -335,7 +336,7 @@ class Relations:
             and id(each) not in owned
             and id(each) not in self._alive
             for optimizer in self._stepped_at
-            for each in _parameters(optimizer)
+            for each in parameters_of(optimizer)
         )
 
     def _not_zeroed(self) -> Iterable[Finding]:
@@ -357,10 +358,6 @@ class Relations:
         new = (kind, key) not in self._said
         self._said.add((kind, key))
         return new
-
-
-def _parameters(optimizer: Any) -> list[torch.Tensor]:
-    return [each for group in optimizer.param_groups for each in group["params"]]
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

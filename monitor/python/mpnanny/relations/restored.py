@@ -32,6 +32,7 @@ from ..model.checkpoints import (
     is_number,
     settings_of,
 )
+from ..model.optimizers import parameters_of
 from ..model.selection import Watched
 from ..model.shards import local_part
 from ..model.watched import WatchedModel
@@ -195,8 +196,7 @@ def _fits(saved: SavedOptimizer, optimizer: Any) -> bool:
 
 def _states_of(optimizer: Any) -> list[dict[str, Digest]]:
     """In the order of parameters. Not optimizer.state[p]: it is a defaultdict."""
-    order = [each for group in optimizer.param_groups for each in group["params"]]
-    states = [optimizer.state.get(each) for each in order]
+    states = [optimizer.state.get(each) for each in parameters_of(optimizer)]
     return [digests(each.items()) if isinstance(each, dict) else {} for each in states]
 
 

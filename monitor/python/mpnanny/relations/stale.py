@@ -24,10 +24,11 @@ import torch
 from ..fp64.findings import NOT_ZEROED, Finding
 from ..fp64.places import Site, find_call
 from ..hooks import taps
+from ..model.optimizers import ids_of
 from ..model.samples import gradient_numbers
 from ..steps.context import RunContext
 from ..steps.reading import graph_task_id
-from .watcher import Found, LoopWatcher, fault, heard, ids_of
+from .watcher import Found, LoopWatcher, fault, heard
 
 NEEDED = 3  # steps of the optimizer
 MOST_PASSES = 96

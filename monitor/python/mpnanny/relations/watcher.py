@@ -98,8 +98,3 @@ def heard(method: Callable[..., None]) -> Callable[..., None]:
         self.safely(lambda: method(self, *args))
 
     return call
-
-
-def ids_of(optimizer: Any) -> set[int]:
-    """Of the parameters that it holds."""
-    return {id(each) for group in optimizer.param_groups for each in group["params"]}

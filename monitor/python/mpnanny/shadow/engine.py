@@ -17,10 +17,9 @@ from typing import Any
 import torch
 
 from ..fp64 import products
-from ..fp64.call import Call, Written, floats, shared_memory, tensors_of
+from ..fp64.call import Call, Written, counted_writes, floats, shared_memory, tensors_of
 from ..fp64.comparison import compare_change
-from ..fp64.counted_writes import counted_writes
-from ..fp64.dependencies import Dependencies
+from ..fp64.dependencies import Dependencies, feeds
 from ..fp64.findings import RANGE, UNDEFINED
 from ..fp64.history import History, is_float
 from ..fp64.operands import Operands
@@ -34,7 +33,6 @@ from ..operators.places import pass_through
 from .changes import Changes
 from .coverage import Coverage
 from .decisions import Decisions
-from .feeding import feeds
 from .followed import Followed
 from .judge import Judge
 from .scale_lane import ScaleLane

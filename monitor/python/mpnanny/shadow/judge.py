@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..fp64.call import Call, Input
+from ..fp64.call import Call, Input, Result
 from ..fp64.comparison import compare
 from ..fp64.cure import cure_loop, find_cure
 from ..fp64.entering import decides
@@ -32,7 +32,6 @@ from ..fp64.history import Layout
 from ..fp64.noise import cancels, depends_on_noise, is_noise_of_elements
 from ..fp64.operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
 from ..fp64.references import Entry, References
-from ..fp64.result import Result
 from ..fp64.unwritten import Unwritten
 from ..fp64.witness import came_in, lines_before, operands, type_words, types_of
 from . import carriers
