@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 from mpnanny.diff import _diff
-from mpnanny.diff.policy import Policy
-from mpnanny.diff.program import Options, Program
 from mpnanny.diff.quick import quick_answer
-from mpnanny.diff.specification import make_inputs
-from mpnanny.diff.target import Target
+from mpnanny.programs.policy import Policy
+from mpnanny.programs.program import Options, Program
+from mpnanny.programs.specification import make_inputs
+from mpnanny.programs.target import Target
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "monitor"))
 import trial_models as models

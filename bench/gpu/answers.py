@@ -87,7 +87,7 @@ def _lists(**lists: list[str]) -> str:
 
 
 def _inputs(words: list[str]) -> list[Any]:
-    from mpnanny.diff.specification import make_inputs
+    from mpnanny.programs.specification import make_inputs
 
     return [each.value for each in make_inputs(words, 0)]
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mpnanny
-import mpnanny._nanny
+import mpnanny.monitor.nanny
 import torch
 from models import SUBJECTS, Subject
 from torch import nn
@@ -74,7 +74,7 @@ def measure(name: str, interval: int, steps: int, make: Callable[..., Any]) -> d
         timed.append(Timed(make(*arguments, **named)))
         return timed[0]
 
-    mpnanny._nanny.Recorder = recorder  # type: ignore[assignment]
+    mpnanny.monitor.nanny.Recorder = recorder  # type: ignore[assignment]
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -94,7 +94,7 @@ def measure(name: str, interval: int, steps: int, make: Callable[..., Any]) -> d
             }
             every = round(100 * sum(core.seconds.values()) / steps / plain, 2)
     finally:
-        mpnanny._nanny.Recorder = make  # type: ignore[assignment]
+        mpnanny.monitor.nanny.Recorder = make  # type: ignore[assignment]
     return {
         "model": name,
         "trace_interval": interval,
@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in SUBJECTS:
-        line = measure(name, options.interval, options.steps, mpnanny._nanny.Recorder)
+        line = measure(name, options.interval, options.steps, mpnanny.monitor.nanny.Recorder)
         print(json.dumps(line), flush=True)
 
 

@@ -38,7 +38,8 @@ from typing import Any
 import mpnanny
 import torch
 from mpnanny import _core
-from mpnanny.shadow import changes, engine, judge, places, references, step
+from mpnanny.fp64 import places, references
+from mpnanny.shadow import changes, engine, judge, step
 from trainings import SUBJECTS, Training
 from turns import TURN, medians, pairs, shadowed_turns, watch
 

@@ -27,7 +27,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests" / "worker"))
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests" / "monitor"))
 import trial_models as models
 from asking import PROGRAM, inputs
-from mpnanny.diff.specification import make_inputs
+from mpnanny.programs.specification import make_inputs
 
 # Name -> what makes it, its inputs, whether it can be scripted (else it is traced).
 MODELS: dict[str, tuple[Callable[[], nn.Module], list[str], bool]] = {

@@ -1,7 +1,7 @@
 // Inputs in words, as docs/auto_diff.md describes them: `float16[8,3]~normal(0,1)`, `x.npy`, `0.5`.
 //
 // Free functions without state. The same word and seed give the same bits as in Python
-// (monitor/python/mpnanny/diff/specification.py).
+// (monitor/python/mpnanny/programs/specification.py).
 #ifndef MPNANNY_ENGINES_WORKER_INPUTS_H_
 #define MPNANNY_ENGINES_WORKER_INPUTS_H_
 

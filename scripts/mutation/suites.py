@@ -40,8 +40,11 @@ PROGRAMS = {
 FOLDERS = {
     "monitor/python/mpnanny": "tests/monitor",
     "monitor/python/mpnanny/diff": "tests/auto_diff",
+    "monitor/python/mpnanny/fp64": "tests/shadow",
     "monitor/python/mpnanny/guard": "tests/guard",
     "monitor/python/mpnanny/precision": "tests/precision",
+    "monitor/python/mpnanny/programs": "tests/auto_diff",
+    "monitor/python/mpnanny/relations": "tests/shadow",
     "monitor/python/mpnanny/shadow": "tests/shadow",
 }
 

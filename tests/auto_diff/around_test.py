@@ -11,7 +11,7 @@ import pytest
 import torch
 from mpnanny.diff import Problem, diff_request
 from mpnanny.diff.around import calls, locate
-from mpnanny.diff.specification import make_inputs
+from mpnanny.programs.specification import make_inputs
 
 FILE = pathlib.Path(__file__).parent / "suspects.py"
 LINES = {

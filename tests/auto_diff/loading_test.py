@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mpnanny.diff import Problem, diff_request
-from mpnanny.diff.loading import load_file
+from mpnanny.programs.loading import load_file
 
 SCRIPT = """
 import torch

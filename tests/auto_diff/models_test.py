@@ -10,11 +10,11 @@ import pytest
 import torch
 from families import FAMILIES
 from mpnanny.diff import auto_diff
-from mpnanny.diff.policy import Policy, full_precision
-from mpnanny.diff.program import Options, Program
 from mpnanny.diff.shadowed import measure
-from mpnanny.diff.specification import make_inputs
-from mpnanny.diff.target import Target
+from mpnanny.programs.policy import Policy, full_precision
+from mpnanny.programs.program import Options, Program
+from mpnanny.programs.specification import make_inputs
+from mpnanny.programs.target import Target
 
 
 def made(name: str) -> torch.nn.Module:

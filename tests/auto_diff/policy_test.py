@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mpnanny.diff.policy import Policy, full_precision
+from mpnanny.programs.policy import Policy, full_precision
 from torch import nn
 from torch.nn import functional
 
@@ -167,7 +167,7 @@ def test_fp8_linear_layers_are_off_by_what_fp8_must_lose(granularity):
 def test_fp8_scales_keep_large_rows_from_small_ones():
     x = torch.ones(2, 128)
     x[1] = 1e-6
-    from mpnanny.diff.eight_bit import rounded
+    from mpnanny.programs.eight_bit import rounded
 
     assert rounded(x, torch.float8_e4m3fn, "tensor")[1].sum().item() == 0
     assert rounded(x, torch.float8_e4m3fn, "row")[1].sum().item() == pytest.approx(1.28e-4, rel=0.1)

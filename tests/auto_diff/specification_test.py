@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from mpnanny.diff import Problem
-from mpnanny.diff.specification import make_inputs
+from mpnanny.programs.specification import make_inputs
 
 
 def value_of(word, seed=0):

@@ -9,7 +9,7 @@ import tries
 from mpnanny.diff import Problem
 from mpnanny.diff.around import calls, locate
 from mpnanny.diff.inputs_by_trial import inputs_for
-from mpnanny.diff.target import find_target
+from mpnanny.programs.target import find_target
 
 NOT_RUN = {"ctc"}  # sizes that depend on one another's values
 

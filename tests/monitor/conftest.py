@@ -17,7 +17,8 @@ import pytest
 import torch
 from forked_python import forked_python
 from mpnanny import MixedPrecisionNanny
-from mpnanny.device import late_steps, later
+from mpnanny.base import later
+from mpnanny.steps import late_steps
 from torch import nn
 
 torch.set_num_threads(1)

@@ -17,8 +17,8 @@ import pytest
 import torch
 from conftest import Database, Mlp, batch, cross_entropy
 from mpnanny import MixedPrecisionNanny, _core
-from mpnanny.device import later
-from mpnanny.device.figures import MOST, norms, parts, readable, whole
+from mpnanny.base import later
+from mpnanny.steps.figures import MOST, norms, parts, readable, whole
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -320,7 +320,7 @@ def test_a_step_whose_figures_cannot_be_sent_is_told(
 def test_what_never_arrives_is_given_up(
     tmp_path: pathlib.Path, device: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mpnanny.device.late_steps.UNDER_WAY", 4)
+    monkeypatch.setattr("mpnanny.steps.late_steps.UNDER_WAY", 4)
     device(10**6)
     database, _, _ = train(tmp_path, steps=12)
     assert len(database.rows("SELECT * FROM step")) == 12

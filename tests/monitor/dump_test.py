@@ -12,7 +12,8 @@ import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
 from mpnanny import Alert, MixedPrecisionNanny
-from mpnanny.report import dump, safetensors
+from mpnanny.base import safetensors
+from mpnanny.report import dump
 from torch import nn
 
 

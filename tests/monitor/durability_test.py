@@ -20,7 +20,8 @@ import zlib
 import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy, python
-from mpnanny import MixedPrecisionNanny, _nanny, watch_model
+from mpnanny import MixedPrecisionNanny, watch_model
+from mpnanny.monitor import nanny as _nanny
 from torch import nn
 
 TRAINING = """

@@ -8,8 +8,10 @@ import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
 from mpnanny import MixedPrecisionNanny, watch_model
+from mpnanny.hooks import taps
 from mpnanny.operators import modes
 from mpnanny.steps.listeners import EVENTS, StepListener, StepListeners
+from mpnanny.steps.modes import StepModes
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -112,6 +114,19 @@ def test_what_breaks_is_heard_with_its_call_and_the_alerts_follow(db):
     assert seen[0].message.endswith(" (and more)")
 
 
+# What taps hear that is no event of a step by itself.
+OF_TAPS_ALONE = {
+    *("gradients", "derived_again", "function_begins", "function_ended"),
+    *("scale_updates", "zeroed"),
+}
+
+
+def test_an_event_has_the_same_name_where_torch_is_heard():
+    calls = {name for name in vars(taps.Listener) if name.startswith("heard_")}
+    assert {name.removeprefix("heard_") for name in calls} - OF_TAPS_ALONE <= set(EVENTS)
+    assert len(calls) > len(OF_TAPS_ALONE)
+
+
 @pytest.mark.parametrize("bad", [False, True])
 def test_who_reads_gradients_hears_whether_they_are_finite(db, bad):
     model = Mlp()
@@ -182,7 +197,7 @@ class Theirs(TorchDispatchMode):
 class Using(StepListener):
     """Gives each step two modes, of two kinds."""
 
-    def __init__(self, stack: modes.StepModes) -> None:
+    def __init__(self, stack: StepModes) -> None:
         self.stack = stack
         self.modes: list[Counting] = []
 

@@ -13,7 +13,8 @@ import textwrap
 import pytest
 import torch
 from conftest import PACKAGE, Database, Mlp
-from mpnanny.process import launched, search
+from mpnanny.monitor import launched
+from mpnanny.process import search
 from mpnanny.process.own_file import path_of_our_own
 from torch import nn
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from conftest import Mlp, batch, cross_entropy
 from mpnanny import Alert, MixedPrecisionNanny, Summary, watch_model
+from mpnanny.base.console import Console
 from mpnanny.operators import places
 from mpnanny.report import progress
-from mpnanny.report.console import Console
 from mpnanny.report.course import Course
 from mpnanny.steps.step import OpenStep
 

@@ -12,10 +12,10 @@ from collections.abc import Collection
 import evaluate
 import families
 import planted
-from mpnanny.diff.policy import Policy
 from mpnanny.precision.effect import Trials
 from mpnanny.precision.scaler import first_scale
 from mpnanny.precision.units import Anatomy
+from mpnanny.programs.policy import Policy
 
 MOST_TOGETHER = 3
 SMALL = ("gan", "autoencoder", "contrastive", "graph", "waves", "cnn")

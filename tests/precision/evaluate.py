@@ -17,15 +17,15 @@ from typing import Any
 import conftest  # noqa: F401  puts the folders of the models on the path
 import families
 import planted
-from mpnanny.diff.policy import full_precision
-from mpnanny.diff.problem import Problem
-from mpnanny.diff.program import Options, Program
-from mpnanny.diff.specification import make_inputs
-from mpnanny.diff.target import Target, find_target
 from mpnanny.precision.candidates import WAYS, Candidate, Question, measure_way
 from mpnanny.precision.devices import find_device
 from mpnanny.precision.units import Anatomy, look
 from mpnanny.precision.whole_numbers import WholeNumbers
+from mpnanny.programs.policy import full_precision
+from mpnanny.programs.problem import Problem
+from mpnanny.programs.program import Options, Program
+from mpnanny.programs.specification import make_inputs
+from mpnanny.programs.target import Target, find_target
 
 HERE = Path(__file__).parent
 DEVICE = find_device("h100")

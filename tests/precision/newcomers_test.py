@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mpnanny.diff.problem import Problem
-from mpnanny.diff.program import Options, Program
-from mpnanny.diff.specification import values_of
-from mpnanny.diff.target import Target
 from mpnanny.precision import choose_request
+from mpnanny.programs.problem import Problem
+from mpnanny.programs.program import Options, Program
+from mpnanny.programs.specification import values_of
+from mpnanny.programs.target import Target
 from torch import nn
 
 MODEL = """

@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 import torch
-from mpnanny.diff.problem import Problem
 from mpnanny.precision.batches import of_step
 from mpnanny.precision.costs import Work, memory_of, seconds
 from mpnanny.precision.devices import find_device, known_devices, this_machine
@@ -16,6 +15,7 @@ from mpnanny.precision.formats import FORMATS
 from mpnanny.precision.scaler import first_scale, flushed_share, scaling_for
 from mpnanny.precision.trial import Curve, judge
 from mpnanny.precision.units import Unit, _count
+from mpnanny.programs.problem import Problem
 
 
 def counted(values):

@@ -10,9 +10,9 @@ import sys
 import evaluate
 import families
 import planted
-from mpnanny.diff.policy import Policy
 from mpnanny.precision.candidates import _work
 from mpnanny.precision.effect import Effect, Trials
+from mpnanny.programs.policy import Policy
 
 
 def everything(program, precision: str) -> Effect:

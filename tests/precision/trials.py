@@ -14,8 +14,8 @@ from typing import Any
 import evaluate
 import families
 import planted
-from mpnanny.diff.specification import make_inputs
 from mpnanny.precision.trial import Trainings
+from mpnanny.programs.specification import make_inputs
 
 STEPS = 120
 BATCHES = 8

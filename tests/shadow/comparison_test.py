@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from mpnanny.shadow import comparison
+from mpnanny.fp64 import comparison
 
 
 def figures_agree(kernel, composed):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from mpnanny import _core
-from mpnanny.shadow import comparison
+from mpnanny.fp64 import comparison
+from mpnanny.fp64.places import Places
 from mpnanny.shadow.changes import Changes
 from mpnanny.shadow.engine import ShadowMode
-from mpnanny.shadow.places import Places
 
 
 def raised(error: Exception) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from finds import inputs
-from mpnanny.shadow import products
+from mpnanny.fp64 import products
+from mpnanny.fp64.places import Places
 from mpnanny.shadow.changes import Changes
 from mpnanny.shadow.engine import ShadowMode
-from mpnanny.shadow.places import Places
 from torch import nn
 from torch.nn import functional as F
 

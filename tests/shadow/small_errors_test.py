@@ -6,7 +6,7 @@ import math
 
 import torch
 from finds import inputs
-from mpnanny.shadow.history import Held, is_backed, version_of
+from mpnanny.fp64.history import Held, is_backed, version_of
 from torch import nn
 
 # --- what is no error, or an error that is small ---

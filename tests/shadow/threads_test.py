@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import threading
 
-import mpnanny.shadow.dropped
-import mpnanny.shadow.stale
+import mpnanny.relations.dropped
+import mpnanny.relations.stale
 import torch
 from mpnanny import MixedPrecisionNanny
 from mpnanny.model.samples import gradient_numbers
@@ -43,8 +43,8 @@ def test_gradients_are_read_in_the_thread_that_trains_them(tmp_path, monkeypatch
             wrong.append(optimizer)
         return gradient_numbers(optimizer)
 
-    monkeypatch.setattr(mpnanny.shadow.stale, "gradient_numbers", read)
-    monkeypatch.setattr(mpnanny.shadow.dropped, "gradient_numbers", read)
+    monkeypatch.setattr(mpnanny.relations.stale, "gradient_numbers", read)
+    monkeypatch.setattr(mpnanny.relations.dropped, "gradient_numbers", read)
     turn = threading.Barrier(2)
 
     def run(db):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from asking import diff, run
 from exported import scripted
-from mpnanny.report.safetensors import save
+from mpnanny.base.safetensors import save
 from torch import Tensor, nn
 
 WORDS = ["float32[64,128]~normal(0,1)"]

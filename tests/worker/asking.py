@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import torch
-from mpnanny.report.safetensors import load
+from mpnanny.base.safetensors import load
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -12,8 +12,8 @@ import torch
 from asking import PROGRAM, capture, read
 from exported import EXPORTS, SEED, Export, arguments
 from mpnanny.diff import capture as capture_of_python
-from mpnanny.diff.specification import make_inputs
-from mpnanny.shadow.call import floats
+from mpnanny.fp64.call import floats
+from mpnanny.programs.specification import make_inputs
 
 
 def given_by_the_library(export: Export, path: Any) -> list[torch.Tensor]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import variants
 from families import FAMILIES
-from mpnanny.diff.specification import make_inputs
+from mpnanny.programs.specification import make_inputs
 from torch import nn
 
 SEED = 1  # of the inputs

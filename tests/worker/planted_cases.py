@@ -18,7 +18,7 @@ import healthy
 import planted
 import torch
 from exported import Write, arguments, program, script, trace
-from mpnanny.diff.target import find_target
+from mpnanny.programs.target import find_target
 from torch import Tensor, nn
 
 FOLDER = pathlib.Path(planted.__file__).parent

@@ -1,22 +1,23 @@
 """mpnanny: watches a PyTorch training and remembers what happened before it broke.
 
-The names below are the interface; the folders are the parts behind it, put together in _session.py.
-They are imported when they are asked for: torch takes seconds, and `python -m mpnanny` needs none.
+The names below are the interface; the folders are the rooms behind it (docs/architecture.md), put
+together in monitor/session.py. They are imported when they are asked for: torch takes seconds, and
+`python -m mpnanny` needs none.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._decorator import WatchedFunction, watch_training
     from ._loss_scale import LossScaleCheck, check_loss_scale
-    from ._nanny import MixedPrecisionNanny, Step, watch_model
     from ._plot import plot
     from ._tensor import analyze_tensor
+    from .base.alerts import Alert
     from .diff import auto_diff
     from .guard import PrecisionGuard
+    from .monitor.decorator import WatchedFunction, watch_training
+    from .monitor.nanny import MixedPrecisionNanny, Step, watch_model
     from .precision import choose_precision
-    from .report.alerts import Alert
     from .report.course import Summary
 
 __all__ = [
@@ -37,15 +38,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "_decorator": ("WatchedFunction", "watch_training"),
     "_loss_scale": ("LossScaleCheck", "check_loss_scale"),
-    "_nanny": ("MixedPrecisionNanny", "Step", "watch_model"),
     "_plot": ("plot",),
     "_tensor": ("analyze_tensor",),
+    "base.alerts": ("Alert",),
     "diff": ("auto_diff",),
     "guard": ("PrecisionGuard",),
+    "monitor.decorator": ("WatchedFunction", "watch_training"),
+    "monitor.nanny": ("MixedPrecisionNanny", "Step", "watch_model"),
     "precision": ("choose_precision",),
-    "report.alerts": ("Alert",),
     "report.course": ("Summary",),
 }
 

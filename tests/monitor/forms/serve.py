@@ -30,7 +30,7 @@ def _run(folder: str, program: str) -> None:
         options = json.loads(os.environ["MPNANNY_RUN"])
         os.environ["MPNANNY_RUN"] = json.dumps({**options, "db": f"{folder}/{program}.db"})
         os.environ["MPNANNY_RUN_PROCESS"] = str(os.getpid())
-        sys.modules["mpnanny.process.launched"].torch_imported()
+        sys.modules["mpnanny.monitor.launched"].torch_imported()
     sys.argv = [str(HERE / f"{program}.py")]
     code = 1
     try:

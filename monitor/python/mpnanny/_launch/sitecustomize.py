@@ -2,7 +2,7 @@
 
 It must cost nothing and break nothing in programs that never train: torch is not imported here, an
 error is not raised, and the sitecustomize that would have been found without us still runs. When
-the program itself imports torch, mpnanny.process.launched hears of that, and of each optimizer that
+the program itself imports torch, mpnanny.monitor.launched hears of that, and of each optimizer that
 is made.
 """
 
@@ -51,7 +51,7 @@ def _launched() -> Any:
     # The mpnanny beside this file goes before an installed one, which may be another version.
     sys.path.insert(0, _PACKAGES)
     try:
-        from mpnanny.process import launched
+        from mpnanny.monitor import launched
     finally:
         sys.path.remove(_PACKAGES)
     return launched
@@ -119,7 +119,7 @@ def _at_exit(began: float, folder: str) -> None:
     """The program, started in `folder`, has ended: if nothing was watched, a record says why."""
     try:
         is_command = os.environ.get("MPNANNY_RUN_PROCESS") == str(os.getpid())
-        launched = sys.modules.get("mpnanny.process.launched")
+        launched = sys.modules.get("mpnanny.monitor.launched")
         if launched is None and not is_command:
             return  # a helper of the program
         untrained = _load_untrained()

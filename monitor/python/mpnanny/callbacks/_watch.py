@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from .._nanny import MixedPrecisionNanny, Step
+from ..monitor.nanny import MixedPrecisionNanny, Step
 
 
 class Watch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._nanny import MixedPrecisionNanny
+from ..monitor.nanny import MixedPrecisionNanny
 from ._watch import Watch
 
 try:

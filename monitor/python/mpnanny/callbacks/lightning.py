@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import Any
 
-from .._nanny import MixedPrecisionNanny
+from ..monitor.nanny import MixedPrecisionNanny
 from ._watch import Watch
 
 try:

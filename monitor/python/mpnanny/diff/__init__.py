@@ -15,21 +15,21 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..programs.compiled import running_eagerly
+from ..programs.cuda_on_cpu import CudaOnCpu
+from ..programs.eight_bit import GRANULARITIES
+from ..programs.policy import LOW, POLICIES, Policy, full_precision
+from ..programs.problem import Problem, fails_in_full_precision
+from ..programs.program import Options, Program
+from ..programs.specification import in_dtype, make_inputs, values_of
+from ..programs.target import Target, find_target, load_callable
 from .answer import NOTHING_LOW, Answer, number
-from .compiled import running_eagerly
-from .cuda_on_cpu import CudaOnCpu
-from .eight_bit import GRANULARITIES
 from .inputs_by_trial import INPUTS_MADE, inputs_for
 from .modules import capture
-from .policy import LOW, POLICIES, Policy, full_precision
-from .problem import Problem, fails_in_full_precision
-from .program import Options, Program
 from .proof import badness, is_worst, prove
 from .quick import captured_answer, quick_answer
 from .said_precision import SaidPrecision, said_precision
 from .shadowed import Measured, measure
-from .specification import in_dtype, make_inputs, values_of
-from .target import Target, find_target, load_callable
 from .verdict import Verdict
 
 MOST_SECONDS = 20.0  # after which no other policy is tried

@@ -43,7 +43,7 @@ def serve(tool: str, answer: Callable[[dict[str, Any], Say], dict[str, Any]]) ->
     if request.get("root"):
         os.chdir(request["root"])  # where the project's own scripts are started
     with os.fdopen(given.answer_fd, "w", encoding="utf-8") as out:
-        from .problem import Problem, stopped
+        from ..programs.problem import Problem, stopped
 
         lines = _Lines(out, request.pop("token"))
 

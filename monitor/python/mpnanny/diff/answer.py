@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
+from ..fp64.findings import INTEGERS, RANGE, UNDEFINED, Finding
 from ..operators.places import is_users
-from ..shadow.findings import INTEGERS, RANGE, UNDEFINED, Finding
+from ..programs.policy import Policy
+from ..programs.program import Program
 from ..shadow.judge import AMPLIFICATION
 from .compared import Compared
 from .decisions import Differing
 from .dimensions import Dimension
 from .operator_errors import Row
-from .policy import Policy
-from .program import Program
 from .verdict import Verdict, is_bad
 
 NOTHING_LOW = "nothing_in_low_precision"  # among the limits

@@ -13,12 +13,12 @@ from typing import Any
 
 from torch import nn
 
+from ..programs.compiled import uncompiled
+from ..programs.loading import left_out_of, load_file, load_in_pieces
+from ..programs.optimizers import is_optimizer, stepped
+from ..programs.problem import Problem
 from .callers import dtypes_at_calls, numbers_at_calls
-from .compiled import uncompiled
 from .inputs_by_trial import Found, Trials
-from .loading import left_out_of, load_file, load_in_pieces
-from .optimizers import is_optimizer, stepped
-from .problem import Problem
 from .ranges import LENGTHENED, LONG, RANGES, in_range
 
 

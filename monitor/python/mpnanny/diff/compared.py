@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..shadow.comparison import Comparison, compare
-from ..shadow.history import is_float
+from ..fp64.comparison import Comparison, compare
+from ..fp64.history import is_float
 from ..shadow.step import ShadowStep
 
 

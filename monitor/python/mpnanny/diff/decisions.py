@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from ..shadow.call import tensors_of
-from ..shadow.operators import Operator
-from ..shadow.places import Site
+from ..fp64.call import tensors_of
+from ..fp64.operators import Operator
+from ..fp64.places import Site
 
 MOST_ELEMENTS = 1 << 20  # of one result
 MOST_BYTES = 256 << 20  # of all that are kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..shadow.comparison import HALF_ULP
+from ..fp64.comparison import HALF_ULP
 
 MOST_DIMENSIONS = 5
 MOST_ELEMENTS = 1 << 24

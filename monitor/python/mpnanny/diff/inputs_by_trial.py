@@ -23,10 +23,10 @@ from typing import Any
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ..programs.problem import Problem
+from ..programs.specification import Value, make_inputs
+from ..programs.target import Target
 from .choices import NORMAL, UNIFORM, Slots, slots_of_class, slots_of_function
-from .problem import Problem
-from .specification import Value, make_inputs
-from .target import Target
 from .uses import uses_of
 
 MOST_SECONDS = 2.0  # of one trial

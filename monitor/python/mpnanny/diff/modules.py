@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..report.safetensors import load, save, storable
-from ..shadow.call import floats
-from ..shadow.comparison import compare
+from ..base.safetensors import load, save, storable
+from ..fp64.call import floats
+from ..fp64.comparison import compare
+from ..programs.problem import Problem
 from ..shadow.judge import AMPLIFICATION, WRONG
-from .problem import Problem
 
 ORDER = "order"  # in the metadata of a capture: names as they were made
 

@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from ..fp64.call import floats, tensors_of
+from ..fp64.comparison import Comparison, compare
+from ..fp64.operators import COMPLEX, PLAIN, SOFTMAX, Operator, operator_of
+from ..fp64.places import Places, Site
+from ..fp64.references import wide
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode
 from ..operators.places import pass_through
-from ..shadow.call import floats, tensors_of
-from ..shadow.comparison import Comparison, compare
 from ..shadow.engine import ShadowMode
-from ..shadow.operators import COMPLEX, PLAIN, SOFTMAX, Operator, operator_of
-from ..shadow.places import Places, Site
-from ..shadow.references import wide
 from .decisions import Decisions
 from .dimensions import Dimension, dimensions
 

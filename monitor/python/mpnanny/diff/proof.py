@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
+from ..programs.compiled import running_eagerly
+from ..programs.problem import Problem
+from ..programs.program import Options, Program
+from ..programs.specification import Value, in_dtype
+from ..programs.target import Target
 from .answer import NOTHING_LOW
 from .around import Call, Located, calls, locate
-from .compiled import running_eagerly
-from .problem import Problem
-from .program import Options, Program
-from .specification import Value, in_dtype
-from .target import Target
 
 MOST_SECONDS = 30.0
 MOST_TRIED = 60  # rows of the answer

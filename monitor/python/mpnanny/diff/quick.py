@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from ..programs.policy import Policy, full_precision
+from ..programs.problem import Problem
+from ..programs.program import Case, Program, Region
 from .modules import (
     ModuleRow,
     compare_captures,
@@ -17,9 +20,6 @@ from .modules import (
     rows_json,
     verdict_of,
 )
-from .policy import Policy, full_precision
-from .problem import Problem
-from .program import Case, Program, Region
 
 
 def quick_answer(program: Program, policy: Policy) -> dict[str, Any]:

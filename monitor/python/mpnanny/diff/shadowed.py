@@ -10,20 +10,20 @@ from typing import Any
 
 import torch
 
+from ..fp64.comparison import compare
+from ..fp64.findings import Finding
+from ..fp64.history import is_float
 from ..operators.modes import ModeStack
 from ..operators.places import pass_through
+from ..programs.problem import Problem
+from ..programs.program import Case, Program, Region
 from ..shadow.changes import Changes
-from ..shadow.comparison import compare
-from ..shadow.findings import Finding
-from ..shadow.history import is_float
 from ..shadow.memory import allowance
 from ..shadow.step import ShadowStep
 from .compared import Compared, compare_all, compare_loss
 from .decisions import Decisions
 from .missing_kernels import MissingKernels
 from .operator_errors import OperatorErrors, Row
-from .problem import Problem
-from .program import Case, Program, Region
 
 pass_through(__file__)
 
@@ -117,7 +117,7 @@ def _run(
     made.outputs = compare_all(step, case.outputs)
     if case.loss is not None:
         made.loss, made.loss_reference = compare_loss(step, case.loss)
-        step.backward([case.loss])
+        step.backward_begins([case.loss])
     if not program.derives(case):
         return
     program.backward(case, scale)

@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from ..shadow.comparison import HALF_ULP, compare
-from ..shadow.findings import AMPLIFIED, INTEGERS, RANGE, UNDEFINED, Finding
+from ..fp64.comparison import HALF_ULP, compare
+from ..fp64.findings import AMPLIFIED, INTEGERS, RANGE, UNDEFINED, Finding
 from ..shadow.judge import NOTED
 from .decisions import CAST_SHARE, Differing
 from .operator_errors import FEWEST_WHOLE, Row

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..model.optimizers import parameters_of
 from ..precision.keep_fp32 import keep_fp32
 from .judgement import LARGEST, overflowing, overflowing_gradients
 from .readings import Look, Reading
@@ -188,7 +189,7 @@ class PrecisionGuard:
         """Without a scaler nobody else leaves out a step whose gradients are not finite."""
         if self._scaler is not None:
             return
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        parameters = list(parameters_of(optimizer))
         gradients = [each.grad for each in parameters if each.grad is not None]
         if all_finite(gradients):
             return

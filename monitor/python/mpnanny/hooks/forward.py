@@ -7,19 +7,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
 from torch.compiler import is_compiling
 
 from ..model.buffers import broken_buffers
-from ..model.names import LayerNames
+from ..model.functional import plain
 from ..model.parts import FoundModule
-from ..report.notes import Notes
-from ..report.record import Record
-from ..steps.functional import plain
-from ..steps.listeners import StepListener
+from ..steps.context import RunContext
+from ..steps.late_steps import DeviceSteps
+from ..steps.life import Steps
 from ..steps.reading import graph_task_id
 from ..steps.state import RunState
 from ..steps.thread import FORWARD
@@ -29,22 +28,6 @@ SLOTS_PER_CALL = 256
 SAMPLED_CALLS = 1024
 
 _NOT_GIVEN = object()
-
-
-class _Steps(Protocol):
-    """What hooks ask of the life cycle. No call raises."""
-
-    def begin_if_needed(self) -> None: ...
-    def model_runs(self) -> None: ...
-    def joins(self, stage: int) -> bool: ...
-
-
-class _LateReader(Protocol):
-    """What takes the calls of modules on a device."""
-
-    def observe(
-        self, layer: int, leaf: bool, inputs: Any, output: Any, own: Iterable[Any]
-    ) -> None: ...
 
 
 class _Hook:
@@ -207,24 +190,19 @@ class ForwardHooks:
 
     def __init__(
         self,
-        core: Any,
-        state: RunState,
-        names: LayerNames,
-        record: Record,
-        steps: _Steps,
-        device: _LateReader,
-        events: StepListener,
-        notes: Notes,
+        run: RunContext,
+        steps: Steps,
+        device: DeviceSteps,
         gradients: bool,
     ) -> None:
-        self.trouble = notes.trouble
-        self._core = core
-        self._state = state
-        self._names = names
-        self._record = record
+        self.trouble = run.notes.trouble
+        self._core = run.core
+        self._state = run.state
+        self._names = run.names
+        self._record = run.record
+        self._events = run.events
         self._steps = steps
         self._device = device
-        self._events = events
         self._gradients = gradients
         self._handles: list[Any] = []
         self._watched: list[tuple[int, FoundModule]] = []

@@ -22,8 +22,8 @@ from torch.nn.utils import clip_grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..model import checkpoints, loads
+from ..model.functional import is_nested
 from ..operators.places import pass_through
-from ..steps.functional import is_nested
 from ..steps.thread import backward_begins_here, here
 
 # Its wrappers lie between the program's line and the operators of scalers, clipping and optimizers.
@@ -33,27 +33,27 @@ pass_through(__file__)
 class Listener(Protocol):
     """What a nanny hears. No call may raise."""
 
-    def heard_scale(self, scaler: Any, outputs: Any, scaled: Any) -> None: ...
-    def heard_backward(self, tensors: Any) -> None: ...
+    def heard_loss_scaled(self, scaler: Any, outputs: Any, scaled: Any) -> None: ...
+    def heard_backward_begins(self, tensors: Any) -> None: ...
     def heard_backward_ended(self) -> None: ...
     def heard_gradients(self, outputs: Any, inputs: Any, gradients: Any) -> None: ...
     def heard_function_begins(self) -> None: ...
     def heard_function_ended(self, weights: Any, gradients: Any, value: Any) -> None: ...
-    def heard_unscaled(self, scaler: Any, optimizer: Any) -> None: ...
-    def heard_clip(self, parameters: Any, max_norm: Any, total_norm: Any) -> None: ...
-    def heard_scaler_step(self, scaler: Any, optimizer: Any) -> None: ...
+    def heard_gradients_unscaled(self, scaler: Any, optimizer: Any) -> None: ...
+    def heard_gradients_clipped(self, parameters: Any, max_norm: Any, total_norm: Any) -> None: ...
+    def heard_scaler_steps(self, scaler: Any, optimizer: Any) -> None: ...
     def heard_scaler_stepped(self, scaler: Any, optimizer: Any) -> None: ...
-    def heard_update(self, scaler: Any) -> None: ...
-    def heard_updated(self, scaler: Any) -> None: ...
-    def heard_optimizer_step(self, optimizer: Any, closure: bool) -> None: ...
+    def heard_scale_updates(self, scaler: Any) -> None: ...
+    def heard_scale_updated(self, scaler: Any) -> None: ...
+    def heard_optimizer_begins(self, optimizer: Any, closure: bool) -> None: ...
     def heard_derived_again(self, outputs: Any) -> None: ...
     def heard_closure_begins(self, optimizer: Any) -> None: ...
     def heard_closure_ended(self, optimizer: Any) -> None: ...
-    def heard_optimizer_stepped(self, optimizer: Any) -> None: ...
+    def heard_optimizer_ended(self, optimizer: Any) -> None: ...
     def heard_zeroed(self, owner: Any) -> None: ...
-    def heard_loaded(self, owner: Any) -> None: ...
-    def heard_compile(self) -> None: ...
-    def heard_mode(self, mode: Any) -> None: ...
+    def heard_state_loaded(self, owner: Any) -> None: ...
+    def heard_compile_begins(self) -> None: ...
+    def heard_mode_enters(self, mode: Any) -> None: ...
     def hooks_off(self) -> AbstractContextManager[None]: ...
 
 
@@ -101,7 +101,7 @@ def _scale(original: Callable[..., Any]) -> Callable[..., Any]:
     def scale(self: Any, outputs: Any) -> Any:
         scaled = original(self, outputs)
         for listener in tuple(_listeners):
-            listener.heard_scale(self, outputs, scaled)
+            listener.heard_loss_scaled(self, outputs, scaled)
         return scaled
 
     return scale
@@ -111,7 +111,7 @@ def _unscale(original: Callable[..., Any]) -> Callable[..., Any]:
     def unscale_(self: Any, optimizer: Any) -> Any:
         result = original(self, optimizer)
         for listener in tuple(_listeners):
-            listener.heard_unscaled(self, optimizer)
+            listener.heard_gradients_unscaled(self, optimizer)
         return result
 
     return unscale_
@@ -120,7 +120,7 @@ def _unscale(original: Callable[..., Any]) -> Callable[..., Any]:
 def _scaler_step(original: Callable[..., Any]) -> Callable[..., Any]:
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in tuple(_listeners):
-            listener.heard_scaler_step(self, optimizer)
+            listener.heard_scaler_steps(self, optimizer)
         result = original(self, optimizer, *args, **kwargs)
         for listener in tuple(_listeners):
             listener.heard_scaler_stepped(self, optimizer)
@@ -132,10 +132,10 @@ def _scaler_step(original: Callable[..., Any]) -> Callable[..., Any]:
 def _update(original: Callable[..., Any]) -> Callable[..., Any]:
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in tuple(_listeners):
-            listener.heard_update(self)
+            listener.heard_scale_updates(self)
         result = original(self, *args, **kwargs)
         for listener in tuple(_listeners):
-            listener.heard_updated(self)
+            listener.heard_scale_updated(self)
         return result
 
     return update
@@ -178,7 +178,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         backward_begins_here()
         thread = threading.get_ident()
         for listener in tuple(_listeners):
-            listener.heard_backward(tensors)
+            listener.heard_backward_begins(tensors)
         within = _deriving.get(thread, 0)
         _deriving[thread] = within + 1
         try:
@@ -274,7 +274,7 @@ def _vjp(original: Callable[..., Any]) -> Callable[..., Any]:
 def _clip(original: Callable[..., Any]) -> Callable[..., Any]:
     def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in tuple(_listeners):
-            listener.heard_clip(parameters, *(*args, None, None)[:2])
+            listener.heard_gradients_clipped(parameters, *(*args, None, None)[:2])
         return original(parameters, *args, **kwargs)
 
     return clip
@@ -296,9 +296,9 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
         if issubclass(type(self), torch.nn.Module):
             loads.module_loads(self)
         result = original(self, *args, **kwargs)
-        checkpoints.heard_loaded(self)
+        checkpoints.heard_state_loaded(self)
         for listener in tuple(_listeners):
-            listener.heard_loaded(self)
+            listener.heard_state_loaded(self)
         return result
 
     return load_state_dict
@@ -326,7 +326,7 @@ def _script(original: Callable[..., Any]) -> Callable[..., Any]:
 def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
     def compile(*args: Any, **kwargs: Any) -> Any:
         for listener in tuple(_listeners):
-            listener.heard_compile()
+            listener.heard_compile_begins()
         return original(*args, **kwargs)
 
     return compile
@@ -336,7 +336,7 @@ def _enter(original: Callable[..., Any]) -> Callable[..., Any]:
     def __enter__(self: Any) -> Any:
         if not is_compiling():
             for listener in tuple(_listeners):
-                listener.heard_mode(self)
+                listener.heard_mode_enters(self)
         return original(self)
 
     return __enter__
@@ -348,7 +348,7 @@ def _before_step(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | No
         return None
     closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
     for listener in tuple(_listeners):
-        listener.heard_optimizer_step(optimizer, closure is not None)
+        listener.heard_optimizer_begins(optimizer, closure is not None)
     if not callable(closure):
         return None
     heard = _heard_closure(optimizer, closure)
@@ -374,7 +374,7 @@ def _after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if is_compiling():
         return
     for listener in tuple(_listeners):
-        listener.heard_optimizer_stepped(optimizer)
+        listener.heard_optimizer_ended(optimizer)
 
 
 def add(listener: Listener) -> None:

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from .._core import figures, nonfinite
+from ..base.record import Record
 from ..operators.origins import NAN, POSINF
-from ..report.record import Record
 
 
 def broken_buffers(module: nn.Module, record: Record) -> tuple[str, str]:

@@ -132,7 +132,7 @@ def _read(content: Any) -> None:
     _count += 1
 
 
-def heard_loaded(taker: Any) -> None:
+def heard_state_loaded(taker: Any) -> None:
     """A module or an optimizer has taken a state, mostly of the newest file of its thread."""
     with contextlib.suppress(Exception):
         if not issubclass(type(taker), nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..report.record import Record
+from ..base.record import Record
 
 
 class LayerNames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .copies import Copies, find_copies
@@ -45,12 +45,12 @@ class Optimizers:
         known = self._held.get(optimizer)
         if known is not None and known[0] == count:
             return known[1]
-        ids = _ids(optimizer)
+        ids = ids_of(optimizer)
         if not ids <= self._all_ids:  # another model's, or this one's that were replaced
             self._look_again()
         held = self._watched.among(ids) if ids & self._all_ids else None
         self._held[optimizer] = (count, held)
-        if held is not None and (self.main is None or ids & _ids(self.main)):
+        if held is not None and (self.main is None or ids & ids_of(self.main)):
             self.main = optimizer  # a new one for the same parameters takes over
         return held
 
@@ -148,5 +148,10 @@ class Optimizers:
         return True
 
 
-def _ids(optimizer: Any) -> set[int]:
-    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+def parameters_of(optimizer: Any) -> Iterator[Any]:
+    """All that it holds."""
+    return (each for group in optimizer.param_groups for each in group["params"])
+
+
+def ids_of(optimizer: Any) -> set[int]:
+    return set(map(id, parameters_of(optimizer)))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..steps.functional import plain
+from .functional import plain
 
 _MOST_PARAMETERS = 512  # of an optimizer
 _NUMBERS = 256  # of a gradient

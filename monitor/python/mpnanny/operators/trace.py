@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .._core import figures, nonfinite
-from ..report.record import Record
+from ..base.record import Record
 from .as_called import run_as_called
 from .half_integers import lost_integers, makes_integers
 from .modes import StepMode

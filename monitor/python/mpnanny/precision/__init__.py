@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from ..diff.compiled import running_eagerly
-from ..diff.cuda_on_cpu import CudaOnCpu
-from ..diff.eight_bit import GRANULARITIES
-from ..diff.policy import full_precision
-from ..diff.problem import Problem, fails_in_full_precision
-from ..diff.program import Options, Program
-from ..diff.specification import make_inputs, values_of
-from ..diff.target import Target, find_target, load_callable
+from ..programs.compiled import running_eagerly
+from ..programs.cuda_on_cpu import CudaOnCpu
+from ..programs.eight_bit import GRANULARITIES
+from ..programs.policy import full_precision
+from ..programs.problem import Problem, fails_in_full_precision
+from ..programs.program import Options, Program
+from ..programs.specification import make_inputs, values_of
+from ..programs.target import Target, find_target, load_callable
 from .as_code import code_for
 from .batches import Batches, of_step
 from .candidates import WAYS, Candidate, Question, measure_way, ways_for

@@ -56,7 +56,7 @@ class Assignment:
     which activation checkpointing runs modules again.
 
     `base`: `autocast` follows the lists of operators of the autocast that is installed
-    (diff/policy.py); `pure` casts weights and inputs; `fp8` is autocast in BF16 with the linear
+    (programs/policy.py); `pure` casts weights and inputs; `fp8` is autocast in BF16 with the linear
     layers of `low_units` in FP8.
     """
 

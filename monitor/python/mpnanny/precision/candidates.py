@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..diff.policy import Policy, full_precision
-from ..diff.problem import Problem
-from ..diff.program import Case, Program, Region
 from ..operators.places import pass_through
+from ..programs.policy import Policy, full_precision
+from ..programs.problem import Problem
+from ..programs.program import Case, Program, Region
 from .assignment import Assignment
 from .costs import Memory, Work, count_work, memory_of, seconds
 from .devices import Device

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from ..diff.program import Case, Program, Region
+from ..fp64.call import floats
 from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
-from ..shadow.call import floats
+from ..programs.program import Case, Program, Region
 from .devices import Device
 
 pass_through(__file__)

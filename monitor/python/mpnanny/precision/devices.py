@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..diff.problem import Problem
+from ..programs.problem import Problem
 
 _TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "devices.json")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from ..diff.policy import Policy, full_precision
-from ..diff.problem import Problem
-from ..diff.program import Case, Program
 from ..operators.places import pass_through
+from ..programs.policy import Policy, full_precision
+from ..programs.problem import Problem
+from ..programs.program import Case, Program
 from .assignment import Assignment, Borders
 from .draws import same_draws
 

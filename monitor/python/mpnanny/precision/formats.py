@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..diff.eight_bit import rounded as scaled_and_rounded
+from ..programs.eight_bit import rounded as scaled_and_rounded
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..diff.answer import grown_json, number, shown_source
-from ..diff.program import Program
+from ..programs.program import Program
 from .candidates import Candidate, Question
 from .effect import Effect
 from .states import StateLoss

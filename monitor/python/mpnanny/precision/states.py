@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..diff.policy import full_precision
-from ..diff.program import SEED, Program
+from ..programs.policy import full_precision
+from ..programs.program import SEED, Program
 from .formats import FORMATS, Format
 
 STEPS = 4  # of training, before weights and gradients are looked at

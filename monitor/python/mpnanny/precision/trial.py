@@ -16,12 +16,12 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from ..diff.answer import number
-from ..diff.policy import Policy, full_precision
-from ..diff.problem import Problem
-from ..diff.program import SEED, Case, Program, Region
-from ..diff.specification import values_of
+from ..fp64.call import floats
 from ..operators.places import pass_through
-from ..shadow.call import floats
+from ..programs.policy import Policy, full_precision
+from ..programs.problem import Problem
+from ..programs.program import SEED, Case, Program, Region
+from ..programs.specification import values_of
 from .assignment import Assignment
 from .batches import Batches
 from .candidates import Candidate

@@ -14,13 +14,13 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from ..diff.program import Case, Program
+from ..fp64.call import floats
+from ..fp64.operators import PLAIN, operator_of
+from ..fp64.places import Places
 from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
-from ..shadow.call import floats
-from ..shadow.operators import PLAIN, operator_of
-from ..shadow.places import Places
+from ..programs.program import Case, Program
 from .assignment import OUTSIDE
 from .formats import FORMATS, Format
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ..diff.policy import full_precision
-from ..diff.problem import Problem
-from ..diff.program import Case, Program, Region
 from ..diff.shadowed import Measured, measure
 from ..diff.verdict import Verdict
+from ..fp64.findings import INTEGERS, Finding
 from ..operators.places import pass_through
-from ..shadow.findings import INTEGERS, Finding
+from ..programs.policy import full_precision
+from ..programs.problem import Problem
+from ..programs.program import Case, Program, Region
 from .assignment import OUTSIDE
 
 pass_through(__file__)

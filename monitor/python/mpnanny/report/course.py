@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..device.later import settled
+from ..base.alerts import Alert
+from ..base.later import settled
 from ..steps.step import OpenStep
-from .alerts import Alert
 
 _RANKS = {"ERROR": 0, "WARNING": 1, "INFO": 2}
 _LAYERS_SHOWN = 5

@@ -19,16 +19,13 @@ import torch
 from torch import nn
 
 from .._core import nonfinite
-from ..model.names import LayerNames
+from ..base.alerts import NewAlert
+from ..base.console import Console
+from ..base.safetensors import save, storable
 from ..operators.origins import NAN, POSINF
+from ..steps.context import RunContext
 from ..steps.listeners import StepListener
-from ..steps.state import RunState
 from ..steps.step import OpenStep
-from .alerts import NewAlert
-from .console import Console
-from .notes import Notes
-from .record import Record
-from .safetensors import save, storable
 
 MAX_FILES = 4  # of a run, each of another layer
 MAX_BYTES = 256 << 20  # of a file
@@ -141,22 +138,12 @@ class Dump(StepListener):
 
     name = "dump_on_error"
 
-    def __init__(
-        self,
-        core: Any,
-        state: RunState,
-        names: LayerNames,
-        record: Record,
-        notes: Notes,
-        console: Console,
-        database: str,
-        folder: str,
-    ) -> None:
-        self._core = core
-        self._state = state
-        self._names = names
-        self._record = record
-        self._notes = notes
+    def __init__(self, run: RunContext, console: Console, database: str, folder: str) -> None:
+        self._core = run.core
+        self._state = run.state
+        self._names = run.names
+        self._record = run.record
+        self._notes = run.notes
         self._console = console
         self._database = database
         self._folder = folder

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from ..base.record import Record
 from ..operators.as_called import run_as_called
-from .record import Record
 
 MOST_TENSORS = 8
 MOST_FRAMES = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from .console import Console
+from ..base.console import Console
 from .course import Course, arrow, many
 
 # On a terminal one line is rewritten this often; in a log lines are added, less and less often.

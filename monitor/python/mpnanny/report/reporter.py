@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..model.names import LayerNames
-from ..steps.listeners import StepListener
+from ..base.alerts import Alert, AlertTuple, NewAlert
+from ..base.console import Console
+from ..steps.context import RunContext
 from ..steps.step import OpenStep
-from .alerts import Alert, AlertTuple, NewAlert
-from .console import Console
 from .course import Course
-from .notes import Notes
 from .progress import Gradients, Progress
 
 
 class Reporter:
-    """`handle()`: of the run. `gradients`: the core's gradients_in_fp16."""
+    """`handle()`: of the run."""
 
     def __init__(
         self,
+        run: RunContext,
         course: Course,
         console: Console,
-        names: LayerNames,
-        notes: Notes,
-        events: StepListener,
         handle: Callable[[], str],
-        gradients: Callable[[float], Gradients | None],
         on_alert: Callable[[Alert], None] | None,
     ) -> None:
         self.progress: Progress | None = None
         self._course = course
         self._console = console
-        self._names = names
-        self._notes = notes
-        self._events = events
+        self._names = run.names
+        self._notes = run.notes
+        self._events = run.events
         self._handle = handle
-        self._gradients = gradients
+        self._gradients: Callable[[float], Gradients | None] = run.core.gradients_in_fp16
         self._on_alert = on_alert
         self._pointed = False  # the user knows what to ask
 

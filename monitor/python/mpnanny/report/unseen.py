@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..model.names import LayerNames
 from ..model.optimizers import Optimizers
 from ..model.watched import some_of
 from ..operators.modes import compiles
-from ..steps.state import RunState
-from .record import Record
+from ..steps.context import RunContext
 
 
-def not_seen(
-    core: Any, state: RunState, record: Record, names: LayerNames, optimizers: Optimizers
-) -> list[str]:
+def not_seen(run: RunContext, optimizers: Optimizers) -> list[str]:
     """A sentence for each reason, so far."""
     texts = []
+    core, state = run.core, run.state
     unseen = core.unseen() if state.steps_done else []
-    elsewhere = [record.layer(names.name(each) or "") for each in sorted(state.thread.elsewhere)]
+    elsewhere = [
+        run.record.layer(run.names.name(each) or "") for each in sorted(state.thread.elsewhere)
+    ]
     if elsewhere:
         texts.append(
             f"{len(elsewhere)} watched modules also ran in other threads than the one that has"

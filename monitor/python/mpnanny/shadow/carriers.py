@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from .findings import EXCLUDED, Finding
-from .history import version_of
-from .places import Site
+from ..fp64.findings import EXCLUDED, Finding
+from ..fp64.history import version_of
+from ..fp64.places import Site
 
 DATA, STATE, UNWRITTEN = "data", "state", "unwritten"
 _TEXTS = {

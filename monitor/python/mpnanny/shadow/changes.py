@@ -19,16 +19,16 @@ from typing import Any
 
 import torch
 
+from ..fp64.comparison import HALF_ULP, Change, compare_change
+from ..fp64.elsewhere import Elsewhere
+from ..fp64.findings import LOST_CHANGE, PROVEN, Finding
+from ..fp64.history import Node, is_backed
+from ..fp64.places import Site
+from ..fp64.references import Entry, References
+from ..fp64.unwritten import Unwritten
+from ..fp64.witness import CameIn, came_in
 from ..model.shards import local_part
-from .comparison import HALF_ULP, Change, compare_change
-from .elsewhere import Elsewhere
-from .findings import LOST_CHANGE, PROVEN, Finding
-from .history import Node, is_backed
-from .places import Site
 from .random_rounding import RandomRounding
-from .references import Entry, References
-from .unwritten import Unwritten
-from .witness import CameIn, came_in
 
 LOST = 0.5  # of the sum of the changes
 OF_ALL = 1e-3  # of all that changes the tensor in the step, that the line's change must be at least

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from .call import Call
-from .dependencies import memory_of
-from .findings import Finding
-from .places import Site
+from ..fp64.call import Call
+from ..fp64.dependencies import memory_of
+from ..fp64.findings import Finding
+from ..fp64.places import Site
 
 # Of a mask's elements, that are different in FP64. A condition has one element.
 WRONG_SHARE = 0.25

@@ -16,35 +16,25 @@ from typing import Any
 
 import torch
 
+from ..fp64 import products
+from ..fp64.call import Call, Written, counted_writes, floats, shared_memory, tensors_of
+from ..fp64.comparison import compare_change
+from ..fp64.dependencies import Dependencies, feeds
+from ..fp64.findings import RANGE, UNDEFINED
+from ..fp64.history import History, is_float
+from ..fp64.operands import Operands
+from ..fp64.operators import COMPLEX, DECISIONS, PLAIN, SKIP, SOFTMAX, VIEW, operator_of
+from ..fp64.places import Places, Site, in_backward
+from ..fp64.references import Entry, References, widened
 from ..model.shards import is_sharded
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode, others_on
 from ..operators.places import pass_through
-from . import products
-from .call import Call, Written, floats, shared_memory, tensors_of
 from .changes import Changes
-from .comparison import compare_change
-from .counted_writes import counted_writes
 from .coverage import Coverage
 from .decisions import Decisions
-from .dependencies import Dependencies
-from .feeding import feeds
-from .findings import RANGE, UNDEFINED
 from .followed import Followed
-from .history import History, is_float
 from .judge import Judge
-from .operands import Operands
-from .operators import (
-    COMPLEX,
-    DECISIONS,
-    PLAIN,
-    SKIP,
-    SOFTMAX,
-    VIEW,
-    operator_of,
-)
-from .places import Places, Site, in_backward
-from .references import Entry, References, widened
 from .scale_lane import ScaleLane
 
 pass_through(__file__)

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..fp64.call import floats
+from ..fp64.findings import Finding
+from ..fp64.history import is_clean, is_float
+from ..fp64.places import Site, find_call
 from ..operators.places import Place
-from .call import floats
 from .copies import NotAgain
-from .findings import Finding
 from .graph import LossGraph
-from .history import is_clean, is_float
 from .loss_backward import LossBackward
-from .places import Site, find_call
 from .rerun import copied, untouched, without_cast_cache
 from .step import ShadowStep
 
@@ -101,7 +101,7 @@ class FailingStep:
 
             output.register_hook(keep)
 
-    def backward(self, losses: list[torch.Tensor]) -> None:
+    def backward_begins(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         output, self._output = self._output, None
         on_host = [each for each in losses if is_float(each) and each.device.type == "cpu"]

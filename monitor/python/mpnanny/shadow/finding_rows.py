@@ -6,9 +6,9 @@ import json
 import math
 from typing import Any
 
+from ..base.record import Record
+from ..fp64.findings import Finding
 from ..model.names import LayerNames
-from ..report.record import Record
-from .findings import Finding
 
 
 class FindingRows:

@@ -8,13 +8,13 @@ import math
 from collections import Counter
 from typing import Any
 
-from .call import floats
-from .findings import Finding
+from ..fp64.call import floats
+from ..fp64.findings import Finding
+from ..fp64.operators import Operator
+from ..fp64.places import Site
+from ..fp64.references import References
 from .judge import WRONG
-from .operators import Operator
-from .places import Site
 from .profile import Profile
-from .references import References
 from .scope import Scope, unit_of
 
 

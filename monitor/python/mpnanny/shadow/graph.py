@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from .findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
-from .history import is_backed, is_clean, is_float
-from .places import Site
+from ..fp64.findings import EXCLUDED, NOT_TESTED, PROVEN, RANGE, UNDEFINED, Cure, Finding
+from ..fp64.history import is_backed, is_clean, is_float
+from ..fp64.places import Site
 
 MOST_NODES = 4096
 # What is computed with, and by how much of an ulp what comes in with 16 bits is larger. None: as it

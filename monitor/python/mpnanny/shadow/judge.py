@@ -12,12 +12,11 @@ from typing import Any
 
 import torch
 
-from . import carriers
-from .call import Call, Input
-from .comparison import compare
-from .cure import cure_loop, find_cure
-from .entering import decides
-from .findings import (
+from ..fp64.call import Call, Input, Result
+from ..fp64.comparison import compare
+from ..fp64.cure import cure_loop, find_cure
+from ..fp64.entering import decides
+from ..fp64.findings import (
     AMPLIFIED,
     CLIPPED,
     EXCLUDED,
@@ -29,14 +28,14 @@ from .findings import (
     Finding,
     Findings,
 )
-from .history import Layout
-from .noise import cancels, depends_on_noise, is_noise_of_elements
-from .operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
+from ..fp64.history import Layout
+from ..fp64.noise import cancels, depends_on_noise, is_noise_of_elements
+from ..fp64.operators import INTEGERS_OF_FLOATS, holds_nonfinite_number
+from ..fp64.references import Entry, References
+from ..fp64.unwritten import Unwritten
+from ..fp64.witness import came_in, lines_before, operands, type_words, types_of
+from . import carriers
 from .profile import Profile
-from .references import Entry, References
-from .result import Result
-from .unwritten import Unwritten
-from .witness import came_in, lines_before, operands, type_words, types_of
 
 # A result this far from its reference (relative, L2) is wrong, one that makes this many times the
 # error of its inputs has made it. Healthy BF16 networks stay below 0.1 for a long way: one BF16

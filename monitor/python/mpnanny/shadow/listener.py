@@ -12,27 +12,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..model.names import LayerNames
+from ..base.alerts import NewAlert
+from ..fp64.findings import Finding
+from ..fp64.places import Site, find_call
+from ..fp64.witness import CameIn
 from ..model.selection import Watched
-from ..model.watched import WatchedModel
 from ..operators.modes import OTHERS_ON, ModeStack, compiles, lies_above
-from ..report.alerts import NewAlert
-from ..report.notes import Notes
-from ..report.record import Record
+from ..steps.context import RunContext
 from ..steps.listeners import StepListener
 from ..steps.reading import tensors
-from ..steps.state import RunState
 from ..steps.step import OpenStep
 from . import prelude
 from .eager import Eager
 from .finding_rows import FindingRows, finite
-from .findings import Finding
-from .places import Site, find_call
 from .schedule import Schedule, parse
 from .scope import OPTIMIZER, OUTSIDE, Scope, Scopes
 from .session import ShadowSession
 from .step import ShadowStep
-from .witness import CameIn
 
 MOST_FINDINGS = 20  # of a step
 MOST_NAMES = 16  # of the layers that a step followed
@@ -55,40 +51,29 @@ class ShadowSteps(StepListener):
 
     name = "shadow steps"
 
-    def __init__(
-        self,
-        core: Any,
-        state: RunState,
-        model: WatchedModel,
-        names: LayerNames,
-        record: Record,
-        notes: Notes,
-        stack: ModeStack,
-        asked: str,
-    ) -> None:
-        self._core = core
-        self._state = state
-        self._model = model
-        self._names = names
-        self._record = record
-        self._notes = notes
+    def __init__(self, run: RunContext, stack: ModeStack, asked: str) -> None:
+        self._core = run.core
+        self._model = run.model
+        self._names = run.names
+        self._record = run.record
+        self._notes = run.notes
         self._stack = stack
         wanted = parse(asked)
         self._schedule = Schedule(wanted)
         self._scopes = Scopes(wanted.layers)
         self._eager = Eager() if wanted.eager else None
-        self._rows = FindingRows(core, names, record)
+        self._rows = FindingRows(run.core, run.names, run.record)
         self._loss: float | None = None
         self._closure_looked_at = False  # in the optimizer's step under way
         self._session: ShadowSession | None = None
         if wanted.mode != "off":
             self._session = ShadowSession(
-                model.module,
+                run.model.module,
                 self._schedule,
                 self,
                 self,
                 self._states,
-                lambda error: notes.trouble(self.name, error),
+                lambda error: run.notes.trouble(self.name, error),
                 prelude.take(),
             )
         else:
@@ -169,7 +154,7 @@ class ShadowSteps(StepListener):
 
     def backward_begins(self, step: OpenStep, losses: Any) -> None:
         if self._session is not None:
-            self._session.backward(list(tensors(losses)))
+            self._session.backward_begins(list(tensors(losses)))
 
     def loss_scaled(self, step: OpenStep, scaler: Any, outputs: Any, scaled: Any) -> None:
         if self._session is not None:
@@ -203,9 +188,7 @@ class ShadowSteps(StepListener):
 
     def _look_at_gradients(self, optimizer: Any) -> None:
         if self._session is not None:
-            self._session.optimizer_begins(optimizer)
-            uses_scale = getattr(optimizer, "grad_scale", None) is not None
-            self._session.gradients(self._parameters(optimizer), uses_scale)
+            self._session.optimizer_begins(optimizer, self._parameters(optimizer))
 
     def optimizer_ended(self, step: OpenStep, optimizer: Any, held: Watched) -> None:
         if self._session is not None:
@@ -213,8 +196,7 @@ class ShadowSteps(StepListener):
             site = None
             if place.file:
                 site = Site("optimizer.step", "", "optimizer", place.file, place.line, None)
-            self._session.optimizer_ended(optimizer)
-            self._session.stepped(site)
+            self._session.optimizer_ended(optimizer, site)
 
     def scaler_stepped(self, step: OpenStep, scaler: Any, optimizer: Any, skipped: Any) -> None:
         if self._session is not None and skipped is True:

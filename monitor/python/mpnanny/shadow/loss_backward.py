@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from ..fp64.history import is_backed, is_float
+from ..fp64.places import Site
 from ..operators.places import Place, pass_through
 from .graph import (
     NO_EDGE,
@@ -25,8 +27,6 @@ from .graph import (
     operator_of,
     saved_by,
 )
-from .history import is_backed, is_float
-from .places import Site
 
 MOST_NODES = 256
 MOST_BYTES = 16 << 20

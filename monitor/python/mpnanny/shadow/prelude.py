@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -30,27 +29,19 @@ MOST_BYTES = 1 << 30
 pass_through(__file__)
 
 
-class _Listener:
-    """A taps.Listener that minds nothing but torch.compile and modes of the program."""
+class _Listener(taps.SomeCalls):
+    """Minds nothing but torch.compile and modes of the program."""
 
     def __init__(self, prelude: Prelude) -> None:
         self._prelude = prelude
 
-    def heard_compile(self) -> None:
+    def heard_compile_begins(self) -> None:
         if self._prelude.is_here():
             end()
 
-    def heard_mode(self, mode: Any) -> None:
+    def heard_mode_enters(self, mode: Any) -> None:
         if self._prelude.is_here() and lies_above(mode):
             end()
-
-    def hooks_off(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("heard_"):
-            raise AttributeError(name)
-        return lambda *_: None
 
 
 class Prelude:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _core
-from .call import Call, Input
-from .comparison import Comparison
-from .operators import COMPLEX
-from .places import Site
-from .references import Entry
+from ..fp64.call import Call, Input
+from ..fp64.comparison import Comparison
+from ..fp64.operators import COMPLEX
+from ..fp64.places import Site
+from ..fp64.references import Entry
 
 MOST_VALUES = 8  # of a layer and a phase, whose formats are measured in a step
 MOST_FROM_DEVICE = 16384  # elements of a tensor that come to the host for it

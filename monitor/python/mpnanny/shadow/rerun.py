@@ -20,12 +20,12 @@ from torch.nn.modules import module as torch_module
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
+from ..fp64.operators import HIDDEN_WRITES
 from ..operators.as_called import run_as_called
 from ..operators.modes import StepMode
 from ..operators.places import pass_through
 from .copies import Copies, NotAgain, common_generators
 from .memory import allowance
-from .operators import HIDDEN_WRITES
 
 pass_through(__file__)
 

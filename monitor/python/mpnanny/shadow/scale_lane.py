@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from .call import Call, floats, tensors_of
-from .findings import EXCLUDED, SCALE_DEPENDENT, Finding
-from .history import is_float
-from .operators import DRAW
-from .places import Site, in_backward
-from .references import References
+from ..fp64.call import Call, floats, tensors_of
+from ..fp64.findings import EXCLUDED, SCALE_DEPENDENT, Finding
+from ..fp64.history import is_float
+from ..fp64.operators import DRAW
+from ..fp64.places import Site, in_backward
+from ..fp64.references import References
 
 TWICE = 2.0
 SAME = 1e-4  # relative difference of gradients that are the same: eps beside a norm makes less
@@ -97,7 +97,7 @@ class ScaleLane:
                 reference = self.references.of(loss)
                 self._lane.set(loss, (loss.detach() if reference is None else reference) * TWICE)
 
-    def backward(self, losses: list[torch.Tensor]) -> None:
+    def backward_begins(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         if self.over:
             return

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from .findings import Finding
+from ..fp64.findings import Finding
+from ..fp64.places import Site, find_call
 from .memory import allowance
-from .places import Site, find_call
 from .scale_lane import ScaleLane
 from .step import ShadowStep
 

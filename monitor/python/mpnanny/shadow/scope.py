@@ -11,7 +11,7 @@ import fnmatch
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from .places import Site
+from ..fp64.places import Site
 
 # Beside the modules there are these two; no module has such a name.
 OPTIMIZER = "(optimizer)"  # and what follows it: averages of weights

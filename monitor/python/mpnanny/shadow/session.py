@@ -17,24 +17,24 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ..fp64.findings import Finding
+from ..fp64.history import is_float
+from ..fp64.places import Site
+from ..fp64.witness import CameIn
+from ..model.functional import plain
 from ..model.parts import roots
 from ..model.shards import local_part
-from ..steps.functional import plain
+from ..relations.divergence import Divergence
+from ..relations.gradient_flow import Relations
 from .changes import Changes
-from .divergence import Divergence
 from .failing_step import FailingStep
-from .findings import Finding
-from .history import is_float
 from .memory import allowance
-from .places import Site
 from .prelude import Prelude
-from .relations import Relations
 from .scale_tests import ScaleTests
 from .schedule import Schedule
 from .severities import Severities
 from .step import ShadowStep
 from .surroundings import Sink, Stack
-from .witness import CameIn
 
 MOST_EVALUATION = 1.0  # seconds of its own that the shadow of an evaluation may take
 
@@ -191,28 +191,27 @@ class ShadowSession:
         if self.watches_failures:
             self._failing.model_ran(output)
 
-    def backward(self, losses: list[torch.Tensor]) -> None:
+    def backward_begins(self, losses: list[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         step = self._step
-        self._relations.backward(step, losses)
+        self._relations.backward_begins(step, losses)
         if step is not None:
             if step.mode.lane is not None:
-                step.mode.lane.backward(losses)
-            step.backward(losses)
+                step.mode.lane.backward_begins(losses)
+            step.backward_begins(losses)
             self._failing.remember(losses, step.site_of)
         elif self.watches_failures:
-            self._failing.backward(losses)
+            self._failing.backward_begins(losses)
 
     def loss_scaled(self, scaler: Any, scaled: list[torch.Tensor]) -> None:
         """A scaler has multiplied a loss."""
         self._scale_tests.scaled(self._step, scaler, scaled)
 
-    def gradients(self, parameters: list[tuple[str, torch.Tensor]], uses_scale: bool) -> None:
-        """An optimizer is about to use the gradients of `parameters`. `uses_scale`: it divides them
-        by the loss scale itself.
-        """
+    def optimizer_begins(self, optimizer: Any, parameters: list[tuple[str, torch.Tensor]]) -> None:
+        """`optimizer` is about to use the gradients of its `parameters`."""
+        self._relations.optimizer_begins(self._step, optimizer)
         if self._step is not None:
-            if not uses_scale:
+            if getattr(optimizer, "grad_scale", None) is None:  # else it divides them itself
                 self._scale_tests.optimizer_begins(self._step, parameters)
             self._step.gradients(parameters)
             self._step.places.in_optimizer = True
@@ -226,13 +225,6 @@ class ShadowSession:
         """The optimizer goes on, and not for the first time in its step."""
         if self._step is not None:
             self._step.places.in_optimizer = True
-
-    def optimizer_begins(self, optimizer: Any) -> None:
-        """It is about to step."""
-        self._relations.optimizer_begins(self._step, optimizer)
-
-    def optimizer_ended(self, optimizer: Any) -> None:
-        self._relations.optimizer_ended(optimizer)
 
     def gradients_broke(self) -> None:
         """An optimizer is about to use gradients that are not finite, in a step without shadow."""
@@ -250,9 +242,10 @@ class ShadowSession:
         if self._step is not None:
             self._step.gradients(parameters, scale=scale)
 
-    def stepped(self, site: Site | None) -> None:
-        """An optimizer has stepped; `site`: where it was called."""
-        self._divergence.updated(site)
+    def optimizer_ended(self, optimizer: Any, site: Site | None) -> None:
+        """It has stepped; `site`: where that was called."""
+        self._relations.optimizer_ended(optimizer)
+        self._divergence.optimizer_ended(site)
         if self._step is not None:
             self._step.places.in_optimizer = False
             self._step.places.stepped = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .findings import EXCLUDED, Finding
+from ..fp64.findings import EXCLUDED, Finding
 from .schedule import Schedule
 
 # Steps in which gradients that overflow and are left out belong to the search for a loss scale,

@@ -12,12 +12,9 @@ from typing import Any
 import torch
 from torch.utils import _python_dispatch
 
-from ..model.shards import local_part
-from .call import floats
-from .changes import Changes
-from .comparison import MATTERS_LOSS, Comparison, compare
-from .engine import ShadowMode
-from .findings import (
+from ..fp64.call import floats
+from ..fp64.comparison import MATTERS_LOSS, Comparison, compare
+from ..fp64.findings import (
     AMPLIFIED,
     FLUSHED,
     INTEGERS,
@@ -27,11 +24,14 @@ from .findings import (
     UNDEFINED,
     Finding,
 )
-from .history import is_float
+from ..fp64.history import is_float
+from ..fp64.noise import cancelled_share
+from ..fp64.places import Places, Site
+from ..fp64.references import Entry
+from ..model.shards import local_part
+from .changes import Changes
+from .engine import ShadowMode
 from .judge import FLUSHED_SHARE, MATTERS, WRONG
-from .noise import cancelled_share
-from .places import Places, Site
-from .references import Entry
 
 _without_modes: Any = _python_dispatch._disable_current_modes
 
@@ -76,7 +76,7 @@ class ShadowStep:
 
     # --- what happens in the step ---
 
-    def backward(self, losses: Iterable[torch.Tensor]) -> None:
+    def backward_begins(self, losses: Iterable[torch.Tensor]) -> None:
         """`losses` are about to be derived."""
         losses = [each for each in losses if is_float(each)]
         references = self.mode.references

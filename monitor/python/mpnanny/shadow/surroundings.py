@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from .findings import Finding
+from ..fp64.findings import Finding
 from .step import ShadowStep
 
 

@@ -16,7 +16,7 @@ import torch
 
 from ..model.optimizers import Optimizers
 from ..model.watched import WatchedModel
-from ..shadow.weights import has_optimizer
+from ..model.weights import has_optimizer
 from .reading import graph_task_id
 from .step import OpenStep
 

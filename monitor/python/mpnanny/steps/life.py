@@ -9,16 +9,10 @@ from typing import Any
 
 import torch
 
-from ..device.late_steps import DeviceSteps
-from ..model.optimizers import Optimizers
+from ..base.alerts import AlertTuple
 from ..model.unmoved import Unmoved
-from ..model.watched import WatchedModel
-from ..report.alerts import AlertTuple
-from ..report.notes import Notes
-from .by_hand import ByHand
-from .left import LeftSteps
-from .listeners import StepListener
-from .state import RunState
+from .context import LoopContext, RunContext
+from .late_steps import DeviceSteps
 from .step import OpenStep, to_float
 from .thread import FORWARD, alone
 
@@ -37,30 +31,24 @@ class Steps:
 
     def __init__(
         self,
-        core: Any,
-        state: RunState,
-        model: WatchedModel,
-        optimizers: Optimizers,
+        run: RunContext,
+        loop: LoopContext,
         unmoved: Unmoved,
-        by_hand: ByHand,
-        left: LeftSteps,
         device: DeviceSteps,
-        events: StepListener,
-        notes: Notes,
         follow: Callable[[], None],
         report: Callable[[OpenStep, list[AlertTuple]], None],
         stop: Callable[[str], None],
     ) -> None:
-        self.state = state
-        self.notes = notes
-        self._core = core
-        self._model = model
-        self._optimizers = optimizers
+        self.state = run.state
+        self.notes = run.notes
+        self._core = run.core
+        self._model = run.model
+        self._events = run.events
+        self._optimizers = loop.optimizers
+        self._by_hand = loop.by_hand
+        self._left = loop.left
         self._unmoved = unmoved
-        self._by_hand = by_hand
-        self._left = left
         self._device = device
-        self._events = events
         self._follow = follow
         self._report = report
         self._stop = stop

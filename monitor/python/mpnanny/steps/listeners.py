@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import nn
 
+from ..base.alerts import NewAlert
 from ..model.selection import Watched
-from ..report.alerts import NewAlert
 from .step import OpenStep
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..device.later import Later
+from ..base.later import Later
 
 # A number, or one that a device will give after the step.
 Figure = float | Later

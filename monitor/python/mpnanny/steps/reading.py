@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..device.later import Later
+from ..base.later import Later
 from .step import to_float
 
 # -1 where no backward pass is running in this thread.

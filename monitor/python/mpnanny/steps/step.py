@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..device.later import HOST, Later, later
+from ..base.later import HOST, Later, later
 from .losses import Figure, Losses
 
 __all__ = ["Figure", "OpenStep", "to_float"]

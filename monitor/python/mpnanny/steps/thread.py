@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..report.notes import harmless
+from ..base.notes import harmless
 from .reading import graph_task_id
 
 # How far a step has come.

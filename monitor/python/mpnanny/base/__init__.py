@@ -1,0 +1,1 @@
+"""What every room may use: alerts, notes, names, lines on stderr, figures that are on their way."""

@@ -1,1 +1,0 @@
-"""Steps whose tensors are on a device, and whose figures arrive some steps later."""

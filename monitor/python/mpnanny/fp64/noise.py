@@ -1,0 +1,159 @@
+"""References that are 0 but for rounding: errors beside them mean nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .call import Result, tensors_of
+from .comparison import HALF_ULP, OF_FP64, OF_PRODUCTS, Comparison
+from .dependencies import Cut
+from .history import Held, Node
+from .references import Entry, References
+
+SAME = 1e-6  # relative difference of two references that are the same
+SINGLE = 8.0  # times the rounding that is usual, of a single element
+MOST_NODES = 64  # that are looked through for gradients
+MOST_SINGLE = 1 << 16  # elements of a gradient that are looked at one by one
+LEAST_SHARE = 0.01  # of them, that cancel out by design: fewer have come to 0 by accident
+
+_DIFFERENCES = frozenset(("aten::sub", "aten::rsub", "aten::add"))
+_SUMS = frozenset(("aten::sum", "aten::mean"))
+
+
+def cancels(result: Result, rounding: float) -> bool:
+    """Whether the references of equal values were subtracted: what is left is their rounding.
+    (is_noise() does not see it where the held values are equal to the bit.)
+    """
+    call, found = result.call, result.found
+    if call.operator.schema_name not in _DIFFERENCES:
+        return _sums_to_nothing(result)
+    inputs = (each.compare() for each in call.sources())
+    size = max((each.squared_reference for each in inputs if each is not None), default=0.0)
+    return found.squared_reference <= size * (OF_PRODUCTS if rounding else OF_FP64) ** 2
+
+
+def _sums_to_nothing(result: Result) -> bool:
+    """Whether terms were summed whose sum is 0 by design, as of advantages: it is below half an ulp
+    that a term of this size has in FP32, in which most terms were made.
+    """
+    call, found = result.call, result.found
+    name = call.operator.schema_name
+    terms = next((each.compare() for each in call.sources()), None)
+    if name not in _SUMS or terms is None or not terms.numel:
+        return False
+    of_term = terms.squared_reference / terms.numel
+    of_result = found.squared_reference / found.numel
+    if name == "aten::sum":
+        of_result /= (terms.numel / found.numel) ** 2
+    return of_result <= of_term * HALF_ULP[torch.float32] ** 2
+
+
+def depends_on_noise(result: Result) -> bool:
+    """Whether the reference would be another one if its inputs that are 0 but for rounding were 0:
+    the gradient of a bias before a normalisation, divided by its own size, is. exp() of such a
+    difference is 1 either way, and what is held instead is an error.
+    """
+    call, index, reference = result.call, result.index, result.reference
+    if call.written or call.operator.is_list:
+        return True
+    zeroed = {id(each.reference) for each in call.inputs if each.noise}
+
+    def without(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.zeros_like(value) if id(value) in zeroed else value
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(without, value))
+        return value
+
+    try:
+        again = call.function(*without(call.reference_args), **call.reference_kwargs)
+    except Exception:
+        return True
+    made = list(tensors_of(again))
+    if index >= len(made) or made[index].shape != reference.shape:
+        return True
+    difference = (made[index] - reference).norm()
+    return not bool(difference <= SAME * reference.norm()) or not bool(reference.any())
+
+
+def is_noise_of_elements(result: Result, references: References, error: float) -> bool:
+    """Whether what is wrong by more than `error` are elements that what led to it in this phase has
+    as 0 but for rounding, among others that are not: an optimizer that divides by a gradient's own
+    size makes whole updates of them, as of the bias of keys, on which no softmax depends.
+    """
+    call, held, reference = result.call, result.held, result.reference
+    noise = torch.zeros(held.shape, dtype=torch.bool, device=held.device)
+    level, seen = [call.node], {call.node.number}
+    while level and len(seen) < MOST_NODES:
+        entered = [each for node in level for each in _at(node, call.position)]
+        for each in entered:
+            if each.alias.shape == held.shape and each.intact():
+                noise |= _is_noise(each.alias, references)
+        level = []
+        for each in entered:
+            made = each.producer
+            if made is not None and made.site.phase == call.site.phase and made.number not in seen:
+                seen.add(made.number)
+                level.append(made)
+    if not bool(noise.any()):
+        return False
+    wrong = (held.to(torch.float64) - reference).masked_fill_(noise, 0.0).norm()
+    return bool(wrong <= error * reference.norm())
+
+
+def cancelled_share(
+    gradient: torch.Tensor, found: Comparison, references: References, zero: Cut | None
+) -> float:
+    """The part of a gradient's elements that are 0 but for rounding because their terms cancel out:
+    the bias of keys, of a score that is subtracted from another one's, before a normalisation that
+    takes the mean away. `found`: its comparison. `zero`: what made it 0, where it is 0.
+    """
+    entry, reference = references.entry(gradient), references.of(gradient)
+    if entry is None or reference is None or found.bad or not found.numel:
+        return 0.0
+    if found.max_held == 0:
+        if zero is None:
+            return 0.0
+        name = "::".join(zero.site.operator.split(".")[:2]).rstrip("_")
+        is_sum = name in _SUMS or name in _DIFFERENCES
+        if not is_sum or not zero.largest:  # a sum of nothing
+            return 0.0
+        return float(found.max_reference <= OF_FP64 * zero.largest)
+    if found.is_noise(gradient.dtype, entry.rounding):
+        return 1.0
+    if found.numel > MOST_SINGLE:
+        return 0.0  # single ones among so many are none that were made so
+    # What is 0 by now had terms as large as those beside it.
+    usual = (found.squared_error / found.numel) ** 0.5
+    difference = (gradient.detach().to(torch.float64) - reference).abs().clamp_(min=usual)
+    noise = reference.abs() <= _least(gradient.dtype, entry) * difference
+    share = float((noise & (reference != 0)).double().mean())
+    return share if share >= LEAST_SHARE else 0.0
+
+
+def _at(node: Node, position: int | None) -> list[Held]:
+    """The floating-point tensors that went into `node`, of lists those at `position`."""
+    found: list[Held] = []
+    for each in [*(node.args or ()), *(node.kwargs or {}).values()]:
+        if isinstance(each, (list, tuple)) and position is not None and position < len(each):
+            each = each[position]
+        if isinstance(each, Held):
+            found.append(each)
+    return found
+
+
+def _is_noise(tensor: torch.Tensor, references: References) -> torch.Tensor:
+    """For each element, as Comparison.is_noise() for a whole tensor."""
+    entry, reference = references.entry(tensor), references.of(tensor)
+    if entry is None or reference is None:
+        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    difference = tensor.detach().to(torch.float64) - reference
+    is_small = reference.abs() <= _least(tensor.dtype, entry) * difference.abs()
+    return is_small & (difference != 0) & difference.isfinite()  # what overflowed is no rounding
+
+
+def _least(dtype: torch.dtype, entry: Entry) -> float:
+    """The part of its error that a single element's reference is at least, if it is not 0."""
+    return SINGLE * max(OF_FP64 / HALF_ULP.get(dtype, 2.0**-24), entry.rounding)

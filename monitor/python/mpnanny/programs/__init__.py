@@ -1,0 +1,1 @@
+"""What is tried: a target of the user, made anew with its inputs and run under a policy."""
