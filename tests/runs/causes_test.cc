@@ -9,7 +9,7 @@
 #include "engines/diagnosis/measured_text.h"
 #include "tests/runs/made_cases.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using test::LibraryOf;
@@ -18,14 +18,14 @@ using test::MadeCase;
 runs::ShadowFinding FaultOf(const std::string& kind, int64_t step,
                             const std::string& phase = "forward") {
   runs::ShadowFinding finding;
-  finding.kind = kind;
-  finding.severity = "ERROR";
+  finding.kind = Word<FindingKind>(kind);
+  finding.severity = Severity::kError;
   finding.step = step;
-  finding.phase = phase;
+  finding.phase = Word<Phase>(phase);
   finding.dtype = "float16";
   finding.op = "aten.mul.Tensor";
   finding.source = "model.py:12";
-  finding.precision = "not_tested";
+  finding.proof = Proof::kNotTested;
   return finding;
 }
 
@@ -43,7 +43,7 @@ void Breaks(Facts& facts, int64_t step, const std::string& phase = "forward",
             Onset::Place place = Onset::Place::kFirstSeen) {
   Onset onset;
   onset.step = step;
-  onset.phase = phase;
+  onset.phase = Word<Phase>(phase);
   onset.place = place;
   facts.onset = onset;
 }
@@ -64,8 +64,8 @@ Claim Sure(const std::string& id) {
 
 SeenAlert Raised(const std::string& type) {
   SeenAlert alert;
-  alert.row.type = type;
-  alert.row.phase = "optimizer";
+  alert.row.type = Word<AlertType>(type);
+  alert.row.phase = Phase::kOptimizer;
   return alert;
 }
 
@@ -97,7 +97,7 @@ TEST(Causes, LaterWhatGoesOnInTheSamePhaseIsTheSame) {
   again.repeats = 2;
   EXPECT_TRUE(Explains(again, true));
   EXPECT_FALSE(Explains(again, false)) << "the run recovered";
-  again.phase = "backward";
+  again.phase = Phase::kBackward;
   EXPECT_FALSE(Explains(again, true));
   EXPECT_FALSE(Explains(FaultOf("range", 30), true)) << "seen once";
 }
@@ -112,8 +112,8 @@ TEST(Causes, AfterTheFirstBadStepWhatWasBadBeforeComesOfIt) {
   for (const auto& each : kTable) {
     runs::ShadowFinding finding = FaultOf("undefined", 11);
     finding.was_bad_before = true;
-    finding.carrier.kind = each.carrier;
-    finding.precision = each.precision;
+    finding.carrier.kind = Word<CarrierKind>(each.carrier);
+    finding.proof = Word<Proof>(each.precision);
     EXPECT_EQ(Explains(finding), each.explains) << each.carrier << " " << each.precision;
     finding.step = 10;
     EXPECT_TRUE(Explains(finding)) << "at the step itself it brought it in";
@@ -314,7 +314,7 @@ TEST(Causes, ACaseIsNamedByAMeasurementOnlyWhereBothSayTheSame) {
   const auto library =
       LibraryOf({{.id = "made", .signals = {{"stat: gradient.zeros > 50%", 3}}}});
   EXPECT_EQ(FindCauses(zeros, {}, library).size(), 1u);
-  zeros.measured.findings[0].finding.kind = "clipped";
+  zeros.measured.findings[0].finding.kind = FindingKind::kClipped;
   EXPECT_EQ(FindCauses(zeros, {}, library).size(), 2u);
 }
 
@@ -332,7 +332,7 @@ TEST(Causes, AWeakCaseNamesNoMeasurement) {
 
 TEST(Causes, NothingThatWasOnlyRecognisedIsSurerThanTheMeasurementBeforeIt) {
   Facts facts = WithFindings({FaultOf("amplified", 10)});
-  facts.measured.findings[0].finding.precision = "proven";
+  facts.measured.findings[0].finding.proof = Proof::kProven;
   const double measured = FindCauses(facts, {}, LibraryOf({}))[0].confidence;
   const auto library = LibraryOf({{.id = "made", .signals = {{"sign: diverged", 9}}}});
   Claim claim = Sure("diverged");
@@ -364,8 +364,8 @@ TEST(Causes, TheReferenceOpposesCasesOfOtherKinds) {
     return found == nullptr ? 0u : found->against.size();
   };
   runs::ShadowFinding proven = FaultOf("amplified", 10), excluded = proven;
-  proven.precision = "proven";
-  excluded.precision = "excluded";
+  proven.proof = Proof::kProven;
+  excluded.proof = Proof::kExcluded;
   EXPECT_EQ(against(FaultOf("amplified", 10), "not-precision", "fp16"), 0u) << "it was not tested";
   EXPECT_EQ(against(proven, "not-precision", "fp16"), 1u);
   EXPECT_EQ(against(proven, "nan-inf", "fp16"), 0u);
@@ -373,7 +373,7 @@ TEST(Causes, TheReferenceOpposesCasesOfOtherKinds) {
   EXPECT_EQ(against(excluded, "nan-inf", "fp32"), 0u);
   // FP32 lost it as well, or what came in had lost it.
   runs::ShadowFinding tiny = proven;
-  tiny.kind = "lost_change";
+  tiny.kind = FindingKind::kLostChange;
   tiny.dtype = "float32";
   EXPECT_EQ(against(tiny, "not-precision", "fp16"), 0u);
   tiny.dtype = "bfloat16";
@@ -382,11 +382,11 @@ TEST(Causes, TheReferenceOpposesCasesOfOtherKinds) {
   EXPECT_EQ(against(tiny, "not-precision", "fp16"), 0u);
   // What the loop does wrong says nothing of a format.
   runs::ShadowFinding loop = proven;
-  loop.kind = "not_zeroed";
+  loop.kind = FindingKind::kNotZeroed;
   EXPECT_EQ(against(loop, "not-precision", "fp16"), 0u);
   // Values that FP32 keeps finite are no case that happens in FP32.
   runs::ShadowFinding range = proven;
-  range.kind = "range";
+  range.kind = FindingKind::kRange;
   EXPECT_EQ(against(range, "nan-inf", "fp32"), 0u);
   range.cure.emplace().what = "float64";
   EXPECT_EQ(against(range, "nan-inf", "fp32"), 0u);
@@ -439,4 +439,4 @@ TEST(Causes, WhatCameNearItsLimitBeforeIsLikelyWhereNothingElseExplains) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

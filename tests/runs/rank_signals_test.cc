@@ -9,7 +9,7 @@
 #include "tests/runs/made_cases.h"
 #include "tests/runs/same_figures.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 // The case that has this signal alone, at a weight of 2, as the facts let it rank.
@@ -46,7 +46,7 @@ Facts BrokenIn(const std::string& phase) {
   Facts facts;
   Onset onset;
   onset.step = 10;
-  onset.phase = phase;
+  onset.phase = Word<Phase>(phase);
   onset.layer_id = 3;
   onset.layer = "blocks.0.wo";
   facts.onset = onset;
@@ -56,9 +56,9 @@ Facts BrokenIn(const std::string& phase) {
 SeenAlert Alert(const std::string& type, int64_t step, const std::string& phase = "forward",
                 std::optional<int64_t> layer_id = {}, const std::string& layer = "") {
   SeenAlert alert;
-  alert.row.type = type;
+  alert.row.type = Word<AlertType>(type);
   alert.row.step = step;
-  alert.row.phase = phase;
+  alert.row.phase = Word<Phase>(phase);
   alert.row.layer_id = layer_id;
   alert.layer = layer;
   return alert;
@@ -115,7 +115,7 @@ TEST(RankedAlerts, PhaseAndLayersHaveToFit) {
   facts.alerts = {Alert("INF", 10, "forward", 3, "blocks.0.wo")};
   for (const auto& each : kTable) EXPECT_EQ(WorthOf(each.signal, facts), each.worth) << each.signal;
   // At the place of the first bad moment the phase is the moment's: the alert may not know it.
-  facts.alerts[0].row.phase = "";
+  facts.alerts[0].row.phase = {};
   EXPECT_EQ(WorthOf("alert:INF@forward", facts), 1);
   facts.alerts[0].row.layer_id = 4;
   facts.alerts[0].row.step = 9;
@@ -141,7 +141,7 @@ TEST(RankedAlerts, ALossThatIsNaNIsANaNAtTheLoss) {
   // The loss only shows what a module made.
   facts.alerts[0].row.layer_id.reset();
   facts.onset->is_nan = true;
-  facts.onset->phase = "forward";
+  facts.onset->phase = Phase::kForward;
   EXPECT_EQ(WorthOf("alert:NAN@loss", facts), 0);
   facts.onset.reset();
   EXPECT_EQ(WorthOf("alert:NAN@loss", facts), 0);
@@ -313,4 +313,4 @@ TEST(RankedSignals, ALineOfALogAndASign) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis

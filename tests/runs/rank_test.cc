@@ -9,7 +9,7 @@
 #include "engines/diagnosis/signal_words.h"
 #include "tests/runs/made_cases.h"
 
-namespace mpnanny::diagnose_run {
+namespace mpnanny::diagnosis {
 namespace {
 
 using test::LibraryOf;
@@ -108,8 +108,8 @@ TEST(Rank, BestComesFirst) {
 TEST(Rank, OneFactCountsOnceHoweverManySignalsItMeets) {
   Facts facts;
   SeenAlert alert;
-  alert.row.type = "LOSS_SPIKE";
-  alert.row.phase = "loss";
+  alert.row.type = AlertType::kLossSpike;
+  alert.row.phase = Phase::kLoss;
   alert.row.step = 4;
   facts.alerts = {alert};
   const Ranked ranked(
@@ -198,12 +198,12 @@ TEST(Rank, AnotherWordForWhatIsSeenIsNotMissed) {
   Facts facts;
   Onset onset;
   onset.step = 4;
-  onset.phase = "forward";
+  onset.phase = Phase::kForward;
   onset.layer_id = 1;
   facts.onset = onset;
   SeenAlert alert;
-  alert.row.type = "OVERFLOW";
-  alert.row.phase = "forward";
+  alert.row.type = AlertType::kOverflow;
+  alert.row.phase = Phase::kForward;
   alert.row.step = 4;
   alert.row.layer_id = 1;
   alert.layer = "b.wo";
@@ -332,7 +332,7 @@ TEST(Rank, ACaseOfAnotherPrecisionIsUnlikely) {
   } kTable[] = {{"fp16", true}, {"bf16", true}, {"mixed", true}, {"", true}, {"fp32", false}};
   for (const auto& each : kTable) {
     Facts facts = Saying({"log: a"});
-    facts.precision = each.computes_in;
+    facts.precision = Word<Precision>(each.computes_in);
     const Ranked ranked(kMade, facts);
     EXPECT_NEAR(ranked.of.confidence, each.fits ? kOnce : kOnce / 4, 1e-6) << each.computes_in;
     EXPECT_EQ(ranked.of.against.empty(), each.fits) << each.computes_in;
@@ -382,4 +382,4 @@ TEST(Rank, ACaseThatShowsOnlyWhatManyShowIsAGuess) {
 }
 
 }  // namespace
-}  // namespace mpnanny::diagnose_run
+}  // namespace mpnanny::diagnosis
