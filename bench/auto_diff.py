@@ -62,7 +62,7 @@ def measure(name: str, rounds: int) -> dict[str, float]:
 
     def plain() -> None:
         for dtype in (None, torch.bfloat16):
-            case = program.case(None)
+            case = program.attempt(None)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is not None):
                 torch.manual_seed(7)
                 case.outputs = [("", case.run(*case.args, **case.kwargs))]

@@ -9,7 +9,7 @@ void ReportViolations(const FileFacts& facts, Violation::Kind kind, Sink& sink,
                       const std::function<std::string(const Violation&)>& message,
                       const std::function<void(const Violation&, RawFinding&)>& edit) {
   std::set<NodeId> shown;
-  for (const Violation& violation : facts.protocol->violations()) {
+  for (const Violation& violation : facts.scaler_order->violations()) {
     if (violation.kind != kind) continue;
     RawFinding& finding = sink.Add(violation.node, message(violation));
     // On a TPU the scaler of CUDA switches itself off.

@@ -56,9 +56,9 @@ Result<RunHealth> HealthOf(const runs::Source& source, const ToolContext& contex
   if (!facts.measured.steps.empty()) health.last_shadow = facts.measured.steps.back().step;
   MPN_TRY_ASSIGN(auto sampled, runs::LastSampledSteps(source, {}, 1));
   if (!sampled.empty()) health.last_sample = sampled.back();
-  health.heard = facts.protocol.heard;
-  health.clips = !facts.protocol.clips.empty();
-  health.accumulates = facts.protocol.backwards > 1;
+  health.heard = facts.loop.heard;
+  health.clips = !facts.loop.clips.empty();
+  health.accumulates = facts.loop.backwards > 1;
   if (!health.IsBad()) return health;
   health.faults.push_back(FirstFault(of));
   for (const diagnosis::Mechanism& mechanism : facts.measured.mechanisms) {

@@ -7,7 +7,7 @@
 #include "engines/diagnosis/measured_signs.h"
 #include "engines/diagnosis/measured_text.h"
 #include "engines/diagnosis/onset.h"
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/relation_text.h"
 
 namespace mpnanny::diagnosis {
 namespace {
@@ -115,7 +115,7 @@ std::vector<Claim> ReferenceClaims(const Facts& facts) {
   if (!mechanism || IsAfterDivergence(facts, *mechanism)) return {};
   const runs::ShadowFinding& lead = facts.measured.Lead(*mechanism).finding;
   // What the loop does wrong says nothing of a format's part in what else is seen.
-  if (runs::IsProtocol(lead.kind)) return {};
+  if (runs::IsRelation(lead.kind)) return {};
   Claim claim;
   claim.sentence = PrecisionSentence(facts.measured, *mechanism);
   claim.strength = 1;
@@ -271,7 +271,7 @@ bool ExplainsOnset(const Facts& facts, const Mechanism& mechanism) {
 
 bool IsAfterDivergence(const Facts& facts, const Mechanism& mechanism) {
   const runs::ShadowFinding& lead = facts.measured.Lead(mechanism).finding;
-  if (lead.kind == FindingKind::kDiverged || runs::IsProtocol(lead.kind)) return false;
+  if (lead.kind == FindingKind::kDiverged || runs::IsRelation(lead.kind)) return false;
   if (GivesNonFinite(lead) && (lead.dtype.ends_with("float16") && !lead.dtype.ends_with("bfloat16")))
     return false;
   if (GivesNonFinite(lead) && lead.dtype.find("float8") != std::string::npos) return false;

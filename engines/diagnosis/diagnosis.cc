@@ -31,7 +31,7 @@ void ClearPlace(Onset& onset) {
 
 // The line that the exception names, where that alone ended the run.
 std::optional<Onset> PlaceOfException(const Facts& facts) {
-  const auto& failed = facts.protocol.failed;
+  const auto& failed = facts.loop.failed;
   if (!failed || failed->source.empty()) return std::nullopt;
   Onset onset;
   onset.step = failed->step;
@@ -78,18 +78,18 @@ void AddObservations(const Facts& facts, const std::vector<Claim>& claims, Diagn
     d.observations.push_back(
         {runs::Form("Before it: {0}.", "在此之前：{0}。"), {TrendText(*facts.trend)}});
   }
-  if (facts.protocol.failed) {
-    const runs::Sentence text = FailedCallText(*facts.protocol.failed);
+  if (facts.loop.failed) {
+    const runs::Sentence text = FailedCallText(*facts.loop.failed);
     if (d.headline.English().find(text.English()) == std::string::npos)
       d.observations.push_back(text);
   }
-  if (facts.protocol.left > 0) {
+  if (facts.loop.left > 0) {
     d.observations.push_back(
         {runs::Form("The loop went on without an optimizer step in {0:step}, first in step {1}: "
                     "the weights did not change there.",
                     "训练循环有 {0} 步没有执行优化器更新就继续，首次在第 {1} 步："
                     "权重在那里没有变化。"),
-         {facts.protocol.left, facts.protocol.first_left}});
+         {facts.loop.left, facts.loop.first_left}});
   }
   for (const StaticFinding& finding : facts.findings) {
     if (!finding.near_source || d.observations.size() >= kMostObservations) break;

@@ -14,7 +14,7 @@
 
 #include "engines/cases/signal.h"
 #include "engines/diagnosis/profile.h"
-#include "engines/diagnosis/protocol.h"
+#include "engines/diagnosis/loop_calls.h"
 #include "engines/diagnosis/shadow_evidence.h"
 #include "engines/diagnosis/summary/summary.h"
 #include "engines/diagnosis/turns.h"
@@ -167,7 +167,7 @@ struct Facts {
   ScaleTrack scale;
   Course course;
   Turns turns;
-  Protocol protocol;
+  LoopCalls loop;
   Profile profile;  // samples before the onset; all along without one
   std::optional<Parent> parent;
   // Operators behind the onset, in the order in which one led to another.

@@ -232,9 +232,9 @@ Result<Facts> GatherRun(const runs::Source& source, const cases::CaseLibrary& li
   MPN_TRY(GatherAlerts(source, layers, facts));
   StepPass steps(library, limit);
   MPN_TRY(steps.Read(source, FirstErrorStep(facts), facts));
-  auto protocol = ReadProtocol(source);
-  if (!protocol) return protocol.error();
-  facts.protocol = *std::move(protocol);
+  auto loop = ReadLoopCalls(source);
+  if (!loop) return loop.error();
+  facts.loop = *std::move(loop);
   MPN_TRY(GatherParent(source, facts));
 
   auto measured = ReadShadowEvidence(source, layers);

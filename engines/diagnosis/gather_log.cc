@@ -48,7 +48,7 @@ Result<Facts> GatherLog(const runs::Source& source, std::vector<LogHit> hits,
   facts.numbered = source.numbered;
   facts.of_players = source.of_players;
   facts.status = source.run.status;
-  MPN_TRY_ASSIGN(facts.protocol, ReadProtocol(source));
+  MPN_TRY_ASSIGN(facts.loop, ReadLoopCalls(source));
   auto evaluations = runs::ReadEvaluations(source);
   if (!evaluations) return evaluations.error();
   facts.evaluations = *std::move(evaluations);

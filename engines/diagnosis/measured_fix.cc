@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "engines/diagnosis/trend.h"
 #include "engines/runs/operator_words.h"
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/relation_text.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
@@ -47,7 +47,7 @@ Sentence FixOfLostChange(const runs::ShadowFinding& finding) {
 }
 
 // Of a relation between states that is broken; empty of any other kind.
-Sentence FixOfProtocol(const runs::ShadowFinding& finding) {
+Sentence FixOfRelation(const runs::ShadowFinding& finding) {
   const Word<FindingKind>& kind = finding.kind;
   if (kind == FindingKind::kNoGradient) {
     return {
@@ -358,7 +358,7 @@ Sentence MeasuredFix(const ShadowEvidence& measured, const Mechanism& mechanism)
         "Lower the learning rate or warm it up longer, and clip gradients (after unscaling them).",
         "降低学习率或延长预热，并裁剪梯度（在反缩放之后）。");
   }
-  if (runs::IsProtocol(finding.kind)) return FixOfProtocol(finding);
+  if (runs::IsRelation(finding.kind)) return FixOfRelation(finding);
   if (finding.lost_before) {
     return Form(
         "Mend what loses the change before it comes in there; nothing is wrong with this line.",

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engines/diagnosis/trend.h"
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/relation_text.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 
@@ -75,7 +75,7 @@ Sentence PrecisionSentence(const ShadowEvidence& measured, const Mechanism& mech
     return text;
   };
   const Form not_precision("It is not precision.", "这不是精度问题。");
-  if (runs::IsProtocol(finding.kind)) {
+  if (runs::IsRelation(finding.kind)) {
     return ComparesWithItself(finding) ? not_precision
                                        : Form("It is not precision: in FP64 the same holds.",
                                               "这不是精度问题：在 FP64 中也是如此。");

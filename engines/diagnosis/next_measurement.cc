@@ -116,7 +116,7 @@ Sentence NextMeasurement(const Facts& facts, const Diagnosis& diagnosis) {
         "若结果仍不如预期：用相同的种子以 FP32 "
         "在监视器下训练，并比较两者（compare_runs）；若一致，就不是精度问题，接着看没有检查的部分：一个批次、它的标签，以及未训练的模型应有的损失。");
   }
-  if (const auto& failed = facts.protocol.failed;
+  if (const auto& failed = facts.loop.failed;
       failed && (diagnosis.verdict == Health::kNotEstablished || !facts.onset)) {
     if (failed->through_mode) {
       return Form(

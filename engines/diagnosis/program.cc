@@ -103,7 +103,7 @@ Result<Diagnosed> DiagnoseFacts(const Request& request, const ToolContext& conte
   for (const std::string& path : context.data.List(kRuleFolder, ".md")) {
     facts.known_rules.insert(path.substr(kRuleFolder.size(), path.size() - kRuleFolder.size() - 3));
   }
-  if (const auto& failed = facts.protocol.failed) {
+  if (const auto& failed = facts.loop.failed) {
     AddHits(failed->error + ": " + failed->text, /*raised=*/true, library, facts);
   }
   const bool used =

@@ -8,7 +8,7 @@
 #include "engines/diagnosis/shorten.h"
 #include "engines/diagnosis/summary/verdict_words.h"
 #include "engines/runs/operator_words.h"
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/relation_text.h"
 #include "engines/runs/shadow_text.h"
 #include "engines/runs/show.h"
 

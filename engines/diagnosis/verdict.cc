@@ -63,7 +63,7 @@ const Burst* LongBurst(const Turns& turns) {
 
 // Whether the exception that ended the training is a documented one, or says itself what it met.
 bool IsKnownFailure(const Facts& facts) {
-  if (!OutOfRangeText(*facts.protocol.failed).empty()) return true;
+  if (!OutOfRangeText(*facts.loop.failed).empty()) return true;
   return std::any_of(facts.log_hits.begin(), facts.log_hits.end(),
                      [](const LogHit& hit) { return hit.raised && hit.weight >= kSignWeight; });
 }
@@ -212,8 +212,8 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                 {first}});
   }
   // What the training itself ended with is quoted, with its line.
-  if (facts.protocol.failed && IsKnownFailure(facts)) {
-    return say(Health::kBroken, FailedCallText(*facts.protocol.failed));
+  if (facts.loop.failed && IsKnownFailure(facts)) {
+    return say(Health::kBroken, FailedCallText(*facts.loop.failed));
   }
   // A message of this weight is an exception of PyTorch: the training went no further. After a
   // warning it does.
@@ -227,8 +227,8 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
                  {Form("A line tells of a known fault: {0}", "有一行表明一个已知的故障：{0}"),
                   {EscapeControl(sign->line, 200)}});
     }
-    if (facts.protocol.failed) {
-      const Sentence failed = FailedCallText(*facts.protocol.failed);
+    if (facts.loop.failed) {
+      const Sentence failed = FailedCallText(*facts.loop.failed);
       return say(
           Health::kNotEstablished,
           s.steps == 0
@@ -384,7 +384,7 @@ void JudgeRecord(const Facts& facts, const std::vector<Claim>& claims, Diagnosis
   AddNotes(facts, claims, headline);
   if (facts.status == runs::Status::kException || facts.status == runs::Status::kKilled) {
     headline +=
-        facts.protocol.failed ? FailedCallText(*facts.protocol.failed)
+        facts.loop.failed ? FailedCallText(*facts.loop.failed)
         : facts.status == runs::Status::kException
             ? Sentence(Form(
                   "The training ended with an exception; the recorded numbers do not tell why.",

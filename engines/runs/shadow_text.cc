@@ -10,7 +10,7 @@
 #include "base/layer_word.h"
 #include "base/text.h"
 #include "engines/runs/operator_words.h"
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/relation_text.h"
 #include "engines/runs/ranks.h"
 #include "engines/runs/shadow_inputs.h"
 #include "engines/runs/shadow_reach.h"
@@ -454,13 +454,13 @@ Sentence LinesText(const std::vector<std::string>& lines, std::string_view sourc
 }
 
 std::string FindingName(const ShadowFinding& finding) {
-  const std::string_view relation = ProtocolWord(finding.kind);
+  const std::string_view relation = RelationNoun(finding.kind);
   return relation.empty() ? OperatorWord(finding.op) : std::string(relation);
 }
 
 FindingWords WordsOf(const ShadowFinding& finding, std::string_view module) {
-  if (IsProtocol(finding.kind)) {
-    return {ProtocolSentence(finding, finding.source.empty() ? "" : ShownPlace(finding.source)),
+  if (IsRelation(finding.kind)) {
+    return {RelationSentence(finding, finding.source.empty() ? "" : ShownPlace(finding.source)),
             {},
             {},
             {}};

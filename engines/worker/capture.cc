@@ -76,13 +76,13 @@ Json Capture(const Program& program, const std::vector<IValue>& inputs, const st
   Named made;
   std::map<std::string, int> calls;
   PlainRunner runner(
-      Precision::AsWritten(), [&](const std::string& module, const std::vector<IValue>& values) {
+      CastPolicy::AsWritten(), [&](const std::string& module, const std::vector<IValue>& values) {
         if (module.empty()) return;  // the model itself: below
         const int call = ++calls[module];
         AddCall(call == 1 ? module : module + "#" + std::to_string(call), values, made);
       });
   std::vector<IValue> outputs;
-  Finish finish = Interpret(program, StartOf(program, inputs, Precision::AsWritten()), runner);
+  Finish finish = Interpret(program, StartOf(program, inputs, CastPolicy::AsWritten()), runner);
   for (Value& each : finish.outputs) outputs.push_back(std::move(each.held));
   AddCall(kWhole, outputs, made);
   return Write(made, path);

@@ -99,9 +99,9 @@ Json TimeAnswer(const Json& request) {
   };
   std::vector<double> forward, op_by_op;
   const int repeats = std::clamp(ValueOr(request, "repeats", 20), 1, 10'000);
-  const Start start = StartOf(loaded.program, values, Precision::AsWritten());
+  const Start start = StartOf(loaded.program, values, CastPolicy::AsWritten());
   for (int at = 0; at < repeats + 3; ++at) {  // by turns; the first three warm up
-    PlainRunner runner(Precision::AsWritten());
+    PlainRunner runner(CastPolicy::AsWritten());
     const double ours = timed([&] { Interpret(loaded.program, start, runner); });
     const double theirs = loaded.forward ? timed([&] { loaded.forward(values); }) : 0;
     if (at < 3) continue;

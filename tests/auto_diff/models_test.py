@@ -62,9 +62,9 @@ def test_recording_in_fp32_changes_no_bit_of_forward_and_backward(name):
 
     with full_precision("cpu"):
         seen = measure(program, None, contextlib.nullcontext, 1.0)
-    assert seen.raised is None and seen.case is not None
-    assert bits(gradients(seen.case.leaves)) == bits(gradients(plain))
-    assert [b for b in bits(seen.case.outputs).values()] == [
+    assert seen.raised is None and seen.attempt is not None
+    assert bits(gradients(seen.attempt.leaves)) == bits(gradients(plain))
+    assert [b for b in bits(seen.attempt.outputs).values()] == [
         b for b in bits([(str(at), each) for at, each in enumerate(outputs)]).values()
     ]
     assert seen.operators > 5 and seen.outputs[0].error < 1e-4
@@ -77,7 +77,7 @@ def test_recording_in_bf16_changes_no_bit_either(name, policy):
     chosen = Policy(policy, "bf16", "cpu")
     low = torch.bfloat16 if policy == "pure" else None
     with chosen.installed():
-        plain = program.case(low)
+        plain = program.attempt(low)
         try:
             program.forward(plain, chosen.region)
             program.backward(plain, 1.0)
@@ -87,9 +87,9 @@ def test_recording_in_bf16_changes_no_bit_either(name, policy):
                 raise seen.raised or AssertionError from error
             return
         seen = measure(program, low, chosen.region, 1.0)
-    assert seen.raised is None and seen.case is not None
-    assert bits(seen.case.outputs) == bits(plain.outputs)
-    assert bits(gradients(seen.case.leaves)) == bits(gradients(plain.leaves))
+    assert seen.raised is None and seen.attempt is not None
+    assert bits(seen.attempt.outputs) == bits(plain.outputs)
+    assert bits(gradients(seen.attempt.leaves)) == bits(gradients(plain.leaves))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -89,7 +89,7 @@ def test_the_check_leaves_the_scaler_as_it_was():
 
 
 def test_the_bounds_are_those_of_the_alerts():
-    header = (pathlib.Path(__file__).parents[2] / "monitor" / "core" / "alert_types.h").read_text()
+    header = (pathlib.Path(__file__).parents[2] / "numerics" / "alert_bounds.h").read_text()
 
     def bound(name: str) -> float:
         return float(re.search(rf"{name} = ([0-9.e]+)", header)[1])

@@ -33,7 +33,7 @@ DEVICE = find_device("h100")
 
 def measure(program: Program, way: str) -> tuple[Anatomy, Candidate]:
     program.inputs_need_gradient = False
-    case = program.case(None)
+    case = program.attempt(None)
     with full_precision("cpu"):
         anatomy = look(program, case, [])
     chosen = next(each for each in WAYS if each.name == way)
@@ -84,7 +84,7 @@ def score_others() -> list[dict[str, Any]]:
                 program = Program(target, made, Options(backward=of["backward"]))
             except Problem:
                 continue  # a function
-            if program.case(None).module is None:
+            if program.attempt(None).module is None:
                 continue
             way = "bf16-weights" if of["policy"] == "pure" else f"{of['dtype']}-autocast"
             began = time.monotonic()

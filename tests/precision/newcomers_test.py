@@ -98,5 +98,5 @@ def test_a_target_takes_what_it_has_names_for():
     options = Options(loss=nn.functional.cross_entropy)
     sample = (torch.ones(3, 4), torch.tensor([0, 1, 1]))
     program = Program(target, values_of(sample), options)
-    case = program.case(None)
+    case = program.attempt(None)
     assert len(case.args) == 1 and case.labels[0].tolist() == [0, 1, 1]

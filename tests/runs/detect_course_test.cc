@@ -191,19 +191,19 @@ TEST(Divergence, OfACompiledStepThatWasNotComparedTheLearningRateIsNotBlamed) {
   EXPECT_NE(claim().sentence.English().find("not as torch.compile has made it"), std::string::npos);
 }
 
-TEST(ScalerProtocol, EachWrongOrderOfCalls) {
+TEST(ScalerOrder, EachWrongOrderOfCalls) {
   Facts facts = Healthy({});
   facts.summary.scale_first = facts.summary.scale_max = 1024;
-  facts.protocol.clips.push_back({3, false, 1.0, 2.0, "float32"});
+  facts.loop.clips.push_back({3, false, 1.0, 2.0, "float32"});
   EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
-  facts.protocol.clips.push_back({4, true, 1.0, 2000.0, "float32"});
+  facts.loop.clips.push_back({4, true, 1.0, 2000.0, "float32"});
   EXPECT_TRUE(Fires(facts, "clipped-while-scaled"));
   EXPECT_FALSE(Fires(facts, "scaled-step"));
-  facts.protocol.direct_step = 0;  // then everything is scaled, and that is the fault
+  facts.loop.direct_step = 0;  // then everything is scaled, and that is the fault
   EXPECT_TRUE(Fires(facts, "scaled-step"));
   EXPECT_FALSE(Fires(facts, "clipped-while-scaled"));
-  facts.protocol = {};
-  facts.protocol.unguarded_step = 0;  // of finite gradients nothing comes
+  facts.loop = {};
+  facts.loop.unguarded_step = 0;  // of finite gradients nothing comes
   EXPECT_FALSE(Fires(facts, "unguarded-step"));
   facts.onset.emplace();
   facts.onset->step = 50;
@@ -215,15 +215,15 @@ TEST(ScalerProtocol, EachWrongOrderOfCalls) {
   facts.summary.skipped_steps = 0;
   facts.onset.reset();
   facts.bad_at_end = false;
-  facts.protocol = {};
-  facts.protocol.update_missing = 7;
+  facts.loop = {};
+  facts.loop.update_missing = 7;
   EXPECT_TRUE(Fires(facts, "missing-update"));
-  facts.protocol = {};
-  facts.protocol.gradients_replaced = 7;
+  facts.loop = {};
+  facts.loop.gradients_replaced = 7;
   EXPECT_TRUE(Fires(facts, "gradients-replaced"));
 }
 
-TEST(ScalerProtocol, ClippingByHandPinsTheScaledNorm) {
+TEST(ScalerOrder, ClippingByHandPinsTheScaledNorm) {
   const auto pinned = [](double norm) {
     TurnFinder finder;
     for (int64_t step = 0; step < 40; ++step) {
@@ -276,12 +276,12 @@ TEST(ScalerRestart, ARunThatGoesOnFromAnother) {
 TEST(OptimizerRestart, WithoutStateInTheMiddleAndALossThatJumps) {
   Facts facts = Healthy(TurnsOf(
       200, [](int64_t step) { return CourseRow{.loss = step >= 101 && step < 110 ? 20.0 : 1.0}; }));
-  facts.protocol.optimizers = {{0, "Adam", 0.1, 1e-8, 4, 0}, {100, "Adam", 0.1, 1e-8, 4, 0}};
+  facts.loop.optimizers = {{0, "Adam", 0.1, 1e-8, 4, 0}, {100, "Adam", 0.1, 1e-8, 4, 0}};
   EXPECT_TRUE(Fires(facts, "optimizer-restarted"));
   EXPECT_FALSE(Fires(facts, "outlier-batch"));
-  facts.protocol.optimizers[1].with_state = 4;
+  facts.loop.optimizers[1].with_state = 4;
   EXPECT_FALSE(Fires(facts, "optimizer-restarted"));
-  facts.protocol.optimizers[1] = {180, "Adam", 0.1, 1e-8, 4, 0};  // and nothing happened
+  facts.loop.optimizers[1] = {180, "Adam", 0.1, 1e-8, 4, 0};  // and nothing happened
   EXPECT_FALSE(Fires(facts, "optimizer-restarted"));
 }
 
@@ -306,9 +306,9 @@ TEST(LostUpdates, ANormOfExactlyZeroFromSomeStepOn) {
 
 TEST(LostUpdates, AnInfiniteNormToClipByInHalf) {
   Facts facts = Healthy({});
-  facts.protocol.clips.push_back({12, false, 1.0, kInf, "float16"});
+  facts.loop.clips.push_back({12, false, 1.0, kInf, "float16"});
   EXPECT_TRUE(Fires(facts, "half-clip-norm"));
-  facts.protocol.clips[0].norm_dtype = "float32";  // a gradient is infinite, and that is another
+  facts.loop.clips[0].norm_dtype = "float32";  // a gradient is infinite, and that is another
   EXPECT_FALSE(Fires(facts, "half-clip-norm"));
 }
 

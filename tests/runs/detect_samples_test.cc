@@ -123,11 +123,11 @@ TEST(LostUpdates, FrozenInHalfPrecisionWeights) {
 TEST(Accumulation, ManyPassesInHalf) {
   Facts facts = Recorded("bf16");
   AddSeries(facts, "w", runs::kGradient, "bfloat16", {{0, 1}});
-  facts.protocol.backwards = 16;
+  facts.loop.backwards = 16;
   EXPECT_TRUE(Fires(facts, "half-accumulation"));
-  facts.protocol.backwards = 2;  // a generator's and a discriminator's
+  facts.loop.backwards = 2;  // a generator's and a discriminator's
   EXPECT_FALSE(Fires(facts, "half-accumulation"));
-  facts.protocol.backwards = 16;
+  facts.loop.backwards = 16;
   facts.profile.series[0].dtype = "float32";
   EXPECT_FALSE(Fires(facts, "half-accumulation"));
 }

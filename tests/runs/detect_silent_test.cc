@@ -230,7 +230,7 @@ TEST(OptimizerOrigin, AStateThatHeldNanBeforeIsNotTheOptimizersArithmetic) {
   facts.onset->is_nan = true;
   facts.onset->detail.finite_before = true;
   facts.bad_states = {"exp_avg"};
-  facts.protocol.optimizers.push_back({.step = 0, .kind = "AdamW", .with_state = 8});
+  facts.loop.optimizers.push_back({.step = 0, .kind = "AdamW", .with_state = 8});
   const auto claims = RunDetectors(facts);
   EXPECT_FALSE(Find(claims, "optimizer-division"));
   const Claim* claim = Find(claims, "state-not-finite");

@@ -42,7 +42,7 @@ std::vector<double> TermVectors::Cosines(const std::vector<std::string>& words) 
   for (const std::string& name : std::set<std::string>(words.begin(), words.end())) {
     const auto found = words_.find(name);
     if (found == words_.end()) continue;
-    const Word& word = found->second;
+    const Term& word = found->second;
     square += word.rarity * word.rarity;
     for (const Posting& posting : word.postings) {
       cosines[posting.at] += word.rarity * posting.weight;

@@ -28,11 +28,11 @@ class TermVectors {
     size_t at = 0;      // which case
     double weight = 0;  // of the word in the case's vector of length 1
   };
-  struct Word {
+  struct Term {
     double rarity = 0;
     std::vector<Posting> postings;
   };
-  std::unordered_map<std::string, Word> words_;
+  std::unordered_map<std::string, Term> words_;
   size_t cases_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #include "engines/check/facts/facts.h"
 
 #include "engines/check/dtypes/dtype_spread.h"
-#include "engines/check/protocol/protocol_code.h"
+#include "engines/check/scaler/code.h"
 #include "engines/check/syntax/parallel.h"
 #include "engines/check/syntax/text_search.h"
 
@@ -68,14 +68,14 @@ void CompleteFacts(const std::vector<FileFacts*>& files, unsigned threads,
   }
   SpreadDtypes(*files[0]->modules, files, threads, cancel);
   if (!files[0]->project.HasTorchScaler()) {
-    for (FileFacts* file : files) file->protocol = std::make_unique<const Protocol>();
+    for (FileFacts* file : files) file->scaler_order = std::make_unique<const ScalerOrder>();
     return;
   }
   std::vector<Codebase::File> analyses;
   for (const FileFacts* file : files) analyses.push_back({&file->bindings, &file->scalers});
   const Codebase codebase(*files[0]->modules, analyses, threads);
   InParallel(files.size(), threads, [&](size_t i) {
-    files[i]->protocol = std::make_unique<const Protocol>(codebase, i, cancel);
+    files[i]->scaler_order = std::make_unique<const ScalerOrder>(codebase, i, cancel);
   });
 }
 

@@ -17,7 +17,7 @@
 #include "engines/check/facts/project_facts.h"
 #include "engines/check/facts/regions.h"
 #include "engines/check/facts/scalers.h"
-#include "engines/check/protocol/protocol.h"
+#include "engines/check/scaler/order.h"
 #include "engines/check/syntax/bindings.h"
 #include "engines/check/syntax/names.h"
 #include "engines/check/syntax/syntax.h"
@@ -50,7 +50,7 @@ class FileFacts {
   const std::vector<FileFacts*>* files = nullptr;  // the project's, numbered as in `modules`
   size_t number = 0;                               // of this file among them
   std::unique_ptr<Dtypes> dtypes;
-  std::unique_ptr<const Protocol> protocol;
+  std::unique_ptr<const ScalerOrder> scaler_order;
 };
 
 // Makes one project of the files: who defines what, and in which precision it trains. `modules`

@@ -12,12 +12,12 @@ namespace {
 constexpr size_t kMaxWords = 4000;  // of one command, with its variables in place
 constexpr size_t kMaxCommands = 4000;
 
-struct Word {
+struct ShellWord {
   std::string text;  // without quotes; "$NAME" where it is not known
   Bytes where;       // in the file: where the variable got it, if it came from one
   bool certain = true;
 };
-using Words = std::vector<Word>;
+using Words = std::vector<ShellWord>;
 
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -75,7 +75,7 @@ class Script {
       } else if (text_.substr(at_, 2) == "<<" && text_.substr(at_, 3) != "<<<") {
         HereStart();
       } else {
-        Word word = OneWord();
+        ShellWord word = OneWord();
         // NAME=( … ): the words of an array.
         if (word.text.ends_with('=') && at_ < text_.size() && text_[at_] == '(') {
           ++at_;
@@ -93,8 +93,8 @@ class Script {
   }
 
   // One word from here: quotes joined, escapes resolved.
-  Word OneWord() {
-    Word word;
+  ShellWord OneWord() {
+    ShellWord word;
     word.where.begin = static_cast<uint32_t>(at_);
     while (at_ < text_.size()) {
       const char c = text_[at_];
@@ -143,7 +143,7 @@ class Script {
   }
 
   // The words of NAME=( … ) as an assignment.
-  void Array(const Word& head, Words* out) {
+  void Array(const ShellWord& head, Words* out) {
     Words words;
     while (at_ < text_.size() && text_[at_] != ')') {
       const char c = text_[at_];
@@ -226,7 +226,7 @@ class Script {
 
   // Keeps count of what may not be run: bodies of if, loops, case and functions.
   void Nest(const Words& words) {
-    for (const Word& word : words) {
+    for (const ShellWord& word : words) {
       const std::string& t = word.text;
       if (t == "if" || t == "case" || t == "for" || t == "while" || t == "until" || t == "select" ||
           t == "{")
@@ -238,7 +238,7 @@ class Script {
   }
 
   // The words of an assigned value, each with its place in the file.
-  Words Split(const Word& whole, size_t value) const {
+  Words Split(const ShellWord& whole, size_t value) const {
     Words words;
     const std::string_view raw =
         text_.substr(whole.where.begin, whole.where.end - whole.where.begin);
@@ -267,7 +267,7 @@ class Script {
     if (nested_ > 0 || conditional_) {
       // Either the old value or the new one.
       words.insert(words.begin(), variable.begin(), variable.end());
-      for (Word& word : words) word.certain = false;
+      for (ShellWord& word : words) word.certain = false;
     } else if (appends) {
       words.insert(words.begin(), variable.begin(), variable.end());
     }
@@ -278,7 +278,7 @@ class Script {
   // Variables that are words of their own replaced by what they hold.
   Words Expanded(Words words) const {
     Words expanded;
-    for (Word& word : words) {
+    for (ShellWord& word : words) {
       const auto known = variables_.find(std::string(VariableOf(word.text)));
       if (known == variables_.end()) {
         expanded.push_back(std::move(word));
@@ -293,13 +293,13 @@ class Script {
   // The framework that the command starts, by its program and its other flags.
   static bool Recognise(const Words& words, Framework* framework) {
     const auto any = [&](std::initializer_list<std::string_view> flags) {
-      return std::any_of(words.begin(), words.end(), [&](const Word& word) {
+      return std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
         const std::string_view name = std::string_view(word.text).substr(0, word.text.find('='));
         return std::find(flags.begin(), flags.end(), name) != flags.end();
       });
     };
     const auto program = [&](std::string_view part) {
-      return std::any_of(words.begin(), words.end(), [&](const Word& word) {
+      return std::any_of(words.begin(), words.end(), [&](const ShellWord& word) {
         return !word.text.starts_with('-') && word.text.find(part) != std::string::npos;
       });
     };
@@ -337,7 +337,7 @@ class Script {
     Settings settings;
     if (!Recognise(words, &settings.framework)) return;
     for (size_t i = 0; i < words.size(); ++i) {
-      const Word& word = words[i];
+      const ShellWord& word = words[i];
       if (!word.text.starts_with("--") || !word.certain) continue;
       std::string name = word.text.substr(2);
       std::string value;

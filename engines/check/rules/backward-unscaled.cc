@@ -137,7 +137,7 @@ void Check(const FileFacts& facts, Sink& sink) {
       [&](const Violation& v, RawFinding& finding) {
         if (!StepsHere(facts, v)) finding.form = "other-function";
       });
-  for (const Violation& v : facts.protocol->violations()) {
+  for (const Violation& v : facts.scaler_order->violations()) {
     if (v.kind != Violation::Kind::kPlainLoss || v.node != v.inner || reported.contains(v.node) ||
         !IsFp16Loss(facts, v.node))
       continue;

@@ -10,7 +10,7 @@ void Check(const FileFacts& facts, Sink& sink) {
   // One step a call, and no update() anywhere: the loop that calls this stands in another function.
   if (facts.project.scaler_updates) return;
   bool reported = false;
-  for (const Violation& v : facts.protocol->violations())
+  for (const Violation& v : facts.scaler_order->violations())
     reported = reported || v.kind == Violation::Kind::kStepWithoutUpdate;
   bool handed_on = false;  // somebody else may update it
   ForEachCall(facts, [&](NodeId call) {

@@ -15,17 +15,17 @@ constexpr int64_t kPasses = 4;
 }  // namespace
 
 void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims) {
-  const Protocol& protocol = facts.protocol;
-  if (protocol.backwards < kPasses || protocol.taken_out) return;
-  if (!protocol.added_in.empty() && !IsSixteen(protocol.added_in)) return;
+  const LoopCalls& loop = facts.loop;
+  if (loop.backwards < kPasses || loop.taken_out) return;
+  if (!loop.added_in.empty() && !IsSixteen(loop.added_in)) return;
   const auto gradient = std::find_if(
       facts.profile.series.begin(), facts.profile.series.end(), [](const Series& series) {
         return series.kind == runs::kGradient && IsSixteen(series.dtype);
       });
   // An optimizer with FP32 copies has gradients in FP32: the record's are those.
   const bool known = gradient != facts.profile.series.end();
-  if (!known && protocol.added_in.empty()) return;
-  const std::string dtype = known ? gradient->dtype : protocol.added_in;
+  if (!known && loop.added_in.empty()) return;
+  const std::string dtype = known ? gradient->dtype : loop.added_in;
   Claim claim;
   claim.id = "half-accumulation";
   claim.sentence = {
@@ -33,12 +33,12 @@ void DetectAccumulation(const Facts& facts, std::vector<Claim>& claims) {
            "added, and {3} significant bits.",
            "每步有 {0} 次反向传播的梯度在 {1} 中累加{2}："
            "累加和会远大于所加的值，而 {3} 位有效数字。"),
-      {protocol.backwards, dtype,
+      {loop.backwards, dtype,
        known ? Sentence(Form(" ({0})", "（{0}）"), {runs::Name(gradient->layer)}) : Sentence(),
        dtype == "bfloat16" ? Form("BF16 keeps 8", "BF16 只保留 8")
                            : Form("FP16 keeps 11", "FP16 只保留 11")}};
   // The loss of a pass is divided by their number, so late passes differ from the sum by about it.
-  claim.strength = facts.protocol.backwards >= 16 ? 1 : 0.8;
+  claim.strength = facts.loop.backwards >= 16 ? 1 : 0.8;
   claim.fault = true;
   claim.lost_in = Claim::LostIn::kPasses;
   claim.place = FaultPlace{known ? gradient->first().step : 0,

@@ -55,7 +55,7 @@ std::vector<Claim> RunDetectors(const Facts& facts) {
       DetectForwardOverflow, DetectOriginPlace,      DetectSoftmaxOrigins,  DetectDomainOrigins,
       DetectLossBackward,    DetectRootGradient,     DetectOverflowOrigins, DetectNormOutputZero,
       DetectRawInputs,       DetectGradientOverflow, DetectOptimizerOrigin, DetectLostGradients,
-      DetectScalerProtocol,  DetectScalerRestart,    DetectLossScale,       DetectSkippedSteps,
+      DetectScalerOrder,  DetectScalerRestart,    DetectLossScale,       DetectSkippedSteps,
       DetectZeroRate,        DetectLostUpdates,      DetectAccumulation,    DetectPoisonedBuffer,
       DetectGrowingLogits,   DetectLrJump,           DetectRecurrence,      DetectOptimizerRestart,
       DetectOutlierBatch,    DetectConstantInput,    DetectDeadUnits,       DetectZeroGradients,

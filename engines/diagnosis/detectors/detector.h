@@ -67,7 +67,7 @@ void DetectRawInputs(const Facts& facts, std::vector<Claim>& claims);
 void DetectGradientOverflow(const Facts& facts, std::vector<Claim>& claims);
 void DetectOptimizerOrigin(const Facts& facts, std::vector<Claim>& claims);
 void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims);
-void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims);
+void DetectScalerOrder(const Facts& facts, std::vector<Claim>& claims);
 void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims);
 void DetectUniformGuess(const Facts& facts, std::vector<Claim>& claims);
 void DetectLossScale(const Facts& facts, std::vector<Claim>& claims);

@@ -68,7 +68,7 @@ void DetectLostGradients(const Facts& facts, std::vector<Claim>& claims) {
                     "Weights, activations and gradients are held in float16 and there is no loss "
                     "scale.",
                     "权重、激活和梯度都以 float16 保存，并且没有损失缩放。")
-      : facts.protocol.autocast == "float16"
+      : facts.loop.autocast == "float16"
           ? Form("FP16 runs under autocast and the loss is not scaled: no loss scale was recorded.",
                  "FP16 在 autocast 下运行，而损失没有缩放：没有记录到损失缩放。")
           : Form(

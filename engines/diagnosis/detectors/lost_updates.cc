@@ -157,7 +157,7 @@ void DetectZeroed(const Facts& facts, std::vector<Claim>& claims) {
 }
 
 void DetectHalfClipNorm(const Facts& facts, std::vector<Claim>& claims) {
-  for (const ClipSeen& clip : facts.protocol.clips) {
+  for (const ClipSeen& clip : facts.loop.clips) {
     if (!clip.norm || std::isfinite(*clip.norm) || !IsHalf(clip.norm_dtype)) continue;
     if (facts.onset && facts.onset->step <= clip.step) return;
     Claim claim;

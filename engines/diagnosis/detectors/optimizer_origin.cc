@@ -22,10 +22,10 @@ bool IsOptimizerKind(const std::optional<int64_t>& kind) {
 void AddBadState(const Facts& facts, std::vector<Claim>& claims) {
   const Onset& onset = *facts.onset;
   const std::string states = EscapeControl(Join(facts.bad_states, ", "), 200);
-  const auto& optimizers = facts.protocol.optimizers;
+  const auto& optimizers = facts.loop.optimizers;
   const bool with_state = !optimizers.empty() && optimizers.front().with_state > 0;
   const bool loaded = std::any_of(
-      facts.protocol.loads.begin(), facts.protocol.loads.end(),
+      facts.loop.loads.begin(), facts.loop.loads.end(),
       [&](const LoadSeen& load) { return load.what == "optimizer" && load.step <= onset.step; });
   Claim claim;
   claim.id = "state-not-finite";

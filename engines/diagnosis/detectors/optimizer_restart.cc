@@ -26,14 +26,14 @@ const Spike* SpikeAfter(const Facts& facts, int64_t step) {
 void DetectOptimizerRestart(const Facts& facts, std::vector<Claim>& claims) {
   if (!facts.summary.first_step || FindClaim(claims, "lr-jump")) return;
   const int64_t begin = *facts.summary.first_step;
-  for (const OptimizerSeen& optimizer : facts.protocol.optimizers) {
+  for (const OptimizerSeen& optimizer : facts.loop.optimizers) {
     const bool fresh = optimizer.with_state == 0;
     const bool resumed_run = optimizer.step == begin && (facts.parent || begin > 0);
     // In one process: another optimizer takes over, after steps of the first.
-    const bool within = optimizer.step > begin && &optimizer != &facts.protocol.optimizers.front();
+    const bool within = optimizer.step > begin && &optimizer != &facts.loop.optimizers.front();
     if (!fresh || (!resumed_run && !within)) continue;
     const Spike* spike = SpikeAfter(facts, optimizer.step);
-    const bool loaded = std::any_of(facts.protocol.loads.begin(), facts.protocol.loads.end(),
+    const bool loaded = std::any_of(facts.loop.loads.begin(), facts.loop.loads.end(),
                                     [&](const LoadSeen& load) {
                                       return load.what == "model" && load.step <= optimizer.step &&
                                              load.step + kSoon >= optimizer.step;

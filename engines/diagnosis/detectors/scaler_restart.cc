@@ -46,7 +46,7 @@ void DetectScalerRestart(const Facts& facts, std::vector<Claim>& claims) {
     const Burst* search = SearchAfter(turns, jump.step);
     if (!search) continue;
     const bool anew =
-        std::any_of(facts.protocol.scalers.begin(), facts.protocol.scalers.end(),
+        std::any_of(facts.loop.scalers.begin(), facts.loop.scalers.end(),
                     [&](const ScalerSeen& scaler) { return scaler.step == jump.step; });
     claims.push_back(Restart(jump.step, jump.from, jump.to, search->steps,
                              anew

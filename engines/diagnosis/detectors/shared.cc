@@ -117,7 +117,7 @@ std::string WeightDtype(const Facts& facts) {
 }
 
 bool UsesHalf(const Facts& facts) {
-  if (facts.precision == Precision::kFp16 || facts.protocol.autocast == "float16") return true;
+  if (facts.precision == Precision::kFp16 || facts.loop.autocast == "float16") return true;
   return std::any_of(facts.profile.series.begin(), facts.profile.series.end(),
                      [](const Series& series) {
                        return IsHalf(series.dtype) &&

@@ -26,10 +26,10 @@ Json Diff(const Program& program, const std::vector<Input>& inputs, const DiffOp
   const std::vector<IValue> values = Bound(program, inputs);
   const c10::ScalarType low_type = LowOf(options.dtype);
   say(0.05, "in FP32");
-  const Measured full = Measure(program, values, Precision::Full());
+  const Measured full = Measure(program, values, CastPolicy::Full());
   if (full.raised) throw *full.raised;
   say(0.4, "in " + options.dtype);
-  const Precision precision = PrecisionOf(options.policy, low_type);
+  const CastPolicy precision = CastPolicyOf(options.policy, low_type);
   Measured low = Measure(program, values, precision);
   say(0.7, "what FP32 cures");
   Trials trials(program, values, precision, low.judge.calls(),

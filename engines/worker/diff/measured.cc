@@ -108,7 +108,7 @@ Named NamedTensors(const std::vector<IValue>& values) {
 }
 
 Measured Measure(const Program& program, const std::vector<IValue>& inputs,
-                 const Precision& precision) {
+                 const CastPolicy& precision) {
   const at::NoGradGuard no_grad;
   const auto began = std::chrono::steady_clock::now();
   Measured measured;

@@ -43,7 +43,7 @@ struct Measured {
 };
 
 Measured Measure(const Program& program, const std::vector<IValue>& inputs,
-                 const Precision& precision);
+                 const CastPolicy& precision);
 
 // Tensors of the model's results, named; `values` one for each of its outputs.
 std::vector<std::pair<std::string, at::Tensor>> NamedTensors(const std::vector<IValue>& values);

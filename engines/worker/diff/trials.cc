@@ -28,7 +28,7 @@ double BoundOf(double before) {
 }  // namespace
 
 Trials::Trials(const Program& program, const std::vector<IValue>& inputs,
-               const Precision& precision, const std::vector<CallRecord>& calls,
+               const CastPolicy& precision, const std::vector<CallRecord>& calls,
                Clock::time_point until)
     : program_(program), inputs_(inputs), precision_(precision), calls_(calls), until_(until) {
   for (const CallRecord& each : calls) types_.push_back(each.types);

@@ -25,7 +25,7 @@ class Trials {
   using Clock = std::chrono::steady_clock;
 
   // `until`: no trial begins later.
-  Trials(const Program& program, const std::vector<IValue>& inputs, const Precision& precision,
+  Trials(const Program& program, const std::vector<IValue>& inputs, const CastPolicy& precision,
          const std::vector<CallRecord>& calls, Clock::time_point until);
 
   // The lines without any of which the result would not be right: first the operator itself in FP32
@@ -45,7 +45,7 @@ class Trials {
 
   const Program& program_;
   const std::vector<IValue>& inputs_;
-  Precision precision_;
+  CastPolicy precision_;
   const std::vector<CallRecord>& calls_;
   std::vector<std::vector<c10::ScalarType>> types_;
   Clock::time_point until_;

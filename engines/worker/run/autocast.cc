@@ -143,9 +143,9 @@ void Run(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* sta
 
 }  // namespace
 
-Precision PrecisionOf(const std::string& policy, c10::ScalarType low) {
-  Precision precision;
-  precision.regions = Precision::Own::kAll;
+CastPolicy CastPolicyOf(const std::string& policy, c10::ScalarType low) {
+  CastPolicy precision;
+  precision.regions = CastPolicy::Own::kAll;
   precision.low = low;
   precision.autocast = policy != "pure";
   if (policy == "pure") precision.everything = low;
@@ -166,7 +166,7 @@ void InstallCudaLists() {
   }
 }
 
-Regions::Regions(const Precision& precision) : precision_(precision) {
+Regions::Regions(const CastPolicy& precision) : precision_(precision) {
   at::autocast::set_autocast_cache_enabled(
       false);  // casts belong to the operator that asks for them
   if (precision_.autocast) Enter({.device = "cpu", .enabled = true, .dtype = precision_.low});
@@ -180,8 +180,8 @@ void Regions::Enter(const Region& region) {
   const Before before{at::autocast::is_autocast_enabled(at::kCPU),
                       at::autocast::get_autocast_dtype(at::kCPU)};
   before_.push_back(before);
-  const bool opens = precision_.regions == Precision::Own::kAll ||
-                     (precision_.regions == Precision::Own::kOfTheCpu && region.device == "cpu");
+  const bool opens = precision_.regions == CastPolicy::Own::kAll ||
+                     (precision_.regions == CastPolicy::Own::kOfTheCpu && region.device == "cpu");
   if (opens) Set(region.enabled, region.dtype.value_or(precision_.low));
 }
 

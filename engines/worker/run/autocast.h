@@ -15,12 +15,12 @@
 
 namespace mpnanny::worker {
 
-struct Precision {
+struct CastPolicy {
   // In FP32, where regions of the model's own do nothing either.
-  static Precision Full() { return {}; }
+  static CastPolicy Full() { return {}; }
   // As the library runs it.
-  static Precision AsWritten() {
-    Precision precision;
+  static CastPolicy AsWritten() {
+    CastPolicy precision;
     precision.regions = Own::kOfTheCpu;
     return precision;
   }
@@ -35,7 +35,7 @@ struct Precision {
 };
 
 // `policy`: cuda-autocast, cpu-autocast or pure.
-Precision PrecisionOf(const std::string& policy, c10::ScalarType low);
+CastPolicy CastPolicyOf(const std::string& policy, c10::ScalarType low);
 
 // For all jobs of this process and its forks; the first job would do it.
 void ReadCudaLists();
@@ -46,7 +46,7 @@ void InstallCudaLists();
 // Autocast regions, which nest. Ends those that are open when it is destroyed.
 class Regions {
  public:
-  explicit Regions(const Precision& precision);
+  explicit Regions(const CastPolicy& precision);
   ~Regions();
   Regions(const Regions&) = delete;
   Regions& operator=(const Regions&) = delete;
@@ -61,7 +61,7 @@ class Regions {
   };
   void Set(bool enabled, c10::ScalarType dtype);
 
-  Precision precision_;
+  CastPolicy precision_;
   std::vector<Before> before_;
 };
 

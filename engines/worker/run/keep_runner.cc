@@ -26,7 +26,7 @@ std::string LineOf(const Node& node) {
   return node.site.module.empty() ? node.site.op : node.site.module + " " + node.site.op;
 }
 
-KeepRunner::KeepRunner(const Precision& precision, const Kept& kept,
+KeepRunner::KeepRunner(const CastPolicy& precision, const Kept& kept,
                        const std::vector<std::vector<c10::ScalarType>>& types)
     : regions_(precision), kept_(kept), types_(types) {}
 

@@ -30,7 +30,7 @@ struct Kept {
 class KeepRunner : public Runner {
  public:
   // `types`: of the results of each operator in the run without kept lines, by its number.
-  KeepRunner(const Precision& precision, const Kept& kept,
+  KeepRunner(const CastPolicy& precision, const Kept& kept,
              const std::vector<std::vector<c10::ScalarType>>& types);
 
   // Stops after operator `number` and keeps its results: the floating-point ones, or all.

@@ -4,7 +4,7 @@
 
 namespace mpnanny::worker {
 
-PlainRunner::PlainRunner(const Precision& precision, Given given)
+PlainRunner::PlainRunner(const CastPolicy& precision, Given given)
     : regions_(precision), given_(std::move(given)) {}
 
 void PlainRunner::Run(const Node& node, std::vector<Value>& slots) {

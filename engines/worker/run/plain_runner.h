@@ -17,7 +17,7 @@ class PlainRunner : public Runner {
  public:
   // `given(module, values)`: what each call of a module gives; may be empty.
   using Given = std::function<void(const std::string& module, const std::vector<IValue>& values)>;
-  explicit PlainRunner(const Precision& precision, Given given = {});
+  explicit PlainRunner(const CastPolicy& precision, Given given = {});
 
   Value Begin(const IValue& constant) override { return {constant, {}}; }
   void Run(const Node& node, std::vector<Value>& slots) override;

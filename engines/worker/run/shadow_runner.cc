@@ -69,7 +69,7 @@ bool IsNumber(const IValue& value) { return value.isDouble() || value.isComplexD
 
 }  // namespace
 
-ShadowRunner::ShadowRunner(const Precision& precision, Observer& observer)
+ShadowRunner::ShadowRunner(const CastPolicy& precision, Observer& observer)
     : regions_(precision), observer_(observer) {}
 
 // One reference for one memory.

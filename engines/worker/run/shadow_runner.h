@@ -49,7 +49,7 @@ class Observer {
 
 class ShadowRunner : public Runner {
  public:
-  ShadowRunner(const Precision& precision, Observer& observer);
+  ShadowRunner(const CastPolicy& precision, Observer& observer);
 
   Value Begin(const IValue& constant) override { return BeginWith(OwnCopy(constant), constant); }
   // A state or an input, and what it was before it was rounded.

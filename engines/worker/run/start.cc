@@ -14,7 +14,7 @@ constexpr uint64_t kSeed = 7;  // so that runs draw the same random numbers
 // One memory stays one: `made` holds what was made of the tensors before.
 using Copies = std::map<const void*, at::Tensor>;
 
-IValue Placed(const IValue& value, const Precision& precision, Copies& made) {
+IValue Placed(const IValue& value, const CastPolicy& precision, Copies& made) {
   return Replaced(value, [&](const at::Tensor& tensor) {
     at::Tensor& copy = made[tensor.unsafeGetTensorImpl()];
     if (copy.defined()) return copy;
@@ -41,13 +41,13 @@ Start StartWith(const Program& program, const std::vector<IValue>& inputs, Make 
 }  // namespace
 
 Start StartOf(const Program& program, const std::vector<IValue>& inputs,
-              const Precision& precision) {
+              const CastPolicy& precision) {
   Copies made;
   return StartWith(program, inputs,
                    [&](const IValue& value) { return Value{Placed(value, precision, made), {}}; });
 }
 
-Start StartOf(const Program& program, const std::vector<IValue>& inputs, const Precision& precision,
+Start StartOf(const Program& program, const std::vector<IValue>& inputs, const CastPolicy& precision,
               ShadowRunner& runner) {
   Copies made;
   return StartWith(program, inputs, [&](const IValue& value) {

@@ -14,10 +14,10 @@ namespace mpnanny::worker {
 
 // `inputs`: one for each argument.
 Start StartOf(const Program& program, const std::vector<IValue>& inputs,
-              const Precision& precision);
+              const CastPolicy& precision);
 
 // The same with references: what states and inputs were before the precision rounded them.
-Start StartOf(const Program& program, const std::vector<IValue>& inputs, const Precision& precision,
+Start StartOf(const Program& program, const std::vector<IValue>& inputs, const CastPolicy& precision,
               ShadowRunner& runner);
 
 }  // namespace mpnanny::worker

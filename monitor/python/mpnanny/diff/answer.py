@@ -121,13 +121,15 @@ class Answer:
 
     def _input(self) -> dict[str, Any] | None:
         """An input or a weight that the dtype cannot hold."""
-        case = self._low.case
-        if case is None:
+        attempt = self._low.attempt
+        if attempt is None:
             return None
-        for held, exact in case.exact:
+        for held, exact in attempt.exact:
             bad = int((~held.isfinite() & exact.isfinite()).sum())
             if bad:
-                names = [name for name, leaf in case.leaves if leaf.data_ptr() == held.data_ptr()]
+                names = [
+                    name for name, leaf in attempt.leaves if leaf.data_ptr() == held.data_ptr()
+                ]
                 return {
                     "op": "",
                     "module": names[0] if names else "an input",

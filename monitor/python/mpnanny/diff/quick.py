@@ -10,7 +10,7 @@ import torch
 
 from ..programs.policy import Policy, full_precision
 from ..programs.problem import Problem
-from ..programs.program import Case, Program, Region
+from ..programs.program import Attempt, Program, Region
 from .modules import (
     ModuleRow,
     compare_captures,
@@ -79,18 +79,18 @@ def _answer(rows: list[ModuleRow], target: str) -> dict[str, Any]:
 def _run(
     program: Program, low: torch.dtype | None, region: Region, scale: float
 ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    case: Case = program.case(low)
-    module = case.module
+    attempt: Attempt = program.attempt(low)
+    module = attempt.module
     if module is None:
         raise Problem(
             f"{program.target.name} is no model, it has no modules.",
             "Leave out `level`: functions are looked at operator by operator.",
         )
     with outputs_of(module) as made:
-        program.forward(case, region)
-    if program.derives(case):
-        program.backward(case, scale)
+        program.forward(attempt, region)
+    if program.derives(attempt):
+        program.backward(attempt, scale)
     gradients = {
-        name: leaf.grad.detach() / scale for name, leaf in case.leaves if leaf.grad is not None
+        name: leaf.grad.detach() / scale for name, leaf in attempt.leaves if leaf.grad is not None
     }
     return made, gradients

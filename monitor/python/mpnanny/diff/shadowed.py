@@ -16,7 +16,7 @@ from ..fp64.history import is_float
 from ..operators.modes import ModeStack
 from ..operators.places import pass_through
 from ..programs.problem import Problem
-from ..programs.program import Case, Program, Region
+from ..programs.program import Attempt, Program, Region
 from ..shadow.changes import Changes
 from ..shadow.memory import allowance
 from ..shadow.step import ShadowStep
@@ -43,7 +43,7 @@ class Measured:
     in_low: int = 0  # of these, that read or gave a value of less than 32 bits
     seconds: float = 0.0
     not_followed: list[str] = field(default_factory=list)
-    case: Case | None = None
+    attempt: Attempt | None = None
     decisions: Decisions = field(default_factory=Decisions)
     dtype: torch.dtype = torch.float32  # in which it ran
     size: float = 0.0  # of what was derived: the loss, or the outputs by their gradients
@@ -55,17 +55,17 @@ def measure(
     region: Region,
     scale: float,
     full: Measured | None = None,
-    case: Case | None = None,
+    attempt: Attempt | None = None,
 ) -> Measured:
     """Runs the program once, from its beginning. `full`: what its run in FP32 has measured, whose
-    whole numbers this one's are held against. `case`: where the region needs its module.
+    whole numbers this one's are held against. `attempt`: where the region needs its module.
     """
     made = Measured()
-    if case is None:
-        case = program.case(low, widened=full is None)
-    made.case = case
+    if attempt is None:
+        attempt = program.attempt(low, widened=full is None)
+    made.attempt = attempt
     began = time.perf_counter()
-    module = case.module
+    module = attempt.module
     modules = {} if module is None else {id(each): name for name, each in module.named_modules()}
     names: dict[int, str] = {}
     if module is not None:
@@ -74,7 +74,7 @@ def measure(
                 names[each.untyped_storage()._cdata] = name
     trouble: list[Exception] = []
     step = ShadowStep(0, modules, Changes(names.get), None, trouble.append, allowance())
-    for held, exact in case.exact:
+    for held, exact in attempt.exact:
         entry = step.mode.references.set(held, exact)
         entry.new = False
         found = compare(held, exact)
@@ -88,7 +88,7 @@ def measure(
         if not all(stack.push(each, eager=True) for each in modes):
             why = stack.refusal(eager=True)
             raise Problem(f"Operators cannot be followed: {why}.", kind="Unavailable")
-        _run(program, case, region, scale, step, made)
+        _run(program, attempt, region, scale, step, made)
     except Problem:
         raise
     except Exception as error:
@@ -110,31 +110,36 @@ def measure(
 
 
 def _run(
-    program: Program, case: Case, region: Region, scale: float, step: ShadowStep, made: Measured
+    program: Program,
+    attempt: Attempt,
+    region: Region,
+    scale: float,
+    step: ShadowStep,
+    made: Measured,
 ) -> None:
-    program.forward(case, region)
-    step.reach_outputs([each for _, each in case.outputs])
-    made.outputs = compare_all(step, case.outputs)
-    if case.loss is not None:
-        made.loss, made.loss_reference = compare_loss(step, case.loss)
-        step.backward_begins([case.loss])
-    if not program.derives(case):
+    program.forward(attempt, region)
+    step.reach_outputs([each for _, each in attempt.outputs])
+    made.outputs = compare_all(step, attempt.outputs)
+    if attempt.loss is not None:
+        made.loss, made.loss_reference = compare_loss(step, attempt.loss)
+        step.backward_begins([attempt.loss])
+    if not program.derives(attempt):
         return
-    program.backward(case, scale)
-    step.gradients(case.leaves)
-    gradients = [(name, leaf.grad) for name, leaf in case.leaves if leaf.grad is not None]
+    program.backward(attempt, scale)
+    step.gradients(attempt.leaves)
+    gradients = [(name, leaf.grad) for name, leaf in attempt.leaves if leaf.grad is not None]
     made.gradients = compare_all(step, gradients)
-    sizes = {name: _norm(leaf) for name, leaf in case.leaves}
+    sizes = {name: _norm(leaf) for name, leaf in attempt.leaves}
     for each in made.gradients:
         each.size = sizes[each.name]
-    made.size = scale * (abs(made.loss) if made.loss is not None else _mean_size(case))
+    made.size = scale * (abs(made.loss) if made.loss is not None else _mean_size(attempt))
 
 
 def _norm(tensor: torch.Tensor) -> float:
     return float(tensor.detach().to(torch.float64).norm().item())
 
 
-def _mean_size(case: Case) -> float:
+def _mean_size(attempt: Attempt) -> float:
     """Of the outputs that random gradients of about 1 / numel were given for."""
-    outputs = [each for _, each in case.outputs if each.requires_grad and each.numel()]
+    outputs = [each for _, each in attempt.outputs if each.requires_grad and each.numel()]
     return sum(_norm(each) / each.numel() for each in outputs)

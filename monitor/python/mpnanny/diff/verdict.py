@@ -107,9 +107,11 @@ class Verdict:
 
     def _outputs_differ(self) -> bool:
         """From those of the FP32 run, which draws the same random numbers."""
-        if self.low.case is None or self.full.case is None:
+        if self.low.attempt is None or self.full.attempt is None:
             return False
-        for (_, low), (_, full) in zip(self.low.case.outputs, self.full.case.outputs, strict=False):
+        for (_, low), (_, full) in zip(
+            self.low.attempt.outputs, self.full.attempt.outputs, strict=False
+        ):
             if low.shape != full.shape or not low.numel():
                 continue
             if not low.is_floating_point():

@@ -141,24 +141,24 @@ def _choose(
             known = ", ".join(way.name for way in WAYS)
             raise Problem(f"'{name}' is no way to train.", f"Known are {known}.")
     say(0.02, "in FP32")
-    case = program.case(None)
+    attempt = program.attempt(None)
     if program.surplus and program.options.loss is None:
         raise Problem(
             f"{program.target.name} takes fewer inputs than a batch has.",
             "Give `loss` (file.py:name): what the model does not take, such as labels, goes to it "
             "behind the model's result.",
         )
-    if case.module is None:
+    if attempt.module is None:
         raise Problem(
             f"{program.target.name} is no module: formats are chosen for a model's layers.",
             "Give `model` or `config`; for a function ask auto_diff.",
         )
-    if any(each.requires_grad for each in case.module.parameters()):
+    if any(each.requires_grad for each in attempt.module.parameters()):
         program.inputs_need_gradient = False  # training uses the weights' gradients
-        case = program.case(None)
+        attempt = program.attempt(None)
     try:
         with full_precision(program.options.device):
-            anatomy = look(program, case, _LOCAL)
+            anatomy = look(program, attempt, _LOCAL)
     except Problem:
         raise
     except Exception as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ..operators.places import pass_through
 from ..programs.policy import Policy, full_precision
 from ..programs.problem import Problem
-from ..programs.program import Case, Program, Region
+from ..programs.program import Attempt, Program, Region
 from .assignment import Assignment
 from .costs import Memory, Work, count_work, memory_of, seconds
 from .devices import Device
@@ -176,12 +176,12 @@ def _keep_whole_numbers(
 ) -> KeptWhole:
     """Adds to the islands of `found` those that whole numbers need."""
 
-    def region_for(islands: Sequence[str], case: Case) -> Region:
-        assert case.module is not None
+    def region_for(islands: Sequence[str], attempt: Attempt) -> Region:
+        assert attempt.module is not None
         low = [unit for unit in units if unit not in islands]
         eight_bit = base == "fp8"
         assignment = Assignment(
-            case.module,
+            attempt.module,
             () if eight_bit else low,
             policy.low,
             base,
@@ -243,7 +243,7 @@ def _eight_bit(
     )
 
 
-def _plainly(case: Case) -> Region:
+def _plainly(attempt: Attempt) -> Region:
     return contextlib.nullcontext
 
 
@@ -285,10 +285,10 @@ def _work(
 ) -> Work:
     """Of the plan, on a model of its own; empty where the code stops."""
 
-    def region_for(case: Case) -> Region:
-        assert case.module is not None
+    def region_for(attempt: Attempt) -> Region:
+        assert attempt.module is not None
         assignment = Assignment(
-            case.module, low, policy.low, base, trials.borders, trials.device, bf16
+            attempt.module, low, policy.low, base, trials.borders, trials.device, bf16
         )
         policy.is_eight_bit = lambda: assignment.is_eight_bit
         return assignment.region
@@ -302,7 +302,7 @@ def _work(
 
 
 def _memory(program: Program, work: Work, low: bool, pure: bool) -> Memory:
-    case = program.case(None)
-    module = case.module
+    attempt = program.attempt(None)
+    module = attempt.module
     parameters = sum(each.numel() for each in module.parameters()) if module is not None else 0
     return memory_of(parameters, 2, low, pure, masters=pure, kept=work.kept)

@@ -18,7 +18,7 @@ from ..fp64.call import floats
 from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
-from ..programs.program import Case, Program, Region
+from ..programs.program import Attempt, Program, Region
 from .devices import Device
 
 pass_through(__file__)
@@ -101,22 +101,22 @@ def _kept_activations(work: Work, own: set[int]) -> Iterator[None]:
 
 
 def count_work(
-    program: Program, region_for: Callable[[Case], Region], wide_products: str = "fp32"
+    program: Program, region_for: Callable[[Attempt], Region], wide_products: str = "fp32"
 ) -> Work:
-    """Of one pass of `program` inside the region that `region_for` its case gives.
+    """Of one pass of `program` inside the region that `region_for` its attempt gives.
     `wide_products`: the format of matrix products whose results are FP32: TF32 or simulated FP8.
     """
     work = Work()
-    case = program.case(None)
-    own = {each.untyped_storage()._cdata for _, each in case.leaves}
+    attempt = program.attempt(None)
+    own = {each.untyped_storage()._cdata for _, each in attempt.leaves}
     stack = ModeStack()
     mode = _Count(work, wide_products)
     stack.push(mode, eager=True)
     try:
         with _kept_activations(work, own):
-            program.forward(case, region_for(case))
-        if program.derives(case):
-            program.backward(case, 1.0)
+            program.forward(attempt, region_for(attempt))
+        if program.derives(attempt):
+            program.backward(attempt, 1.0)
     finally:
         mode.looking = False
         stack.remove(mode)

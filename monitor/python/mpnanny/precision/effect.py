@@ -15,7 +15,7 @@ import torch
 from ..operators.places import pass_through
 from ..programs.policy import Policy, full_precision
 from ..programs.problem import Problem
-from ..programs.program import Case, Program
+from ..programs.program import Attempt, Program
 from .assignment import Assignment, Borders
 from .draws import same_draws
 
@@ -120,9 +120,9 @@ class Trials:
         self._policy = policy
         self._base = base
         self.borders = Borders()
-        self._case: Case = program.case(None)
-        assert self._case.module is not None  # choose_precision refuses anything else
-        self.model = self._case.module
+        self._attempt: Attempt = program.attempt(None)
+        assert self._attempt.module is not None  # choose_precision refuses anything else
+        self.model = self._attempt.module
         self._buffers = [(each, each.detach().clone()) for each in self.model.buffers()]
         self.low = policy.low
         self.device = program.options.device
@@ -181,21 +181,21 @@ class Trials:
         for buffer, was in self._buffers:
             if buffer.numel():
                 buffer.data.copy_(was)
-        case = self._case
+        attempt = self._attempt
         with same_draws(self.device):  # of checkpoints in backward as well
-            self._program.forward(case, region)
+            self._program.forward(attempt, region)
             made = Pass(
-                {name: _kept(each) for name, each in case.outputs if each.is_floating_point()}
+                {name: _kept(each) for name, each in attempt.outputs if each.is_floating_point()}
             )
-            if case.loss is not None:
-                made.loss = float(case.loss.detach().to(torch.float64).item())
-            if self._program.derives(case):
-                self._program.backward(case, scale)
-                for name, leaf in case.leaves:
+            if attempt.loss is not None:
+                made.loss = float(attempt.loss.detach().to(torch.float64).item())
+            if self._program.derives(attempt):
+                self._program.backward(attempt, scale)
+                for name, leaf in attempt.leaves:
                     if leaf.grad is not None:
                         made.gradients[name] = _kept(leaf.grad) / scale
                         leaf.grad = None
-        case.outputs, case.loss = [], None
+        attempt.outputs, attempt.loss = [], None
         return made
 
 

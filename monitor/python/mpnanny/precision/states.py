@@ -49,16 +49,16 @@ def measure_states(
     program: Program, formats: tuple[str, ...] = ("bf16", "fp16")
 ) -> list[StateLoss]:
     """Trains a copy for STEPS steps in FP32 with the optimizer of the program's options."""
-    case = program.case(None)
-    optimizer = program.optimizer(case)
-    parameters = [each for _, each in case.leaves if isinstance(each, torch.nn.Parameter)]
+    attempt = program.attempt(None)
+    optimizer = program.optimizer(attempt)
+    parameters = [each for _, each in attempt.leaves if isinstance(each, torch.nn.Parameter)]
     before: list[torch.Tensor] = []
     gradients: list[torch.Tensor] = []
     with full_precision(program.options.device):
         for step in range(STEPS):
             torch.manual_seed(SEED + step)
-            program.forward(case, contextlib.nullcontext)
-            program.backward(case, 1.0)
+            program.forward(attempt, contextlib.nullcontext)
+            program.backward(attempt, 1.0)
             before = [_sample(each) for each in parameters]
             gradients = [_sample(each.grad) for each in parameters if each.grad is not None]
             optimizer.step()

@@ -20,7 +20,7 @@ from ..fp64.call import floats
 from ..operators.places import pass_through
 from ..programs.policy import Policy, full_precision
 from ..programs.problem import Problem
-from ..programs.program import SEED, Case, Program, Region
+from ..programs.program import SEED, Attempt, Program, Region
 from ..programs.specification import values_of
 from .assignment import Assignment
 from .batches import Batches
@@ -208,7 +208,7 @@ class Trainings:
             plan, whole = plain, None
         elif chosen.way.precision == "tf32":
             with full_precision(self._program.options.device), tf32_products():
-                plan, whole = training.run(lambda case: contextlib.nullcontext, None), None
+                plan, whole = training.run(lambda attempt: contextlib.nullcontext, None), None
         else:
             plan, whole = training.in_plan(chosen, lambda what: self._say(self._done, what))
         return Trial(
@@ -242,7 +242,7 @@ class _Training:
 
     def in_fp32(self, noise: bool) -> Curve:
         with full_precision(self._program.options.device):
-            return self.run(lambda case: contextlib.nullcontext, None, noise)
+            return self.run(lambda attempt: contextlib.nullcontext, None, noise)
 
     def in_plan(self, chosen: Candidate, say: Callable[[str], None]) -> tuple[Curve, Curve | None]:
         program, way = self._program, chosen.way
@@ -261,14 +261,14 @@ class _Training:
             scale = chosen.scaling.initial if chosen.scaling else None
             interval = chosen.scaling.growth_interval if chosen.scaling else 2000
 
-            def region_for(wide: list[str], left_out: list[str]) -> Callable[[Case], Region]:
+            def region_for(wide: list[str], left_out: list[str]) -> Callable[[Attempt], Region]:
                 low = [unit for unit in everything if unit not in wide]
                 eight = [unit for unit in low if unit not in left_out] if eight_bit else low
 
-                def make(case: Case) -> Region:
-                    assert case.module is not None
+                def make(attempt: Attempt) -> Region:
+                    assert attempt.module is not None
                     assignment = Assignment(
-                        case.module,
+                        attempt.module,
                         eight,
                         policy.low,
                         way.base,
@@ -290,32 +290,34 @@ class _Training:
 
     def run(
         self,
-        region_for: Callable[[Case], Region],
+        region_for: Callable[[Attempt], Region],
         scale: float | None,
         noise: bool = False,
         interval: int = 2000,
     ) -> Curve:
         program = self._program
-        case = program.case(None)
-        module = case.module
+        attempt = program.attempt(None)
+        module = attempt.module
         if module is None:
             raise Problem("Training steps need a model.", "Give `model` instead of a function.")
         if noise:
             _move(module)
-        optimizer = program.optimizer(case)
+        optimizer = program.optimizer(attempt)
         scaler = torch.amp.GradScaler(
             program.options.device,
             init_scale=scale or 1.0,
             growth_interval=interval,
             enabled=scale is not None,
         )
-        region = region_for(case)
+        region = region_for(attempt)
         curve = Curve()
         order = torch.randperm(_ORDERS, generator=torch.Generator().manual_seed(SEED)).tolist()
         for step in range(self._steps):
             at = step - step % _ORDERS + order[step % _ORDERS] if noise else step
             try:
-                loss = self._step(case, module, region, at, SEED + step + (10**6 if noise else 0))
+                loss = self._step(
+                    attempt, module, region, at, SEED + step + (10**6 if noise else 0)
+                )
                 optimizer.zero_grad()
                 scaler.scale(loss).backward()
                 before = scaler.get_scale()
@@ -333,22 +335,22 @@ class _Training:
         curve.scale = scaler.get_scale() if scale is not None else None
         return curve
 
-    def _step(self, case: Case, module: nn.Module, region: Region, at: int, seed: int) -> Any:
+    def _step(self, attempt: Attempt, module: nn.Module, region: Region, at: int, seed: int) -> Any:
         program = self._program
         if self._batches is not None:
-            case.args, case.kwargs = [], {}
+            attempt.args, attempt.kwargs = [], {}
             torch.manual_seed(seed)  # what it draws is the same in each training
             for value in values_of(self._batches(at)):
                 placed = tree_map(program.placed, value.value)
                 if value.name:
-                    case.kwargs[value.name] = placed
+                    attempt.kwargs[value.name] = placed
                 else:
-                    case.args.append(placed)
-            program.part(case)
+                    attempt.args.append(placed)
+            program.part(attempt)
         torch.manual_seed(seed)
         with region():
-            result = module(*case.args, **case.kwargs)
-            made = program.loss_of(case, result)
+            result = module(*attempt.args, **attempt.kwargs)
+            made = program.loss_of(attempt, result)
             if made is None:
                 self.own_loss = False
                 made = next(floats(result)).float().square().mean()

@@ -20,7 +20,7 @@ from ..fp64.places import Places
 from ..operators.as_called import run_as_called
 from ..operators.modes import ModeStack, StepMode
 from ..operators.places import pass_through
-from ..programs.program import Case, Program
+from ..programs.program import Attempt, Program
 from .assignment import OUTSIDE
 from .formats import FORMATS, Format
 
@@ -161,11 +161,11 @@ def _local(func: Any, args: Any, kwargs: Any, exact: torch.Tensor, target: Forma
     return off / size if size > 0 else (0.0 if off == 0 else math.inf)
 
 
-def look(program: Program, case: Case, formats: list[str]) -> Anatomy:
-    """Runs `case` once in FP32, forward and backward. `formats`: names, whose local errors are
+def look(program: Program, attempt: Attempt, formats: list[str]) -> Anatomy:
+    """Runs `attempt` once in FP32, forward and backward. `formats`: names, whose local errors are
     measured.
     """
-    model = case.module
+    model = attempt.module
     modules = {} if model is None else {id(each): name for name, each in model.named_modules()}
     anatomy = Anatomy()
     stack = ModeStack()
@@ -173,9 +173,9 @@ def look(program: Program, case: Case, formats: list[str]) -> Anatomy:
     if not stack.push(mode, eager=True):
         anatomy.trouble = stack.refusal(eager=True)
     try:
-        program.forward(case, contextlib.nullcontext)
-        if program.derives(case):
-            program.backward(case, 1.0)
+        program.forward(attempt, contextlib.nullcontext)
+        if program.derives(attempt):
+            program.backward(attempt, 1.0)
     finally:
         mode.looking = False
         stack.remove(mode)

@@ -17,7 +17,7 @@ from ..fp64.findings import INTEGERS, Finding
 from ..operators.places import pass_through
 from ..programs.policy import full_precision
 from ..programs.problem import Problem
-from ..programs.program import Case, Program, Region
+from ..programs.program import Attempt, Program, Region
 from .assignment import OUTSIDE
 
 pass_through(__file__)
@@ -51,8 +51,8 @@ class WholeNumbers:
     def __init__(self, program: Program) -> None:
         self._program = program
         with full_precision(program.options.device):
-            case = program.case(None, widened=True)
-            self._full = self._measured(contextlib.nullcontext, case, torch.float32, 1.0)
+            attempt = program.attempt(None, widened=True)
+            self._full = self._measured(contextlib.nullcontext, attempt, torch.float32, 1.0)
         self.own = [] if self._full is None else _changed(self._full, self._full)
         self._own_keys = {each.root.key for each in self.own}
 
@@ -60,17 +60,17 @@ class WholeNumbers:
         self,
         units: Sequence[str],
         islands: Sequence[str],
-        region_for: Callable[[Sequence[str], Case], Region],
+        region_for: Callable[[Sequence[str], Attempt], Region],
         low: torch.dtype,
         scale: float,
     ) -> KeptWhole:
-        """Which of `units` have to be islands beside `islands`. `region_for(islands, case)`: of the
-        plan with these islands. `scale`: of the loss.
+        """Which of `units` have to be islands beside `islands`. `region_for(islands, attempt)`: of
+        the plan with these islands. `scale`: of the loss.
         """
 
         def changed(more: Sequence[str]) -> list[Changed]:
-            case = self._program.case(None)
-            measured = self._measured(region_for([*islands, *more], case), case, low, scale)
+            attempt = self._program.attempt(None)
+            measured = self._measured(region_for([*islands, *more], attempt), attempt, low, scale)
             if measured is None or self._full is None:
                 return []
             found = _changed(self._full, measured)
@@ -96,12 +96,12 @@ class WholeNumbers:
         return KeptWhole({unit: _of(unit, found) for unit in _joined(levels)})
 
     def _measured(
-        self, region: Region, case: Case, low: torch.dtype, scale: float
+        self, region: Region, attempt: Attempt, low: torch.dtype, scale: float
     ) -> Measured | None:
         """None where it cannot be followed or stops: other figures say so."""
         full = None if low is torch.float32 else self._full
         try:
-            made = measure(self._program, None, region, scale, full, case)
+            made = measure(self._program, None, region, scale, full, attempt)
         except Problem:
             return None
         made.dtype = low

@@ -46,7 +46,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class Case:
+class Attempt:
     """One run from the beginning. `leaves`: parameters and inputs that gradients are asked of;
     `exact`: tensors that were rounded to begin with, and what they were.
     """
@@ -79,7 +79,7 @@ class Program:
         # Of positional inputs, those that the target does not take: labels, for the loss.
         self.surplus = _surplus(self._first, [each for each in inputs if not each.name])
 
-    def case(self, low: torch.dtype | None, widened: bool = False) -> Case:
+    def attempt(self, low: torch.dtype | None, widened: bool = False) -> Attempt:
         """`low`: everything in this dtype; None: as it was made. `widened`: inputs that are given
         in 16 bits are FP32, as a run in full precision has them.
         """
@@ -87,33 +87,36 @@ class Program:
             run = copy.deepcopy(self._first)
         except Exception:  # a generator, a lock, a graph: made anew
             run = self.target.make()
-        case = Case(run, [], {})
+        attempt = Attempt(run, [], {})
         if isinstance(run, nn.Module):
-            self._place_module(case, run, low)
+            self._place_module(attempt, run, low)
         for at, each in enumerate(self.inputs):
             name = each.name or f"input {at}"
             widen = widened and self.may_widen
-            value = tree_map(partial(self._place, case, name, low, widen), each.value)
+            value = tree_map(partial(self._place, attempt, name, low, widen), each.value)
             if each.name:
-                case.kwargs[each.name] = value
+                attempt.kwargs[each.name] = value
             else:
-                case.args.append(value)
-        self.part(case)
-        return case
+                attempt.args.append(value)
+        self.part(attempt)
+        return attempt
 
-    def part(self, case: Case) -> None:
+    def part(self, attempt: Attempt) -> None:
         """Takes what the target does not take from its arguments: it goes to the loss."""
         if self.surplus:
-            case.args, case.labels = case.args[: -self.surplus], case.args[-self.surplus :]
+            attempt.args, attempt.labels = (
+                attempt.args[: -self.surplus],
+                attempt.args[-self.surplus :],
+            )
 
-    def loss_of(self, case: Case, result: Any) -> torch.Tensor | None:
+    def loss_of(self, attempt: Attempt, result: Any) -> torch.Tensor | None:
         """What is derived; None where there is none."""
         if self.options.loss is None:
             return loss_of(result)
-        made: torch.Tensor = self.options.loss(result, *case.labels)
+        made: torch.Tensor = self.options.loss(result, *attempt.labels)
         return made
 
-    def _place_module(self, case: Case, module: nn.Module, low: torch.dtype | None) -> None:
+    def _place_module(self, attempt: Attempt, module: nn.Module, low: torch.dtype | None) -> None:
         module.to(self.options.device)
         if low is not None:
             before = {
@@ -122,12 +125,12 @@ class Program:
                 if each.is_floating_point()
             }
             module.to(low)
-            case.exact += [
+            attempt.exact += [
                 (each.data, before[name])
                 for name, each in _states(module)
                 if name in before and each.dtype is low
             ]
-        case.leaves += [
+        attempt.leaves += [
             (name, each) for name, each in module.named_parameters() if each.requires_grad
         ]
 
@@ -136,11 +139,11 @@ class Program:
         return value.to(self.options.device) if isinstance(value, torch.Tensor) else value
 
     def _place(
-        self, case: Case, name: str, low: torch.dtype | None, widen: bool, value: Any
+        self, attempt: Attempt, name: str, low: torch.dtype | None, widen: bool, value: Any
     ) -> Any:
         if isinstance(value, nn.Module):
             value = copy.deepcopy(value)
-            self._place_module(case, value, low)
+            self._place_module(attempt, value, low)
             return value
         if isinstance(value, torch.dtype):
             if widen and value in _HALVES:
@@ -156,42 +159,42 @@ class Program:
             value = placed
         if low is not None and placed.dtype is torch.float32:
             placed = placed.to(low)
-            case.exact.append((placed, value.detach().to(placed.device, torch.float64)))
+            attempt.exact.append((placed, value.detach().to(placed.device, torch.float64)))
         if self.inputs_need_gradient and placed.dtype in (
             torch.float16,
             torch.bfloat16,
             torch.float32,
         ):
             placed.requires_grad_()
-            case.leaves.append((name, placed))
+            attempt.leaves.append((name, placed))
         return placed
 
     # --- passes ---
 
-    def forward(self, case: Case, region: Region) -> None:
+    def forward(self, attempt: Attempt, region: Region) -> None:
         """Fills in outputs and loss. What the target raises goes on as it is."""
         torch.manual_seed(SEED)
         with region():
-            result = case.run(*case.args, **case.kwargs)
-            case.outputs = list(_named("", result))
-            case.loss = self.loss_of(case, result)
-        if not case.outputs and not _holds_number(result):
+            result = attempt.run(*attempt.args, **attempt.kwargs)
+            attempt.outputs = list(_named("", result))
+            attempt.loss = self.loss_of(attempt, result)
+        if not attempt.outputs and not _holds_number(result):
             raise Problem(
                 f"{self.target.name} gives neither a tensor nor a number, but a"
                 f" {type(result).__name__}.",
                 "Wrap it in a function that returns what is to be compared.",
             )
 
-    def backward(self, case: Case, scale: float, keep: bool = False) -> None:
+    def backward(self, attempt: Attempt, scale: float, keep: bool = False) -> None:
         """From the loss, or from fixed random gradients of the outputs where there is none."""
-        for _, leaf in case.leaves:
+        for _, leaf in attempt.leaves:
             leaf.grad = None
-        if case.loss is not None:
-            (case.loss * scale if scale != 1 else case.loss).backward(retain_graph=keep)
+        if attempt.loss is not None:
+            (attempt.loss * scale if scale != 1 else attempt.loss).backward(retain_graph=keep)
             return
         draw = torch.Generator().manual_seed(SEED)
         outputs, gradients = [], []
-        for _, output in case.outputs:
+        for _, output in attempt.outputs:
             if output.requires_grad and output.is_floating_point():
                 drawn = torch.randn(output.shape, generator=draw, dtype=torch.float64)
                 drawn = drawn * (scale / max(1, output.numel()))
@@ -200,9 +203,9 @@ class Program:
         if outputs:
             torch.autograd.backward(outputs, gradients, retain_graph=keep)
 
-    def derives(self, case: Case) -> bool:
+    def derives(self, attempt: Attempt) -> bool:
         """Whether there is anything to derive."""
-        ends = [case.loss] if case.loss is not None else [each for _, each in case.outputs]
+        ends = [attempt.loss] if attempt.loss is not None else [each for _, each in attempt.outputs]
         return self.options.backward and any(each.requires_grad for each in ends)
 
     def find_scale(self, low: torch.dtype | None, region: Region, is_half: bool) -> float:
@@ -213,19 +216,21 @@ class Program:
             return self.options.loss_scale
         if not is_half:
             return 1.0
-        case = self.case(low)
-        self.forward(case, region)
-        if not self.derives(case) or not all(map(_is_finite, (each for _, each in case.outputs))):
+        attempt = self.attempt(low)
+        self.forward(attempt, region)
+        if not self.derives(attempt) or not all(
+            map(_is_finite, (each for _, each in attempt.outputs))
+        ):
             return 1.0
         scale = FIRST_SCALE
         while scale > 1:
-            self.backward(case, scale, keep=True)
-            if all(leaf.grad is None or _is_finite(leaf.grad) for _, leaf in case.leaves):
+            self.backward(attempt, scale, keep=True)
+            if all(leaf.grad is None or _is_finite(leaf.grad) for _, leaf in attempt.leaves):
                 break
             scale /= 2
         return scale
 
-    def optimizer(self, case: Case) -> torch.optim.Optimizer:
+    def optimizer(self, attempt: Attempt) -> torch.optim.Optimizer:
         """Raises Problem where torch.optim has none of this name."""
         wanted = self.options.optimizer.lower()
         known = {
@@ -235,7 +240,7 @@ class Program:
         }
         if wanted not in known:
             raise Problem(f"torch.optim has no '{wanted}'.", "Known are " + ", ".join(known) + ".")
-        module = case.module
+        module = attempt.module
         if module is None:
             raise Problem("Training steps need a model.", "Give `model` instead of a function.")
         made: torch.optim.Optimizer = known[wanted](module.parameters(), lr=self.options.lr)
@@ -247,14 +252,14 @@ class Program:
         """The losses of `steps` training steps on the same inputs. Without a loss the mean square
         of the first output is one.
         """
-        case = self.case(low, widened)
-        optimizer = self.optimizer(case)
-        scaler = torch.amp.GradScaler(case_device(case), init_scale=scale, enabled=scale != 1)
+        attempt = self.attempt(low, widened)
+        optimizer = self.optimizer(attempt)
+        scaler = torch.amp.GradScaler(case_device(attempt), init_scale=scale, enabled=scale != 1)
         for step in range(self.options.steps):
             torch.manual_seed(SEED + step)
             with region():
-                result = case.run(*case.args, **case.kwargs)
-                made = self.loss_of(case, result)
+                result = attempt.run(*attempt.args, **attempt.kwargs)
+                made = self.loss_of(attempt, result)
                 if made is None:
                     made = next(floats(result)).float().square().mean()
             optimizer.zero_grad()
@@ -279,8 +284,8 @@ def _surplus(run: Any, inputs: list[Value]) -> int:
     return max(0, len(inputs) - sum(each.kind in plain for each in parameters))
 
 
-def case_device(case: Case) -> str:
-    return next((each.device.type for _, each in case.leaves), "cpu")
+def case_device(attempt: Attempt) -> str:
+    return next((each.device.type for _, each in attempt.leaves), "cpu")
 
 
 def _states(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -2,8 +2,8 @@
 // monitor/python/mpnanny/steps/call_order.py).
 //
 // Plain values. A run of an older monitor or from a log has none: `heard` is false then.
-#ifndef MPNANNY_ENGINES_DIAGNOSIS_PROTOCOL_H_
-#define MPNANNY_ENGINES_DIAGNOSIS_PROTOCOL_H_
+#ifndef MPNANNY_ENGINES_DIAGNOSIS_LOOP_CALLS_H_
+#define MPNANNY_ENGINES_DIAGNOSIS_LOOP_CALLS_H_
 
 #include <cstdint>
 #include <optional>
@@ -42,7 +42,7 @@ struct LoadSeen {
   bool within = false;  // some step had been made before
 };
 
-struct Protocol {
+struct LoopCalls {
   bool heard = false;
   std::string autocast;  // dtype; "" if the model never ran under autocast in a sampled step
   std::vector<OptimizerSeen> optimizers;
@@ -64,8 +64,8 @@ struct Protocol {
   std::optional<FailedCall> failed;  // the exception that ended the training
 };
 
-Result<Protocol> ReadProtocol(const runs::Source& source);
+Result<LoopCalls> ReadLoopCalls(const runs::Source& source);
 
 }  // namespace mpnanny::diagnosis
 
-#endif  // MPNANNY_ENGINES_DIAGNOSIS_PROTOCOL_H_
+#endif  // MPNANNY_ENGINES_DIAGNOSIS_LOOP_CALLS_H_

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engines/check/facts/questions.h"
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 
 namespace mpnanny::check {
 namespace {
@@ -16,7 +16,7 @@ bool IsUnscaled(const Path& path, const std::string& optimizer) {
 
 }  // namespace
 
-void ProtocolMachine::ClearGradients(Path& path) {
+void ScalerMachine::ClearGradients(Path& path) {
   path.gradients = Gradients::kNone;
   path.after_step = false;
   path.plain = kNoNode;
@@ -27,7 +27,7 @@ void ProtocolMachine::ClearGradients(Path& path) {
   path.early_clip = path.early_read = kNoNode;
 }
 
-Tri ProtocolMachine::UnscalesOutside() const {
+Tri ScalerMachine::UnscalesOutside() const {
   const Function* function = frames_.front().function;
   const auto unscales = [](const Code& code, NodeId except) {
     const auto& calls = code.scalers().calls();
@@ -50,7 +50,7 @@ Tri ProtocolMachine::UnscalesOutside() const {
   return !somewhere ? Tri::kNo : called ? Tri::kYes : Tri::kUnknown;
 }
 
-std::string ProtocolMachine::ServedBy(NodeId backward) const {
+std::string ScalerMachine::ServedBy(NodeId backward) const {
   const NodeId function = root_.syntax().FunctionOf(backward);
   for (const ScalerCall& call : root_.scalers().calls()) {
     const bool uses = call.op == ScalerCall::Op::kStep || call.op == ScalerCall::Op::kUnscale;
@@ -60,7 +60,7 @@ std::string ProtocolMachine::ServedBy(NodeId backward) const {
   return "";
 }
 
-void ProtocolMachine::OnEarlyUse(const std::string& scaler, const std::string& optimizer,
+void ScalerMachine::OnEarlyUse(const std::string& scaler, const std::string& optimizer,
                                  Path& path) {
   if (path.early_clip == kNoNode && path.early_read == kNoNode) return;
   const Tri outside = path.unscaled.empty() ? UnscalesOutside() : Tri::kYes;
@@ -78,7 +78,7 @@ void ProtocolMachine::OnEarlyUse(const std::string& scaler, const std::string& o
   path.early_clip = path.early_read = kNoNode;
 }
 
-Paths ProtocolMachine::OnZeroGrad(NodeId id, Paths in) {
+Paths ScalerMachine::OnZeroGrad(NodeId id, Paths in) {
   const bool optimizer = IsOptimizer(names().Receiver(id));
   const std::string cleared = optimizer ? KeyOf(names().Receiver(id)) : "";
   return Each(std::move(in), [&](Path& path) {
@@ -92,7 +92,7 @@ Paths ProtocolMachine::OnZeroGrad(NodeId id, Paths in) {
   });
 }
 
-void ProtocolMachine::OnScalerUse(NodeId id, const std::string& scaler,
+void ScalerMachine::OnScalerUse(NodeId id, const std::string& scaler,
                                   const std::string& optimizer, const Path& path) {
   if (path.gradients == Gradients::kPlain && path.plain != kNoNode && path.pending.empty()) {
     Path blamed = path;
@@ -117,7 +117,7 @@ void ProtocolMachine::OnScalerUse(NodeId id, const std::string& scaler,
   }
 }
 
-Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
+Paths ScalerMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
   const std::string scaler = Translate(call.scaler);
   const std::string optimizer = Translate(call.optimizer);
   return Each(std::move(in), [&](Path& path) {
@@ -205,7 +205,7 @@ Paths ProtocolMachine::OnScaler(NodeId id, const ScalerCall& call, Paths in) {
   });
 }
 
-bool ProtocolMachine::DividesScaled(NodeId get_scale, const Path& path) const {
+bool ScalerMachine::DividesScaled(NodeId get_scale, const Path& path) const {
   const Fields& f = PythonFields();
   const auto divides = [&](NodeId binary) {
     return syntax().Is(binary, Kind::kBinary) &&

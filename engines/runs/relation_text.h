@@ -1,8 +1,8 @@
 // Sentences of findings about gradients, parameters and states (alert type PROTOCOL).
 //
 // Free functions without state. Texts out of the file come back escaped.
-#ifndef MPNANNY_ENGINES_RUNS_PROTOCOL_TEXT_H_
-#define MPNANNY_ENGINES_RUNS_PROTOCOL_TEXT_H_
+#ifndef MPNANNY_ENGINES_RUNS_RELATION_TEXT_H_
+#define MPNANNY_ENGINES_RUNS_RELATION_TEXT_H_
 
 #include <string>
 #include <string_view>
@@ -12,14 +12,14 @@
 
 namespace mpnanny::runs {
 
-bool IsProtocol(const Word<FindingKind>& kind);
+bool IsRelation(const Word<FindingKind>& kind);
 
 // One or two sentences; `place`: "file:line" as it is shown, "" if the finding has none.
-Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place);
+Sentence RelationSentence(const ShadowFinding& finding, const std::string& place);
 
 // "parameters that no optimizer holds": what a kind is called in a line.
-std::string_view ProtocolWord(const Word<FindingKind>& kind);
+std::string_view RelationNoun(const Word<FindingKind>& kind);
 
 }  // namespace mpnanny::runs
 
-#endif  // MPNANNY_ENGINES_RUNS_PROTOCOL_TEXT_H_
+#endif  // MPNANNY_ENGINES_RUNS_RELATION_TEXT_H_

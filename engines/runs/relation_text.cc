@@ -1,4 +1,4 @@
-#include "engines/runs/protocol_text.h"
+#include "engines/runs/relation_text.h"
 
 #include <algorithm>
 #include <array>
@@ -304,7 +304,7 @@ Sentence ScaleDependent(const ShadowFinding& finding, const std::string& place) 
 }
 
 // The kinds that are relations, and what they are called in a line.
-constexpr std::pair<FindingKind, std::string_view> kProtocolWords[] = {
+constexpr std::pair<FindingKind, std::string_view> kRelationNouns[] = {
     {FindingKind::kNoGradient, "parameters that get no gradient"},
     {FindingKind::kNotUpdated, "parameters that no optimizer holds"},
     {FindingKind::kNotZeroed, "gradients that were not set to zero"},
@@ -319,16 +319,16 @@ constexpr std::pair<FindingKind, std::string_view> kProtocolWords[] = {
 
 }  // namespace
 
-std::string_view ProtocolWord(const Word<FindingKind>& kind) {
-  for (const auto& [relation, words] : kProtocolWords) {
+std::string_view RelationNoun(const Word<FindingKind>& kind) {
+  for (const auto& [relation, words] : kRelationNouns) {
     if (kind == relation) return words;
   }
   return {};
 }
 
-bool IsProtocol(const Word<FindingKind>& kind) { return !ProtocolWord(kind).empty(); }
+bool IsRelation(const Word<FindingKind>& kind) { return !RelationNoun(kind).empty(); }
 
-Sentence ProtocolSentence(const ShadowFinding& finding, const std::string& place) {
+Sentence RelationSentence(const ShadowFinding& finding, const std::string& place) {
   if (finding.kind == FindingKind::kNoGradient) return NoGradient(finding, place);
   if (finding.kind == FindingKind::kNotUpdated) return NotUpdated(finding);
   if (finding.kind == FindingKind::kNotZeroed) return NotZeroed(finding, place);

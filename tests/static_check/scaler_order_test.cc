@@ -1,4 +1,4 @@
-// The GradScaler protocol through helpers: deeper than one call, through objects, lambdas and
+// The order of a GradScaler's calls through helpers: deeper than one call, through objects, lambdas and
 // partial, and in other files. The traps that a reader falls into must stay silent.
 #include <algorithm>
 #include <string>
@@ -40,7 +40,7 @@ constexpr char kWrapper[] =
     "            self._scaler.step(optimizer)\n"
     "            self._scaler.update()\n";
 
-TEST(Protocol, FollowsWrappersOfOtherFiles) {
+TEST(ScalerOrder, FollowsWrappersOfOtherFiles) {
   const std::string train =
       "import torch\n"
       "from .wrapper import Scaling\n"
@@ -67,7 +67,7 @@ TEST(Protocol, FollowsWrappersOfOtherFiles) {
 }
 
 // The argument decides which way the helper goes, and the caller asks the same question again.
-TEST(Protocol, ArgumentsCarryTheQuestion) {
+TEST(ScalerOrder, ArgumentsCarryTheQuestion) {
   const std::string train =
       "import torch\n"
       "from .wrapper import Scaling\n"
@@ -90,7 +90,7 @@ TEST(Protocol, ArgumentsCarryTheQuestion) {
 }
 
 // A helper that is handed no scaler does nothing with one, and what the caller scales stays so.
-TEST(Protocol, AnArgumentSaysThatThereIsNoScaler) {
+TEST(ScalerOrder, AnArgumentSaysThatThereIsNoScaler) {
   const Source helper{"src/helper.py",
                       "import torch\n"
                       "def exists(x):\n"
@@ -119,7 +119,7 @@ TEST(Protocol, AnArgumentSaysThatThereIsNoScaler) {
 }
 
 // Where `scaler and (norm or value)` fails, the one or the other is off.
-TEST(Protocol, AnAndThatFailsLeavesTwoWays) {
+TEST(ScalerOrder, AnAndThatFailsLeavesTwoWays) {
   const std::string code =
       "import torch\n"
       "class Trainer:\n"
@@ -147,7 +147,7 @@ TEST(Protocol, AnAndThatFailsLeavesTwoWays) {
             Lines{"a.py:14 clip-before-unscale"});
 }
 
-TEST(Protocol, FindingsOfAHelperAreToldWhereItIsWrong) {
+TEST(ScalerOrder, FindingsOfAHelperAreToldWhereItIsWrong) {
   const Source helper{"src/helper.py",
                       "import torch\n"
                       "def step(loss, model, optimizer, scaler):\n"
@@ -166,7 +166,7 @@ TEST(Protocol, FindingsOfAHelperAreToldWhereItIsWrong) {
   EXPECT_EQ(FoundLines({helper, train}), Lines{"src/helper.py:4 clip-before-unscale"});
 }
 
-TEST(Protocol, FollowsHelpersOfHelpers) {
+TEST(ScalerOrder, FollowsHelpersOfHelpers) {
   const std::string code =
       "import functools\n"
       "import torch\n"
@@ -192,7 +192,7 @@ TEST(Protocol, FollowsHelpersOfHelpers) {
 }
 
 // An inherited method, one of the base class under the same name, and an alias of the optimizer.
-TEST(Protocol, FollowsInheritedMethods) {
+TEST(ScalerOrder, FollowsInheritedMethods) {
   const Source base{"src/base.py",
                     "import torch\n"
                     "class Base:\n"
@@ -226,7 +226,7 @@ TEST(Protocol, FollowsInheritedMethods) {
 }
 
 // Recursion and mutual recursion end, and say nothing.
-TEST(Protocol, RecursionEnds) {
+TEST(ScalerOrder, RecursionEnds) {
   EXPECT_EQ(FoundLines({{"a.py",
                          "import torch\n"
                          "def a(scaler, loss, optimizer):\n"
@@ -240,7 +240,7 @@ TEST(Protocol, RecursionEnds) {
 }
 
 // Paddle's scaler has methods of the same names.
-TEST(Protocol, OtherFrameworksAreNotJudged) {
+TEST(ScalerOrder, OtherFrameworksAreNotJudged) {
   EXPECT_EQ(FoundLines({{"a.py",
                          "import paddle\n"
                          "def train(model, loader, optimizer):\n"
@@ -253,7 +253,7 @@ TEST(Protocol, OtherFrameworksAreNotJudged) {
 }
 
 // Ludwig's trainer: L-BFGS computes its own gradients in a closure and leaves before the scaler.
-TEST(Protocol, AStepWithAClosureTakesGradientsOfItsOwn) {
+TEST(ScalerOrder, AStepWithAClosureTakesGradientsOfItsOwn) {
   const std::string code =
       "import torch\n"
       "class Trainer:\n"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "engines/check/facts/questions.h"
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 #include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
@@ -55,7 +55,7 @@ constexpr std::string_view kNorms[] = {
 
 }  // namespace
 
-NodeId ProtocolMachine::ArgumentOf(NodeId call, const Target& target, size_t position) const {
+NodeId ScalerMachine::ArgumentOf(NodeId call, const Target& target, size_t position) const {
   const std::string_view name = target.function->parameters[position];
   if (target.partial == kNoNode) return names().Argument(call, static_cast<int>(position), name);
   // partial(f, a, b=c): a comes first, then the call's own arguments.
@@ -68,7 +68,7 @@ NodeId ProtocolMachine::ArgumentOf(NodeId call, const Target& target, size_t pos
   return given != kNoNode ? given : names().Argument(target.partial, index + 1, name);
 }
 
-Paths ProtocolMachine::OnHelper(NodeId id, const Target& target, Paths in) {
+Paths ScalerMachine::OnHelper(NodeId id, const Target& target, Paths in) {
   if (target.function != nullptr) {
     if (!target.code->Reaches(target.function->node)) return in;
     const bool running = std::any_of(frames_.begin(), frames_.end(),
@@ -90,7 +90,7 @@ Paths ProtocolMachine::OnHelper(NodeId id, const Target& target, Paths in) {
   return out;
 }
 
-Paths ProtocolMachine::InLambda(NodeId id, NodeId lambda, Paths in) {
+Paths ScalerMachine::InLambda(NodeId id, NodeId lambda, Paths in) {
   const Fields& f = PythonFields();
   // What it mentions is what is here; its parameters are the arguments.
   Frame next = frame();
@@ -106,12 +106,12 @@ Paths ProtocolMachine::InLambda(NodeId id, NodeId lambda, Paths in) {
   return in;
 }
 
-bool ProtocolMachine::SharesNames(const Target& target) const {
+bool ScalerMachine::SharesNames(const Target& target) const {
   return target.code == &code() && frame().function != nullptr &&
          !HoldsAny(syntax().Text(target.function->node), {"nonlocal ", "global "});
 }
 
-bool ProtocolMachine::IsOwnName(const Target& target, std::string_view name) const {
+bool ScalerMachine::IsOwnName(const Target& target, std::string_view name) const {
   const auto of = [&](const Function& function) {
     const std::vector<std::string>& parameters = function.parameters;
     return (function.klass != kNoNode && (name == "self" || name == "cls")) ||
@@ -128,7 +128,7 @@ bool ProtocolMachine::IsOwnName(const Target& target, std::string_view name) con
   return of(*frame().function);
 }
 
-Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& from) {
+Paths ScalerMachine::InHelper(NodeId id, const Target& target, const Path& from) {
   if (target.function == nullptr) return InLambda(id, target.lambda, {from});
   Frame next{target.code, target.function,
              Shown(id),   Translate(target.self),
@@ -212,7 +212,7 @@ Paths ProtocolMachine::InHelper(NodeId id, const Target& target, const Path& fro
   });
 }
 
-Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
+Paths ScalerMachine::OnUnseen(NodeId id, Paths in) {
   // Our monitor listens only, and what partial fixes is used where its result is called.
   if (names().Callee(id).starts_with("mpnanny.") || names().Callee(id) == "functools.partial")
     return in;
@@ -249,7 +249,7 @@ Paths ProtocolMachine::OnUnseen(NodeId id, Paths in) {
   });
 }
 
-bool ProtocolMachine::MayUseSelf(NodeId call) const {
+bool ScalerMachine::MayUseSelf(NodeId call) const {
   const std::vector<ScalerCall>& calls = scalers().calls();
   if (std::none_of(calls.begin(), calls.end(),
                    [](const ScalerCall& c) { return c.scaler.starts_with("self."); }))

@@ -1,11 +1,11 @@
 // Expressions and assignments: the calls inside, and what a variable holds after them.
 #include <algorithm>
 
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 
 namespace mpnanny::check {
 
-Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
+Paths ScalerMachine::RebindAll(NodeId id, Paths in) const {
   const Fields& f = PythonFields();
   std::vector<NodeId> targets;
   std::vector<NodeId> calls;
@@ -22,12 +22,12 @@ Paths ProtocolMachine::RebindAll(NodeId id, Paths in) const {
   });
 }
 
-void ProtocolMachine::Forget(const std::string& key, Path& path) {
+void ScalerMachine::Forget(const std::string& key, Path& path) {
   path.conditions.Forget(key);
   ForgetObject(key, path);
 }
 
-void ProtocolMachine::ForgetObject(const std::string& key, Path& path) {
+void ScalerMachine::ForgetObject(const std::string& key, Path& path) {
   path.scaled_values.erase(key);
   for (std::set<std::string>* set : {&path.unscaled, &path.stepped, &path.stepped_since_backward,
                                      &path.used, &path.stale, &path.divided}) {
@@ -38,7 +38,7 @@ void ProtocolMachine::ForgetObject(const std::string& key, Path& path) {
   }
 }
 
-void ProtocolMachine::NextElement(NodeId loop, bool starts, Path& path) const {
+void ScalerMachine::NextElement(NodeId loop, bool starts, Path& path) const {
   const NodeId target = syntax().Child(loop, PythonFields().left);
   if (target == kNoNode) return;
   for (NodeId id = target; id < syntax()[target].after; ++id) {
@@ -56,7 +56,7 @@ void ProtocolMachine::NextElement(NodeId loop, bool starts, Path& path) const {
   Rebind(target, path);
 }
 
-void ProtocolMachine::Rebind(NodeId target, Path& path) const {
+void ScalerMachine::Rebind(NodeId target, Path& path) const {
   const Kind kind = syntax().kind(target);
   if (kind == Kind::kPatternList || kind == Kind::kTuple || kind == Kind::kList) {
     for (const NodeId part : syntax().Children(target)) Rebind(part, path);
@@ -73,7 +73,7 @@ void ProtocolMachine::Rebind(NodeId target, Path& path) const {
   ForgetObject(Translate(std::move(key)), path);
 }
 
-std::string ProtocolMachine::ScalerOf(NodeId value, const Path& path) const {
+std::string ScalerMachine::ScalerOf(NodeId value, const Path& path) const {
   const Fields& f = PythonFields();
   const NodeId id = syntax().Unwrap(value);
   if (id == kNoNode) return "";
@@ -95,7 +95,7 @@ std::string ProtocolMachine::ScalerOf(NodeId value, const Path& path) const {
   return "";
 }
 
-Paths ProtocolMachine::Choice(NodeId id, Paths in) {
+Paths ScalerMachine::Choice(NodeId id, Paths in) {
   const std::vector<NodeId> parts = syntax().Children(id);  // value, condition, other value
   if (parts.size() != 3) return in;
   for (const NodeId value : {parts[0], parts[2]}) {
@@ -112,14 +112,14 @@ Paths ProtocolMachine::Choice(NodeId id, Paths in) {
   return out;
 }
 
-bool ProtocolMachine::DoesNothing(NodeId expression) const {
+bool ScalerMachine::DoesNothing(NodeId expression) const {
   for (NodeId id = expression; id < syntax()[expression].after; ++id) {
     if (syntax().Is(id, Kind::kCall) || syntax().Is(id, Kind::kNamedExpression)) return false;
   }
   return true;
 }
 
-Paths ProtocolMachine::Expression(NodeId id, Paths in) {
+Paths ScalerMachine::Expression(NodeId id, Paths in) {
   if (id == kNoNode || in.empty()) return in;
   const Kind kind = syntax()[id].kind;
   if (kind == Kind::kLambda || kind == Kind::kFunction) return in;
@@ -154,13 +154,13 @@ Paths ProtocolMachine::Expression(NodeId id, Paths in) {
 
 // A scaler that is new has neither unscaled nor stepped; what the gradients were divided by before
 // stays so. (Of several scalers the others are taken to be new, too, which accuses nobody.)
-void ProtocolMachine::StartAnew(Path& path) {
+void ScalerMachine::StartAnew(Path& path) {
   path.unscaled.clear();
   path.stepped.clear();
   path.skip = kNoNode;
 }
 
-Paths ProtocolMachine::Assign(NodeId id, Paths in) {
+Paths ScalerMachine::Assign(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   const Kind kind = syntax()[id].kind;
   const bool named = kind == Kind::kNamedExpression;

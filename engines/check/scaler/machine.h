@@ -1,10 +1,10 @@
-// The abstract machine behind Protocol: paths through a function and what each of them has done to
+// The abstract machine behind ScalerOrder: paths through a function and what each of them has done to
 // the gradients.
 //
-// Internal to protocol*.cc. Borrows the analyses; Run() may be called for one function after
+// Internal to this folder. Borrows the analyses; Run() may be called for one function after
 // another, from one thread.
-#ifndef MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_MACHINE_H_
-#define MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_MACHINE_H_
+#ifndef MPNANNY_ENGINES_CHECK_SCALER_MACHINE_H_
+#define MPNANNY_ENGINES_CHECK_SCALER_MACHINE_H_
 
 #include <compare>
 #include <map>
@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "engines/check/facts/conditions.h"
-#include "engines/check/protocol/protocol.h"
-#include "engines/check/protocol/protocol_code.h"
-#include "engines/check/protocol/protocol_gradients.h"
+#include "engines/check/scaler/order.h"
+#include "engines/check/scaler/code.h"
+#include "engines/check/scaler/gradients.h"
 
 namespace mpnanny::check {
 
@@ -68,9 +68,9 @@ struct Flow {
   void Leave(Flow& other);
 };
 
-class ProtocolMachine {
+class ScalerMachine {
  public:
-  ProtocolMachine(const Code& code, const CancelToken& cancel)
+  ScalerMachine(const Code& code, const CancelToken& cancel)
       : root_(code), cancel_(cancel), frames_{Frame{&code, nullptr, kNoNode, "self", {}, ""}} {}
   void Run(const Function& function, std::vector<Violation>* violations);
 
@@ -119,7 +119,7 @@ class ProtocolMachine {
     return out;
   }
 
-  // Statements: protocol_machine.cc.
+  // Statements: machine.cc.
   Flow Block(NodeId block, Paths in);
   Flow Statement(NodeId id, Paths in);
   Flow Try(NodeId id, Paths in);
@@ -133,7 +133,7 @@ class ProtocolMachine {
   Flow Loop(NodeId id, Paths in);
   // What it means for paths that take `branch` that they do not take `other`.
   void GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const;
-  // Expressions: protocol_values.cc.
+  // Expressions: values.cc.
   // A variable that gets another value is another object: nothing is known of it.
   void Rebind(NodeId target, Path& path) const;
   // The variables of a loop: what was done to the element before stays done, to "some element" of
@@ -144,7 +144,7 @@ class ProtocolMachine {
   static void Forget(const std::string& key, Path& path);
   // The same without what conditions say.
   static void ForgetObject(const std::string& key, Path& path);
-  // Flags: protocol_flags.cc.
+  // Flags: flags.cc.
   // The variables of the code that runs whose values decide which way it goes.
   const std::set<std::string, std::less<>>& Asked();
   // What the assignment makes a variable hold on that path, by variable.
@@ -181,14 +181,14 @@ class ProtocolMachine {
     return Each(std::move(in), [&](Path& path) { apply(path, ScalerOf(id, path)); });
   }
 
-  // Calls: protocol_calls.cc, those of functions in protocol_helpers.cc.
+  // Calls: calls.cc, those of functions in helpers.cc.
   Paths RunCall(NodeId id, Paths in);
   Paths OnBackward(NodeId id, NodeId loss, Paths in);
   // True if the text says where the loss comes from, so that it is known not to be scaled.
   bool IsKnownLoss(NodeId loss) const;
   Paths OnClip(NodeId id, Paths in);
   Paths OnStep(NodeId id, Paths in);
-  // Calls: protocol_scaler.cc.
+  // Calls: scaler_calls.cc.
   static void ClearGradients(Path& path);
   Paths OnZeroGrad(NodeId id, Paths in);
   // What is known of gradients that came from outside, now that the scaler steps on them: they
@@ -233,4 +233,4 @@ class ProtocolMachine {
 
 }  // namespace mpnanny::check
 
-#endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_MACHINE_H_
+#endif  // MPNANNY_ENGINES_CHECK_SCALER_MACHINE_H_

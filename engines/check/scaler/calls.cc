@@ -1,8 +1,8 @@
-// What calls do to a path: the rules of the GradScaler protocol.
+// What calls do to a path: the rules of the order of a GradScaler's calls.
 #include <algorithm>
 
 #include "engines/check/facts/questions.h"
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 
 namespace mpnanny::check {
 namespace {
@@ -21,12 +21,12 @@ void Escape(Path& path) { path.escaped = true; }
 
 }  // namespace
 
-void ProtocolMachine::Report(Violation::Kind kind, NodeId call, const Path& path,
+void ScalerMachine::Report(Violation::Kind kind, NodeId call, const Path& path,
                              const std::string& optimizer) {
   ReportAt(kind, Shown(call), &code() == &root_ ? call : kNoNode, path, optimizer);
 }
 
-void ProtocolMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
+void ScalerMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, const Path& path,
                                const std::string& optimizer) {
   if (path.escaped || path.unseen) return;
   found_.emplace(std::pair(static_cast<int>(kind), node),
@@ -35,7 +35,7 @@ void ProtocolMachine::ReportAt(Violation::Kind kind, NodeId node, NodeId inner, 
                            optimizer.substr(0, optimizer.find('@'))});
 }
 
-Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
+Paths ScalerMachine::RunCall(NodeId id, Paths in) {
   if (const ScalerCall* call = scalers().At(id)) return OnScaler(id, *call, std::move(in));
   const std::string_view method = names().Method(id);
   const std::string& callee = names().Callee(id);
@@ -86,7 +86,7 @@ Paths ProtocolMachine::RunCall(NodeId id, Paths in) {
   return OnUnseen(id, std::move(in));
 }
 
-bool ProtocolMachine::IsHandedScaler(NodeId call) const {
+bool ScalerMachine::IsHandedScaler(NodeId call) const {
   for (const std::string_view name : {"scaler", "grad_scaler"}) {
     const NodeId given = names().Argument(call, -1, name);
     if (given != kNoNode && !syntax().Is(given, Kind::kNone)) return true;
@@ -99,7 +99,7 @@ bool ProtocolMachine::IsHandedScaler(NodeId call) const {
   return false;
 }
 
-Paths ProtocolMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
+Paths ScalerMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
   const bool beside = code().IsBesideScale(id);
   const bool known = IsKnownLoss(loss);
   return WithScale(loss, std::move(in), [&](Path& path, const std::string& scaler) {
@@ -133,7 +133,7 @@ Paths ProtocolMachine::OnBackward(NodeId id, NodeId loss, Paths in) {
   });
 }
 
-bool ProtocolMachine::IsKnownLoss(NodeId loss) const {
+bool ScalerMachine::IsKnownLoss(NodeId loss) const {
   const NodeId id = syntax().Unwrap(loss);
   if (syntax().Is(id, Kind::kCall)) {
     // loss.mean().backward()
@@ -158,7 +158,7 @@ bool ProtocolMachine::IsKnownLoss(NodeId loss) const {
                              : root_.Local(function->node, key) != nullptr;
 }
 
-Paths ProtocolMachine::OnClip(NodeId id, Paths in) {
+Paths ScalerMachine::OnClip(NodeId id, Paths in) {
   const std::string receiver = KeyOf(names().Receiver(id));
   const bool method = names().Callee(id).empty() && !names().Method(id).empty();
   if (method && (receiver == "accelerator" || receiver.ends_with(".accelerator") ||
@@ -183,7 +183,7 @@ Paths ProtocolMachine::OnClip(NodeId id, Paths in) {
   });
 }
 
-Paths ProtocolMachine::OnGradient(NodeId id, GradientUse use, Paths in) {
+Paths ScalerMachine::OnGradient(NodeId id, GradientUse use, Paths in) {
   const bool by_hand = code().ComputesWithScale(syntax().FunctionOf(id)) ||
                        (frames_.size() > 1 && frames_.front().function != nullptr &&
                         root_.ComputesWithScale(frames_.front().function->node));
@@ -225,7 +225,7 @@ static bool IsFrameworks(std::string_view scaler) {
          owner.find("fabric") != std::string_view::npos;
 }
 
-Paths ProtocolMachine::OnStep(NodeId id, Paths in) {
+Paths ScalerMachine::OnStep(NodeId id, Paths in) {
   // With a closure (L-BFGS, SAM) the step first computes gradients of its own.
   const NodeId closure = names().Argument(id, 0, "closure");
   if (closure != kNoNode && !syntax().Is(closure, Kind::kNone)) return in;

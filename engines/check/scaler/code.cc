@@ -1,9 +1,9 @@
-#include "engines/check/protocol/protocol_code.h"
+#include "engines/check/scaler/code.h"
 
 #include <algorithm>
 
 #include "engines/check/facts/questions.h"
-#include "engines/check/protocol/protocol.h"
+#include "engines/check/scaler/order.h"
 #include "engines/check/syntax/parallel.h"
 
 namespace mpnanny::check {

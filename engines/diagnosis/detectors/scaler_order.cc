@@ -43,8 +43,8 @@ void SayWhetherItMadeTheOnset(const Facts& facts, Claim& claim) {
 
 void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
   // Past the scaler everything is scaled; that clipping came before it is the lesser fault.
-  if (facts.protocol.direct_step) return;
-  for (const ClipSeen& clip : facts.protocol.clips) {
+  if (facts.loop.direct_step) return;
+  for (const ClipSeen& clip : facts.loop.clips) {
     if (!clip.scaled) continue;
     const double scale = facts.summary.scale_first.value_or(1);
     claims.push_back(Fault("clipped-while-scaled", clip.step, Phase::kOptimizer,
@@ -79,7 +79,7 @@ void DetectScaledClip(const Facts& facts, std::vector<Claim>& claims) {
 // Gradients that overflow are the price of a loss scale, which scaler.step() pays by leaving the step
 // out.
 void DetectUnguardedStep(const Facts& facts, std::vector<Claim>& claims) {
-  const std::optional<int64_t>& first = facts.protocol.unguarded_step;
+  const std::optional<int64_t>& first = facts.loop.unguarded_step;
   if (!first || !facts.onset || facts.onset->phase != Phase::kBackward) return;
   if (facts.onset->step < *first || facts.summary.skipped_steps > 0 || !facts.bad_at_end) return;
   claims.push_back(
@@ -96,10 +96,10 @@ void DetectUnguardedStep(const Facts& facts, std::vector<Claim>& claims) {
 
 }  // namespace
 
-void DetectScalerProtocol(const Facts& facts, std::vector<Claim>& claims) {
+void DetectScalerOrder(const Facts& facts, std::vector<Claim>& claims) {
   DetectScaledClip(facts, claims);
   DetectUnguardedStep(facts, claims);
-  const Protocol& p = facts.protocol;
+  const LoopCalls& p = facts.loop;
   if (p.direct_step) {
     claims.push_back(
         Fault("scaled-step", *p.direct_step, Phase::kOptimizer,

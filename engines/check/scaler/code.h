@@ -1,10 +1,10 @@
-// The files of a project as the protocol's machine reads them: which functions matter, what a call
+// The files of a project as ScalerMachine reads them: which functions matter, what a call
 // runs, and what the names inside a function stand for.
 //
-// Internal to protocol*.cc. Borrows the analyses of the files, which must be linked; immutable
+// Internal to this folder. Borrows the analyses of the files, which must be linked; immutable
 // after construction, then safe from any thread.
-#ifndef MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_CODE_H_
-#define MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_CODE_H_
+#ifndef MPNANNY_ENGINES_CHECK_SCALER_CODE_H_
+#define MPNANNY_ENGINES_CHECK_SCALER_CODE_H_
 
 #include <map>
 #include <memory>
@@ -49,7 +49,7 @@ class Code {
   size_t number() const { return number_; }
   const Codebase& all() const { return all_; }
 
-  // True if the function, or one that it calls however deep, does what the protocol knows.
+  // True if the function, or one that it calls however deep, does what the order knows.
   bool Reaches(NodeId function) const { return reaches_.contains(function); }
   // The same for calls on a scaler.
   bool ReachesScaler(NodeId function) const { return scales_.contains(function); }
@@ -69,7 +69,7 @@ class Code {
   bool IsScaledSomewhere(NodeId function, std::string_view name) const;
   // True if the function scales and steps in a loop of its own: it is a training by itself.
   bool HasTrainingLoop(NodeId function) const;
-  // True if nothing in the branches of this `if` matters to the protocol: no call that it knows or
+  // True if nothing in the branches of this `if` matters to the order: no call that it knows or
   // that may reach what it follows, and no way out. Assignments may be there.
   bool IsInert(NodeId branch) const;
   // The zero_grad() calls that stand in the node.
@@ -121,4 +121,4 @@ class Codebase {
 
 }  // namespace mpnanny::check
 
-#endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_CODE_H_
+#endif  // MPNANNY_ENGINES_CHECK_SCALER_CODE_H_

@@ -1,11 +1,11 @@
-#include "engines/check/protocol/protocol.h"
+#include "engines/check/scaler/order.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "engines/check/facts/questions.h"
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 
 namespace mpnanny::check {
 namespace {
@@ -23,7 +23,7 @@ class OwnFaults {
     const auto [it, first] = kinds_.try_emplace(target.function);
     if (first) {
       std::vector<Violation> found;
-      ProtocolMachine(*target.code, cancel_).Run(*target.function, &found);
+      ScalerMachine(*target.code, cancel_).Run(*target.function, &found);
       for (const Violation& violation : found) {
         if (!violation.guess) it->second.insert(violation.kind);
       }
@@ -46,12 +46,12 @@ bool IsClip(const Names& names, NodeId call) {
          std::find(std::begin(kClips), std::end(kClips), known->name) != std::end(kClips);
 }
 
-Protocol::Protocol(const Codebase& all, size_t number, const CancelToken& cancel) {
+ScalerOrder::ScalerOrder(const Codebase& all, size_t number, const CancelToken& cancel) {
   const Code& code = all[number];
   if (!code.HasWork()) return;
   const bool own = !code.scalers().calls().empty() || !code.scalers().made().empty();
   const QuestionMemo memo;
-  ProtocolMachine machine(code, cancel);
+  ScalerMachine machine(code, cancel);
   for (const Function& function : code.bindings().functions()) {
     if (code.ReachesScaler(function.node) || (own && code.Reaches(function.node)))
       machine.Run(function, &violations_);

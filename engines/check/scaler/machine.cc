@@ -1,5 +1,5 @@
 // How paths go through statements: branches, loops, assignments.
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 
 #include <algorithm>
 
@@ -44,7 +44,7 @@ void Flow::Leave(Flow& other) {
   returns.merge(other.returns);
 }
 
-void ProtocolMachine::Run(const Function& function, std::vector<Violation>* violations) {
+void ScalerMachine::Run(const Function& function, std::vector<Violation>* violations) {
   found_.clear();
   helpers_.clear();
   steps_ = 0;
@@ -72,7 +72,7 @@ void ProtocolMachine::Run(const Function& function, std::vector<Violation>* viol
   for (const auto& [key, violation] : found_) violations->push_back(violation);
 }
 
-std::string ProtocolMachine::Translate(std::string key, int depth) const {
+std::string ScalerMachine::Translate(std::string key, int depth) const {
   if (key.empty()) return key;
   const size_t end = std::min(key.find_first_of(".["), key.size());
   const std::string root = key.substr(0, end);
@@ -92,12 +92,12 @@ std::string ProtocolMachine::Translate(std::string key, int depth) const {
   return foreign ? root + "#" + std::to_string(now.code->number()) + rest : key;
 }
 
-bool ProtocolMachine::IsOptimizer(NodeId expression) const {
+bool ScalerMachine::IsOptimizer(NodeId expression) const {
   const std::string key = names().Key(expression);
   return scalers().IsOptimizer(key) || root_.scalers().IsOptimizer(Translate(key));
 }
 
-void ProtocolMachine::Limit(Paths& paths) {
+void ScalerMachine::Limit(Paths& paths) {
   if (paths.size() <= kMaxPaths) return;
   Paths fewer;
   while (!paths.empty() && fewer.size() < kMaxPaths) {
@@ -111,7 +111,7 @@ void ProtocolMachine::Limit(Paths& paths) {
   paths = std::move(fewer);
 }
 
-Flow ProtocolMachine::Block(NodeId block, Paths in) {
+Flow ScalerMachine::Block(NodeId block, Paths in) {
   Flow flow{std::move(in), {}, {}, {}};
   if (block == kNoNode) return flow;
   for (const NodeId statement : syntax().Children(block)) {
@@ -125,7 +125,7 @@ Flow ProtocolMachine::Block(NodeId block, Paths in) {
   return flow;
 }
 
-Flow ProtocolMachine::Statement(NodeId id, Paths in) {
+Flow ScalerMachine::Statement(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   switch (syntax()[id].kind) {
     case Kind::kFunction:
@@ -165,7 +165,7 @@ Flow ProtocolMachine::Statement(NodeId id, Paths in) {
   }
 }
 
-Flow ProtocolMachine::Try(NodeId id, Paths in) {
+Flow ScalerMachine::Try(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   Flow flow = Block(syntax().Child(id, f.body), in);
   Paths before = std::move(in);
@@ -183,7 +183,7 @@ Flow ProtocolMachine::Try(NodeId id, Paths in) {
   return flow;
 }
 
-Flow ProtocolMachine::Leaving(NodeId id, Paths in) const {
+Flow ScalerMachine::Leaving(NodeId id, Paths in) const {
   const Kind kind = syntax().kind(id);
   if (kind == Kind::kRaise) return {};
   const NodeId check = syntax().Enclosing(id, Kind::kIf);
@@ -203,7 +203,7 @@ Flow ProtocolMachine::Leaving(NodeId id, Paths in) const {
   return flow;
 }
 
-void ProtocolMachine::Split(NodeId condition, Paths in, Paths* yes, Paths* no, bool apart) const {
+void ScalerMachine::Split(NodeId condition, Paths in, Paths* yes, Paths* no, bool apart) const {
   const Fields& f = PythonFields();
   bool positive = true;
   const NodeId core = Core(bindings(), condition, &positive);
@@ -236,7 +236,7 @@ void ProtocolMachine::Split(NodeId condition, Paths in, Paths* yes, Paths* no, b
   }
 }
 
-void ProtocolMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
+void ScalerMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Paths& paths) const {
   const std::string_view text = syntax().Text(condition);
   const auto holds_only_other = [&](ScalerCall::Op op) {
     return code().Holds(other, op) && !code().Holds(branch, op);
@@ -268,7 +268,7 @@ void ProtocolMachine::GoAround(NodeId condition, NodeId branch, NodeId other, Pa
   }
 }
 
-bool ProtocolMachine::MayReach(NodeId node, NodeId from, const Path& path) const {
+bool ScalerMachine::MayReach(NodeId node, NodeId from, const Path& path) const {
   const Fields& f = PythonFields();
   for (NodeId up = node; up > from; up = syntax()[up].parent) {
     const NodeId branch = syntax()[up].parent;
@@ -280,7 +280,7 @@ bool ProtocolMachine::MayReach(NodeId node, NodeId from, const Path& path) const
   return true;
 }
 
-Flow ProtocolMachine::If(NodeId id, Paths in) {
+Flow ScalerMachine::If(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   // Both ways go on alike, except for what is assigned.
   if (code().IsInert(id) && std::none_of(in.begin(), in.end(), [&](const Path& path) {
@@ -323,7 +323,7 @@ Flow ProtocolMachine::If(NodeId id, Paths in) {
   return flow;
 }
 
-Flow ProtocolMachine::Loop(NodeId id, Paths in) {
+Flow ScalerMachine::Loop(NodeId id, Paths in) {
   const Fields& f = PythonFields();
   const bool is_for = syntax()[id].kind == Kind::kFor;
   in = Expression(syntax().Child(id, is_for ? f.right : f.condition), std::move(in));

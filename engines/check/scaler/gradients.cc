@@ -1,4 +1,4 @@
-#include "engines/check/protocol/protocol_gradients.h"
+#include "engines/check/scaler/gradients.h"
 
 #include <algorithm>
 #include <string>

@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "engines/check/facts/questions.h"
-#include "engines/check/protocol/protocol_machine.h"
+#include "engines/check/scaler/machine.h"
 #include "engines/check/syntax/text_search.h"
 
 namespace mpnanny::check {
@@ -47,7 +47,7 @@ bool Computes(const Syntax& syntax, NodeId value) {
 
 }  // namespace
 
-const std::set<std::string, std::less<>>& ProtocolMachine::Asked() {
+const std::set<std::string, std::less<>>& ScalerMachine::Asked() {
   const NodeId function = frame().function == nullptr ? 0 : frame().function->node;
   const auto [it, first] = asked_.try_emplace({&code(), function});
   std::set<std::string, std::less<>>& asked = it->second;
@@ -84,7 +84,7 @@ const std::set<std::string, std::less<>>& ProtocolMachine::Asked() {
   return asked;
 }
 
-ProtocolMachine::Held ProtocolMachine::HeldAfter(NodeId target, NodeId value, const Path& path) {
+ScalerMachine::Held ScalerMachine::HeldAfter(NodeId target, NodeId value, const Path& path) {
   Held held;
   if (target == kNoNode || value == kNoNode) return held;
   const Kind kind = syntax().kind(target);
@@ -118,7 +118,7 @@ ProtocolMachine::Held ProtocolMachine::HeldAfter(NodeId target, NodeId value, co
   return held;
 }
 
-void ProtocolMachine::TouchTensors(NodeId call, Path& path) const {
+void ScalerMachine::TouchTensors(NodeId call, Path& path) const {
   PathValues& values = path.conditions.values();
   if (values.empty()) return;
   const Fields& f = PythonFields();

@@ -1,10 +1,10 @@
 // What an expression does to the gradients of parameters: measures, clamps, shifts, scales or
 // clears them.
 //
-// Internal to protocol*.cc and rules. Pure functions over Bindings. Gradients of inputs (x.grad, as
+// Internal to this folder and rules. Pure functions over Bindings. Gradients of inputs (x.grad, as
 // in adversarial training) are none of these.
-#ifndef MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_GRADIENTS_H_
-#define MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_GRADIENTS_H_
+#ifndef MPNANNY_ENGINES_CHECK_SCALER_GRADIENTS_H_
+#define MPNANNY_ENGINES_CHECK_SCALER_GRADIENTS_H_
 
 #include "engines/check/syntax/bindings.h"
 
@@ -28,4 +28,4 @@ bool IsGradient(const Bindings& bindings, NodeId expression);
 
 }  // namespace mpnanny::check
 
-#endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_GRADIENTS_H_
+#endif  // MPNANNY_ENGINES_CHECK_SCALER_GRADIENTS_H_

@@ -1,4 +1,4 @@
-// The GradScaler protocol as a typestate along paths: scale → backward → unscale_ → clip → step →
+// The order of a GradScaler's calls as a typestate along paths: scale → backward → unscale_ → clip → step →
 // update.
 //
 // Every function (and the module's own code) is run abstractly, branch by branch, with what is
@@ -8,8 +8,8 @@
 // and names bound to any of them. What happens in code that is not seen
 // (a scaler handed to somebody else) makes the path unknown and silent. Immutable after
 // construction.
-#ifndef MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_H_
-#define MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_H_
+#ifndef MPNANNY_ENGINES_CHECK_SCALER_ORDER_H_
+#define MPNANNY_ENGINES_CHECK_SCALER_ORDER_H_
 
 #include <span>
 #include <string>
@@ -21,7 +21,7 @@
 
 namespace mpnanny::check {
 
-class Codebase;  // protocol_code.h
+class Codebase;  // code.h
 
 struct Violation {
   enum class Kind {
@@ -54,11 +54,11 @@ struct Violation {
   bool guess = false;  // code that calls this one may have done what is missed here
 };
 
-class Protocol {
+class ScalerOrder {
  public:
-  Protocol() = default;  // nothing is wrong
+  ScalerOrder() = default;  // nothing is wrong
   // Of the file of that number.
-  Protocol(const Codebase& all, size_t number, const CancelToken& cancel);
+  ScalerOrder(const Codebase& all, size_t number, const CancelToken& cancel);
   const std::vector<Violation>& violations() const { return violations_; }
 
  private:
@@ -72,4 +72,4 @@ bool IsClip(const Names& names, NodeId call);
 
 }  // namespace mpnanny::check
 
-#endif  // MPNANNY_ENGINES_CHECK_PROTOCOL_PROTOCOL_H_
+#endif  // MPNANNY_ENGINES_CHECK_SCALER_ORDER_H_
