@@ -142,10 +142,8 @@ std::vector<Setting> DifferentSettings(const runs::Source& a, const runs::Source
     if (x != y) settings.push_back({key, x, y});
   };
   const auto word = [](const std::string& text) { return text.empty() ? kUnknown : text; };
-  const auto precision = [](const runs::Run& run) {
-    return run.precision.empty() ? kUnknown : std::string(run.precision.text());
-  };
-  add("precision", precision(a.run), precision(b.run));
+  add("precision", word(std::string(a.run.precision.text())),
+      word(std::string(b.run.precision.text())));
   if (course.lr_parts_at) {
     settings.push_back({"lr from step " + std::to_string(*course.lr_parts_at),
                         runs::Number(course.lr_a), runs::Number(course.lr_b)});

@@ -55,12 +55,7 @@ Result<void> GatherAlerts(const runs::Source& source, runs::Layers& layers, Fact
 // Of the first alert about a value that is not finite; the greatest number there is without one.
 int64_t FirstErrorStep(const Facts& facts) {
   for (const SeenAlert& alert : facts.alerts) {
-    const Word<AlertType>& type = alert.row.type;
-    if (alert.row.severity == Severity::kError &&
-        (type == AlertType::kNan || type == AlertType::kInf || type == AlertType::kLossNan ||
-         type == AlertType::kOverflow)) {
-      return alert.row.step;
-    }
+    if (IsValueAlert(alert)) return alert.row.step;
   }
   return std::numeric_limits<int64_t>::max();
 }

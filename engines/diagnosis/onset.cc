@@ -24,13 +24,6 @@ using runs::Name;
 constexpr int64_t kBurstGap = 50;     // steps between two bursts of one fault
 constexpr int64_t kStepsBefore = 64;  // in which the step before one is looked for
 
-bool IsValueAlert(const SeenAlert& alert) {
-  const Word<AlertType>& type = alert.row.type;
-  return alert.row.severity == Severity::kError &&
-         (type == AlertType::kNan || type == AlertType::kInf || type == AlertType::kLossNan ||
-          type == AlertType::kOverflow);
-}
-
 // "sum (train.py:14)" of "aten.sum.dim_IntList (train.py:14)".
 runs::Sentence OperatorLayer(const std::string& name) {
   const size_t end = std::min(name.find(' '), name.size());
@@ -192,6 +185,13 @@ Result<void> PlaceBySample(const runs::Source& source, runs::Layers& layers, Ons
 }
 
 }  // namespace
+
+bool IsValueAlert(const SeenAlert& alert) {
+  const Word<AlertType>& type = alert.row.type;
+  return alert.row.severity == Severity::kError &&
+         (type == AlertType::kNan || type == AlertType::kInf || type == AlertType::kLossNan ||
+          type == AlertType::kOverflow);
+}
 
 runs::Sentence KindWord(int64_t kind) {
   std::string english = runs::KindName(kind);

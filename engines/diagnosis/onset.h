@@ -11,8 +11,8 @@
 
 namespace mpnanny::diagnosis {
 
-// data 0, forward 1, loss 2, backward 3, optimizer 4; an unknown phase comes last. The order within
-// a step.
+// An ERROR about a value that is not finite, or beyond its format.
+bool IsValueAlert(const SeenAlert& alert);
 
 // "activation gradient": of which kind a tensor is (runs::TensorRow).
 runs::Sentence KindWord(int64_t kind);

@@ -15,6 +15,14 @@ namespace {
 
 // --- history ---
 
+// MakeAlert() takes a type's row by its number.
+TEST(AlertDefinitions, StandInTheOrderOfTheEnum) {
+  ASSERT_EQ(AlertDefinitions().size(), std::size(Vocabulary<AlertType>::kNames));
+  for (size_t i = 0; i < AlertDefinitions().size(); ++i) {
+    EXPECT_EQ(AlertDefinitions()[i].type, static_cast<AlertType>(i));
+  }
+}
+
 TEST(RunHistory, MedianAndMadAreThoseOfTheWindow) {
   RunHistory history(5);
   for (double value : {100.0, 100.0, 1.0, 2.0, 3.0, 4.0, 50.0}) history.Add(value);

@@ -210,7 +210,7 @@ TEST(RankedAlerts, AreToldWithPlaceStepAndMessage) {
   EXPECT_NE(told.find("producer"), std::string::npos) << told;
   EXPECT_EQ(told.find("carrier"), std::string::npos) << told;
 
-  // What a shadow step measured is told by what it means.
+  // What a shadow step measured is reported by its meaning.
   facts.alerts = {Alert("SHADOW_FLUSHED", 4, "backward")};
   facts.alerts[0].row.message = "raw";
   told = EvidenceOf("alert:SHADOW_FLUSHED", facts);

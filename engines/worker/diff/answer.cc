@@ -70,7 +70,7 @@ class Answer {
       answer["ill_conditioned"].push_back({{"op", each->site.op},
                                            {"source", Shown(each->site.source)},
                                            {"error", Number(each->error_out)},
-                                           {"kind", WordOf(each->kind)}});
+                                           {"kind", NameOf(each->kind)}});
     }
     answer["inputs"] = Inputs(inputs);
     answer["operators"] = low_.operators;
@@ -197,7 +197,7 @@ class Answer {
                   {"source", Shown(finding.site.source)},
                   {"phase", "forward"},
                   {"kind", infinite ? "range" : "rounding"},
-                  {"what", WordOf(finding.kind)},
+                  {"what", NameOf(finding.kind)},
                   {"dtype", TypesShown(finding)},
                   {"shape", finding.shape},
                   {"local", row == nullptr ? Json() : Number(row->local)},

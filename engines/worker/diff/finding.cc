@@ -6,24 +6,6 @@
 
 namespace mpnanny::worker {
 
-const char* WordOf(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::kRange:
-      return "range";
-    case FindingKind::kUndefined:
-      return "undefined";
-    case FindingKind::kIntegers:
-      return "integers";
-    case FindingKind::kAmplified:
-      return "amplified";
-    case FindingKind::kFlushed:
-      return "flushed";
-    case FindingKind::kClipped:
-      return "clipped";
-  }
-  return "";
-}
-
 double Finding::HalfUlp() const {
   double most = worker::HalfUlp(held_type);
   for (const c10::ScalarType each : input_types) most = std::max(most, worker::HalfUlp(each));

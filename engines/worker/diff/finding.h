@@ -11,20 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_words.h"
 #include "engines/worker/program/program.h"
 
 namespace mpnanny::worker {
-
-// The words are those of the monitor's shadow steps (docs/shadow.md).
-enum class FindingKind {
-  kRange,      // not finite here, finite in the reference
-  kUndefined,  // not finite in both
-  kIntegers,   // whole numbers that are no longer the same
-  kAmplified,  // much error out of little
-  kFlushed,    // what is not 0 became 0
-  kClipped,    // the largest number of the format, where the reference is larger
-};
-const char* WordOf(FindingKind kind);
 
 // What was computed again in a wider type, and what that made of the error.
 struct Cure {

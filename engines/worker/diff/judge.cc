@@ -335,7 +335,7 @@ int Judge::AddPlaces(const Called& call, const at::Tensor& held, const at::Tenso
 
 int Judge::Add(FindingKind kind, const Called& call, const Made& made, size_t index,
                const ReferenceError& found, double share, double error_in, double error_out) {
-  const std::string key = std::string(WordOf(kind)) + "|" + call.node.site.source + "|" +
+  const std::string key = std::string(NameOf(kind)) + "|" + call.node.site.source + "|" +
                           call.node.site.module + "|" + call.node.site.op;
   const auto measured = [&](Finding& finding) {
     finding.input_types = TypesOf(call);
