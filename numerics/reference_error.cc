@@ -182,6 +182,48 @@ void AddScaledSquares(const TensorView& held, const TensorView& reference, doubl
   }
 }
 
+// The smallest magnitude that the format holds.
+double SmallestOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return Info(Format::kFp16).min_subnormal;
+    case DType::kBFloat16:
+      return Info(Format::kBf16).min_subnormal;
+    case DType::kFloat32:
+      return Info(Format::kFp32).min_subnormal;
+    case DType::kFloat8E4M3:
+      return Info(Format::kE4M3).min_subnormal;
+    case DType::kFloat8E5M2:
+      return Info(Format::kE5M2).min_subnormal;
+    case DType::kFloat64:
+    case DType::kUnknown:
+      break;
+  }
+  return std::numeric_limits<double>::denorm_min();
+}
+
+// A second pass, over what few comparisons have: which of the flushed elements count.
+void CountFlushed(const TensorView& held, const TensorView& reference, ReferenceError& out) {
+  const double matters =
+      kMatters * std::sqrt(out.squared_reference / static_cast<double>(out.numel));
+  const double smallest = SmallestOf(held.dtype);
+  ElementReader values(held), references(reference);
+  alignas(64) double h[kBlock], r[kBlock];
+  for (int64_t left = out.numel; left > 0;) {
+    const int64_t count = std::min(left, kBlock);
+    values.Read(count, h);
+    references.Read(count, r);
+    for (int64_t i = 0; i < count; ++i) {
+      const double magnitude = std::fabs(r[i]);
+      if (h[i] != 0 || !(magnitude > 0) || !std::isfinite(magnitude)) continue;
+      out.flushed_that_matter += magnitude >= matters ? 1 : 0;
+      out.flushed_in_range += magnitude >= smallest ? 1 : 0;
+      out.flushed_that_matter_in_range += magnitude >= std::max(matters, smallest) ? 1 : 0;
+    }
+    left -= count;
+  }
+}
+
 bool Readable(const TensorView& view, int64_t numel) {
   return view.dtype != DType::kUnknown && view.known == nullptr && view.numel() == numel;
 }
@@ -225,6 +267,10 @@ ReferenceError CompareWithReference(const TensorView& held, const TensorView& re
   found.flushed = Sum(sums.zeroed);
   found.wrong_integers = Sum(sums.wrong);
   found.clipped = Sum(sums.clipped);
+  const bool are_many =
+      static_cast<double>(found.flushed) > kManyFlushed * static_cast<double>(found.nonzero);
+  if (found.flushed > 0 && (are_many || found.squared_flushed > kMuchFlushed * found.squared_error))
+    CountFlushed(held, reference, found);
   const int64_t finite = numel - found.nonfinite() - found.reference_only;
   found.integers = finite > 0 && Sum(sums.whole) - added == finite;
   return found;

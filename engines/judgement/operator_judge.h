@@ -1,0 +1,76 @@
+// What an operator's figures say: whether it made an error, and which kind of it.
+//
+// Borrows the step's calls, findings and figures.
+#ifndef MPNANNY_ENGINES_JUDGEMENT_OPERATOR_JUDGE_H_
+#define MPNANNY_ENGINES_JUDGEMENT_OPERATOR_JUDGE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engines/judgement/calls.h"
+#include "engines/judgement/evidence.h"
+#include "engines/judgement/findings.h"
+
+namespace mpnanny::judgement {
+
+class Slots;
+
+class OperatorJudge {
+ public:
+  OperatorJudge(Calls& calls, Findings& findings, Slots& slots)
+      : calls_(calls), findings_(findings), slots_(slots) {}
+
+  // Judges a result. Returns whether the reference has to begin anew, as what is held: it is not
+  // finite where the held value is.
+  bool Take(const Result& row, Evidence& evidence);
+  void Take(const Indices& row, Evidence& evidence);
+
+  int compared() const { return compared_; }
+
+ private:
+  // One result under judgement.
+  struct Case {
+    const Result& row;
+    CallRecord& call;
+    Evidence& evidence;
+    std::vector<KnownInput*> sources;
+    ReferenceError found;
+    double error = 0;
+    int origin = kNone;  // the finding that its worst input carries
+  };
+  struct InputError {
+    double error = 0;  // the largest
+    int rank = 0;      // 0 finite, 1 infinite, 2 NaN, 3 not finite here only
+  };
+
+  const ReferenceError* FiguresOf(const Case& result, KnownInput& input);
+  int IndexOf(const Case& result, const KnownInput& input) const;
+  const KnownInput* WorstOf(const Case& result) const;
+  InputError ErrorOfInputs(const Case& result);
+  bool IsNoise(const Case& result, const KnownInput* carried, double rounding);
+  bool Cancels(const Case& result, double rounding);
+  bool SumsToNothing(const Case& result);
+  bool IsNoiseOfElements(const Case& result);
+
+  int NonFinite(const Case& result);
+  int FromOutside(const Case& result);
+  void Exclude(int made, const Case& result);
+  void Show(int made, const Case& result);
+  int Wrong(const Case& result);
+  void FollowLoop(const Case& result, double error);
+  int Flushed(const Case& result);
+  int WrongIntegers(const Case& result);
+  int Add(FindingKind kind, const Case& result, double share, double error_in, double error_out);
+  void SearchCure(int made, const Case& result);
+  void CureLoop(Finding& made, const Case& result);
+
+  Calls& calls_;
+  Findings& findings_;
+  Slots& slots_;
+  int compared_ = 0;
+};
+
+}  // namespace mpnanny::judgement
+
+#endif  // MPNANNY_ENGINES_JUDGEMENT_OPERATOR_JUDGE_H_

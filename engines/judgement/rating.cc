@@ -1,0 +1,89 @@
+#include "engines/judgement/rating.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "engines/judgement/thresholds.h"
+
+namespace mpnanny::judgement {
+namespace {
+
+bool IsNotFinite(const Finding& finding) {
+  return finding.kind == FindingKind::kRange || finding.kind == FindingKind::kUndefined;
+}
+
+// Made here, and yet not wrong: what is far off later has more than this one behind it. But a batch
+// that is far off has come all the way from here.
+bool IsNote(const Finding& finding) {
+  if (finding.GetsTo(Reached::kInput)) return false;
+  const bool is_small = finding.error_out < kWrong;
+  return is_small &&
+         (finding.kind == FindingKind::kAmplified || finding.kind == FindingKind::kFlushed);
+}
+
+// Infinities of a backward pass that the program has read, as in a test, and let into no gradient
+// that an optimizer used: it has left the update out.
+bool IsDiscarded(const Finding& finding, const Calls& calls) {
+  return finding.kind == FindingKind::kRange &&
+         calls.PlaceOf(finding.place).phase == Phase::kBackward &&
+         finding.GetsOnlyTo({Reached::kOutput, Reached::kReplaced});
+}
+
+// Whether it can be what makes a training look settled: 16-bit weights that stand still for want of
+// resolution, or a size of the step that was decided the other way.
+bool LooksSettled(const Finding& finding) {
+  if (finding.kind == FindingKind::kLostChange) return finding.dtype != NameOf(Element::kFloat32);
+  return finding.GetsTo(Reached::kDecision);
+}
+
+Severity SeverityOf(const Finding& finding, const Calls& calls) {
+  if (finding.GetsOnlyTo({Reached::kReplaced}) || IsNote(finding)) return Severity::kInfo;
+  if (IsNotFinite(finding) && !IsDiscarded(finding, calls)) return Severity::kError;
+  return Severity::kWarning;
+}
+
+// Out of range because of values that were wholly wrong before: what cures those cures this.
+void Follow(Finding& finding, const Findings& findings) {
+  if (finding.kind != FindingKind::kRange || finding.precision != Proof::kNotTested) return;
+  for (int at = finding.parent; at != kNone; at = findings[at].parent) {
+    const Finding& before = findings[at];
+    if (before.cure && before.error_out >= kOwnError) {
+      finding.cure = before.cure;
+      finding.precision = before.precision;
+      return;
+    }
+  }
+}
+
+// What reaches nothing is worth a note at most, and an infinity that is thrown away is none.
+bool Counts(const Finding& finding) {
+  return !finding.reach.empty() ||
+         (!IsNotFinite(finding) && finding.kind != FindingKind::kLostChange &&
+          finding.kind != FindingKind::kIntegers);
+}
+
+// Worse before better, and earlier before later.
+auto OrderOf(const Finding& finding) {
+  const int kind = IsNotFinite(finding) ? static_cast<int>(finding.kind) : 99;
+  return std::tuple(finding.severity, kind, finding.number);
+}
+
+}  // namespace
+
+std::vector<int> Rate(Findings& findings, const Calls& calls, bool is_settled) {
+  std::vector<int> numbers;
+  for (size_t at = 0; at < findings.all().size(); ++at) {
+    const int number = static_cast<int>(at);
+    Finding& finding = findings[number];
+    finding.severity = SeverityOf(finding, calls);
+    Follow(finding, findings);
+    if (finding.severity == Severity::kWarning && is_settled && !LooksSettled(finding))
+      finding.severity = Severity::kInfo;
+    if (Counts(finding)) numbers.push_back(number);
+  }
+  std::stable_sort(numbers.begin(), numbers.end(),
+                   [&](int a, int b) { return OrderOf(findings[a]) < OrderOf(findings[b]); });
+  return numbers;
+}
+
+}  // namespace mpnanny::judgement
