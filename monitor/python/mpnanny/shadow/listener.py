@@ -13,9 +13,8 @@ import torch
 from torch import nn
 
 from ..base.alerts import NewAlert
-from ..fp64.findings import Finding
+from ..fp64.findings import CameIn, Finding
 from ..fp64.places import Site, find_call
-from ..fp64.witness import CameIn
 from ..model.selection import Watched
 from ..operators.modes import OTHERS_ON, ModeStack, compiles, lies_above
 from ..steps.context import RunContext
@@ -282,7 +281,7 @@ class ShadowSteps(StepListener):
             seconds,
             self._schedule.plain_seconds,
             mode.operators,
-            mode.judge.compared,
+            mode.tape.judge.compared,
             sum(mode.restarts.values()),
             mode.references.most_bytes,
             json.dumps(detail),
@@ -298,7 +297,7 @@ class ShadowSteps(StepListener):
         )
         if note is not None:
             self._notes.note(note)
-        for (module, phase), layer in mode.judge.profile.layers.items():
+        for (module, phase), layer in mode.tape.profile.layers.items():
             number = self._names.find(module)
             if number is not None:
                 self._core.shadow_profile(

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _core
-from ..fp64.call import Call, Input
+from ..fp64.call import Call
 from ..fp64.comparison import Comparison
+from ..fp64.history import Node
 from ..fp64.operators import COMPLEX
 from ..fp64.places import Site
-from ..fp64.references import Entry
 
 MOST_VALUES = 8  # of a layer and a phase, whose formats are measured in a step
 MOST_FROM_DEVICE = 16384  # elements of a tensor that come to the host for it
@@ -81,16 +81,20 @@ class Profile:
         own = _key(call.site)
         for each in call.inputs:
             from_outside = each.node is None or _key(each.node.site) != own
-            if own is not None and from_outside and not each.noise and math.isfinite(each.error):
+            if own is not None and from_outside and math.isfinite(each.error):
                 layer = self._layer(own)
                 layer.error_in = max(layer.error_in, each.error)
-            self.takes(call.site, each.held.dtype, each.reference, each)
+            self.takes(call.site, each.held.dtype, each.reference, each.node, each.error)
 
     def takes(
-        self, site: Site, dtype: torch.dtype, reference: torch.Tensor, known: Input | Entry
+        self,
+        site: Site,
+        dtype: torch.dtype,
+        reference: torch.Tensor,
+        node: Node | None,
+        error: float,
     ) -> None:
-        """An operator at `site` takes a value, of which so much is `known`."""
-        node = known.node
+        """An operator at `site` takes a value that `node` has made, with this `error`."""
         key = None if node is None else _key(node.site)
         if node is None or key is None or not _leaves(node.site, site):
             return
@@ -100,7 +104,6 @@ class Profile:
         self._measured.add(value)
         layer = self._layer(key)
         layer.values += 1
-        error = 0.0 if known.noise else known.error
         layer.error = error if layer.values == 1 else max(layer.error, error)
         layer.dtype = dtype
         if layer.values <= MOST_VALUES:
