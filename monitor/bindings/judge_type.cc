@@ -1,6 +1,6 @@
 #include "monitor/bindings/judge_type.h"
 
-#include <memory>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +15,7 @@
 #include "monitor/bindings/lists.h"
 #include "monitor/bindings/owned.h"
 #include "monitor/bindings/python_evidence.h"
+#include "numerics/format_error.h"
 
 namespace mpnanny {
 namespace {
@@ -72,7 +73,7 @@ bool ReadChange(PyObject* tuple, ChangeError& found) {
   return true;
 }
 
-// [(memory, type, position, slot, read)]
+// [(memory, type, offset, position, slot, read)]
 bool ReadInputs(PyObject* list, std::vector<judgement::Input>& inputs) {
   const Py_ssize_t count = PyList_Size(list);
   if (count < 0) return false;
@@ -80,13 +81,14 @@ bool ReadInputs(PyObject* list, std::vector<judgement::Input>& inputs) {
   for (Py_ssize_t at = 0; at < count; ++at) {
     judgement::Input& input = inputs[static_cast<size_t>(at)];
     const Owned row = Owned::Of(PyList_GetItem(list, at));
-    long long memory = 0;
+    long long memory = 0, offset = 0;
     int type = 0, read = 1;
-    if (!row || !PyArg_ParseTuple(row.get(), "Liiip", &memory, &type, &input.position, &input.slot,
-                                  &read)) {
+    if (!row || !PyArg_ParseTuple(row.get(), "LiLiip", &memory, &type, &offset, &input.position,
+                                  &input.slot, &read)) {
       return false;
     }
     input.memory = memory;
+    input.offset = offset;
     input.type = ElementOf(type);
     input.read = read != 0;
   }
@@ -234,7 +236,7 @@ PyObject* Enters(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// What of a call's inputs the front has to know: errors, and whether to look closer.
+// What of a call's inputs the front has to know: their errors, and whose formats are wanted.
 PyObject* CallBegins(PyObject* object, PyObject* args) {
   judgement::Call row;
   int kept = 1;
@@ -248,22 +250,17 @@ PyObject* CallBegins(PyObject* object, PyObject* args) {
     PyErr_SetString(PyExc_ValueError, "no such place");
     return nullptr;
   }
-  judge.Take(row);
-  const auto& known = judge.calls()[row.number].inputs;
-  bool is_clean = true;
-  for (const judgement::KnownInput& each : known)
-    is_clean = is_clean && (each.before.error <= 0 || each.before.noise);
-  if (is_clean) Py_RETURN_NONE;
-  PyObject* errors = PyList_New(0);
-  for (const judgement::KnownInput& each : known) {
-    if (errors == nullptr) return nullptr;
-    const Owned error(PyFloat_FromDouble(each.before.noise ? 0 : each.before.error));
-    if (!error || PyList_Append(errors, error.get()) != 0) {
-      Py_DECREF(errors);
-      return nullptr;
-    }
-  }
-  return errors;
+  const std::vector<std::pair<int, int>> wanted = judge.Take(row);
+  std::vector<double> errors;
+  for (const judgement::KnownInput& each : judge.calls()[row.number].inputs)
+    errors.push_back(each.before.noise ? 0 : each.before.error);
+  if (std::all_of(errors.begin(), errors.end(), [](double each) { return each <= 0; }))
+    errors.clear();
+  if (errors.empty() && wanted.empty()) Py_RETURN_NONE;
+  const auto pair = [](const std::pair<int, int>& each) {
+    return Py_BuildValue("(ii)", each.first, each.second);
+  };
+  return Py_BuildValue("(NN)", ListOf(errors, &PyFloat_FromDouble), ListOf(wanted, pair));
 }
 
 PyObject* TakeResult(PyObject* object, PyObject* args) {
@@ -328,10 +325,23 @@ PyObject* TakeRead(PyObject* object, PyObject* args) {
 }
 
 PyObject* TakeLeaves(PyObject* object, PyObject* args) {
-  long long memory = 0;
-  int to_backward = 0;
-  if (!PyArg_ParseTuple(args, "Lp", &memory, &to_backward)) return nullptr;
-  Of(object).Take(judgement::Leaves{memory, to_backward != 0});
+  long long memory = 0, offset = 0;
+  int place = 0, type = 0;
+  if (!PyArg_ParseTuple(args, "LiiL", &memory, &place, &type, &offset)) return nullptr;
+  return PyLong_FromLong(
+      Of(object).Take(judgement::Leaves{memory, place, ElementOf(type), offset}));
+}
+
+PyObject* TakeFormats(PyObject* object, PyObject* args) {
+  judgement::Formats row;
+  PyObject* tensor = nullptr;
+  if (!PyArg_ParseTuple(args, "iO", &row.layer, &tensor)) return nullptr;
+  {
+    const CallTensors list;
+    if (!list->Add(tensor)) Py_RETURN_NONE;
+    row.found = MeasureFormats(list->views()[0]);
+  }
+  Of(object).Take(row);
   Py_RETURN_NONE;
 }
 
@@ -489,6 +499,18 @@ PyObject* Magnitudes(PyObject* object, PyObject*) {
   });
 }
 
+PyObject* Profiles(PyObject* object, PyObject*) {
+  return ListOf(Of(object).profiles().layers(), [](const judgement::LayerProfile& each) {
+    const auto& formats = each.formats;
+    return Py_BuildValue("(NNiidNddNNNNNN)", Text(each.module), PyBool_FromLong(each.backward),
+                         each.operators, static_cast<int>(each.type), each.error,
+                         OptionalNumber(each.Amplification()), each.absmax, each.rms,
+                         OptionalNumber(formats[0]), OptionalNumber(formats[1]),
+                         OptionalNumber(formats[2]), OptionalNumber(formats[3]),
+                         OptionalNumber(formats[4]), OptionalNumber(formats[5]));
+  });
+}
+
 PyObject* Finish(PyObject* object, PyObject*) {
   const std::vector<int> order = Of(object).Finish();
   PyObject* findings = ListOf(Of(object).findings().all(), &FindingTuple);
@@ -507,9 +529,7 @@ PyObject* CameInBefore(PyObject* object, PyObject* call) {
 PyObject* Compared(PyObject* object, void*) { return PyLong_FromLong(Of(object).compared()); }
 
 PyObject* LossSize(PyObject* object, void*) {
-  const auto loss = Of(object).consequences().loss();
-  if (!loss) Py_RETURN_NONE;
-  return PyFloat_FromDouble(*loss);
+  return OptionalNumber(Of(object).consequences().loss());
 }
 
 PyObject* IsSmallLoss(PyObject* object, void*) {
@@ -526,9 +546,9 @@ PyMethodDef kJudgeMethods[] = {
      "place(operator, forward, phase, file, line, module) -> its number"},
     {"enters", Method<&Enters>(), METH_VARARGS, "enters(memory, error)"},
     {"call", Method<&CallBegins>(), METH_VARARGS,
-     "call(number, place, kept, [(memory, type, position, slot, read)]) -> the errors of the "
-     "inputs,"
-     " 0 of those that are rounding alone | None where all are 0"},
+     "call(number, place, kept, [(memory, type, offset, position, slot, read)]) -> (the errors of"
+     " the inputs, 0 of those that are rounding alone, [] where all are 0; [(input, layer)] whose"
+     " formats are wanted) | None"},
     {"result", Method<&TakeResult>(), METH_VARARGS,
      "result(evidence, call, index, memory, type, shape, position, slot, rounding, written, state)"
      " -> whether the reference begins anew"},
@@ -537,7 +557,12 @@ PyMethodDef kJudgeMethods[] = {
     {"mask", Method<&TakeMask>(), METH_VARARGS, "mask(call, mask, share) -> whether it is wrong"},
     {"decided", Method<&TakeDecided>(), METH_VARARGS, "decided(mask, source)"},
     {"read", Method<&TakeRead>(), METH_VARARGS, "read(memory, source)"},
-    {"leaves", Method<&TakeLeaves>(), METH_VARARGS, "leaves(memory, to_backward)"},
+    {"leaves", Method<&TakeLeaves>(), METH_VARARGS,
+     "leaves(memory, place, type, offset) -> the layer whose formats are wanted, -1"},
+    {"formats", Method<&TakeFormats>(), METH_VARARGS,
+     "formats(layer, reference) of a value that has left it"},
+    {"profiles", Method<&Profiles>(), METH_NOARGS,
+     "[(module, backward, operators, type, error, amplification, absmax, rms, *formats)]"},
     {"fed", Method<&TakeFed>(), METH_VARARGS, "fed(call, input)"},
     {"loss", Method<&TakeLoss>(), METH_VARARGS, "loss(memory, slot, size, alone)"},
     {"output", Method<&TakeOutput>(), METH_O, "output(memory)"},
@@ -566,18 +591,20 @@ PyMethodDef kJudgeMethods[] = {
 
 PyGetSetDef kJudgeProperties[] = {
     {"compared", &Guarded<&Compared>::Call, nullptr, "results that were compared", nullptr},
-    {"loss_size", &Guarded<&LossSize>::Call, nullptr, "the newest loss's magnitude | None", nullptr},
+    {"loss_size", &Guarded<&LossSize>::Call, nullptr, "the newest loss's magnitude | None",
+     nullptr},
     {"is_small_loss", &Guarded<&IsSmallLoss>::Call, nullptr,
      "whether there is nothing left to learn", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot kJudgeSlots[] = {{Py_tp_init, reinterpret_cast<void*>(&Guarded<&InitJudge>::Call)},
-                        {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocJudge)},
-                        {Py_tp_methods, kJudgeMethods},
-                        {Py_tp_getset, kJudgeProperties},
-                        {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
-                        {0, nullptr}};
-PyType_Spec kJudgeSpec = {"mpnanny._core.Judge", sizeof(JudgeObject), 0, Py_TPFLAGS_DEFAULT, kJudgeSlots};
+                             {Py_tp_dealloc, reinterpret_cast<void*>(&DeallocJudge)},
+                             {Py_tp_methods, kJudgeMethods},
+                             {Py_tp_getset, kJudgeProperties},
+                             {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
+                             {0, nullptr}};
+PyType_Spec kJudgeSpec = {"mpnanny._core.Judge", sizeof(JudgeObject), 0, Py_TPFLAGS_DEFAULT,
+                          kJudgeSlots};
 
 }  // namespace
 

@@ -60,7 +60,7 @@ class Followed:
             if all(self._references.entry(each) is not None for each in tensors):
                 return True
         for tensor in tensors:
-            self._leaves(tensor, site)
+            self._tape.leaves(tensor, site)
         self._end_in(operator, args, kwargs)
         return False
 
@@ -75,11 +75,3 @@ class Followed:
         written += [kwargs.get(name) for name in operator.written_names]
         for tensor in floats(written):
             self._references.forget(tensor)
-
-    def _leaves(self, tensor: Any, site: Site) -> None:
-        entry, reference = self._references.entry(tensor), self._references.of(tensor)
-        if entry is None or reference is None or entry.node is None:
-            return
-        error = self._tape.error(entry)
-        self._tape.profile.takes(site, tensor.dtype, reference, entry.node, error)
-        self._tape.judge.leaves(entry.memory, site.phase == "backward")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,12 +25,21 @@ from ..fp64.references import NONE, Entry, References
 from ..fp64.unwritten import Unwritten
 from ..fp64.witness import operands
 from . import carriers
-from .profile import Profile
+from .format_values import format_values
 
 MOST_CURE_SECONDS = 2.0  # that searching for cures may take in a step
 
 _ELEMENTS = {getattr(torch, name, None): code for code, name in enumerate(_core.ELEMENTS)}
 _OTHER = len(_core.ELEMENTS) - 1
+# As in tensor_stats.dtype.
+_DTYPES = {
+    "float32": 1,
+    "float16": 2,
+    "bfloat16": 3,
+    "float64": 4,
+    "float8_e4m3fn": 5,
+    "float8_e5m2": 6,
+}
 
 
 def element(dtype: torch.dtype) -> int:
@@ -53,7 +62,6 @@ class Tape:
         first_loss: float | None,
     ) -> None:
         self.judge = _core.Judge(lost, step, first_loss)
-        self.profile = Profile()
         self.references = references
         self.names = names
         self.unwritten = unwritten
@@ -104,18 +112,32 @@ class Tape:
             (
                 each.memory,
                 element(each.held.dtype),
+                int(each.reference.storage_offset()),
                 NONE if each.position is None else each.position,
                 each.slot,
                 each.read,
             )
             for each in call.operands
         ]
-        errors = self.judge.call(node.number, self.place(call.site), node.args is not None, inputs)
-        if errors is not None:
-            for each, error in zip(call.operands, errors, strict=True):
-                each.error = error
-        self.profile.enters(call)
-        return errors is not None
+        known = self.judge.call(node.number, self.place(call.site), node.args is not None, inputs)
+        if known is None:
+            return False
+        errors, wanted = known
+        for each, error in zip(call.operands, errors, strict=False):
+            each.error = error
+        for at, layer in wanted:
+            self.judge.formats(layer, format_values(call.operands[at].reference))
+        return bool(errors)
+
+    def leaves(self, tensor: torch.Tensor, site: Site) -> None:
+        """An operator at `site` that is not followed is about to take `tensor`."""
+        entry, reference = self.references.entry(tensor), self.references.of(tensor)
+        if entry is None or reference is None or entry.node is None:
+            return
+        place, offset = self.place(site), int(reference.storage_offset())
+        layer = self.judge.leaves(entry.memory, place, element(tensor.dtype), offset)
+        if layer != NONE:
+            self.judge.formats(layer, format_values(reference))
 
     def result(
         self,
@@ -135,9 +157,6 @@ class Tape:
         if not held.numel():
             return
         slot = self.compare(held, reference)
-        found = self.figures(slot)
-        if found is not None:
-            self.profile.made(call.site, held.dtype, found)
         restarts = self.judge.result(
             _Evidence(self, call, index, held, reference),
             call.node.number,
@@ -174,6 +193,14 @@ class Tape:
 
     # --- the end ---
 
+    def profiles(self) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+        """What each layer made of its values: module, 0 for its forward pass or 1, and the columns
+        of shadow_profile.
+        """
+        for module, backward, operators, type_, *figures in self.judge.profiles():
+            name = _core.ELEMENTS[type_]
+            yield module, int(backward), (_DTYPES.get(name), operators, *map(_finite, figures))
+
     def magnitudes(self) -> dict[Any, float]:
         """Of each place's results: the largest of the reference."""
         return {self._sites[place].key: most for place, most in self.judge.magnitudes()}
@@ -181,6 +208,10 @@ class Tape:
     def finish(self) -> list[Finding]:
         """What was found and counts, the worst first."""
         return findings_of(self.judge.finish(), self._sites)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 class _Evidence(Result):
