@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "engines/judgement/comparison.h"
 
@@ -95,6 +96,13 @@ void LayerProfiles::Makes(int call, Element type, const ReferenceError& found) {
   layer.type = type;
   layer.error = ErrorOf(found);
   layer.rms = std::sqrt(found.squared_reference / static_cast<double>(found.numel));
+}
+
+std::vector<LayerProfile> LayerProfiles::Layers() const {
+  std::vector<LayerProfile> known;
+  std::copy_if(layers_.begin(), layers_.end(), std::back_inserter(known),
+               [](const LayerProfile& each) { return each.operators > 0 || each.values > 0; });
+  return known;
 }
 
 void LayerProfiles::Take(const Formats& row) {

@@ -53,7 +53,8 @@ class LayerProfiles {
   void Makes(int call, Element type, const ReferenceError& found);
   void Take(const Formats& row);
 
-  const std::vector<LayerProfile>& layers() const { return layers_; }
+  // Those of which something is known.
+  std::vector<LayerProfile> Layers() const;
 
  private:
   int LayerOf(int place);  // its number, kNone of what belongs to none

@@ -500,7 +500,7 @@ PyObject* Magnitudes(PyObject* object, PyObject*) {
 }
 
 PyObject* Profiles(PyObject* object, PyObject*) {
-  return ListOf(Of(object).profiles().layers(), [](const judgement::LayerProfile& each) {
+  return ListOf(Of(object).profiles().Layers(), [](const judgement::LayerProfile& each) {
     const auto& formats = each.formats;
     return Py_BuildValue("(NNiidNddNNNNNN)", Text(each.module), PyBool_FromLong(each.backward),
                          each.operators, static_cast<int>(each.type), each.error,
