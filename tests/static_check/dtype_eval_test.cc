@@ -317,13 +317,52 @@ TEST(DtypeEval, NamesThatAreAssignedOften) {
   EXPECT_EQ(NumberIn("N = len(a)\nM = N", "M"), "number");
   EXPECT_EQ(NumberIn("M = q\nN = M"), "unknown");
   EXPECT_EQ(NumberIn("class C:\n    w = 3\nC.d = len(q)", "C.d"), "number");
-  // Through five names, and no further.
+}
+
+// Names that lead to names cost time: five steps are looked at, and two hundred expressions.
+TEST(DtypeEval, HowFarNumbersAreLookedFor) {
   const std::string chain = "A = len(q)\nB = A\nC = B\nD = C\nE = D\n";
   EXPECT_EQ(NumberIn(chain, "D"), "number");
   EXPECT_EQ(NumberIn(chain, "E"), "unknown");
-  const std::string nested = "-(-(-(len(q))))";
-  EXPECT_EQ(NumberIn("N = " + nested), "number");
-  EXPECT_EQ(NumberIn("N = -" + nested), "unknown");
+  for (const char* around : {"-(_)", "(_) * 2", "2 * (_)", "q or (_)", "2 if q else (_)",
+                             "(_) if q else 2", "np.sqrt(_)", "(_)[0]"}) {
+    std::string value = "len(q)";
+    const auto wrap = [&] { value = Replaced(around, "_", value); };
+    for (int i = 0; i < 3; ++i) wrap();
+    EXPECT_EQ(NumberIn("N = " + value), "number") << value;
+    wrap();
+    EXPECT_EQ(NumberIn("N = " + value), "unknown") << value;
+  }
+  const auto bound = [](int times) {
+    std::string code;
+    for (int i = 0; i < times; ++i) code += "N = len(q)\n";
+    return NumberIn(code);
+  };
+  EXPECT_EQ(bound(199), "number");
+  EXPECT_EQ(bound(200), "unknown");
+}
+
+// What a number is by default is taken for what is passed.
+TEST(DtypeEval, ParametersWithADefault) {
+  const auto type_of = [](const std::string& parameters, const std::string& before = "pass") {
+    return TypeIn("def f(" + parameters + "):\n    h = x.half()\n    " + before +
+                  "\n    probe(k)\n");
+  };
+  EXPECT_EQ(type_of("x, k=3"), "number");
+  EXPECT_EQ(type_of("x, k: float = 0.5"), "number");
+  EXPECT_EQ(type_of("x, k=None"), "unknown");
+  EXPECT_EQ(type_of("x, k"), "unknown");
+  EXPECT_EQ(type_of("x, k=3", "k = x"), "unknown");
+}
+
+// What a place holds is joined over all visits.
+TEST(DtypeEval, APlaceHoldsWhatEveryVisitGives) {
+  const auto type_of = [](const std::string& before, const std::string& inside) {
+    return TypeIn(Casts() + Body({before, "for k in q:", "    probe(z)", "    " + inside}));
+  };
+  EXPECT_EQ(type_of("z = h", "pass"), "fp16");
+  EXPECT_EQ(type_of("z = h", "z = b"), "half");
+  EXPECT_EQ(type_of("z = h", "z = s"), "unknown");
 }
 
 TEST(DtypeEval, WhatPeopleCallNumbers) {
@@ -389,6 +428,7 @@ TEST(DtypeEval, NamesOfTypes) {
     EXPECT_EQ(TypeOf("s.to(dtype=" + std::string(name) + ")"), type) << name;
   }
   EXPECT_EQ(TypeOf("s.to(t)", "t = torch.float16"), "fp16");
+  EXPECT_EQ(TypeIn("T = torch.float16\ndef f(s):\n    y = s.half()\n    probe(s.to(T))\n"), "fp16");
   // What a parameter is by default says nothing of what callers pass.
   const auto type_of = [](const std::string& before) {
     return TypeIn("def f(x, t=torch.float16, u=torch.float16):\n    s = x.float()\n    " + before +
@@ -424,6 +464,7 @@ TEST(DtypeEval, Casts) {
       {"h.to(my_cuda)", "fp16"},
       {"h.to(local_rank)", "fp16"},
       {"h.to('cuda', non_blocking=True)", "fp16"},
+      {"h.to('cuda', non_blocking=False)", "fp16"},
       {"x.to('cuda')", "unknown"},
       {"h.to('cuda', torch.float32)", "fp32"},
       {"h.to('cuda', x)", "unknown"},
@@ -435,6 +476,7 @@ TEST(DtypeEval, Casts) {
       {"h.to(dev_float)", "unknown"},
       {"h.to(dtype=my_dtype)", "unknown"},
       {"h.to('cuda', dtype=torch.float32)", "fp32"},
+      {"h.to(memory_format=torch.channels_last, dtype=torch.float32)", "fp32"},
   };
   for (const auto& [expression, type] : kTable) EXPECT_EQ(TypeOf(expression), type) << expression;
 }

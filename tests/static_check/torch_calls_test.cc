@@ -367,6 +367,8 @@ TEST(TorchCalls, WhatIsBoundedAbove) {
       {"torch.clamp_max(x, 11)", true},
       {"x.clamp(max=12)", false},
       {"x.clamp_max(12)", false},
+      {"x.clamp(0, 12)", false},
+      {"torch.clamp(x, 0, 12)", false},
       {"x.clamp(min=0)", false},
       {"x.clamp(0)", false},
       {"x.clamp(max=z)", true},  // somebody chose it
@@ -394,14 +396,18 @@ TEST(TorchCalls, WhatIsBoundedAbove) {
         << each.expression;
   }
   // Five steps deep.
-  const auto deep = [](int views) {
+  for (const char* around : {"(_).view(-1)", "0.5 * (_)", "(_) - y.abs()"}) {
     std::string expression = "x.tanh()";
-    for (int i = 0; i < views; ++i) expression += ".view(-1)";
-    const ReadProject project = Asked(expression);
-    return IsBoundedAbove(project.file(), project.Probed(), 11);
-  };
-  EXPECT_TRUE(deep(4));
-  EXPECT_FALSE(deep(5));
+    const auto bounded = [&] {
+      const ReadProject project = Asked(expression);
+      return IsBoundedAbove(project.file(), project.Probed(), 11);
+    };
+    const auto wrap = [&] { expression = Replaced(around, "_", expression); };
+    for (int i = 0; i < 4; ++i) wrap();
+    EXPECT_TRUE(bounded()) << expression;
+    wrap();
+    EXPECT_FALSE(bounded()) << expression;
+  }
   const ReadProject project = Asked("x");
   EXPECT_FALSE(IsBoundedAbove(project.file(), kNoNode, 11));
 }
