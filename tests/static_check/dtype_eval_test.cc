@@ -92,6 +92,7 @@ TEST(DtypeEval, NamesAndOperators) {
       {"h.sort()[i]", "index"},
       {"h.abs()[1]", "fp16"},
       {"h if q else h", "fp16"},
+      {"h if q  # or not\n        else h", "fp16"},
       {"h if q else b", "half"},
       {"h if q else s", "unknown"},
       {"h if q else x", "unknown"},

@@ -169,7 +169,6 @@ std::optional<double> Constant(const FileFacts& facts, NodeId expression) {
   if (facts.names.Resolve(id) == "sys.maxsize") return sign * 9.22e18;
   if (facts.names.Resolve(id) == "sys.float_info.max") return sign * 1.7976931348623157e308;
   const NodeId limits = facts.syntax.Unwrap(facts.syntax.Child(id, f.object));
-  if (!facts.syntax.Is(limits, Kind::kCall)) return std::nullopt;
   const std::string& callee = facts.names.Callee(limits);
   if (callee != "torch.finfo" && callee != "numpy.finfo") return std::nullopt;
   const NodeId of = facts.names.Argument(limits, 0, "type");
