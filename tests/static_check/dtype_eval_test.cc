@@ -38,9 +38,11 @@ std::string Told(Type type) {
   return "";
 }
 
+// "fp16", and "fp16, assumed" of what does not stand in the text.
 std::string TypeIn(const std::string& code) {
   const ReadProject project(kImports + code);
-  return Told(project.file().dtypes->Of(project.Probed()).type);
+  const Value value = project.file().dtypes->Of(project.Probed());
+  return Told(value.type) + (value.assumed ? ", assumed" : "");
 }
 
 // Lines of a function's body, which end with a line break each.
@@ -210,15 +212,19 @@ TEST(DtypeEval, Parameters) {
 // Where all autocast of the project is FP16 on CUDA, a module's methods are taken to run under it,
 // and what rests on that says so.
 TEST(DtypeEval, WhatIsAssumedSaysSo) {
-  const ReadProject project(
-      std::string(kImports) +
-      "class M(nn.Module):\n    def __init__(self):\n        self.p = nn.Parameter(q)\n"
-      "    def forward(self, x):\n        probe(self.p)\n"
-      "def train(m, x):\n    with torch.autocast('cuda', dtype=torch.float16):\n"
-      "        x.exp()\n");
-  const Value value = project.file().dtypes->Of(project.Probed());
-  EXPECT_EQ(Told(value.type), "fp32");
-  EXPECT_TRUE(value.assumed);
+  const auto type_of = [](const std::string& expression) {
+    return TypeIn(
+        "class M(nn.Module):\n    def __init__(self):\n        self.p = nn.Parameter(q)\n"
+        "    def forward(self, x):\n        probe(" +
+        expression +
+        ")\ndef train(m, x):\n    with torch.autocast('cuda', dtype=torch.float16):\n"
+        "        x.exp()\n");
+  };
+  EXPECT_EQ(type_of("self.p"), "fp32, assumed");
+  EXPECT_EQ(type_of("x @ x"), "fp16, assumed");
+  EXPECT_EQ(type_of("(x @ x) + 1"), "fp16, assumed");
+  EXPECT_EQ(type_of("x.half()"), "fp16");
+  EXPECT_EQ(type_of("x.to(torch.float16)"), "fp16");
 }
 
 // By whose hand a value is 16-bit.

@@ -377,6 +377,7 @@ TEST(TorchCalls, WhatIsBoundedAbove) {
       {"x.tanh().half()", true},
       {"torch.transpose(x.tanh(), 0, 1)", true},
       {"x.view(-1)", false},
+      {"x.tanh().exp()", false},
       {"a", true},
       {"a.view(-1)", true},
       {"limited(x)", true},
