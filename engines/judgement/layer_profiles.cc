@@ -108,7 +108,7 @@ std::vector<LayerProfile> LayerProfiles::Layers() const {
 void LayerProfiles::Take(const Formats& row) {
   if (row.found.finite == 0 || row.found.numel == 0) return;
   LayerProfile& layer = layers_[static_cast<size_t>(row.layer)];
-  layer.rms = layer.values == 1 ? row.found.rms : std::max(layer.rms, row.found.rms);
+  layer.rms = ++layer.measured == 1 ? row.found.rms : std::max(layer.rms, row.found.rms);
   const auto numel = static_cast<double>(row.found.numel);
   const double figures[] = {row.found.fp16,
                             row.found.bf16,

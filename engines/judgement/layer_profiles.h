@@ -32,7 +32,8 @@ struct LayerProfile {
   double error_in = 0;
   double absmax = 0;  // of all results
   double rms = 0;
-  int values = 0;  // that have left it
+  int values = 0;    // that have left it
+  int measured = 0;  // of these, whose formats were
   // Errors of FP16, BF16, E4M3, E5M2, shares of FP16's overflow and underflow: the worst.
   std::array<std::optional<double>, 6> formats;
 
