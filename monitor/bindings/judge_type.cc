@@ -518,14 +518,6 @@ PyObject* Finish(PyObject* object, PyObject*) {
   return Py_BuildValue("(NN)", findings, numbers);
 }
 
-PyObject* CameInBefore(PyObject* object, PyObject* call) {
-  const long number = PyLong_AsLong(call);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  const auto found = Of(object).calls().CameInBefore(static_cast<int>(number));
-  if (!found) Py_RETURN_NONE;
-  return CameInTuple(*found);
-}
-
 PyObject* Compared(PyObject* object, void*) { return PyLong_FromLong(Of(object).compared()); }
 
 PyObject* LossSize(PyObject* object, void*) {
@@ -582,7 +574,6 @@ PyMethodDef kJudgeMethods[] = {
     {"lost", Method<&Lost>(), METH_NOARGS, "[(seen, name)] of what was lost; seen -1: together"},
     {"known", Method<&KnownOf>(), METH_O, "known(memory) -> (error, noise, rounding)"},
     {"worst", Method<&WorstOf>(), METH_O, "worst(call) -> the largest error of its results"},
-    {"came_in", Method<&CameInBefore>(), METH_O, "came_in(call) -> (place, dtype, error) | None"},
     {"found", Method<&Found>(), METH_NOARGS, "(how many findings, the call of the newest)"},
     {"magnitudes", Method<&Magnitudes>(), METH_NOARGS, "[(place, largest of the references)]"},
     {"finish", Method<&Finish>(), METH_NOARGS,
