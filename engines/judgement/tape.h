@@ -217,6 +217,14 @@ using Row = std::variant<Place, Figures, Enters, Call, Result, Indices, Mask, De
                          Fed, Loss, Output, GradientAgain, Optimizer, Gradient, OptimizerEnds,
                          Change, Together, LostLine, KeptAtRandom, State, Answer>;
 
+struct Tape {
+  int step = 0;                      // of the training
+  std::optional<double> first_loss;  // the magnitude of the run's first losses
+  std::vector<Row> rows;
+
+  void Add(Row row) { rows.push_back(std::move(row)); }
+};
+
 }  // namespace mpnanny::judgement
 
 namespace mpnanny {
