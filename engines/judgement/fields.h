@@ -1,5 +1,6 @@
 // The fields of each row under the names that a file has for them. One walk reads, writes and shows
-// them, so that a field stands here once: visit(name, field).
+// them, so that a field stands here once: visit(name, field), in the order in which the row has
+// them. A row with a field that does not stand here does not compile.
 //
 // Templates without state; the row is changed where the visitor changes a field.
 #ifndef MPNANNY_ENGINES_JUDGEMENT_FIELDS_H_
@@ -26,36 +27,42 @@ template <typename T, typename Type>
 concept Is = std::same_as<std::remove_const_t<T>, Type>;
 
 void Fields(Is<ReferenceError> auto& found, auto&& visit) {
-  visit("numel", found.numel);
-  visit("range", found.range);
-  visit("undefined", found.undefined);
-  visit("infinite", found.infinite);
-  visit("reference_only", found.reference_only);
-  visit("nonzero", found.nonzero);
-  visit("flushed", found.flushed);
-  visit("flushed_that_matter", found.flushed_that_matter);
-  visit("flushed_in_range", found.flushed_in_range);
-  visit("flushed_that_matter_in_range", found.flushed_that_matter_in_range);
-  visit("wrong_integers", found.wrong_integers);
-  visit("clipped", found.clipped);
-  visit("integers", found.integers);
-  visit("squared_error", found.squared_error);
-  visit("squared_reference", found.squared_reference);
-  visit("squared_flushed", found.squared_flushed);
-  visit("max_error", found.max_error);
-  visit("max_reference", found.max_reference);
-  visit("max_held", found.max_held);
+  auto& [numel, range, undefined, infinite, reference_only, nonzero, flushed, wrong_integers,
+         clipped, integers, squared_error, squared_reference, squared_flushed, max_error,
+         max_reference, max_held, flushed_that_matter, flushed_in_range,
+         flushed_that_matter_in_range] = found;
+  visit("numel", numel);
+  visit("range", range);
+  visit("undefined", undefined);
+  visit("infinite", infinite);
+  visit("reference_only", reference_only);
+  visit("nonzero", nonzero);
+  visit("flushed", flushed);
+  visit("wrong_integers", wrong_integers);
+  visit("clipped", clipped);
+  visit("integers", integers);
+  visit("squared_error", squared_error);
+  visit("squared_reference", squared_reference);
+  visit("squared_flushed", squared_flushed);
+  visit("max_error", max_error);
+  visit("max_reference", max_reference);
+  visit("max_held", max_held);
+  visit("flushed_that_matter", flushed_that_matter);
+  visit("flushed_in_range", flushed_in_range);
+  visit("flushed_that_matter_in_range", flushed_that_matter_in_range);
 }
 
 void Fields(Is<ChangeError> auto& found, auto&& visit) {
-  visit("numel", found.numel);
-  visit("moved", found.moved);
-  visit("lost", found.lost);
-  visit("change", found.change);
-  visit("lost_change", found.lost_change);
-  visit("kept_change", found.kept_change);
-  visit("squared_change", found.squared_change);
-  visit("squared_error", found.squared_error);
+  auto& [numel, moved, lost, change, lost_change, kept_change, squared_change, squared_error] =
+      found;
+  visit("numel", numel);
+  visit("moved", moved);
+  visit("lost", lost);
+  visit("change", change);
+  visit("lost_change", lost_change);
+  visit("kept_change", kept_change);
+  visit("squared_change", squared_change);
+  visit("squared_error", squared_error);
 }
 
 // Of the tape itself: what its first line tells.
@@ -65,155 +72,182 @@ void Fields(Is<Tape> auto& tape, auto&& visit) {
 }
 
 void Fields(Is<Place> auto& row, auto&& visit) {
-  visit("op", row.op);
-  visit("forward", row.forward);
-  visit("phase", row.phase);
-  visit("file", row.file);
-  visit("line", row.line);
-  visit("module", row.module);
+  auto& [op, forward, phase, file, line, module] = row;
+  visit("op", op);
+  visit("forward", forward);
+  visit("phase", phase);
+  visit("file", file);
+  visit("line", line);
+  visit("module", module);
 }
 
 void Fields(Is<Figures> auto& row, auto&& visit) {
-  visit("slot", row.slot);
-  Fields(row.found, visit);
+  auto& [slot, found] = row;
+  visit("slot", slot);
+  Fields(found, visit);
 }
 
 void Fields(Is<Enters> auto& row, auto&& visit) {
-  visit("memory", row.memory);
-  visit("error", row.error);
+  auto& [memory, error] = row;
+  visit("memory", memory);
+  visit("error", error);
 }
 
 void Fields(Is<Input> auto& input, auto&& visit) {
-  visit("memory", input.memory);
-  visit("type", input.type);
-  visit("position", input.position);
-  visit("slot", input.slot);
-  visit("read", input.read);
+  auto& [memory, type, position, slot, read] = input;
+  visit("memory", memory);
+  visit("type", type);
+  visit("position", position);
+  visit("slot", slot);
+  visit("read", read);
 }
 
 void Fields(Is<Call> auto& row, auto&& visit) {
-  visit("number", row.number);
-  visit("place", row.place);
-  visit("kept", row.kept);
-  visit("inputs", row.inputs);
+  auto& [number, place, kept, inputs] = row;
+  visit("number", number);
+  visit("place", place);
+  visit("kept", kept);
+  visit("inputs", inputs);
 }
 
 void Fields(Is<Result> auto& row, auto&& visit) {
-  visit("call", row.call);
-  visit("index", row.index);
-  visit("memory", row.memory);
-  visit("type", row.type);
-  visit("shape", row.shape);
-  visit("position", row.position);
-  visit("slot", row.slot);
-  visit("rounding", row.rounding);
-  visit("written", row.written);
-  visit("state", row.state);
+  auto& [call, index, memory, type, shape, position, slot, rounding, written, state] = row;
+  visit("call", call);
+  visit("index", index);
+  visit("memory", memory);
+  visit("type", type);
+  visit("shape", shape);
+  visit("position", position);
+  visit("slot", slot);
+  visit("rounding", rounding);
+  visit("written", written);
+  visit("state", state);
 }
 
 void Fields(Is<Indices> auto& row, auto&& visit) {
-  visit("call", row.call);
-  visit("index", row.index);
-  visit("type", row.type);
-  visit("shape", row.shape);
-  visit("share", row.share);
+  auto& [call, index, type, shape, share] = row;
+  visit("call", call);
+  visit("index", index);
+  visit("type", type);
+  visit("shape", shape);
+  visit("share", share);
 }
 
 void Fields(Is<Mask> auto& row, auto&& visit) {
-  visit("call", row.call);
-  visit("mask", row.mask);
-  visit("share", row.share);
+  auto& [call, mask, share] = row;
+  visit("call", call);
+  visit("mask", mask);
+  visit("share", share);
 }
 
 void Fields(Is<Decided> auto& row, auto&& visit) {
-  visit("mask", row.mask);
-  visit("source", row.source);
+  auto& [mask, source] = row;
+  visit("mask", mask);
+  visit("source", source);
 }
 
 void Fields(Is<Read> auto& row, auto&& visit) {
-  visit("memory", row.memory);
-  visit("source", row.source);
+  auto& [memory, source] = row;
+  visit("memory", memory);
+  visit("source", source);
 }
 
 void Fields(Is<Leaves> auto& row, auto&& visit) {
-  visit("memory", row.memory);
-  visit("to_backward", row.to_backward);
+  auto& [memory, to_backward] = row;
+  visit("memory", memory);
+  visit("to_backward", to_backward);
 }
 
 void Fields(Is<Fed> auto& row, auto&& visit) {
-  visit("call", row.call);
-  visit("input", row.input);
+  auto& [call, input] = row;
+  visit("call", call);
+  visit("input", input);
 }
 
 void Fields(Is<Loss> auto& row, auto&& visit) {
-  visit("memory", row.memory);
-  visit("slot", row.slot);
-  visit("size", row.size);
-  visit("alone", row.alone);
+  auto& [memory, slot, size, alone] = row;
+  visit("memory", memory);
+  visit("slot", slot);
+  visit("size", size);
+  visit("alone", alone);
 }
 
-void Fields(Is<Output> auto& row, auto&& visit) { visit("memory", row.memory); }
+void Fields(Is<Output> auto& row, auto&& visit) {
+  auto& [memory] = row;
+  visit("memory", memory);
+}
 
 void Fields(Is<GradientAgain> auto& row, auto&& visit) {
-  visit("name", row.name);
-  visit("memory", row.memory);
+  auto& [name, memory] = row;
+  visit("name", name);
+  visit("memory", memory);
 }
 
 void Fields(Is<Optimizer> auto& row, auto&& visit) {
-  visit("skipped_at", row.skipped_at);
-  visit("alone", row.alone);
+  auto& [skipped_at, alone] = row;
+  visit("skipped_at", skipped_at);
+  visit("alone", alone);
 }
 
 void Fields(Is<Gradient> auto& row, auto&& visit) {
-  visit("name", row.name);
-  visit("memory", row.memory);
-  visit("slot", row.slot);
+  auto& [name, memory, slot] = row;
+  visit("name", name);
+  visit("memory", memory);
+  visit("slot", slot);
 }
 
 void Fields(Is<OptimizerEnds> auto&, auto&&) {}
 
 void Fields(Is<Change> auto& row, auto&& visit) {
-  visit("call", row.call);
-  visit("made", row.made);
-  visit("index", row.index);
-  visit("memory", row.memory);
-  visit("type", row.type);
-  visit("shape", row.shape);
-  visit("name", row.name);
-  visit("slot", row.slot);
-  visit("seen", row.seen);
-  visit("in_parts", row.in_parts);
-  Fields(row.found, visit);
+  auto& [call, made, index, memory, type, shape, name, slot, seen, in_parts, found] = row;
+  visit("call", call);
+  visit("made", made);
+  visit("index", index);
+  visit("memory", memory);
+  visit("type", type);
+  visit("shape", shape);
+  visit("name", name);
+  visit("slot", slot);
+  visit("seen", seen);
+  visit("in_parts", in_parts);
+  Fields(found, visit);
 }
 
 void Fields(Is<Together> auto& row, auto&& visit) {
-  visit("name", row.name);
-  Fields(row.found, visit);
+  auto& [name, found] = row;
+  visit("name", name);
+  Fields(found, visit);
 }
 
 void Fields(Is<LostLine> auto& row, auto&& visit) {
-  visit("seen", row.seen);
-  visit("name", row.name);
-  visit("excused", row.excused);
-  visit("magnitude", row.magnitude);
-  visit("mean", row.mean);
-  visit("held_sum", row.held_sum);
+  auto& [seen, name, excused, magnitude, mean, held_sum] = row;
+  visit("seen", seen);
+  visit("name", name);
+  visit("excused", excused);
+  visit("magnitude", magnitude);
+  visit("mean", mean);
+  visit("held_sum", held_sum);
 }
 
-void Fields(Is<KeptAtRandom> auto& row, auto&& visit) { visit("name", row.name); }
+void Fields(Is<KeptAtRandom> auto& row, auto&& visit) {
+  auto& [name] = row;
+  visit("name", name);
+}
 
 void Fields(Is<State> auto& row, auto&& visit) {
-  visit("name", row.name);
-  visit("memory", row.memory);
-  visit("slot", row.slot);
+  auto& [name, memory, slot] = row;
+  visit("name", name);
+  visit("memory", memory);
+  visit("slot", slot);
 }
 
 void Fields(Is<Answer> auto& row, auto&& visit) {
-  visit("asked", row.asked);
-  visit("call", row.call);
-  visit("at", row.at);
-  visit("numbers", row.numbers);
-  visit("words", row.words);
+  auto& [asked, call, at, numbers, words] = row;
+  visit("asked", asked);
+  visit("call", call);
+  visit("at", at);
+  visit("numbers", numbers);
+  visit("words", words);
 }
 
 }  // namespace mpnanny::judgement
