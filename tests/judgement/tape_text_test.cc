@@ -204,7 +204,8 @@ TEST(TapeText, TextsComeBackWhateverIsInThem) {
     const std::string line = TextOf(Row(KeptAtRandom{each}));
     EXPECT_EQ(line.find('\n'), std::string::npos);
     EXPECT_EQ(std::get<KeptAtRandom>(ReadRow(line)).name, each);
-    const Answer answer{.asked = Asked::kOwner, .call = 3, .words = {each, "", each}};
+    const Answer answer{
+        .asked = Asked::kOwner, .call = 3, .numbers = {}, .words = {each, "", each}};
     EXPECT_EQ(std::get<Answer>(ReadRow(TextOf(Row(answer)))).words, answer.words);
   }
   // An empty text of what may not be there.
