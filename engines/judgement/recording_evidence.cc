@@ -17,25 +17,25 @@ int RecordingEvidence::InputFigures(int input) {
 
 int RecordingEvidence::IndexFigures() {
   const int slot = evidence_.IndexFigures();
-  Write(Asked::kIndexFigures, 0, {static_cast<double>(slot)});
+  Write(Asked::kIndexFigures, kNone, {static_cast<double>(slot)});
   return slot;
 }
 
 bool RecordingEvidence::Fills() {
   const bool fills = evidence_.Fills();
-  Write(Asked::kFills, 0, {fills ? 1.0 : 0.0});
+  Write(Asked::kFills, kNone, {fills ? 1.0 : 0.0});
   return fills;
 }
 
 bool RecordingEvidence::DependsOnNoise(const std::vector<int>& noise) {
   const bool depends = evidence_.DependsOnNoise(noise);
-  Write(Asked::kDependsOnNoise, 0, {depends ? 1.0 : 0.0});
+  Write(Asked::kDependsOnNoise, kNone, {depends ? 1.0 : 0.0});
   return depends;
 }
 
 bool RecordingEvidence::IsNoiseOfElements(double error) {
   const bool is_noise = evidence_.IsNoiseOfElements(error);
-  Write(Asked::kNoiseOfElements, 0, {is_noise ? 1.0 : 0.0});
+  Write(Asked::kNoiseOfElements, kNone, {is_noise ? 1.0 : 0.0});
   return is_noise;
 }
 
@@ -43,7 +43,7 @@ std::optional<bool> RecordingEvidence::RoundingDecides(std::string& why) {
   const std::optional<bool> decides = evidence_.RoundingDecides(why);
   std::vector<double> numbers;
   if (decides) numbers.push_back(*decides ? 1 : 0);
-  Write(Asked::kRoundingDecides, 0, std::move(numbers), {why});
+  Write(Asked::kRoundingDecides, kNone, std::move(numbers), {why});
   return decides;
 }
 
@@ -51,7 +51,7 @@ std::vector<std::array<double, 2>> RecordingEvidence::Operands() {
   std::vector<std::array<double, 2>> operands = evidence_.Operands();
   std::vector<double> numbers;
   for (const auto& each : operands) numbers.insert(numbers.end(), each.begin(), each.end());
-  Write(Asked::kOperands, 0, std::move(numbers));
+  Write(Asked::kOperands, kNone, std::move(numbers));
   return operands;
 }
 
@@ -88,7 +88,7 @@ Evidence::CureAnswer RecordingEvidence::FindCure(FindingKind kind, double before
     words.insert(words.end(), cure.lines.begin(), cure.lines.end());
     words.insert(words.end(), cure.operators.begin(), cure.operators.end());
   }
-  Write(Asked::kCure, 0, std::move(numbers), std::move(words));
+  Write(Asked::kCure, kNone, std::move(numbers), std::move(words));
   return answer;
 }
 

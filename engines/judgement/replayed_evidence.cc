@@ -34,25 +34,25 @@ bool ReplayedEvidence::IsTrue(Asked asked, int at) {
 
 int ReplayedEvidence::InputFigures(int input) { return SlotOf(Find(Asked::kInput, input)); }
 
-int ReplayedEvidence::IndexFigures() { return SlotOf(Find(Asked::kIndexFigures, 0)); }
+int ReplayedEvidence::IndexFigures() { return SlotOf(Find(Asked::kIndexFigures, kNone)); }
 
-bool ReplayedEvidence::Fills() { return IsTrue(Asked::kFills, 0); }
+bool ReplayedEvidence::Fills() { return IsTrue(Asked::kFills, kNone); }
 
 bool ReplayedEvidence::DependsOnNoise(const std::vector<int>&) {
-  return IsTrue(Asked::kDependsOnNoise, 0);
+  return IsTrue(Asked::kDependsOnNoise, kNone);
 }
 
-bool ReplayedEvidence::IsNoiseOfElements(double) { return IsTrue(Asked::kNoiseOfElements, 0); }
+bool ReplayedEvidence::IsNoiseOfElements(double) { return IsTrue(Asked::kNoiseOfElements, kNone); }
 
 std::optional<bool> ReplayedEvidence::RoundingDecides(std::string& why) {
-  const Answer& answer = Find(Asked::kRoundingDecides, 0);
+  const Answer& answer = Find(Asked::kRoundingDecides, kNone);
   why = WordAt(answer, 0);
   if (answer.numbers.empty()) return std::nullopt;
   return answer.numbers.front() != 0;
 }
 
 std::vector<std::array<double, 2>> ReplayedEvidence::Operands() {
-  const std::vector<double>& numbers = Find(Asked::kOperands, 0).numbers;
+  const std::vector<double>& numbers = Find(Asked::kOperands, kNone).numbers;
   std::vector<std::array<double, 2>> operands;
   for (size_t at = 0; at + 1 < numbers.size(); at += 2)
     operands.push_back({numbers[at], numbers[at + 1]});
@@ -74,7 +74,7 @@ Evidence::Owner ReplayedEvidence::OwnerOf(int input) {
 
 // As RecordingEvidence writes it.
 Evidence::CureAnswer ReplayedEvidence::FindCure(FindingKind kind, double, bool) {
-  const Answer& answer = Find(Asked::kCure, 0, NameOf(kind));
+  const Answer& answer = Find(Asked::kCure, kNone, NameOf(kind));
   const std::vector<std::string>& words = answer.words;
   if (answer.numbers.size() < 3 || words.size() < 3) return {std::nullopt, WordAt(answer, 1)};
   Cure cure;

@@ -40,7 +40,7 @@ struct Place {
 
 // A comparison of what is held with its reference, or of one that could not be made (numel 0).
 struct Figures {
-  int slot = 0;
+  int slot = kNone;
   ReferenceError found;
 };
 
@@ -61,14 +61,14 @@ struct Input {
 
 // An operator is about to run, or has just run: before its results.
 struct Call {
-  int number = 0;
-  int place = 0;
+  int number = kNone;
+  int place = kNone;
   bool kept = true;  // its arguments are kept, so that it can be computed again
   std::vector<Input> inputs;
 };
 
 struct Result {
-  int call = 0;
+  int call = kNone;
   int index = 0;  // among the results
   int64_t memory = kNone;
   Element type = Element::kFloat32;
@@ -83,7 +83,7 @@ struct Result {
 
 // Whole numbers that an operator has made of others: places among numbers, counts, ids.
 struct Indices {
-  int call = 0;
+  int call = kNone;
   int index = 0;
   Element type = Element::kInt64;
   std::vector<int64_t> shape;
@@ -92,13 +92,13 @@ struct Indices {
 
 // A mask that the operator has made.
 struct Mask {
-  int call = 0;
-  int mask = 0;      // its number
+  int call = kNone;
+  int mask = kNone;  // its number
   double share = 0;  // of its elements that are others with the references
 };
 // The program asks for its value, or chooses values by it, at this line.
 struct Decided {
-  int mask = 0;
+  int mask = kNone;
   std::string source;
 };
 
@@ -116,8 +116,8 @@ struct Leaves {
 
 // This input of a call is data where it meets what is trained.
 struct Fed {
-  int call = 0;
-  int input = 0;
+  int call = kNone;
+  int input = kNone;
 };
 
 // A loss is about to be derived; without memory where it is not followed.
@@ -151,15 +151,15 @@ struct OptimizerEnds {};
 
 // What an operator in place did to what outlives the step.
 struct Change {
-  int call = 0;
-  int made = 0;   // the call that made what it copies, else the call itself
+  int call = kNone;
+  int made = kNone;  // the call that made what it copies, else the call itself
   int index = 0;  // among what the operator writes
   int64_t memory = kNone;
   Element type = Element::kFloat32;
   std::vector<int64_t> shape;
   std::string name;       // of a parameter or buffer, else ""
   int slot = kNone;       // the tensor compared with its reference afterwards
-  int seen = 0;           // the number of this tensor and line in the step
+  int seen = kNone;       // the number of this tensor and line in the step
   bool in_parts = false;  // other lines change other parts of its memory
   ChangeError found;
 };
@@ -207,8 +207,8 @@ enum class Asked {
 };
 struct Answer {
   Asked asked = Asked::kInput;
-  int call = 0;
-  int at = 0;  // the input or the result
+  int call = kNone;
+  int at = kNone;  // the input
   std::vector<double> numbers;
   std::vector<std::string> words;
 };

@@ -340,7 +340,8 @@ mpnanny::Result<Row> ReadLine(std::string_view line) {
 mpnanny::Result<Tape> ReadHead(std::string_view line) {
   if (!line.starts_with(kHead)) {
     return InvalidInput("This is no tape: it does not begin with '" + std::string(kHead) +
-                        std::to_string(kTapeVersion) + "'.");
+                            std::to_string(kTapeVersion) + "'.",
+                        "Name a file that MPNANNY_TAPE wrote.");
   }
   line.remove_prefix(kHead.size());
   const size_t end = std::min(line.find(' '), line.size());
